@@ -1,0 +1,74 @@
+# Short commands for everything. The only things needed: Python 3.11 or newer, make, git.
+# Each target installs no more than it needs into .venv, once: `make demo` never waits for the test libraries.
+
+PYTHON ?= python3
+VENV ?= .venv
+# Handed to every pip install, for example: make test PIP_FLAGS="--extra-index-url https://download.pytorch.org/whl/cpu"
+PIP_FLAGS ?=
+# Processes that run the tests.
+JOBS ?= auto
+
+BIN := $(VENV)/bin
+RUN := $(BIN)/python
+PIP := $(RUN) -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS)
+# What an editable install copies instead of linking: change it, and the next target installs again.
+COPIED := pyproject.toml $(wildcard jupyter-config/*/*/*)
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help demo lab test test-slow lint format types docs bench check clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+demo: $(VENV)/.demo  ## run the tour notebook end to end and print the history that it made
+	$(RUN) notebooks/run_tour.py
+
+lab: $(VENV)/.lab  ## open the tour in JupyterLab
+	$(BIN)/jupyter lab notebooks/tour.ipynb
+
+test: $(VENV)/.test  ## the tests (slow ones left out), doctests and the examples in the docs
+	$(RUN) -m pytest -n $(JOBS)
+
+test-slow: $(VENV)/.test  ## the slow tests: kills, wheels, fresh environments
+	$(RUN) -m pytest -n $(JOBS) -m slow
+
+lint: $(VENV)/.lint  ## ruff check, ruff format, the layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/lint-imports --no-logo
+
+format: $(VENV)/.lint  ## let ruff mend what it can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+types: $(VENV)/.lint $(VENV)/.test  ## mypy and pyright, strict, on package and tests
+	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(RUN)
+
+docs: $(VENV)/.docs  ## build the docs into site/, strictly
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+bench: $(VENV)/.test  ## the benchmarks, with the machine recorded beside the results
+	$(RUN) -m benchmarks
+
+# The tests come last, so that their summary is the last thing to read.
+check: lint types docs demo test  ## all of the above but lab, bench and the slow tests; CI runs exactly this
+
+clean:  ## remove .venv and everything that was built
+	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "agent-kernel needs Python 3.11 or newer, and '$(PYTHON)' is" \
+	    "$$($(PYTHON) --version 2>&1 || true). Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || { \
+	  echo "'$(PYTHON)' cannot make virtual environments (on Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.demo $(VENV)/.lab $(VENV)/.test $(VENV)/.lint $(VENV)/.docs: $(VENV)/.%: $(VENV)/.made $(COPIED)
+	$(PIP) --editable '.[$*]'
+	@touch $@

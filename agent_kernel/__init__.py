@@ -1,0 +1,126 @@
+"""Version control for a live notebook's memory.
+
+Public names load when they are first used: a bare `import agent_kernel` costs a few milliseconds and pulls in neither
+IPython nor any data library, so that a program pays only for what it asks for.
+
+    >>> import agent_kernel as ak
+    >>> repo = ak.open("memory:")
+    >>> state = ak.Versioned(repo)
+    >>> state["answer"] = 42
+    >>> _ = state.commit("the answer")
+    >>> repo.at("HEAD")["answer"]
+    42
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from agent_kernel.errors import AgentKernelError as AgentKernelError
+    from agent_kernel.errors import AmbiguousRefError as AmbiguousRefError
+    from agent_kernel.errors import BranchInUseError as BranchInUseError
+    from agent_kernel.errors import BranchMovedError as BranchMovedError
+    from agent_kernel.errors import DamagedObjectError as DamagedObjectError
+    from agent_kernel.errors import InvalidRefNameError as InvalidRefNameError
+    from agent_kernel.errors import LoadError as LoadError
+    from agent_kernel.errors import LostValueError as LostValueError
+    from agent_kernel.errors import MergeConflictError as MergeConflictError
+    from agent_kernel.errors import NameNotFoundError as NameNotFoundError
+    from agent_kernel.errors import NewerFormatError as NewerFormatError
+    from agent_kernel.errors import NotAStoreError as NotAStoreError
+    from agent_kernel.errors import NotBoundError as NotBoundError
+    from agent_kernel.errors import NotFoundError as NotFoundError
+    from agent_kernel.errors import NothingToUndoError as NothingToUndoError
+    from agent_kernel.errors import RefExistsError as RefExistsError
+    from agent_kernel.errors import RefNotFoundError as RefNotFoundError
+    from agent_kernel.errors import StoreError as StoreError
+    from agent_kernel.errors import StoreFullError as StoreFullError
+    from agent_kernel.errors import StoreReadOnlyError as StoreReadOnlyError
+    from agent_kernel.errors import StoreUnavailableError as StoreUnavailableError
+    from agent_kernel.errors import UnmergedBranchError as UnmergedBranchError
+    from agent_kernel.errors import UnrelatedHistoriesError as UnrelatedHistoriesError
+    from agent_kernel.errors import UntrustedStoreError as UntrustedStoreError
+    from agent_kernel.repository import Author as Author
+    from agent_kernel.repository import Commit as Commit
+    from agent_kernel.session import Live as Live
+    from agent_kernel.session import Repository as Repository
+    from agent_kernel.session import Session as Session
+    from agent_kernel.session import Snapshot as Snapshot
+    from agent_kernel.session import Versioned as Versioned
+    from agent_kernel.session import bind as bind
+    from agent_kernel.session import open as open
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AgentKernelError",
+    "AmbiguousRefError",
+    "Author",
+    "BranchInUseError",
+    "BranchMovedError",
+    "Commit",
+    "DamagedObjectError",
+    "InvalidRefNameError",
+    "Live",
+    "LoadError",
+    "LostValueError",
+    "MergeConflictError",
+    "NameNotFoundError",
+    "NewerFormatError",
+    "NotAStoreError",
+    "NotBoundError",
+    "NotFoundError",
+    "NothingToUndoError",
+    "RefExistsError",
+    "RefNotFoundError",
+    "Repository",
+    "Session",
+    "Snapshot",
+    "StoreError",
+    "StoreFullError",
+    "StoreReadOnlyError",
+    "StoreUnavailableError",
+    "UnmergedBranchError",
+    "UnrelatedHistoriesError",
+    "UntrustedStoreError",
+    "Versioned",
+    "bind",
+    "open",
+]
+
+_SESSION = ("Live", "Repository", "Session", "Snapshot", "Versioned", "bind", "open")
+_HOME = (
+    {name: "agent_kernel.errors" for name in __all__ if name.endswith("Error")}
+    | dict.fromkeys(("Author", "Commit"), "agent_kernel.repository")
+    | dict.fromkeys(_SESSION, "agent_kernel.session")
+)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value  # the next access skips this function
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Make every cell of this IPython a commit (`%load_ext agent_kernel`)."""
+    from agent_kernel import magics
+
+    magics.load_ipython_extension(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """Leave the variables as they are, and the store closed (`%unload_ext agent_kernel`)."""
+    from agent_kernel import magics
+
+    magics.unload_ipython_extension(shell)

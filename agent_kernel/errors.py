@@ -1,0 +1,273 @@
+"""Every error that the package raises on purpose, in one tree.
+
+Subclass for what a handler would do differently, not for each message. An error names the thing, says what is
+known, and offers the next step; it survives pickling, because errors come back from worker processes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+def _bare(cls: type[AgentKernelError], arguments: tuple[object, ...]) -> AgentKernelError:
+    return cls.__new__(cls, *arguments)
+
+
+class AgentKernelError(Exception):
+    """Catch this to catch everything the package raises on purpose."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exception replays positional arguments only, so an error built with keywords would not survive the way
+        # back from a worker process.
+        return _bare, (type(self), self.args), vars(self)
+
+
+class NotFoundError(AgentKernelError, KeyError):
+    """What was asked for by name is not there."""
+
+    def __str__(self) -> str:
+        return Exception.__str__(self)
+
+
+@dataclass(eq=False)
+class RefNotFoundError(NotFoundError):
+    """No branch, tag or commit has this name."""
+
+    name: str
+    known: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        known = ", ".join(self.known[:8]) or "none yet"
+        more = f" and {len(self.known) - 8} more" if len(self.known) > 8 else ""
+        return f"no branch, tag or commit is called {self.name!r} (branches and tags: {known}{more})"
+
+
+@dataclass(eq=False)
+class AmbiguousRefError(NotFoundError):
+    """A shortened commit id fits several commits."""
+
+    name: str
+    candidates: tuple[str, ...]
+
+    def __str__(self) -> str:
+        shown = ", ".join(self.candidates[:8])
+        return f"{self.name!r} fits {len(self.candidates)} commits: {shown}; give more digits"
+
+
+@dataclass(eq=False)
+class NameNotFoundError(NotFoundError):
+    """A commit, or the namespace, holds no variable of this name."""
+
+    name: str
+    where: str
+    close: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        hint = f"; did you mean {' or '.join(self.close)}?" if self.close else ""
+        return f"there is no variable {self.name!r} in {self.where}{hint}"
+
+
+@dataclass(eq=False)
+class InvalidRefNameError(AgentKernelError, ValueError):
+    """git would refuse this branch, tag or agent name, and so do we."""
+
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name!r} cannot name a branch or tag: {self.reason}"
+
+
+@dataclass(eq=False)
+class RefExistsError(AgentKernelError):
+    """A branch or tag of this name is already there."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name!r} already exists; choose another name, or force it"
+
+
+@dataclass(eq=False)
+class UnmergedBranchError(AgentKernelError):
+    """Deleting this branch would drop commits that no other ref reaches."""
+
+    name: str
+    commits: int
+
+    def __str__(self) -> str:
+        return f"branch {self.name!r} has {self.commits} commits that nothing else reaches; force it to delete them"
+
+
+class StoreError(AgentKernelError):
+    """The store itself cannot do what was asked."""
+
+
+@dataclass(eq=False)
+class NotAStoreError(StoreError):
+    """The path or URL does not hold a store."""
+
+    url: str
+    reason: str = "it holds something else"
+
+    def __str__(self) -> str:
+        return f"{self.url} is not an agent_kernel store: {self.reason}"
+
+
+@dataclass(eq=False)
+class NewerFormatError(StoreError):
+    """A newer release wrote this."""
+
+    what: str
+    found: int
+    known: int
+
+    def __str__(self) -> str:
+        return f"{self.what} has format {self.found} and this release reads up to {self.known}; upgrade agent-kernel"
+
+
+@dataclass(eq=False)
+class DamagedObjectError(StoreError):
+    """A stored object is missing, or its bytes no longer match its id."""
+
+    kind: str
+    id: str
+    reason: str = "its bytes do not match its id"
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        of = f" (needed by {', '.join(self.names[:5])})" if self.names else ""
+        return f"{self.kind} {self.id[:16]}{of} is damaged: {self.reason}; run verify to see what is affected"
+
+
+@dataclass(eq=False)
+class StoreFullError(StoreError):
+    """The disk under the store has no room left. Nothing was changed."""
+
+    url: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"no room left for {self.url}; nothing was changed, free some space and run the cell again"
+
+
+@dataclass(eq=False)
+class StoreUnavailableError(StoreError):
+    """The store cannot be opened or reached just now."""
+
+    url: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.url} cannot be used: {self.reason}"
+
+
+@dataclass(eq=False)
+class StoreReadOnlyError(StoreUnavailableError):
+    """The store's files or folder cannot be written."""
+
+    reason: str = "it is read-only"
+
+
+@dataclass(eq=False)
+class BranchMovedError(AgentKernelError):
+    """Another session moved the branch since it was read."""
+
+    branch: str
+
+    def __str__(self) -> str:
+        return f"branch {self.branch!r} was moved by another session; read it again, or work on a branch of your own"
+
+
+@dataclass(eq=False)
+class BranchInUseError(AgentKernelError):
+    """A living process writes to this branch."""
+
+    branch: str
+    holder: str
+
+    def __str__(self) -> str:
+        return f"branch {self.branch!r} is in use by {self.holder}"
+
+
+@dataclass(eq=False)
+class UntrustedStoreError(AgentKernelError):
+    """Loading values runs code, and this store was made by someone else."""
+
+    url: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.url} was made by someone else, and loading its values can run their code; "
+            "look through it with log, show and diff, then run %agent trust"
+        )
+
+
+@dataclass(eq=False)
+class MergeConflictError(AgentKernelError):
+    """Both sides changed the same variables. Nothing was changed."""
+
+    conflicts: tuple[tuple[str, str, str], ...]  # (name, our summary, their summary)
+
+    def __str__(self) -> str:
+        lines = [f"  {name}: ours {ours} | theirs {theirs}" for name, ours, theirs in self.conflicts]
+        many = f"{len(lines)} variables" if len(lines) > 1 else "one variable"
+        return "\n".join(
+            [f"both sides changed {many}; nothing was merged", *lines, "choose with --ours NAME or --theirs NAME"]
+        )
+
+
+@dataclass(eq=False)
+class UnrelatedHistoriesError(AgentKernelError):
+    """The two commits share no ancestor."""
+
+    ours: str
+    theirs: str
+
+    def __str__(self) -> str:
+        return f"{self.ours} and {self.theirs} have no common ancestor, so there is nothing to merge from"
+
+
+@dataclass(eq=False)
+class NothingToUndoError(AgentKernelError):
+    """This session has done nothing that could be undone (or redone)."""
+
+    verb: str = "undo"
+
+    def __str__(self) -> str:
+        return f"nothing to {self.verb} in this session"
+
+
+@dataclass(eq=False)
+class LoadError(AgentKernelError):
+    """A stored value could not be rebuilt. Nothing was changed."""
+
+    names: tuple[str, ...]
+    reason: str
+    packages: tuple[str, ...] = field(default=())
+
+    def __str__(self) -> str:
+        saved = f" (saved with {', '.join(self.packages)})" if self.packages else ""
+        return f"{', '.join(self.names)} could not be loaded{saved}: {self.reason}; nothing was changed"
+
+
+@dataclass(eq=False)
+class LostValueError(AgentKernelError):
+    """The variable stands for an object that could not be saved."""
+
+    name: str
+    type: str
+    reason: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        what = f"{self.name!r} was a {self.type}, which could not be saved: {self.reason}"
+        return f"{what}; {self.remedy}" if self.remedy else what
+
+
+@dataclass(eq=False)
+class NotBoundError(AgentKernelError):
+    """No store is bound to this notebook."""
+
+    def __str__(self) -> str:
+        return "no store is bound to this namespace; run %agent bind"
