@@ -1,0 +1,4 @@
+"""Objects to bytes and back: pickling, segments, alias groups, definitions and summaries.
+
+Nothing here knows a store, a branch or IPython.
+"""

@@ -1,0 +1,138 @@
+"""Which mutable objects and memory a value reaches, so that names which share any are saved as one.
+
+Only what the pickler visited is walked: the instances that `reducer_override` saw and the parts that reducers gave, then
+builtin containers level by level with `gc.get_referents`. Modules, classes, globals and immutable objects are never
+entered. Grouping names that share nothing is the costliest mistake here; missing a shared object is the worst.
+
+In a large value only containers with more references than the walk explains are kept: nothing else can be shared.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import types
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import compress
+from typing import Any
+
+from agent_kernel.values.memory import owner_of
+from agent_kernel.values.pickler import Dump, MemoryUse
+
+_WALKED = frozenset({list, dict, tuple, set, frozenset, types.CellType})
+_MUTABLE = frozenset({list, dict, set, bytearray, types.CellType})
+_FOLLOWED = _WALKED | {bytearray}
+LARGE = 20_000
+
+
+@dataclass(slots=True)
+class Reach:
+    """The ids of mutable objects, and the memory, that a value reaches. Valid while the value is unchanged and alive.
+
+    `complete` is False for a large value, where `ids` has only the containers that someone else holds too.
+    """
+
+    ids: set[int] = field(default_factory=set[int])
+    memory: list[MemoryUse] = field(default_factory=list[MemoryUse])
+    complete: bool = True
+
+
+def reach(values: Iterable[object], dump: Dump) -> Reach:
+    """Walk what the pickler visited below `values`. Call it while the dump is alive: its own objects have ids too."""
+    found = Reach(memory=[MemoryUse(None, use.space, use.low, use.high, use.private) for use in dump.memory])
+    values = list(values)
+    found.ids.update(id(value) for value in values if type(value) in _MUTABLE)
+    _note_visited(dump, found)
+    _walk([*_entered(values, dump), *dump.roots], found)
+    found.ids.difference_update(map(id, dump.kept))
+    return found
+
+
+def held_below(items: object, dump: Dump) -> set[int]:
+    """Of one segment: the ids of instances, and of containers that something outside the segment holds too.
+
+    `items` is the segment's own copy of its part of the container, so its items have one holder more than usual.
+    """
+    found = Reach(complete=False)
+    _note_visited(dump, found)
+    _walk([*_entered([items], dump), *dump.roots], found, copies=1)
+    found.ids.difference_update(map(id, dump.kept))
+    found.ids.discard(id(items))
+    return found.ids
+
+
+def is_held_elsewhere(value: object, dump: Dump, holders: int) -> bool:
+    """Whether anything but the value's own `holders` may hold a mutable object that it reaches.
+
+    Errs on the safe side: a reference it cannot explain counts as a holder.
+    """
+    noted = [*dump.instances, *dump.opaque]
+    counts = list(map(sys.getrefcount, noted))
+    if any(count > _NOTED + holders for count in counts):
+        return True
+    found = Reach(complete=False)
+    _walk([*_entered([[value]], dump), *dump.roots], found, copies=holders)
+    return bool(found.ids)
+
+
+# A noted object is held by its parent, the dump's list, `noted`, and getrefcount's own argument.
+_NOTED = 4
+
+
+def _note_visited(dump: Dump, found: Reach) -> None:
+    found.ids.update(map(id, dump.opaque), map(id, dump.instances))
+    found.ids.update(id(owner_of(array)) for array in dump.object_arrays)
+
+
+def _entered(values: Iterable[object], dump: Dump) -> list[object]:
+    """Where a walk starts. Notes of the dump count as reached; functions are entered by their own state alone."""
+    roots: list[object] = [value for value in values if type(value) in _FOLLOWED]
+    for value in dump.instances:
+        if type(value) is types.FunctionType:  # its globals are the namespace, which everything would share
+            roots.extend((value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__))
+        elif type(value) is not types.BuiltinFunctionType:
+            roots.append(value)
+    return roots
+
+
+def _walk(level: list[Any], found: Reach, copies: int = 0) -> None:
+    visited = {id(value) for value in level}
+    while level:
+        below = gc.get_referents(*level)
+        below = list(compress(below, map(_FOLLOWED.__contains__, map(type, below))))
+        fresh = {id(value): value for value in below}
+        del below
+        for seen in visited.intersection(fresh):
+            del fresh[seen]
+        visited.update(fresh)
+        found.complete = found.complete and len(visited) <= LARGE
+        level = list(fresh.values())
+        del fresh
+        mutable = list(compress(level, map(_MUTABLE.__contains__, map(type, level))))
+        if found.complete:
+            found.ids.update(map(id, mutable))
+        else:
+            counts = list(map(sys.getrefcount, mutable))
+            found.ids.update(map(id, compress(mutable, map((_EXPLAINED + copies).__lt__, counts))))
+        copies = 0
+
+
+# A container in a walk is held by its parent, by `level`, by `mutable`, and by getrefcount's own argument.
+_EXPLAINED = 4
+
+
+def share(one: Reach, other: Reach) -> bool:
+    """Whether two values hold an object or memory in common."""
+    small, large = sorted((one.ids, other.ids), key=len)
+    if not small.isdisjoint(large):
+        return True
+    return _memory_meets(one.memory, other.memory)
+
+
+def _memory_meets(one: list[MemoryUse], other: list[MemoryUse]) -> bool:
+    return any(
+        a.space == b.space and a.low < b.high and b.low < a.high and not (a.private and b.private)
+        for a in one
+        for b in other
+    )

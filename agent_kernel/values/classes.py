@@ -1,0 +1,130 @@
+"""Notebook classes, taken apart so that they can be made again without running any of the notebook's hooks.
+
+A class is saved as an entry of its own: a skeleton (metaclass, name, bases, slots), the methods, and the other
+attributes. All needed skeletons are made first; then methods go in, then attributes, by `type.__setattr__`. Instances
+name their class by a random id, so redefining `P` neither changes nor stores again what the old `P` made.
+"""
+
+from __future__ import annotations
+
+import abc
+import enum
+import secrets
+import types
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from agent_kernel.values import restore
+from agent_kernel.values.reducers import is_importable
+
+_PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None), types.FunctionType})
+_SAFE_FIRST = (staticmethod, classmethod, property)
+_IN_SKELETON = frozenset({"__slots__", "__module__", "__qualname__", "__doc__", "__orig_bases__"})
+_NOT_SAVED = frozenset(
+    {"__dict__", "__weakref__", "__firstlineno__", "__static_attributes__", "_abc_impl", "__abstractmethods__"}
+)
+
+
+class ClassRegistry:
+    """Which lasting id each live notebook class has, and the other way round."""
+
+    def __init__(self) -> None:
+        self._ids: dict[int, tuple[weakref.ref[type], str]] = {}
+        self._live: weakref.WeakValueDictionary[str, type] = weakref.WeakValueDictionary()
+
+    def uid_of(self, kind: type) -> str:
+        """The class's id; a new one at first sight."""
+        known = self._ids.get(id(kind))
+        if known is not None and known[0]() is kind:
+            return known[1]
+        uid = f"{kind.__qualname__}#{secrets.token_hex(5)}"
+        self.adopt(uid, kind)
+        return uid
+
+    def live(self, uid: str) -> type | None:
+        return self._live.get(uid)
+
+    def adopt(self, uid: str, kind: type) -> None:
+        """Make `kind` the live class of this id. One that had it before gets a new id when it is next met."""
+        before = self._live.get(uid)
+        if before is not None and before is not kind:
+            self._ids.pop(id(before), None)
+        self._ids[id(kind)] = weakref.ref(kind), uid
+        self._live[uid] = kind
+
+
+class Fill:
+    """Pickles as: set these attributes on the class."""
+
+    def __init__(self, kind: type, attributes: dict[str, object]) -> None:
+        self.kind, self.attributes = kind, attributes
+
+    def __reduce__(self) -> Any:
+        return restore.fill_class, (self.kind, self.attributes)
+
+
+class FillMembers(Fill):
+    """Pickles as: set these attributes on the members of an enum."""
+
+    def __reduce__(self) -> Any:
+        return restore.enum_members, (self.kind, self.attributes)
+
+
+def skeleton(kind: type) -> tuple[object, ...]:
+    """What must exist before anything else of the class: the arguments of `restore.skeleton` or `enum_skeleton`."""
+    if issubclass(kind, enum.Enum):
+        members = [(name, member.value) for name, member in kind.__members__.items()]
+        return "enum", type(kind), kind.__name__, kind.__bases__, members
+    attributes: dict[str, object] = {name: vars(kind)[name] for name in _IN_SKELETON if name in vars(kind)}
+    attributes["__qualname__"] = kind.__qualname__
+    return "class", type(kind), kind.__name__, kind.__bases__, dict(sorted(attributes.items()))
+
+
+def make(parts: tuple[Any, ...]) -> type:
+    """Make the bare class that `skeleton` took apart."""
+    form, *arguments = parts
+    return restore.enum_skeleton(*arguments) if form == "enum" else restore.skeleton(*arguments)
+
+
+def body(kind: type) -> tuple[list[Fill], list[Fill]]:
+    """The class's attributes: those that can go in before any instance exists (methods), and the rest."""
+    first: dict[str, object] = {}
+    rest: dict[str, object] = {}
+    for name, found in _attributes(kind):
+        (first if type(found) in _PLAIN or isinstance(found, _SAFE_FIRST) else rest)[name] = found
+    fills = [Fill(kind, rest)] if rest else []
+    if issubclass(kind, enum.Enum):
+        first.update({"__module__": kind.__module__, "__qualname__": kind.__qualname__})
+        extras = {name: _extra(member) for name, member in kind.__members__.items() if _extra(member)}
+        fills += [FillMembers(kind, dict(extras))] if extras else []
+    return [Fill(kind, first)] if first else [], fills
+
+
+def _attributes(kind: type) -> Iterator[tuple[str, object]]:
+    is_enum = issubclass(kind, enum.Enum)
+    for name, found in list(vars(kind).items()):
+        if name in _NOT_SAVED or name in _IN_SKELETON and not (is_enum and name == "__doc__"):
+            continue
+        if isinstance(found, (types.MemberDescriptorType, types.GetSetDescriptorType)) and found.__objclass__ is kind:
+            continue  # slots are made by the skeleton
+        if is_enum and (name in kind.__members__ or _is_enum_bookkeeping(name, found)):
+            continue
+        yield name, found
+    if isinstance(kind, abc.ABCMeta) and vars(kind).get("__abstractmethods__"):
+        yield "__abstractmethods__", vars(kind)["__abstractmethods__"]
+
+
+def _is_enum_bookkeeping(name: str, found: object) -> bool:
+    sunder = name.startswith("_") and name.endswith("_") and not name.startswith("__")
+    return sunder or name == "__new__" or type(found).__module__ == "enum" or name in {"__members__", "__reduce_ex__"}
+
+
+def _extra(member: Any) -> dict[str, object]:
+    own = {"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_"}
+    return {name: value for name, value in vars(member).items() if name not in own}
+
+
+def is_saved_by_value(kind: object) -> bool:
+    """Whether a class is the notebook's own, so that its body is stored."""
+    return isinstance(kind, type) and kind.__module__ != "builtins" and not is_importable(kind)

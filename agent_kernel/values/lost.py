@@ -1,0 +1,63 @@
+"""What stands in the namespace for an object that could not be saved: every use raises, and says how to get it back."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from agent_kernel.errors import LostValueError
+from agent_kernel.values.pickler import Loss
+
+_STATE = "_agent_kernel_lost"
+
+
+def _raise(self: Any, *_: Any, **__: Any) -> NoReturn:
+    loss = loss_of(self)
+    if loss is None:
+        raise TypeError("not a lost value")
+    raise LostValueError(object.__getattribute__(self, "_agent_kernel_name"), loss.type, loss.reason, loss.remedy)
+
+
+_EVERY_USE = """
+    __getattr__ __setattr__ __delattr__ __call__ __repr__ __str__ __bytes__ __format__ __hash__ __bool__ __len__
+    __iter__ __next__ __reversed__ __contains__ __getitem__ __setitem__ __delitem__ __dir__ __eq__ __ne__ __lt__ __le__
+    __gt__ __ge__ __add__ __radd__ __iadd__ __sub__ __rsub__ __isub__ __mul__ __rmul__ __imul__ __matmul__ __rmatmul__
+    __truediv__ __rtruediv__ __floordiv__ __rfloordiv__ __mod__ __rmod__ __divmod__ __rdivmod__ __pow__ __rpow__
+    __lshift__ __rshift__ __and__ __rand__ __or__ __ror__ __xor__ __rxor__ __neg__ __pos__ __abs__ __invert__ __int__
+    __float__ __complex__ __index__ __round__ __enter__ __exit__ __aenter__ __aexit__ __await__ __aiter__ __anext__
+    __reduce__ __reduce_ex__ __copy__ __deepcopy__ __fspath__ __buffer__
+""".split()
+
+
+class Unsavable:
+    """Pickles as the loss of a whole value, for one that the pickler cannot even look into."""
+
+    def __init__(self, value: object, reason: str) -> None:
+        self.value, self.reason = value, reason
+
+
+class Lost:
+    """The place of an object that was not saved."""
+
+    __slots__ = ("_agent_kernel_lost", "_agent_kernel_name", "__weakref__")
+
+    def __init__(self, loss: Loss, name: str = "") -> None:
+        object.__setattr__(self, _STATE, loss)
+        object.__setattr__(self, "_agent_kernel_name", name or loss.type)
+
+
+for _name in _EVERY_USE:
+    setattr(Lost, _name, _raise)
+
+
+def loss_of(value: object) -> Loss | None:
+    """The loss that a placeholder stands for; None for any other object."""
+    if type(value) is not Lost:
+        return None
+    loss: Loss = object.__getattribute__(value, _STATE)
+    return loss
+
+
+def name_loss(value: object, name: str) -> None:
+    """Tell a placeholder under which variable it is reached, for its error."""
+    if type(value) is Lost:
+        object.__setattr__(value, "_agent_kernel_name", name)

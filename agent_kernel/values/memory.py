@@ -1,0 +1,107 @@
+"""Which arrays and tensors look at the same memory, judged by address.
+
+Two of them share memory where their address ranges overlap. Neighbouring slices of one array do not overlap and need
+not come back as one; a view and its base do. Within one dump, overlapping ranges form a cluster that is stored once:
+as the array that spans it when there is one, else as the bytes from the lowest to the highest address.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import pickle
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agent_kernel.values import restore
+
+if TYPE_CHECKING:
+    from agent_kernel.values.pickler import MemoryUse
+
+
+class Span:
+    """Raw bytes that several arrays look at, stored as one buffer."""
+
+    def __init__(self, low: int, high: int, keep: object) -> None:
+        self.low, self.high, self.keep = low, high, keep
+
+    def __reduce__(self) -> Any:
+        raw = (ctypes.c_char * (self.high - self.low)).from_address(self.low)
+        return restore.memory, (pickle.PickleBuffer(raw),)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Memory that several visited objects look at. `base` is what is stored; the others become views of it."""
+
+    space: str
+    low: int
+    high: int
+    base: Any
+    base_low: int
+
+
+def clusters_of(uses: Iterable[MemoryUse]) -> tuple[Cluster, ...]:
+    """Find the memory that more than one object of a dump looks at."""
+    found: list[Cluster] = []
+    for group in overlapping(uses):
+        if len({id(use.holder) for use in group}) > 1 or _is_shared_bytes(group[0].holder):
+            found.append(_cluster(group))
+    return tuple(found)
+
+
+def overlapping(uses: Iterable[MemoryUse]) -> list[list[MemoryUse]]:
+    """Group memory uses whose address ranges overlap."""
+    groups: list[list[MemoryUse]] = []
+    space, reach = "", -1
+    for use in sorted(uses, key=lambda use: (use.space, use.low, use.high)):
+        if groups and use.space == space and use.low < reach:
+            groups[-1].append(use)
+            reach = max(reach, use.high)
+        else:
+            groups.append([use])
+            space, reach = use.space, use.high
+    return groups
+
+
+def find_cluster(clusters: tuple[Cluster, ...], address: int, space: str = "cpu") -> Cluster | None:
+    for cluster in clusters:
+        if cluster.space == space and cluster.low <= address < cluster.high:
+            return cluster
+    return None
+
+
+def _cluster(group: list[MemoryUse]) -> Cluster:
+    low, high = min(use.low for use in group), max(use.high for use in group)
+    space = group[0].space
+    owner = owner_of(group[0].holder)
+    if type(owner) is bytearray:
+        start = address_of(owner)
+        return Cluster(space, start, start + len(owner), owner, start)
+    for use in group:
+        if use.low == low and use.high == high and _can_carry(use.holder):
+            return Cluster(space, low, high, use.holder, low)
+    return Cluster(space, low, high, Span(low, high, group), low)
+
+
+def owner_of(array: Any) -> Any:
+    """The object at the end of the chain of bases, which owns the memory."""
+    while (base := getattr(array, "base", None)) is not None:
+        array = base.obj if type(base) is memoryview and base.obj is not None else base
+    return array
+
+
+def address_of(owner: Any) -> int:
+    import numpy as np
+
+    return int(np.frombuffer(owner, np.uint8).__array_interface__["data"][0])
+
+
+def _is_shared_bytes(holder: Any) -> bool:
+    return type(owner_of(holder)) is bytearray
+
+
+def _can_carry(holder: Any) -> bool:
+    import numpy as np
+
+    return type(holder) is np.ndarray and not holder.dtype.hasobject and (holder.flags.c_contiguous)

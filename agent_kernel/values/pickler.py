@@ -1,0 +1,301 @@
+"""Pickle a group of values, and remember what the pickler met on the way.
+
+A subclass of the C pickler with `reducer_override`: exact builtin containers never reach Python, everything else costs
+one dict lookup by exact type (`reducers.handler_for`). What was visited (instances, memory, globals, classes, code) is
+what change detection and the alias walk work on, because the raw object graph reaches far more than is saved.
+
+When something below a value cannot be pickled, the value is dumped again with care: the outermost library object that
+fails is replaced by a token for the live object, and all the rest is saved.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from agent_kernel.values import reducers
+from agent_kernel.values.surface import surface_digest
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+    from agent_kernel.values.definitions import DefinitionId
+    from agent_kernel.values.memory import Cluster
+
+PROTOCOL = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Why an object below a value was not saved. `token` names the live object."""
+
+    token: str
+    type: str
+    reason: str
+    remedy: str = ""
+
+
+class LiveNames(Protocol):
+    """Gives lasting names to objects that cannot be pickled, and to classes."""
+
+    def token_of(self, value: object) -> str: ...
+
+    def loss_of(self, value: object) -> Loss | None: ...
+
+    def remedy_of(self, token: str) -> str: ...
+
+    def uid_of(self, kind: type) -> str: ...
+
+
+@dataclass(slots=True)
+class MemoryUse:
+    """A buffer that a visited array or tensor looks at: `space` is "cpu" or a device, addresses are in bytes."""
+
+    holder: object
+    space: str
+    low: int
+    high: int
+    private: bool = False
+
+
+@dataclass(slots=True)
+class Dump:
+    """What pickling gave: streams and buffers to store, and what was visited, to compare and to walk."""
+
+    streams: list[bytes] = field(default_factory=list[bytes])
+    buffers: list[pickle.PickleBuffer] = field(default_factory=list[pickle.PickleBuffer])
+    steps: list[int | None] = field(default_factory=list[int | None])
+    instances: list[object] = field(default_factory=list[object])
+    opaque: list[object] = field(default_factory=list[object])
+    roots: list[object] = field(default_factory=list[object])
+    memory: list[MemoryUse] = field(default_factory=list[MemoryUse])
+    object_arrays: list[Any] = field(default_factory=list[Any])
+    globals_used: set[str] = field(default_factory=set[str])
+    classes: dict[str, type] = field(default_factory=dict[str, type])
+    definitions: dict[DefinitionId, bytes] = field(default_factory=dict["DefinitionId", bytes])
+    losses: dict[str, Loss] = field(default_factory=dict[str, Loss])
+    live: dict[str, object] = field(default_factory=dict[str, object])
+    # What reducers made on the way: ids above stay true only while these live.
+    kept: list[object] = field(default_factory=list[object])
+
+
+class Pickler(pickle.Pickler):
+    """One dump. Reducers call its methods to note what they met."""
+
+    def __init__(
+        self,
+        sink: Any,
+        dump: Dump,
+        names: LiveNames,
+        namespace: dict[str, object],
+        clusters: tuple[Cluster, ...] = (),
+        careful: bool = False,
+    ) -> None:
+        # Not a method of the pickler: it would hold itself, and through its memo all that it pickled.
+        steps: dict[int, int | None] = {}
+
+        def keep_buffer(buffer: pickle.PickleBuffer) -> None:
+            dump.buffers.append(buffer)
+            dump.steps.append(steps.get(id(buffer)))
+
+        super().__init__(sink, PROTOCOL, buffer_callback=keep_buffer)
+        self.dispatch_table = reducers.dispatch_table()
+        self.dump_record = dump
+        self.names = names
+        self.namespace = namespace
+        self.clusters = clusters
+        self.careful = careful
+        self.muted: set[int] = set()
+        self.private: set[int] = set()
+        self.kept: list[object] = []
+        self.globals_holders: dict[int, object] = {}
+        self.cached_importable: dict[int, bool] = {}
+        self._steps_by_buffer = steps
+        self._sound: set[int] = set()
+        self.shared_owners: frozenset[int] = frozenset()
+
+    def reducer_override(self, obj: Any, /) -> Any:
+        handler = _HANDLERS.get(type(obj))
+        if handler is None:
+            handler = reducers.handler_for(type(obj))
+        return handler(self, obj)
+
+    # -- what reducers call
+
+    def instance(self, value: Any) -> Any:
+        """Note an ordinary mutable object, and let pickle reduce it; in a careful dump, find out if it can."""
+        if id(value) not in self.muted:
+            self.dump_record.instances.append(value)
+        return self.protect(value) if self.careful else NotImplemented
+
+    def custom(self, value: Any) -> Any:
+        """Note an object that reduces itself: what it gave is what was saved, and nothing else below it counts."""
+        try:
+            parts = reduced(value)
+        except Exception as error:
+            if not self.careful:
+                raise
+            return self.lose(value, explain(error))
+        if isinstance(parts, str):
+            return parts
+        if id(value) in self.muted:
+            self.mute(parts)
+        elif len(parts) > 3:  # items come from an iterator, which cannot be looked into
+            self.dump_record.instances.append(value)
+        else:
+            self.dump_record.opaque.append(value)
+            self.dump_record.roots.append(parts)
+        return self.protect(value) if self.careful else parts
+
+    def immutable(self, value: Any) -> Any:
+        """Reduce an object that nobody changes: neither it nor anything below it can be shared in a way that shows."""
+        try:
+            parts = reduced(value)
+        except Exception as error:
+            if not self.careful:
+                raise
+            return self.lose(value, explain(error))
+        if not isinstance(parts, str):
+            self.mute(parts)
+        return parts
+
+    def mute(self, parts: object) -> None:
+        """Do not note the objects that stand directly in `parts` when they are visited."""
+        self.kept.append(parts)
+        self.muted.update(map(id, _leaves(parts)))
+
+    def make_private(self, parts: object) -> None:
+        """Arrays that stand directly in `parts` belong to a copy-on-write frame."""
+        self.kept.append(parts)
+        self.private.update(map(id, _leaves(parts)))
+
+    def buffer(self, memory: Any, step: int | None = None) -> pickle.PickleBuffer:
+        """Send memory out of band; `step` is the bytes of one step along the slowest axis, for cutting chunks."""
+        made = pickle.PickleBuffer(memory)
+        self.kept.append(made)
+        self._steps_by_buffer[id(made)] = step
+        return made
+
+    def uses(self, holder: object, low: int, high: int, space: str = "cpu") -> None:
+        """Note memory that an array or tensor looks at."""
+        if id(holder) not in self.muted and high > low:
+            self.dump_record.memory.append(MemoryUse(holder, space, low, high, id(holder) in self.private))
+
+    def lose(self, value: Any, reason: str, remedy: str = "") -> Any:
+        """Save a token in the place of an object that cannot be saved."""
+        carried = self.names.loss_of(value)
+        token = carried.token if carried else self.names.token_of(value)
+        loss = carried or Loss(token, type_name(type(value)), reason, remedy or self.names.remedy_of(token))
+        self.dump_record.losses[token] = loss
+        self.dump_record.live[token] = value
+        for attribute in ("gi_code", "cr_code", "ag_code"):
+            code: CodeType | None = getattr(value, attribute, None) if reducers.is_resumable(value) else None
+            if code is not None:
+                self.note_globals(code)
+        return reducers.live_token(token, b"" if carried else surface_digest(value))
+
+    def note_globals(self, code: CodeType) -> None:
+        self.dump_record.globals_used.update(reducers.names_used(code))
+
+    def protect(self, value: Any) -> Any:
+        """In a careful dump: a library object goes in whole or not at all, a notebook's own is looked into."""
+        if id(value) in self._sound or reducers.is_notebook_type(type(value)):
+            try:
+                return reduced(value)
+            except Exception as error:
+                return self.lose(value, explain(error))
+        probe = Dump()
+        try:
+            Pickler(_Nowhere(), probe, self.names, self.namespace, self.clusters).dump(value)
+        except Exception as error:
+            return self.lose(value, explain(error))
+        self._sound.update(map(id, probe.instances))
+        self.kept.append(probe)
+        return reduced(value)
+
+
+class _Nowhere:
+    def write(self, _: object) -> None: ...
+
+
+_HANDLERS: dict[type, Callable[[Pickler, Any], Any]] = reducers.HANDLERS
+
+
+def reduced(value: Any) -> Any:
+    """What `copyreg`, `__reduce_ex__` or `__reduce__` gives, in pickle's order."""
+    registered = reducers.dispatch_table().get(type(value))
+    return registered(value) if registered is not None else value.__reduce_ex__(PROTOCOL)
+
+
+def explain(error: BaseException) -> str:
+    """One line for a person."""
+    text = " ".join(str(error).split())
+    return (text or type(error).__name__)[:200]
+
+
+def type_name(kind: type) -> str:
+    module, name = type.__getattribute__(kind, "__module__"), type.__getattribute__(kind, "__qualname__")
+    return name if module in ("builtins", "__main__") else f"{module}.{name}"
+
+
+def dump_objects(
+    phases: Iterable[object],
+    names: LiveNames,
+    namespace: dict[str, object],
+    *,
+    clusters: tuple[Cluster, ...] = (),
+    shared_owners: frozenset[int] = frozenset(),
+) -> Dump:
+    """Pickle the phases one after another in one stream with one memo, with care where something fails.
+
+    Raises:
+        RecursionError: nested too deeply for the pickler.
+    """
+    phases = list(phases)
+    try:
+        return _dump(phases, names, namespace, clusters, shared_owners, careful=False)
+    except RecursionError:
+        raise
+    except Exception:  # foreign reducers run here, and may raise anything
+        return _dump(phases, names, namespace, clusters, shared_owners, careful=True)
+
+
+def _dump(
+    phases: list[object],
+    names: LiveNames,
+    namespace: dict[str, object],
+    clusters: tuple[Cluster, ...],
+    shared_owners: frozenset[int],
+    careful: bool,
+) -> Dump:
+    sink = io.BytesIO()
+    dump = Dump()
+    pickler = Pickler(sink, dump, names, namespace, clusters, careful)
+    pickler.shared_owners = shared_owners
+    for phase in phases:
+        pickler.dump(phase)
+    dump.kept = pickler.kept
+    dump.streams.append(sink.getvalue())
+    return dump
+
+
+_CONTAINERS = frozenset({list, dict, tuple, set, frozenset})
+
+
+def _leaves(parts: object) -> list[object]:
+    """The non-container objects directly in nested exact containers."""
+    found: list[object] = []
+    todo: list[object] = [parts]
+    while todo:
+        item = todo.pop()
+        kind = type(item)
+        if kind is dict:
+            todo.extend(item.values())  # type: ignore[attr-defined]  # pyright: ignore
+        elif kind in _CONTAINERS:
+            todo.extend(item)  # type: ignore[call-overload]  # pyright: ignore
+        else:
+            found.append(item)
+    return found

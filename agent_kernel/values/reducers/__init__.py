@@ -1,0 +1,133 @@
+"""How each kind of object is pickled: one handler per exact type, found once and kept.
+
+A handler gets the pickler and the object, and returns what `reducer_override` may return. `copyreg` stays the extension
+point: a type registered there is reduced by its own function, and noted like any other.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import enum
+import io
+import sys
+import types
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from agent_kernel.values import restore
+from agent_kernel.values.definitions import names_used as names_used
+
+if TYPE_CHECKING:
+    from agent_kernel.values.pickler import Pickler
+
+Handler = Callable[["Pickler", Any], Any]
+
+HANDLERS: dict[type, Handler] = {}
+
+# Families that need more than pickle gives, by the top-level package of the type: the module is imported when an object
+# of that package is first met, so nothing heavy loads before the user loaded it.
+_FAMILIES = {
+    "numpy": "arrays",
+    "pandas": "frames",
+    "polars": "frames",
+    "pyarrow": "frames",
+    "torch": "tensors",
+    "matplotlib": "figures",
+    "sqlite3": "databases",
+}
+
+
+def leaf(_: Pickler, __: Any) -> Any:
+    """Immutable, or pickled by name: nothing to note."""
+    return NotImplemented
+
+
+def ordinary(pickler: Pickler, value: Any) -> Any:
+    return pickler.instance(value)
+
+
+def custom(pickler: Pickler, value: Any) -> Any:
+    return pickler.custom(value)
+
+
+def immutable(pickler: Pickler, value: Any) -> Any:
+    return pickler.immutable(value)
+
+
+def handler_for(kind: type) -> Handler:
+    """Find the handler of a type met for the first time."""
+    handler = _find(kind)
+    HANDLERS[kind] = handler
+    return handler
+
+
+def _find(kind: type) -> Handler:
+    from agent_kernel.values.reducers import code, containers, objects
+
+    for module in (code, objects):
+        if kind in module.EXACT:
+            return module.EXACT[kind]
+    if issubclass(kind, type):
+        return code.reduce_class
+    for base in kind.__mro__:
+        package = base.__module__.partition(".")[0]
+        if package in _FAMILIES:
+            family = import_module(f"agent_kernel.values.reducers.{_FAMILIES[package]}")
+            found: Handler | None = family.handler_for(kind)
+            if found is not None:
+                return found
+    if issubclass(kind, enum.Enum):
+        return leaf
+    if kind.__module__ in objects.IMMUTABLE_MODULES:
+        return leaf
+    if kind.__module__.startswith(objects.IMMUTABLE_PACKAGES):
+        return immutable
+    return containers.handler_for(kind) or objects.handler_for(kind)
+
+
+_dispatch: dict[type, Callable[[Any], Any]] = {}
+_registered = -1
+
+
+def dispatch_table() -> Mapping[type, Callable[[Any], Any]]:
+    """cloudpickle's reducers for what pickle lacks (views of dicts, loggers, ...), under the user's own in copyreg."""
+    global _registered
+    if len(copyreg.dispatch_table) != _registered:
+        import cloudpickle
+
+        _dispatch.update(cloudpickle.CloudPickler.dispatch_table)
+        # cloudpickle saves a file by reading it. A user's file is not ours to touch.
+        _dispatch.pop(io.TextIOWrapper, None)
+        _dispatch.update(copyreg.dispatch_table)
+        _registered = len(copyreg.dispatch_table)
+    return _dispatch
+
+
+def is_notebook_type(kind: type) -> bool:
+    """Whether the class was written in the notebook, or cannot be imported."""
+    return kind.__module__ == "__main__" or not is_importable(kind)
+
+
+def is_importable(value: Any) -> bool:
+    """Whether the object's module holds it under its own name, so that a name is enough to save it."""
+    module_name = getattr(value, "__module__", None)
+    if not isinstance(module_name, str) or module_name == "__main__":
+        return False
+    found: Any = sys.modules.get(module_name)
+    if found is None:
+        return False
+    try:
+        for part in value.__qualname__.split("."):
+            found = getattr(found, part)
+    except AttributeError:
+        return False
+    return found is value
+
+
+def is_resumable(value: object) -> bool:
+    return type(value) in (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
+
+
+def live_token(token: str, surface: bytes) -> Any:
+    return restore.live, (token, surface)

@@ -1,0 +1,214 @@
+"""Functions, classes, cells and methods: what a notebook defines goes by value, what a library defines by name."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import sys
+import types
+import typing
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from agent_kernel.values import restore
+from agent_kernel.values.definitions import define, names_used
+from agent_kernel.values.reducers import Handler, is_importable, leaf
+
+if TYPE_CHECKING:
+    from agent_kernel.values.pickler import Pickler
+
+
+def reduce_function(pickler: Pickler, function: types.FunctionType) -> Any:
+    home: Any = None
+    if function.__globals__ is not pickler.namespace:
+        if is_importable(function):
+            return NotImplemented
+        home = _home(pickler, function)
+    else:
+        pickler.note_globals(function.__code__)
+    pickler.dump_record.instances.append(function)
+    definition, payload = define(function.__code__)
+    pickler.dump_record.definitions[definition] = payload
+    extra = _own_globals(function) if home is not None and not isinstance(home, str) else None
+    state = (
+        function.__dict__,
+        function.__kwdefaults__,
+        function.__annotations__,
+        function.__doc__,
+        function.__module__,
+        function.__qualname__,
+        function.__defaults__,
+        extra,
+    )
+    made = (definition, function.__name__, function.__closure__, home)
+    return restore.function, made, state, None, None, restore.function_state
+
+
+def _home(pickler: Pickler, function: types.FunctionType) -> Any:
+    """The module whose dict the function's globals are, not what its `__module__` says: a dataclass's methods have the
+    globals of `dataclasses`."""
+    name = function.__globals__.get("__name__")
+    module = sys.modules.get(name) if isinstance(name, str) else None
+    if module is not None and module.__dict__ is function.__globals__:
+        return name
+    return pickler.globals_holders.setdefault(id(function.__globals__), _Globals())
+
+
+class _Globals:
+    """Stands for a dict of globals of its own, as made by `exec(text, {})`; one per dict, so functions share it."""
+
+    def __reduce__(self) -> Any:
+        return dict, ()
+
+
+def _own_globals(function: types.FunctionType) -> dict[str, object]:
+    used = names_used(function.__code__) | {"__name__"}
+    return {name: function.__globals__[name] for name in sorted(used) if name in function.__globals__}
+
+
+def reduce_class(pickler: Pickler, kind: type) -> Any:
+    if kind.__module__ != "__main__" and is_importable(kind):
+        return NotImplemented
+    if kind.__module__ == "builtins":
+        return _builtin_class(kind)
+    uid = pickler.names.uid_of(kind)
+    pickler.dump_record.classes[uid] = kind
+    return restore.notebook_class, (uid,)
+
+
+def _builtin_class(kind: type) -> Any:
+    for module in ("types", "builtins"):
+        for name, found in vars(sys.modules[module]).items():
+            if found is kind:
+                return restore.by_name, (module, name)
+    return NotImplemented
+
+
+def reduce_module(pickler: Pickler, module: types.ModuleType) -> Any:
+    if sys.modules.get(module.__name__) is module and module.__name__ != "__main__":
+        return restore.module, (module.__name__,)
+    if module.__dict__ is pickler.namespace:
+        return restore.main_module, ()
+    return pickler.lose(module, "a module that cannot be imported by its name")
+
+
+def reduce_code(pickler: Pickler, code: types.CodeType) -> Any:
+    pickler.note_globals(code)
+    definition, payload = define(code)
+    pickler.dump_record.definitions[definition] = payload
+    return restore.code, (definition,)
+
+
+def reduce_cell(pickler: Pickler, cell: types.CellType) -> Any:
+    pickler.dump_record.instances.append(cell)
+    try:
+        contents = (cell.cell_contents,)
+    except ValueError:  # not filled yet
+        return restore.cell, ()
+    return restore.cell, (), contents, None, None, restore.cell_state
+
+
+def reduce_method(_: Pickler, method: types.MethodType) -> Any:
+    # pickle would write getattr(self, name), and nothing says that the function still has that name.
+    return types.MethodType, (method.__func__, method.__self__)
+
+
+def reduce_builtin(pickler: Pickler, function: Any) -> Any:
+    owner = function.__self__
+    if owner is not None and not isinstance(owner, (types.ModuleType, type)):
+        pickler.dump_record.instances.append(function)  # x.append keeps x alive, and changes it
+        pickler.dump_record.roots.append((owner,))
+    return NotImplemented
+
+
+def reduce_lru_cache(pickler: Pickler, cached: Any) -> Any:
+    if cached.__module__ != "__main__" and is_importable(cached):
+        return NotImplemented
+    pickler.dump_record.instances.append(cached)
+    parameters = cached.cache_parameters()
+    state = vars(cached)
+    made = (cached.__wrapped__, parameters["maxsize"], parameters["typed"])
+    return restore.lru_cache, made, state, None, None, restore.lru_cache_state
+
+
+def reduce_type_var(pickler: Pickler, variable: Any) -> Any:
+    if is_importable_name(variable):
+        return NotImplemented
+    pickler.dump_record.instances.append(variable)
+    return restore.type_var, (
+        variable.__name__,
+        variable.__bound__,
+        variable.__constraints__,
+        variable.__covariant__,
+        variable.__contravariant__,
+        variable.__module__,
+    )
+
+
+def is_importable_name(variable: Any) -> bool:
+    """As `is_importable`, for objects that have a name but no qualified name."""
+    module = sys.modules.get(variable.__module__)
+    return variable.__module__ != "__main__" and getattr(module, variable.__name__, None) is variable
+
+
+def reduce_weak_reference(_: Pickler, reference: Any) -> Any:
+    return restore.weak_reference, (reference(),)
+
+
+def reduce_weak_dict(pickler: Pickler, mapping: Any) -> Any:
+    pickler.dump_record.instances.append(mapping)
+    contents = dict(mapping.items())
+    pickler.kept.append(contents)
+    return type(mapping), (contents,)
+
+
+def reduce_weak_set(pickler: Pickler, members: Any) -> Any:
+    pickler.dump_record.instances.append(members)
+    return type(members), (list(members),)
+
+
+def reduce_proxy(pickler: Pickler, proxy: Any) -> Any:
+    return restore.callback_proxy, (proxy.copy(),)
+
+
+def lose_resumable(pickler: Pickler, value: Any) -> Any:
+    kind = type(value).__name__.replace("_", " ")
+    return pickler.lose(value, f"a running {kind} cannot be saved", "run the cell that makes it again")
+
+
+def lose_frame(pickler: Pickler, value: Any) -> Any:
+    return pickler.lose(value, f"a {type(value).__name__} cannot be saved")
+
+
+EXACT: dict[type, Handler] = {
+    types.FunctionType: reduce_function,
+    types.ModuleType: reduce_module,
+    types.CodeType: reduce_code,
+    types.CellType: reduce_cell,
+    types.MethodType: reduce_method,
+    types.BuiltinFunctionType: reduce_builtin,
+    functools._lru_cache_wrapper: reduce_lru_cache,  # noqa: SLF001  # the type has no public name
+    typing.TypeVar: reduce_type_var,
+    weakref.ReferenceType: reduce_weak_reference,
+    weakref.WeakValueDictionary: reduce_weak_dict,
+    weakref.WeakKeyDictionary: reduce_weak_dict,
+    weakref.WeakSet: reduce_weak_set,
+    types.MappingProxyType: reduce_proxy,
+    types.GeneratorType: lose_resumable,
+    types.CoroutineType: lose_resumable,
+    types.AsyncGeneratorType: lose_resumable,
+    types.FrameType: lose_frame,
+    types.TracebackType: lose_frame,
+    types.MethodDescriptorType: leaf,
+    types.WrapperDescriptorType: leaf,
+    types.MethodWrapperType: leaf,
+    types.GetSetDescriptorType: leaf,
+    types.MemberDescriptorType: leaf,
+    type(None): leaf,
+    type(Ellipsis): leaf,
+    type(NotImplemented): leaf,
+    range: leaf,
+    slice: leaf,
+    logging.Logger: leaf,
+    logging.RootLogger: leaf,
+}

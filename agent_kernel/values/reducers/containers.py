@@ -1,0 +1,48 @@
+"""Subclasses of list, dict and set: attributes first, then the items, past any override.
+
+pickle would rebuild such an object by its own `append` or `__setitem__` before it has its attributes; classes that
+check or count their items then fail to load.
+"""
+
+from __future__ import annotations
+
+import copyreg
+from typing import TYPE_CHECKING, Any
+
+from agent_kernel.values import restore
+from agent_kernel.values.pickler import reduced
+from agent_kernel.values.reducers import Handler
+
+if TYPE_CHECKING:
+    from agent_kernel.values.pickler import Pickler
+
+
+def handler_for(kind: type) -> Handler | None:
+    if not issubclass(kind, (list, dict, set)) or kind.__module__ in ("collections", "builtins"):
+        return None
+    if kind in copyreg.dispatch_table:
+        return None
+    default = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ in (object.__reduce__, set.__reduce__)
+    return reduce_container if default else None
+
+
+def reduce_container(pickler: Pickler, value: Any) -> Any:
+    pickler.dump_record.instances.append(value)
+    if issubclass(type(value), set):
+        return restore.instance, (type(value),), (_state(value), tuple(set.copy(value))), None, None, _STATE
+    parts = reduced(value)
+    if parts[0] is not copyreg.__newobj__:  # type: ignore[attr-defined]  # pyright: ignore
+        pickler.dump_record.roots.append(parts)
+        return parts
+    state = parts[2] if len(parts) > 2 else None
+    items: Any = list.__getitem__(value, slice(None)) if isinstance(value, list) else dict(dict.items(value))
+    return restore.instance, parts[1], (state, items), None, None, _STATE
+
+
+def _state(value: Any) -> Any:
+    """A set's own `__reduce__` leaves slots out; `object`'s way finds both."""
+    state = value.__getstate__() if hasattr(value, "__getstate__") else value.__dict__
+    return state or None
+
+
+_STATE = restore.container_state

@@ -1,0 +1,102 @@
+"""pandas, polars and pyarrow: immutable parts stay out of the alias walk, blocks of a copy-on-write frame are private."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import TYPE_CHECKING, Any
+
+from agent_kernel.values import restore
+from agent_kernel.values.pickler import reduced
+from agent_kernel.values.reducers import Handler, immutable, leaf
+
+if TYPE_CHECKING:
+    from agent_kernel.values.pickler import Pickler
+
+
+def handler_for(kind: type) -> Handler | None:
+    packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
+    if "pandas" in packages:
+        return _pandas(kind)
+    if "polars" in packages:
+        return _polars(kind)
+    return _arrow(kind)
+
+
+def _pandas(kind: type) -> Handler | None:
+    import pandas as pd
+
+    if issubclass(kind, pd.api.extensions.ExtensionDtype):
+        return immutable
+    if issubclass(kind, (pd.Index, pd.Timestamp, pd.Timedelta, pd.Period, pd.Interval, pd.offsets.BaseOffset)):
+        return immutable
+    if _copies_on_write() and issubclass(kind, pd.api.extensions.ExtensionArray):
+        return immutable
+    if _copies_on_write() and any(base.__name__ in ("BaseBlockManager", "Block") for base in kind.__mro__):
+        return reduce_block
+    return None
+
+
+@functools.cache
+def _copies_on_write() -> bool:
+    import pandas as pd
+
+    return int(pd.__version__.partition(".")[0]) >= 3
+
+
+def reduce_block(pickler: Pickler, block: Any) -> Any:
+    """Nothing reaches a block's array but its frame, unless a user's own array shares its memory."""
+    parts = reduced(block)
+    pickler.make_private(parts)
+    return parts
+
+
+def _polars(kind: type) -> Handler | None:
+    import polars as pl
+
+    if kind is pl.DataFrame:
+        return reduce_polars_frame
+    if kind is pl.Series:
+        return reduce_polars_series
+    if issubclass(kind, pl.DataType) or kind.__module__.startswith("polars.datatypes"):
+        return leaf
+    return None
+
+
+def reduce_polars_series(pickler: Pickler, series: Any) -> Any:
+    pickler.dump_record.opaque.append(series)
+    return restore.polars_series, (pickler.buffer(series.__getstate__()),)
+
+
+def reduce_polars_frame(pickler: Pickler, frame: Any) -> Any:
+    # Column by column, so that a new column stores a column.
+    pickler.dump_record.opaque.append(frame)
+    columns = [pickler.buffer(frame[name].__getstate__()) for name in frame.columns]
+    return restore.polars_frame, (columns,)
+
+
+def _arrow(kind: type) -> Handler | None:
+    pa = sys.modules["pyarrow"]
+    if issubclass(kind, (pa.Array, pa.ChunkedArray, pa.Table, pa.RecordBatch)):
+        return reduce_arrow
+    if issubclass(kind, (pa.DataType, pa.Field, pa.Schema, pa.Scalar, pa.Buffer)):
+        return immutable
+    return None
+
+
+def reduce_arrow(pickler: Pickler, value: Any) -> Any:
+    """A slice would take its whole buffers along, so it is copied first."""
+    if value.nbytes * 2 < value.get_total_buffer_size():
+        return restore.arrow_slice, (type(value).__name__, pickler.buffer(_ipc(value)))
+    return pickler.immutable(value)
+
+
+def _ipc(value: Any) -> Any:
+    import pyarrow as pa
+
+    if isinstance(value, (pa.Array, pa.ChunkedArray)):
+        value = pa.table({"": value})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, value.schema) as writer:
+        writer.write(value)
+    return memoryview(sink.getvalue())

@@ -1,0 +1,147 @@
+"""Everything that is not code, a builtin container or a known library's memory."""
+
+from __future__ import annotations
+
+import copyreg
+import dataclasses
+import functools
+import io
+import re
+import sys
+import threading
+import types
+from typing import TYPE_CHECKING, Any
+
+from agent_kernel.values import restore
+from agent_kernel.values.lost import Lost, Unsavable
+from agent_kernel.values.pickler import reduced
+from agent_kernel.values.reducers import Handler, custom, immutable, is_notebook_type, ordinary
+
+if TYPE_CHECKING:
+    from agent_kernel.values.pickler import Pickler
+
+# Objects of these modules cannot be changed and hold nothing that can: they are never shared in a way that shows.
+IMMUTABLE_MODULES = frozenset(
+    {"datetime", "decimal", "_decimal", "fractions", "uuid", "pathlib", "re", "zoneinfo", "ipaddress", "_struct"}
+)
+IMMUTABLE_PACKAGES = ("pandas._libs.tslibs", "pandas._libs.interval", "dateutil.tz", "pytz")
+_IMMUTABLE_BASES = frozenset({("sympy.core.basic", "Basic")})
+_CACHES = frozenset({"cached_property", "_cached_property", "cache_readonly"})
+
+
+def handler_for(kind: type) -> Handler:
+    """The handler of an ordinary class."""
+    if issubclass(kind, (threading.Thread, io.IOBase)) and kind not in (io.BytesIO, io.StringIO):
+        return lose_resource
+    if any((base.__module__, base.__name__) in _IMMUTABLE_BASES for base in kind.__mro__):
+        return immutable
+    if not is_notebook_type(kind) and _cached_names(kind):
+        return reduce_without_caches
+    return custom if _reduces_itself(kind) else ordinary
+
+
+def _reduces_itself(kind: type) -> bool:
+    if kind in copyreg.dispatch_table:
+        return True
+    hooks = (getattr(kind, name, None) for name in ("__reduce_ex__", "__reduce__", "__getstate__"))
+    return any(isinstance(hook, types.FunctionType) for hook in hooks)
+
+
+@functools.cache
+def _cached_names(kind: type) -> frozenset[str]:
+    return frozenset(
+        name for base in kind.__mro__ for name, found in vars(base).items() if type(found).__name__ in _CACHES
+    )
+
+
+def reduce_without_caches(pickler: Pickler, value: Any) -> Any:
+    """A library's cached properties are derived: reading one must not look like a change."""
+    parts = reduced(value)
+    if isinstance(parts, str):
+        return parts
+    if id(value) in pickler.muted:
+        pickler.mute(parts)
+        return parts
+    pickler.dump_record.instances.append(value)
+    if pickler.careful:
+        parts = pickler.protect(value)
+    if len(parts) > 2 and type(parts[2]) is dict:
+        caches = _cached_names(type(value))
+        state = {name: found for name, found in parts[2].items() if name not in caches}
+        parts = (*parts[:2], state, *parts[3:])
+    return parts
+
+
+def lose_resource(pickler: Pickler, value: Any) -> Any:
+    if isinstance(value, threading.Thread):
+        return pickler.lose(value, "a thread cannot be saved", "start it again in a cell")
+    name = getattr(value, "name", None)
+    where = f" on {name}" if isinstance(name, str) else ""
+    return pickler.lose(value, f"an open file{where} cannot be saved", "open it again in a cell")
+
+
+def reduce_lock(pickler: Pickler, lock: Any) -> Any:
+    # Only a notebook's own object is looked into, and only then does a lock arrive here in a careful dump. A library
+    # object that holds one stays what it is: something that cannot be saved.
+    if not pickler.careful:
+        raise TypeError(f"cannot pickle {type(lock).__name__!r} object")
+    token = pickler.names.token_of(lock)
+    pickler.dump_record.live[token] = lock
+    return restore.lock, (token, type(lock).__name__)
+
+
+def reduce_cached_property(_: Pickler, made: Any) -> Any:
+    # Up to Python 3.11 it holds a lock.
+    return restore.cached_property, (made.func, made.attrname, made.__doc__)
+
+
+def reduce_match(_: Pickler, match: re.Match[Any]) -> Any:
+    return restore.regex_match, (match.re, match.string, match.pos, match.endpos, match.regs)
+
+
+def reduce_memoryview(pickler: Pickler, view: memoryview) -> Any:
+    owner = view.obj
+    if not view.contiguous or not isinstance(owner, (bytes, bytearray)) and type(owner).__module__ != "numpy":
+        return pickler.lose(view, f"a view of {type(owner).__name__} memory cannot be saved")
+    offset = _address(view) - _address(memoryview(owner)) if view.nbytes else 0
+    pickler.dump_record.instances.append(view)
+    pickler.dump_record.roots.append((owner,))
+    shape = tuple(view.shape or ())
+    return restore.byte_view, (owner, offset, view.nbytes, shape, view.format, view.readonly)
+
+
+def _address(view: memoryview) -> int:
+    import numpy as np
+
+    return int(np.frombuffer(view.cast("B"), np.uint8).__array_interface__["data"][0])
+
+
+def reduce_sentinel(_: Pickler, value: Any) -> Any:
+    """A module's one-of-a-kind object, which pickle would make a second one of."""
+    module = sys.modules[type(value).__module__]
+    for name, found in vars(module).items():
+        if found is value:
+            return restore.by_name, (module.__name__, name)
+    return NotImplemented
+
+
+def reduce_lost(pickler: Pickler, value: Any) -> Any:
+    return pickler.lose(value, "")
+
+
+def reduce_unsavable(pickler: Pickler, marked: Unsavable) -> Any:
+    return pickler.lose(marked.value, marked.reason)
+
+
+EXACT: dict[type, Handler] = {
+    Unsavable: reduce_unsavable,
+    Lost: reduce_lost,
+    type(threading.Lock()): reduce_lock,
+    type(threading.RLock()): reduce_lock,
+    functools.cached_property: reduce_cached_property,
+    re.Match: reduce_match,
+    memoryview: reduce_memoryview,
+    type(dataclasses.MISSING): reduce_sentinel,
+    type(dataclasses.KW_ONLY): reduce_sentinel,
+    type(dataclasses._FIELD): reduce_sentinel,  # type: ignore[attr-defined]  # noqa: SLF001  # pyright: ignore
+}

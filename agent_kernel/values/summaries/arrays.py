@@ -1,0 +1,143 @@
+"""Summaries of numpy arrays and scipy sparse matrices, and the first values of an array for everyone who needs them.
+
+Only an exact `ndarray` is indexed: a subclass may define how. No value of a memory map is read, since its file may be
+gone; object cells are shown by their types.
+"""
+
+from __future__ import annotations
+
+import mmap
+from math import prod
+from typing import Any
+
+from agent_kernel.values.summaries.cells import Verbatim, cell, moment_text
+from agent_kernel.values.summaries.known import ExactTypes
+from agent_kernel.values.summaries.model import LONGEST_TEXT, Summary
+from agent_kernel.values.summaries.reading import (
+    derives_from,
+    entry,
+    exact_items,
+    exact_str,
+    instance_dict,
+    loaded,
+    type_name,
+)
+from agent_kernel.values.summaries.wording import MASK, MORE, clean, counted, cut
+
+_FEW = 6
+_WIDEST_CELL = 400  # bytes of one element of a fixed-width string dtype
+_MOST_FIELDS = 8
+_LONGEST_CHAIN = 8  # owners of a view that are followed
+
+_ARRAYS: ExactTypes[bool] = ExactTypes([], {"numpy:ndarray": True})
+_CLOCK_UNITS = ("s]", "[m]", "[h]", "[D]", "[W]")  # years and months have no length
+_VIEWS: ExactTypes[bool] = ExactTypes([(memoryview, True)])
+_WORDS = {"b": "bool", "i": "int", "u": "uint", "f": "float", "c": "complex", "S": "bytes", "U": "str"}
+
+
+def ndarray(value: Any, hide: bool) -> Summary:
+    """An array by its shape, dtype, bytes and first values."""
+    base: Any = loaded("numpy", "ndarray")
+    dtype = base.dtype.__get__(value)
+    shape: tuple[int, ...] = base.shape.__get__(value)
+    values = ""
+    if is_array(value) and not hide:
+        values = values_text(first_values(value, _FEW + 1), shape)
+    masked = hide or MASK in values
+    size = base.nbytes.__get__(value)
+    return Summary("array", type_name(value), MASK if hide else values, shape, dtype_text(dtype), size, masked=masked)
+
+
+def is_array(value: object) -> bool:
+    """Whether this is an ndarray and no subclass of it."""
+    return _ARRAYS.of(value) is not None
+
+
+def dtype_text(dtype: Any) -> str:
+    """The dtype in numpy's words: `float64`, `datetime64[ns]`, `str12`, `object`, `(x: int64, y: float32)`."""
+    kind: str = dtype.kind
+    if kind in "Mm":
+        unit = exact_str(dtype.str).partition("[")[2]
+        return f"{'datetime64' if kind == 'M' else 'timedelta64'}{'[' + unit if unit else ''}"
+    if kind == "V" and dtype.names is not None:
+        return _fields_text(dtype)
+    if kind in "SU":
+        return f"{_WORDS[kind]}{dtype.itemsize // (4 if kind == 'U' else 1)}"
+    if kind in "iufc" and dtype.isbuiltin == 1:
+        return f"{_WORDS[kind]}{8 * dtype.itemsize}"
+    return {"b": "bool", "O": "object"}.get(kind) or type_name(dtype).rpartition(".")[2]
+
+
+def _fields_text(dtype: Any) -> str:
+    names = dtype.names
+    shown = [f"{clean(exact_str(name)[:40])}: {dtype_text(dtype.fields[name][0])}" for name in names[:_MOST_FIELDS]]
+    return cut(f"({', '.join(shown)}{', ' + MORE if len(names) > _MOST_FIELDS else ''})", LONGEST_TEXT)
+
+
+def first_values(value: Any, count: int) -> list[object]:
+    """The first elements of an ndarray as plain objects; empty where they may not be read.
+
+    Object elements come as they are: show them with `cell`, which does not touch what it does not know.
+    """
+    dtype = value.dtype
+    if dtype.kind not in "biufcSUMmO" or (dtype.kind in "iufc" and dtype.isbuiltin != 1) or _is_memory_mapped(value):
+        return []
+    if dtype.itemsize > _WIDEST_CELL:
+        return []
+    first = value[:count] if value.ndim == 1 else value.flat[:count]
+    if dtype.kind == "m":
+        return _durations(first)
+    if dtype.kind == "M":
+        return [Verbatim(moment_text(found)) for found in first.astype("U").tolist()]
+    found: list[object] = first.tolist()
+    return found
+
+
+def _durations(first: Any) -> list[object]:
+    found: list[object] = first.astype("m8[us]" if first.dtype.str.endswith(_CLOCK_UNITS) else "i8").tolist()
+    return found
+
+
+def _is_memory_mapped(value: Any) -> bool:
+    owner = value
+    for _ in range(_LONGEST_CHAIN):
+        if is_array(owner):
+            owner = owner.base
+        elif _VIEWS.of(owner):
+            owner = owner.obj
+    last: object = owner
+    return any(derives_from(type(last), mapped) for mapped in (mmap.mmap, loaded("numpy", "memmap")))
+
+
+def values_text(values: list[object], shape: tuple[int, ...]) -> str:
+    """The first values in brackets, with an ellipsis where there are more than are shown."""
+    if not values:
+        return "[]" if 0 in shape else ""
+    if not shape:
+        return cell(values[0])
+    shown = [number_text(found) for found in values[:_FEW]]
+    more = [MORE] if len(values) > _FEW or prod(shape) > len(values) else []
+    return cut(f"[{', '.join([*shown, *more])}]", LONGEST_TEXT)
+
+
+def number_text(value: object) -> str:
+    """A cell of a numeric table: six digits tell two floats apart well enough there."""
+    return f"{value:.6g}" if type(value) is float else cell(value)
+
+
+def sparse(value: Any, hide: bool) -> Summary:
+    """A scipy sparse matrix by its shape, dtype, bytes and number of stored elements."""
+    held = instance_dict(value)
+    shape = tuple(extent for extent in exact_items(entry(held, "_shape")) if type(extent) is int)
+    parts = [entry(held, name) for name in ("data", "indices", "indptr", "row", "col", "offsets")]
+    arrays: list[Any] = [part for part in (*parts, *exact_items(entry(held, "coords"))) if is_array(part)]
+    elements: Any = parts[0] if is_array(parts[0]) else None
+    return Summary(
+        "sparse",
+        type_name(value),
+        shape=shape,
+        dtype="" if elements is None else dtype_text(elements.dtype),
+        size_bytes=sum(part.nbytes for part in arrays),
+        note="" if elements is None or elements.dtype.kind == "O" else counted(elements.size, "stored element"),
+        masked=hide,
+    )

@@ -1,0 +1,179 @@
+"""A summary on one line, and two summaries compared, in plain text.
+
+The text is cleaned once more on the way out: a summary may come from a store that somebody else made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from agent_kernel.values.summaries.model import Column, Summary
+from agent_kernel.values.summaries.wording import MASK, MORE, clean, count_text, cut, shape_text, size_text
+
+LONGEST_LINE: Final = 160
+MOST_LINES: Final = 10
+_PREVIEW = 60
+_SHORT_VALUES = 40
+_MOST_CELLS = 3  # differing cells of the first rows that are told
+
+# Libraries whose type names are at home in a notebook.
+_HOUSEHOLD = ("numpy.", "pandas.")
+
+
+def line(summary: Summary) -> str:
+    """What the value is, in one line: `DataFrame 1,000,000 × 12, 96 MB`."""
+    return cut(clean(", ".join(part for part in (_head(summary), *_details(summary)) if part)), LONGEST_LINE)
+
+
+def short_type(summary: Summary) -> str:
+    """The type without the modules of numpy, pandas and scipy."""
+    name = summary.type
+    if name.startswith(_HOUSEHOLD) or summary.kind == "sparse":
+        return name.rpartition(".")[2]
+    return name
+
+
+def _head(summary: Summary) -> str:
+    name, count = short_type(summary), summary.shape[0] if summary.shape else None
+    match summary.kind:
+        case "scalar":
+            return summary.text if summary.type == "NoneType" else f"{name} {summary.text}"
+        case "text":
+            return f"{name} {summary.text}" if count is None else f"{name} of {count_text(count)} {summary.text}"
+        case "container" | "mapping" if count is not None:
+            return f"{name} of {count_text(count)} {summary.dtype}".rstrip() if count else f"empty {name}"
+        case "frame" if len(summary.shape) == 2:
+            return f"{name} {count_text(summary.shape[0])} × {count_text(summary.shape[1])}"
+        case "series" | "index" if count is not None:
+            return " ".join(filter(None, (name, summary.dtype, count_text(count))))
+        case "array" | "tensor" | "sparse" if summary.dtype or summary.shape:
+            return " ".join(filter(None, (name, summary.dtype, shape_text(summary.shape))))
+        case "function":
+            return f"{'function' if name.startswith('builtin') else name} {summary.text}"
+        case "class" | "module":
+            return f"{summary.kind} {summary.text}"
+        case _:
+            return f"{name} of {count_text(count)}" if count is not None else name
+
+
+def _details(summary: Summary) -> Iterator[str]:
+    if summary.size_bytes > 0:
+        yield size_text(summary.size_bytes)
+    if summary.kind not in ("frame", "scalar", "text"):
+        yield summary.note
+    if summary.kind == "container" and any(summary.shape):
+        yield cut(summary.text, _PREVIEW)
+    elif summary.kind == "mapping" and summary.columns:
+        yield _mapping_text(summary)
+    elif summary.kind in ("array", "series", "tensor", "index") and _is_whole(summary.text):
+        yield summary.text
+    elif summary.masked and MASK not in summary.text:
+        yield MASK if not summary.columns else ""
+
+
+def _is_whole(values: str) -> bool:
+    return MASK in values or (len(values) <= _SHORT_VALUES and MORE not in values)
+
+
+def _mapping_text(summary: Summary) -> str:
+    shown = [f"{column.name}: {column.of}" for column in summary.columns[:3]]
+    more = [MORE] if max(summary.shape, default=0) > len(shown) else []
+    return cut(f"{{{', '.join([*shown, *more])}}}", _PREVIEW)
+
+
+def lines_diff(old: Summary | None, new: Summary | None) -> list[str]:
+    """A few lines saying what differs, judging from the two summaries alone.
+
+    Args:
+        old: None if the value is new.
+        new: None if the value is gone.
+    """
+    if old is None or new is None:
+        return [f"{sign} {line(side)}" for sign, side in (("−", old), ("+", new)) if side is not None]
+    if (old.kind, old.type) != (new.kind, new.type):
+        return _change("", line(old), line(new))
+    told = list(_differences(old, new))
+    if not told:
+        hidden = "what is hidden" if new.masked else "contents"
+        told = [f"{line(new)}: {hidden} may differ" if old == new else f"{line(old)} → {line(new)}"]
+    if len(told) > MOST_LINES:
+        told = [*told[: MOST_LINES - 1], f"{MORE} and {len(told) - MOST_LINES + 1} more"]
+    return [cut(clean(found), 2 * LONGEST_LINE) for found in told]
+
+
+def _differences(old: Summary, new: Summary) -> Iterator[str]:
+    yield from _extents(old, new)
+    if old.dtype != new.dtype:
+        yield from _change("items" if new.kind == "container" else "dtype", old.dtype or "mixed", new.dtype or "mixed")
+    yield from _columns(old, new)
+    yield from _cells(old, new)
+    if old.text != new.text:
+        yield from _change("values" if new.kind in ("array", "series", "tensor", "index") else "", old.text, new.text)
+    if old.note != new.note:
+        yield from _change("", old.note or "none", new.note or "none")
+    if size_text(old.size_bytes) != size_text(new.size_bytes) and old.size_bytes and new.size_bytes:
+        yield f"size {size_text(old.size_bytes)} → {size_text(new.size_bytes)}"
+
+
+def _change(what: str, old: str, new: str) -> list[str]:
+    prefix = f"{what} " if what else ""
+    if len(old) + len(new) <= 100:
+        return [clean(f"{prefix}{old} → {new}")]
+    return [clean(f"{prefix}− {old}"), clean(f"{prefix}+ {new}")]
+
+
+def _extents(old: Summary, new: Summary) -> Iterator[str]:
+    if old.shape == new.shape:
+        return
+    if new.kind == "frame" and len(old.shape) == len(new.shape) == 2:
+        for noun, before, after in zip(("rows", "columns"), old.shape, new.shape, strict=True):
+            yield from _count_change(noun, before, after)
+    elif len(old.shape) == len(new.shape) == 1:
+        yield from _count_change("length", old.shape[0], new.shape[0])
+    elif new.kind != "text":
+        yield f"shape {shape_text(old.shape)} → {shape_text(new.shape)}"
+
+
+def _count_change(noun: str, before: int, after: int) -> Iterator[str]:
+    if before != after:
+        by = f" ({'+' if after > before else '−'}{count_text(abs(after - before))})" if min(before, after) >= 0 else ""
+        yield f"{noun} {count_text(before)} → {count_text(after)}{by}"
+
+
+def _columns(old: Summary, new: Summary) -> Iterator[str]:
+    before, after = ({column.name: column for column in side.columns} for side in (old, new))
+    # A column beyond what a summary keeps is not known to be missing.
+    if _shows_all_columns(new):
+        yield from (f"− {_column(column)}" for name, column in before.items() if name not in after)
+    if _shows_all_columns(old):
+        yield from (f"+ {_column(column)}" for name, column in after.items() if name not in before)
+    for name, column in after.items():
+        if name in before and before[name].of != column.of:
+            yield f"~ {name}: {before[name].of} → {column.of}"
+
+
+def _shows_all_columns(summary: Summary) -> bool:
+    total = summary.shape[1] if summary.kind == "frame" and len(summary.shape) == 2 else sum(summary.shape[:1])
+    return len(summary.columns) >= total
+
+
+def _column(column: Column) -> str:
+    return f"{column.name} {column.of}"
+
+
+def _cells(old: Summary, new: Summary) -> Iterator[str]:
+    before = {column.name: place for place, column in enumerate(old.columns)}
+    shared = [
+        (before[column.name], place, column.name) for place, column in enumerate(new.columns) if column.name in before
+    ]
+    told = 0
+    for number, (old_row, new_row) in enumerate(zip(old.rows, new.rows, strict=False)):
+        for old_place, new_place, name in shared:
+            if old_place >= len(old_row) or new_place >= len(new_row) or old_row[old_place] == new_row[new_place]:
+                continue
+            if told == _MOST_CELLS:
+                yield f"{MORE} and more in the first rows"
+                return
+            told += 1
+            yield f"row {number}, {name}: {old_row[old_place]} → {new_row[new_place]}"

@@ -1,0 +1,93 @@
+"""What looks like a secret, by the name it goes under or by its own characters.
+
+Masking errs towards hiding: a preview lost costs a look at the live value, a key shown in a history, a log or a
+model's context is a key to replace.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from itertools import pairwise
+
+_WINDOW = 400  # characters of a text that are searched; previews show fewer
+_LONGEST_LABEL = 40
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_ANYWHERE = re.compile(
+    r"passw(?:or)?d|passphrase|secret(?!ar)|api_?key|credential|private_?key|access_?key|authori[sz]ation|bearer"
+)
+_KEY_OWNER = re.compile("ssh|encryption|signing|master|account|auth|service|session|storage|license|client")
+_PASS_OWNER = re.compile("db|user|smtp|imap|pop|ftp|ssh|mail|email|admin|root|sudo|login|pg|sql|redis|http|proxy")
+_TOKEN_OWNER = re.compile("auth|access|api|refresh|bearer|bot|user|id|csrf")
+_WHOLE_WORD = re.compile(".*token|pwd|pw|auth|cookies?|dsn")
+# Last words that say the name is of a number or a kind: token_count, secret_type.
+_MEASURE = re.compile("counts?|len|length|size|limit|usage|index|idx|ratio|ids|types?")
+# In a record one entry may name what another one holds: {"name": "password", "value": "hunter2"}.
+_NAMING = re.compile("name|key|header|field|variable|setting", re.IGNORECASE)
+
+_CONTENT = re.compile(
+    r"""
+      -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY
+    | (?<![A-Za-z0-9])(?:
+          sk-[A-Za-z0-9_-]{12,}
+        | [spr]k_(?:live|test)_[A-Za-z0-9]{8,}
+        | gh[pousr]_[A-Za-z0-9]{16,} | github_pat_[A-Za-z0-9_]{16,} | glpat-[A-Za-z0-9_-]{12,}
+        | (?:AKIA|ASIA)[A-Z0-9]{12,} | AIza[A-Za-z0-9_-]{24,} | ya29\.[A-Za-z0-9_-]{16,}
+        | xox[abeoprs]-[A-Za-z0-9-]{8,} | hf_[A-Za-z0-9]{16,} | npm_[A-Za-z0-9]{24,} | pypi-[A-Za-z0-9_-]{24,}
+        | eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,} | SG\.[A-Za-z0-9_-]{12,}\.
+        | [Bb]earer[ ]+[A-Za-z0-9._~+/-]{12,} | [Bb]asic[ ]+(?=\S*[A-Z])(?=\S*[a-z0-9])[A-Za-z0-9+/]{12,}
+      )
+    | ://[^/\s:@]*:[^@/\s]+@
+    | (?i:passw(?:or)?d|\bpwd|secret|token|api[_-]?key|access[_-]?key|account[_-]?key)["']?\s*[=:]\s*["']?[^\s"',;]{4}
+    """,
+    re.VERBOSE,
+)
+# Every alternative of _CONTENT needs one of these; most texts have none, and a class of characters is found fast.
+_HINT = re.compile(r"[-_:=.]|AKIA|ASIA|AIza|earer|asic")
+
+
+def names_a_secret(name: str) -> bool:
+    """Whether a variable, key, column or parameter of this name should not be shown.
+
+    >>> [names_a_secret(n) for n in ("OPENAI_API_KEY", "dbPassword", "auth_token", "tokens", "n_tokens", "author")]
+    [True, True, True, False, False, False]
+    """
+    return _names_a_secret(name[:_WINDOW]) if name else False
+
+
+@lru_cache(maxsize=2_048)
+def _names_a_secret(name: str) -> bool:
+    words = [word.lower() for word in _WORDS.findall(name)]
+    if not words or _MEASURE.fullmatch(words[-1]):
+        return False
+    if _ANYWHERE.search("_".join(words)) or _ANYWHERE.search("".join(words)):
+        return True
+    if any(_WHOLE_WORD.fullmatch(word) for word in words):
+        return True
+    return any(_is_secret_pair(before, after) for before, after in pairwise(words))
+
+
+def _is_secret_pair(before: str, after: str) -> bool:
+    if after in ("key", "keys"):
+        return _KEY_OWNER.fullmatch(before) is not None
+    if after == "pass":
+        return _PASS_OWNER.fullmatch(before) is not None
+    return after == "tokens" and _TOKEN_OWNER.fullmatch(before) is not None
+
+
+def names_its_neighbours(label: object, value: object) -> bool:
+    """Whether this entry of a record says that the entries beside it hold a secret."""
+    if type(label) is not str or type(value) is not str or len(label) > _LONGEST_LABEL:
+        return False
+    return _NAMING.fullmatch(label) is not None and names_a_secret(value)
+
+
+def holds_a_secret(text: str) -> bool:
+    """Whether the beginning of a text looks like a key, a token, a private key or a login.
+
+    >>> [holds_a_secret(t) for t in ("ghp_" + "x" * 36, "postgres://me:hunter2@db/x", "a plain line: nothing")]
+    [True, True, False]
+    """
+    window = text[:_WINDOW]
+    return len(window) >= 8 and _HINT.search(window) is not None and _CONTENT.search(window) is not None

@@ -1,0 +1,123 @@
+"""A summary and its stored bytes.
+
+Stored as a msgpack map with one-letter keys whose defaults are left out: a small number takes about twenty bytes, no
+summary takes more than two kilobytes, and a reader ignores the keys of a newer release. A summary is trimmed when it
+is made, so what is stored is what was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import msgspec
+from msgspec.structs import replace
+
+MOST_BYTES = 2_048
+LONGEST_TEXT = 120
+
+
+class Column(msgspec.Struct, frozen=True, array_like=True):
+    """One column of a table with its dtype, or one key of a dict with its value in short."""
+
+    name: str
+    of: str
+
+
+class Summary(
+    msgspec.Struct,
+    frozen=True,
+    omit_defaults=True,
+    rename={
+        "kind": "k",
+        "type": "t",
+        "text": "x",
+        "shape": "s",
+        "dtype": "d",
+        "size_bytes": "z",
+        "columns": "c",
+        "rows": "r",
+        "note": "n",
+        "masked": "m",
+    },
+):
+    """What may be shown of a value without loading it.
+
+    Attributes:
+        kind: scalar, text, container, mapping, array, frame, series, index, tensor, sparse, function, class, module,
+            exception or object. A reader treats a kind that it does not know as object.
+        type: qualified name of the exact type.
+        text: the value in short, or the first values of an array.
+        shape: rows and columns, an array's shape, a container's length; -1 where it could not be read.
+        dtype: element type; for a list the type of its items, if the sampled ones share it.
+        size_bytes: memory of the value as far as it is known without a deep scan; 0: unknown.
+        columns: the first columns of a table, or the first keys of a dict.
+        rows: the first rows of a table, for as many columns as fit.
+        note: device, index type, number of stored elements, lines of code.
+        masked: something was hidden because it looks like a secret.
+    """
+
+    kind: str
+    type: str
+    text: str = ""
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    size_bytes: int = 0
+    columns: tuple[Column, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    note: str = ""
+    masked: bool = False
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Summary)
+
+
+def encode(summary: Summary) -> bytes:
+    """The stored bytes: at most `MOST_BYTES`, and equal summaries give equal bytes."""
+    return _encoder.encode(fit(summary))
+
+
+def decode(stored: bytes) -> Summary:
+    """The summary that was stored.
+
+    Raises:
+        msgspec.DecodeError: the bytes are no summary.
+    """
+    return _decoder.decode(stored)
+
+
+def fit(summary: Summary) -> Summary:
+    """The summary itself if it is small enough, else with the least telling parts left out."""
+    if len(_encoder.encode(summary)) <= MOST_BYTES:
+        return summary
+    for trim in _trims():
+        summary = trim(summary)
+        if len(_encoder.encode(summary)) <= MOST_BYTES:
+            break
+    return summary
+
+
+def _trims() -> Iterator[Callable[[Summary], Summary]]:
+    yield _short_texts
+    yield lambda s: replace(s, rows=s.rows[:1])
+    yield from (partial(_fewer_columns, keep=keep) for keep in (24, 12, 8))
+    yield lambda s: replace(s, rows=())
+    yield lambda s: replace(s, columns=(), shape=s.shape[:32])
+
+
+def _fewer_columns(summary: Summary, *, keep: int) -> Summary:
+    return replace(summary, columns=summary.columns[:keep], rows=tuple(row[:keep] for row in summary.rows))
+
+
+def _short_texts(summary: Summary) -> Summary:
+    return replace(
+        summary,
+        kind=summary.kind[:16],
+        type=summary.type[:LONGEST_TEXT],
+        text=summary.text[:LONGEST_TEXT],
+        dtype=summary.dtype[:40],
+        note=summary.note[:60],
+        columns=tuple(Column(column.name[:32], column.of[:24]) for column in summary.columns[:64]),
+        rows=tuple(tuple(cell[:16] for cell in row[:64]) for row in summary.rows[:3]),
+    )

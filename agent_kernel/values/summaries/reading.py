@@ -1,0 +1,133 @@
+"""Read what CPython itself knows about an object, so that no class can answer in its place.
+
+`type(v)` cannot lie, and the descriptors in `type.__dict__` read a class without asking its metaclass. Anything
+looked up by name on a foreign object (`__class__`, `__dict__`, `__len__`, a property) may be the user's code, and so
+may hashing or comparing a class, whose metaclass can define both: classes are told apart by identity alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from types import MappingProxyType, ModuleType
+from typing import Any, cast
+
+from agent_kernel.values.summaries.wording import clean, cut
+
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made at run time, so its __module__ is an entry of its dict
+_LONGEST_NAME = 100
+_MOST_ENTRIES = 4_000
+# These offer their types at the top and move them between inner modules from release to release.
+_FLAT = frozenset({"pandas", "polars", "pyarrow"})
+
+_characters: Callable[[object], str] = type.__dict__["__dict__"].__get__(str)["__str__"]
+_name_of: Any = type.__dict__["__name__"].__get__
+_qualname_of: Any = type.__dict__["__qualname__"].__get__
+_module_of: Any = type.__dict__["__module__"].__get__
+_dict_of: Any = type.__dict__["__dict__"].__get__
+_mro_of: Any = type.__dict__["__mro__"].__get__
+_flags_of: Any = type.__dict__["__flags__"].__get__
+_module_slots: Any = type.__dict__["__dict__"].__get__(ModuleType)
+module_dict: Callable[[object], dict[str, object]] = _module_slots["__dict__"].__get__
+
+
+def exact_str(value: object) -> str:
+    """The characters of a string or of an instance of a string subclass; nothing for anything else."""
+    if type(value) is str:
+        return value
+    try:
+        return _characters(value)
+    except TypeError:
+        return ""
+
+
+def exact_items(value: object) -> tuple[object, ...]:
+    """The items of a real list or tuple; nothing for anything else."""
+    return tuple(cast("Sequence[object]", value)) if type(value) is tuple or type(value) is list else ()
+
+
+def entry(mapping: Mapping[str, object] | MappingProxyType[str, object], key: str) -> object:
+    """The value under `key`, found without a hash lookup: a planted key with the same hash would be asked `==`."""
+    for found, value in islice(mapping.items(), _MOST_ENTRIES):
+        if type(found) is str and found == key:
+            return value
+    return None
+
+
+def class_dict(kind: type) -> MappingProxyType[str, object]:
+    """What the class body left, never what a metaclass says."""
+    found: MappingProxyType[str, object] = _dict_of(kind)
+    return found
+
+
+def bases_of(kind: type) -> tuple[type, ...]:
+    """The method resolution order as the interpreter uses it."""
+    found: tuple[type, ...] = _mro_of(kind)
+    return found
+
+
+def derives_from(kind: type, base: object) -> bool:
+    """`issubclass` by identity: no `__subclasscheck__`, no `__eq__` of a metaclass."""
+    return id(base) in map(id, bases_of(kind))
+
+
+def module_name(kind: type) -> str:
+    """The name of the module that made the class."""
+    if _flags_of(kind) & _HEAP_TYPE:
+        return exact_str(entry(class_dict(kind), "__module__"))
+    return exact_str(_module_of(kind))
+
+
+def qualified_name(kind: type) -> str:
+    """The class's own qualified name, without its module."""
+    return exact_str(_qualname_of(kind)) or exact_str(_name_of(kind))
+
+
+def type_text(kind: type) -> str:
+    """How a class is named to people: `int`, `Point` (the notebook's own), `sklearn.svm._classes.SVC`."""
+    module, name = module_name(kind), qualified_name(kind)
+    root = module.partition(".")[0]
+    if root in _FLAT:
+        module = root
+    plain = name if module in ("", "builtins", "__main__") else f"{module}.{name}"
+    return cut(clean(plain[: 4 * _LONGEST_NAME]), _LONGEST_NAME)
+
+
+def type_name(value: object) -> str:
+    """`type_text` of the value's type."""
+    return type_text(type(value))
+
+
+def loaded(module: str, attribute: str) -> object:
+    """An attribute of a module that is imported already, or None: nothing is imported, no `__getattr__` runs."""
+    found = sys.modules.get(module)
+    if not derives_from(type(found), ModuleType):
+        return None
+    return module_dict(found).get(attribute)
+
+
+def instance_dict(value: object) -> dict[str, object]:
+    """The instance's own attributes, through the interpreter's slot and past any `__dict__` that a class defines."""
+    for base in reversed(bases_of(type(value))):
+        slot: Any = entry(class_dict(base), "__dict__")
+        if _is_dict_slot(slot) and base is not type:
+            found: dict[str, object] = slot.__get__(value)
+            return found
+    return {}
+
+
+def shallow_size(value: object) -> int:
+    """Bytes of the object's own block as the allocator sees it, not counting what it refers to."""
+    return max(0, object.__sizeof__(value))
+
+
+class _Sample:
+    pass
+
+
+_dict_slot_type = id(type(class_dict(_Sample)["__dict__"]))
+
+
+def _is_dict_slot(found: object) -> bool:
+    return id(type(found)) == _dict_slot_type

@@ -1,0 +1,75 @@
+"""What the summaries of pandas, polars and arrow tables have in common: columns, a few rows, and what is masked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from agent_kernel.values.summaries.arrays import number_text, values_text
+from agent_kernel.values.summaries.cells import cell
+from agent_kernel.values.summaries.masking import names_a_secret, names_its_neighbours
+from agent_kernel.values.summaries.model import Column, Summary
+from agent_kernel.values.summaries.wording import MASK, MORE, cut
+
+MOST_COLUMNS: Final = 40
+ROWS: Final = 3
+CELLS: Final = 12  # columns whose first values are kept
+BIGGEST_HEAD: Final = 65_536  # bytes of the first rows of a column that are converted
+_DTYPE_ROOM = 40
+
+
+class Field(NamedTuple):
+    """A column: its name, its dtype, and its first values; none where they may not be read."""
+
+    name: str
+    of: str
+    first: Sequence[object] = ()
+
+
+def table(
+    type_: str, shape: tuple[int, int], fields: Sequence[Field], *, hide: bool, size_bytes: int = 0, note: str = ""
+) -> Summary:
+    """The summary of a table whose first columns are `fields`."""
+    secret = [hide or names_a_secret(field.name) for field in fields[:CELLS]]
+    rows = tuple(_row(fields[:CELLS], secret, place) for place in range(min(ROWS, max(shape[0], 0)))) if fields else ()
+    masked = hide or any(MASK in text for row in rows for text in row) or any(MASK in field.name for field in fields)
+    return Summary(
+        "frame",
+        type_,
+        shape=shape,
+        size_bytes=size_bytes,
+        columns=tuple(Column(field.name, cut(field.of, _DTYPE_ROOM)) for field in fields),
+        rows=rows,
+        note=note,
+        masked=masked,
+    )
+
+
+def _row(fields: Sequence[Field], secret: list[bool], place: int) -> tuple[str, ...]:
+    found = [field.first[place] if place < len(field.first) else _MISSING for field in fields]
+    hide = any(names_its_neighbours(field.name, value) for field, value in zip(fields, found, strict=True))
+    return tuple(
+        MASK if hide or hidden else MORE if value is _MISSING else number_text(value)
+        for hidden, value in zip(secret, found, strict=True)
+    )
+
+
+_MISSING = object()
+
+
+def column(
+    kind: str, type_: str, length: int, field: Field, *, hide: bool, size_bytes: int = 0, note: str = ""
+) -> Summary:
+    """The summary of a single named column: a series, an index, an arrow array."""
+    hide = hide or names_a_secret(field.name)
+    shown = MASK if hide else values_text(list(field.first), (max(length, 0),))
+    return Summary(
+        kind,
+        type_,
+        shown,
+        (length,),
+        cut(field.of, _DTYPE_ROOM),
+        size_bytes,
+        note=note or (f"name {cell(field.name)}" if field.name else ""),
+        masked=MASK in shown,
+    )

@@ -1,0 +1,44 @@
+"""A hash of what can be read of an unpicklable object without running any code.
+
+It notices that a connection or a parser changed; it cannot bring it back.
+"""
+
+from __future__ import annotations
+
+import types
+
+import xxhash
+
+_PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None)})
+_DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+
+
+def surface_digest(value: object) -> bytes:
+    """Eight bytes over the C attributes and the instance dict, plain values only."""
+    seen: list[tuple[str, object]] = []
+    for base in type.__getattribute__(type(value), "__mro__"):
+        for name, descriptor in type.__getattribute__(base, "__dict__").items():
+            if type(descriptor) in _DESCRIPTORS and not name.startswith("__"):
+                found = _read(descriptor, value)
+                if _is_plain(found):
+                    seen.append((name, found))
+    try:
+        attributes = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        attributes = {}
+    if type(attributes) is dict:
+        seen.extend((name, found) for name, found in attributes.items() if _is_plain(found))
+    return xxhash.xxh3_64_digest(repr(seen).encode("utf-8", "surrogatepass"))
+
+
+def _read(descriptor: object, value: object) -> object:
+    try:
+        return type(descriptor).__get__(descriptor, value)  # type: ignore[attr-defined]  # pyright: ignore
+    except Exception:  # a C getter of a closed or half-made object
+        return _read
+
+
+def _is_plain(found: object) -> bool:
+    if type(found) in _PLAIN:
+        return True
+    return type(found) in (list, tuple) and all(type(item) in _PLAIN for item in found)  # type: ignore  # pyright: ignore
