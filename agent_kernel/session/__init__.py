@@ -1,0 +1,76 @@
+"""Join a namespace to a branch of a store. Modules load when a name of theirs is first used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agent_kernel.repository import Author
+    from agent_kernel.session.reports import Report as Report
+    from agent_kernel.session.reports import Status as Status
+    from agent_kernel.session.session import Session as Session
+    from agent_kernel.session.snapshot import Repository as Repository
+    from agent_kernel.session.snapshot import Snapshot as Snapshot
+    from agent_kernel.session.versioned import Live as Live
+    from agent_kernel.session.versioned import Versioned as Versioned
+    from agent_kernel.storage import Store
+
+__all__ = ["Live", "Report", "Repository", "Session", "Snapshot", "Status", "Versioned", "bind", "open"]
+
+_HOMES = {
+    "reports": ("Report", "Status"),
+    "session": ("Session",),
+    "snapshot": ("Repository", "Snapshot"),
+    "versioned": ("Live", "Versioned"),
+}
+_HOME = {name: f"agent_kernel.session.{module}" for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value  # the next access skips this function
+    return value
+
+
+def open(store: Store | Path | str, *, create: bool = True) -> Repository:
+    """Open the repository at a path or URL, and make it if it is not there.
+
+    Raises:
+        NotAStoreError: the place holds something else, or nothing and `create` is False.
+        NewerFormatError: a newer release made it.
+    """
+    from agent_kernel.session.snapshot import Repository
+
+    return Repository.open(store, create=create)
+
+
+def bind(
+    namespace: dict[str, object],
+    repo: Repository | Path | str,
+    *,
+    branch: str | None = None,
+    author: Author | None = None,
+    session_id: str | None = None,
+    skip: Callable[[str], bool] | None = None,
+) -> Session:
+    """Bind a namespace to a branch of a store. The namespace stays the plain dict that it is.
+
+    Args:
+        branch: by default the one that the store was used on last. One in use by a living session is forked.
+        author: whose commits these are; by default the person who runs the process.
+        skip: says which names are not versioned.
+
+    Raises:
+        NotAStoreError, NewerFormatError, StoreUnavailableError: the store cannot be used.
+    """
+    from agent_kernel.session.session import Session
+    from agent_kernel.session.snapshot import Repository
+
+    if not isinstance(repo, Repository):
+        repo = Repository.open(repo)
+    return Session(namespace, repo, branch=branch, author=author, session_id=session_id, skip=skip)

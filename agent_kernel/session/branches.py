@@ -1,0 +1,60 @@
+"""Which branch a session works on: one writer each, so a second session forks."""
+
+from __future__ import annotations
+
+import getpass
+import os
+
+from agent_kernel.errors import BranchInUseError
+from agent_kernel.repository import Author, Head, Holder, ObjectId, Repository
+
+
+def person() -> Author:
+    """Who sits here, as the system knows them; `AGENT_KERNEL_AUTHOR` overrides it."""
+    name = os.environ.get("AGENT_KERNEL_AUTHOR", "")
+    if not name:
+        try:
+            name = getpass.getuser()
+        except (KeyError, OSError):  # a container whose user has no entry
+            name = "user"
+    return Author(name)
+
+
+def take(
+    repo: Repository, wanted: str | None, holder: Holder, session: str
+) -> tuple[str | None, ObjectId | None, str]:
+    """Put a new session on a branch and lease it.
+
+    Returns:
+        The branch (None: HEAD is detached), its commit, and what to tell the person, if anything.
+    """
+    head = repo.head() if wanted is None else Head(wanted, repo.branches().get(wanted))
+    if head.branch is None:
+        repo.move_head(session, head, "session: start")
+        return None, head.commit, "HEAD is on no branch; the next change starts one"
+    if wanted is not None and head.commit is None and repo.branches():
+        here = repo.head().commit
+        if here is not None:
+            repo.create_branch(wanted, here)
+            head = Head(wanted, here)
+    note = ""
+    try:
+        repo.acquire_lease(head.branch, holder)
+    except BranchInUseError as busy:
+        name = free_name(repo, head.branch)
+        repo.acquire_lease(name, holder)
+        if head.commit is not None:
+            repo.create_branch(name, head.commit)
+        note = f"branch {head.branch} is in use by {busy.holder}; this session works on {name}"
+        head = Head(name, head.commit)
+    repo.move_head(session, head, "session: start")
+    return head.branch, head.commit, note
+
+
+def free_name(repo: Repository, base: str) -> str:
+    """`base-2`, or the next number that no branch has and nobody holds."""
+    known = repo.branches()
+    number = 2
+    while f"{base}-{number}" in known or repo.lease_of(f"{base}-{number}") is not None:
+        number += 1
+    return f"{base}-{number}"

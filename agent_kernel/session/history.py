@@ -1,0 +1,138 @@
+"""Turn what was staged into a commit, and move the branch."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from agent_kernel.repository import (
+    Author,
+    Cell,
+    Change,
+    Commit,
+    Head,
+    Kind,
+    ObjectId,
+    Repository,
+    Tree,
+    Unsaved,
+    Writer,
+)
+from agent_kernel.session import randomness
+
+
+@dataclass(slots=True)
+class Draft:
+    """What a commit says besides its tree."""
+
+    kind: str
+    author: Author
+    message: str = ""
+    status: str = "ok"
+    cell: Cell | None = None
+    changed: tuple[Change, ...] = ()
+    unsaved: tuple[Unsaved, ...] = ()
+    labels: list[str] = field(default_factory=list[str])
+    restores: ObjectId | None = None
+    other_parents: tuple[ObjectId, ...] = ()
+    random: ObjectId | None = None
+
+
+class Recorder:
+    """Writes the commits of one session."""
+
+    def __init__(self, repo: Repository, session_id: str) -> None:
+        self.repo = repo
+        self.session_id = session_id
+        self._random_digest = b""
+        self._random_id: ObjectId | None = None
+        self._environment: ObjectId | None = None
+
+    def publish(self, writer: Writer, tree: Tree, draft: Draft, head: Head, branch: str | None) -> tuple[ObjectId, Commit]:
+        """Store the commit and move `branch`; raises what `Repository.publish` raises, and then nothing was changed."""
+        commit = Commit(
+            tree=tree.id,
+            parents=(*(() if head.commit is None else (head.commit,)), *draft.other_parents),
+            author=draft.author,
+            time_ns=time.time_ns(),
+            utc_offset_s=time.localtime().tm_gmtoff,
+            message=draft.message,
+            kind=draft.kind,
+            status=draft.status,
+            cell=draft.cell,
+            changed=draft.changed,
+            unsaved=draft.unsaved,
+            labels=tuple(draft.labels),
+            random=draft.random or self._random(writer),
+            cwd=_cwd(),
+            session=self.session_id,
+            restores=draft.restores,
+            environment=self._environment_id(writer),
+        )
+        said = draft.message or draft.kind
+        id = self.repo.publish(
+            writer,
+            commit,
+            head=head,
+            session=self.session_id,
+            message=said[:80],
+            branch=branch if branch != head.branch else None,
+        )
+        return id, self.repo.commit_at(id)
+
+    def _random(self, writer: Writer) -> ObjectId:
+        state = randomness.capture()
+        digest = randomness.digest(state)
+        if self._random_id is None or digest != self._random_digest:
+            self._random_id = writer.add(Kind.SMALL, state)
+            self._random_digest = digest
+        return self._random_id
+
+    def _environment_id(self, writer: Writer) -> ObjectId:
+        if self._environment is None:
+            versions = {"python": platform.python_version(), "implementation": sys.implementation.name}
+            versions["platform"] = f"{sys.platform}-{platform.machine()}"
+            self._environment = writer.add(Kind.SMALL, msgspec.msgpack.encode(versions))
+        return self._environment
+
+
+def _cwd() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # the directory was removed
+        return ""
+
+
+def changes_between(repo: Repository, old: Tree, new: Tree) -> tuple[Change, ...]:
+    """What differs between two trees, by name."""
+    found: list[Change] = []
+    for name, before, after in old.diff(new):
+        if name.startswith("\0") or (before is not None and before.is_same_value(after)):
+            continue
+        how = "+" if before is None else "-" if after is None else "~"
+        found.append(Change(name, how, 0 if after is None else repo.read_manifest(after).size))
+    return tuple(sorted(found, key=lambda change: change.name))
+
+
+def describe_error(error: BaseException) -> str:
+    """The error's type and text; only plain text is read, because `str` of a notebook's own error is its code."""
+    texts = [argument for argument in error.args[:1] if type(argument) is str]
+    return ": ".join([type(error).__name__, *texts])[:500]
+
+
+def only_commands(source: str) -> bool:
+    """Whether a cell holds nothing but %agent lines: they act on the history, so running them is not part of it."""
+    lines = [line.strip() for line in source.splitlines()]
+    code = [line for line in lines if line and not line.startswith("#")]
+    commands = ("%agent", "%load_ext agent_kernel", "%reload_ext agent_kernel", "?", "%unload_ext agent_kernel")
+    return bool(code) and all(line.startswith(commands) and not line.startswith("%%") for line in code)
+
+
+def sorted_changes(changes: Iterable[Change]) -> tuple[Change, ...]:
+    return tuple(sorted(changes, key=lambda change: change.name))

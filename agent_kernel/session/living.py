@@ -1,0 +1,77 @@
+"""Objects of this process that have lasting names: what could not be saved, and notebook classes.
+
+A token stands in stored values for an object that could not be saved. While that object lives, loading puts it back;
+afterwards a placeholder stands there. A checkout must not end a connection that the next one wants back, so what it
+takes out of the namespace is held until the session closes.
+"""
+
+from __future__ import annotations
+
+import secrets
+import weakref
+
+from agent_kernel.values.classes import ClassRegistry
+from agent_kernel.values.lost import loss_of
+from agent_kernel.values.pickler import Loss
+
+
+class Living:
+    """Tokens and class ids of one session."""
+
+    def __init__(self) -> None:
+        self.classes = ClassRegistry()
+        self.cell = ""  # what made a new token, for the way out: "cell [3]"
+        self._tokens: dict[int, tuple[object, str]] = {}
+        self._objects: dict[str, object] = {}
+        self._origins: dict[str, str] = {}
+
+    def uid_of(self, kind: type) -> str:
+        return self.classes.uid_of(kind)
+
+    def loss_of(self, value: object) -> Loss | None:
+        return loss_of(value)
+
+    def token_of(self, value: object) -> str:
+        """The object's token; a new one at first sight."""
+        known = self._tokens.get(id(value))
+        if known is not None and _target(known[0]) is value:
+            return known[1]
+        token = f"{type(value).__name__}-{secrets.token_hex(6)}"
+        held = _weakly(value)
+        self._tokens[id(value)] = held, token
+        self._objects[token] = held
+        self._origins[token] = self.cell
+        return token
+
+    def remedy_of(self, token: str) -> str:
+        cell = self._origins.get(token, "")
+        return f"run {cell} again to have it back" if cell else ""
+
+    def live_object(self, token: str) -> object | None:
+        return _target(self._objects.get(token))
+
+    def hold(self, token: str) -> None:
+        """Keep the object alive until the session closes."""
+        alive = self.live_object(token)
+        if alive is not None:
+            self._objects[token] = _Held(alive)
+
+
+class _Held:
+    """A strong hold on what else is held weakly."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
+def _weakly(value: object) -> object:
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return _Held(value)
+
+
+def _target(held: object) -> object | None:
+    if isinstance(held, _Held):
+        return held.value
+    return held() if isinstance(held, weakref.ref) else None

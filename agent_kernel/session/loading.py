@@ -1,0 +1,281 @@
+"""Plan and build another state: load only the names whose values differ, and those whose class does.
+
+A live class is never altered. Where a class differs between the two states it is made anew, and everything that is made
+of it is loaded again, so that instances and class belong together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_kernel.errors import AgentKernelError, LoadError
+from agent_kernel.repository import (
+    Entry,
+    Kind,
+    Manifest,
+    ObjectId,
+    Pieces,
+    Repository,
+    Tree,
+    pieces_of,
+    read_blob,
+)
+from agent_kernel.session import saving
+from agent_kernel.session.living import Living
+from agent_kernel.session.tracking import Group, Tracking
+from agent_kernel.values.aliases import Reach
+from agent_kernel.values.groups import CLASS_PREFIX, decode_layout, dump_group, losses_of
+from agent_kernel.values.loader import Loader, StoredGroup
+from agent_kernel.values.pickler import explain
+
+
+@dataclass(slots=True)
+class Plan:
+    """What to load and what to take out of the namespace."""
+
+    entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    removed: set[str] = field(default_factory=set[str])
+    reusable: dict[str, type] = field(default_factory=dict[str, type])
+    manifests: dict[str, Manifest] = field(default_factory=dict[str, Manifest])
+
+    def groups_by_member(self) -> Iterator[tuple[tuple[str, ...], dict[str, Entry]]]:
+        """The members of each group in the order of their slots, with their entries."""
+        groups: dict[tuple[str, ObjectId | None], list[str]] = {}
+        for name, entry in self.entries.items():
+            key = (entry.leader, entry.manifest) if entry.leader else (name, None)
+            groups.setdefault(key, []).append(name)
+        for names in groups.values():
+            ordered = tuple(sorted(names, key=lambda name: self.entries[name].slot))
+            yield ordered, {name: self.entries[name] for name in ordered}
+
+
+def plan(
+    repo: Repository,
+    tracking: Tracking,
+    living: Living,
+    tree: Tree,
+    target: Tree,
+    names: Iterable[str] | None,
+) -> Plan:
+    """Find what differs between the live state and the target; `names` limits it to those variables."""
+    made = Plan()
+    wanted = None if names is None else _with_partners(target, names)
+    for name, old, new in tree.diff(target):
+        if wanted is not None and name not in wanted and not name.startswith(CLASS_PREFIX):
+            continue
+        if new is None:
+            if wanted is None:
+                made.removed.add(name)
+        elif not new.is_same_value(old) or name not in tracking.groups:
+            made.entries[name] = new
+    if wanted is not None:
+        made.entries = {name: entry for name, entry in made.entries.items() if name in wanted}
+    _add_untracked(made, tracking, target, wanted)
+    _add_needs(repo, made, tracking, living, target)
+    return made
+
+
+def _with_partners(target: Tree, names: Iterable[str]) -> set[str]:
+    """The names, and those that share objects with them: they come together."""
+    wanted = set(names)
+    leaders = {entry.leader for name in wanted if (entry := target.get(name)) is not None and entry.leader}
+    if leaders:
+        wanted |= {name for name, entry in target.items() if entry.leader in leaders}
+    return wanted
+
+
+def _add_untracked(made: Plan, tracking: Tracking, target: Tree, wanted: set[str] | None) -> None:
+    """After a restart nothing lives yet, however equal the trees are."""
+    if tracking.groups and wanted is None:
+        return
+    for name, entry in target.items():
+        if name not in tracking.groups and (wanted is None or name in wanted) and not name.startswith(CLASS_PREFIX):
+            made.entries[name] = entry
+
+
+def _add_needs(repo: Repository, made: Plan, tracking: Tracking, living: Living, target: Tree) -> None:
+    """Close the plan over classes: those that loading needs, and everything made of a class that is made anew."""
+    todo = list(made.entries)
+    anew: set[str] = set()
+    while todo:
+        name = todo.pop()
+        manifest = made.manifests.get(name) or repo.read_manifest(made.entries[name])
+        made.manifests[name] = manifest
+        for partner in _partners(made.entries[name], target, name):
+            if partner not in made.entries:
+                made.entries[partner] = target.get(partner) or made.entries[name]
+                todo.append(partner)
+        if name.startswith(CLASS_PREFIX):
+            anew.add(name)
+            todo += _users(name, made, tracking, target)
+        for needed in manifest.classes:
+            uid = needed.removeprefix(CLASS_PREFIX)
+            if needed in made.entries:
+                continue
+            entry = target.get(needed)
+            group = tracking.groups.get(needed)
+            alive = living.classes.live(uid)
+            if alive is not None and group is not None and entry is not None and entry.is_same_value(group.entries[needed]):
+                made.reusable[uid] = alive
+            elif entry is not None:
+                made.entries[needed] = entry
+                todo.append(needed)
+    for name in anew:
+        made.reusable.pop(name.removeprefix(CLASS_PREFIX), None)
+
+
+def _partners(entry: Entry, target: Tree, name: str) -> list[str]:
+    if not entry.leader:
+        return []
+    return [other for other, found in target.items() if found.leader == entry.leader and other != name]
+
+
+def _users(class_name: str, made: Plan, tracking: Tracking, target: Tree) -> list[str]:
+    uid = class_name.removeprefix(CLASS_PREFIX)
+    found: list[str] = []
+    for group in tracking:
+        if uid in group.classes:
+            for name in group.members:
+                entry = target.get(name)
+                if entry is not None and name not in made.entries and name not in made.removed:
+                    made.entries[name] = entry
+                    found.append(name)
+    return found
+
+
+class _Definitions:
+    """The loader's source of code."""
+
+    def __init__(self, repo: Repository) -> None:
+        self._repo = repo
+
+    def definition(self, definition: bytes) -> bytes:
+        return self._repo.objects.get(Kind.DEFINITION, ObjectId(saving.address_of(definition)))  # type: ignore[arg-type]  # pyright: ignore
+
+
+def build(
+    repo: Repository, living: Living, namespace: dict[str, object], plan: Plan
+) -> tuple[dict[str, object], dict[str, type]]:
+    """Load the plan's entries; returns values by name and the classes that were made.
+
+    Raises:
+        LoadError: a value could not be rebuilt.
+        DamagedObjectError: a stored object is missing or damaged.
+    """
+    groups = [stored(repo, members, plan.manifests[members[0]]) for members, _ in plan.groups_by_member()]
+    loader = Loader(namespace, _Definitions(repo), living, plan.reusable)
+    try:
+        loaded = loader.load(groups)
+    except AgentKernelError:
+        raise
+    except Exception as error:  # stored reducers and the users' own __setstate__ run here
+        raise _load_error(repo, living, namespace, plan, error) from error
+    values = {
+        name: value
+        for group, found in zip(groups, loaded, strict=True)
+        for name, value in zip(group.members, found, strict=True)
+    }
+    return values, loader.made
+
+
+def stored(repo: Repository, members: tuple[str, ...], manifest: Manifest) -> StoredGroup:
+    """A group as a loader wants it: buffers arrive in fresh memory that the values keep."""
+    layout = decode_layout(manifest.layout)
+    streams = len(layout.skeletons) + layout.streams
+
+    def blob(position: int) -> Any:
+        wanted = manifest.blobs[position]
+        if position < streams:
+            return bytes(read_blob(repo.objects, wanted))
+        memory = fresh_memory(wanted.size)
+        read_blob(repo.objects, wanted, memory)
+        return memory
+
+    return StoredGroup(members, layout, blob)
+
+
+def fresh_memory(size: int) -> Any:
+    """Writable memory, not zeroed where numpy can be had: touching new pages costs more than copying."""
+    try:
+        import numpy as np
+    except ImportError:
+        return bytearray(size)
+    return np.empty(size, np.uint8)
+
+
+def _load_error(
+    repo: Repository, living: Living, namespace: dict[str, object], plan: Plan, error: Exception
+) -> LoadError:
+    """Find out which names fail, each loaded by itself."""
+    failing: list[str] = []
+    packages: dict[str, str] = {}
+    classes = {name: entry for name, entry in plan.entries.items() if name.startswith(CLASS_PREFIX)}
+    for members, entries in plan.groups_by_member():
+        if members[0] in classes:
+            continue
+        part = Plan({**classes, **entries}, set(), plan.reusable, plan.manifests)
+        groups = [stored(repo, names, plan.manifests[names[0]]) for names, _ in part.groups_by_member()]
+        try:
+            Loader(namespace, _Definitions(repo), living, plan.reusable).load(groups)
+        except Exception:  # it is told of below
+            failing += members
+            packages |= plan.manifests[members[0]].packages
+    shown = tuple(name for name in failing if not name.startswith("\0")) or ("the state",)
+    return LoadError(shown, explain(error), tuple(f"{name} {version}" for name, version in sorted(packages.items())))
+
+
+# -- what is remembered of loaded values
+
+
+def unread(members: tuple[str, ...], entries: Mapping[str, Entry]) -> Group:
+    """A group that was loaded and not read again yet: whatever is found counts as a change."""
+    return Group(
+        members=members,
+        signature=b"",
+        own={},
+        entries=dict(entries),
+        pieces=[],
+        reach=Reach(),
+        globals_used=frozenset(),
+        classes=frozenset(),
+        losses=(),
+        size=0,
+        stale=True,
+    )
+
+
+def baseline(
+    repo: Repository,
+    living: Living,
+    namespace: dict[str, object],
+    members: tuple[str, ...],
+    entries: Mapping[str, Entry],
+) -> Group | None:
+    """Pickle what was just loaded, so that the next comparison is with the live object's own bytes."""
+    values = {name: _member(living, namespace, name) for name in members}
+    try:
+        compared = saving.compare(dump_group(values, living, namespace))
+        own = {members[0]: compared.signature}
+        if len(members) > 1:
+            own = {
+                name: saving.compare(dump_group({name: value}, living, namespace)).signature
+                for name, value in values.items()
+            }
+    except (Exception, KeyboardInterrupt):  # it stays unread, and the next commit saves it again
+        return None
+    manifest = repo.read_manifest(entries[members[0]])
+    pieces: list[Pieces] = [pieces_of(repo.objects, blob) for blob in manifest.blobs]
+    group = saving.remembered(compared, values, dict(entries), pieces, own)
+    known = {loss.token: loss for loss in losses_of(decode_layout(manifest.layout))}
+    group.losses = tuple(known.values()) or group.losses
+    return group
+
+
+def _member(living: Living, namespace: dict[str, object], name: str) -> object:
+    if name.startswith(CLASS_PREFIX):
+        return living.classes.live(name.removeprefix(CLASS_PREFIX))
+    return namespace[name]
+
+

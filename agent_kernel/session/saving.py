@@ -1,0 +1,217 @@
+"""Compare a dumped group with what was saved of it, and store what is new."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from xxhash import xxh3_128
+
+from agent_kernel.repository import (
+    Blob,
+    Entry,
+    Kind,
+    Manifest,
+    ObjectId,
+    Pieces,
+    Unsaved,
+    Writer,
+    address,
+    digest_pieces,
+    encode,
+    plan_cuts,
+    store_blob,
+    stream_cuts,
+)
+from agent_kernel.session.tracking import Group
+from agent_kernel.values import summaries
+from agent_kernel.values.definitions import DefinitionId
+from agent_kernel.values.groups import CLASS_PREFIX, Dumped, class_entry, encode_layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+INLINE_MANIFEST = 320
+
+
+@dataclass(slots=True)
+class Compared:
+    """A dumped group with the digests of its blobs; `signature` covers all that is stored of it."""
+
+    dumped: Dumped
+    cuts: list[Sequence[int]]
+    digests: list[Sequence[bytes]]
+    signature: bytes
+
+
+def compare(dumped: Dumped) -> Compared:
+    """Hash every blob piece by piece: one fast pass over the bytes."""
+    cuts: list[Sequence[int]] = []
+    digests: list[Sequence[bytes]] = []
+    whole = xxh3_128()
+    for position, blob in enumerate(dumped.blobs):
+        view = _view(blob)
+        if position < dumped.streams:
+            ends: Sequence[int] = stream_cuts(view)
+        else:
+            ends = plan_cuts(view.nbytes, dumped.steps[position - dumped.streams])
+        pieces = digest_pieces(view, ends)
+        cuts.append(ends)
+        digests.append(pieces)
+        whole.update(b"".join([view.nbytes.to_bytes(8, "little"), *pieces]))
+    for definition in dumped.dump.definitions:
+        whole.update(definition)
+    return Compared(dumped, cuts, digests, whole.digest())
+
+
+def _view(blob: bytes | pickle.PickleBuffer) -> memoryview:
+    return memoryview(blob) if isinstance(blob, bytes) else blob.raw()
+
+
+def save(
+    writer: Writer, compared: Compared, members: Mapping[str, object], before: Group | None, own: Mapping[str, bytes]
+) -> Group:
+    """Store the group and return what to remember of it."""
+    dumped = compared.dumped
+    known = before.pieces if before is not None else []
+    blobs: list[Blob] = []
+    pieces: list[Pieces] = []
+    for position, blob in enumerate(dumped.blobs):
+        earlier = known[position] if position < len(known) else None
+        stored, kept = store_blob(
+            writer, _view(blob), compared.cuts[position], compared.digests[position], earlier
+        )
+        blobs.append(stored)
+        pieces.append(kept)
+    manifest = _manifest(writer, dumped, blobs, tuple(members))
+    return _group(compared, members, _entries(writer, manifest, members), pieces, manifest.size, own)
+
+
+def _manifest(writer: Writer, dumped: Dumped, blobs: list[Blob], names: tuple[str, ...]) -> Manifest:
+    for payload in dumped.dump.definitions.values():
+        writer.add(Kind.DEFINITION, payload)
+    size = sum(blob.size for blob in blobs)
+    return Manifest(
+        layout=encode_layout(dumped.layout),
+        blobs=tuple(blobs),
+        definitions=tuple(ObjectId(address_of(found)) for found in sorted(dumped.dump.definitions)),
+        classes=tuple(sorted(class_entry(uid) for uid in dumped.dump.classes if class_entry(uid) not in names)),
+        slots=len(names),
+        size=size,
+        packages=packages_of(dumped),
+        lost=unsaved_of(dumped, names),
+    )
+
+
+def address_of(definition: DefinitionId) -> bytes:
+    """The repository's id of a definition: both hash the same bytes the same way."""
+    return definition + _ALGORITHM
+
+
+_ALGORITHM = address(b"")[32:]
+
+
+def unsaved_of(dumped: Dumped, names: Sequence[str]) -> tuple[Unsaved, ...]:
+    shown = ", ".join(name for name in names if not name.startswith("\0"))
+    return tuple(Unsaved(shown, loss.type, loss.reason, loss.remedy) for loss in dumped.dump.losses.values())
+
+
+def _entries(writer: Writer, manifest: Manifest, members: Mapping[str, object]) -> dict[str, Entry]:
+    payload = encode(manifest)
+    inline = len(payload) <= INLINE_MANIFEST and len(members) == 1
+    id = None if inline else writer.add(Kind.MANIFEST, payload)
+    leader = min(members) if len(members) > 1 else ""
+    return {
+        name: Entry(
+            value=payload if inline else b"",
+            manifest=id,
+            slot=slot,
+            leader=leader,
+            summary=_summary(writer, name, value, manifest.size if len(members) == 1 else 0),
+        )
+        for slot, (name, value) in enumerate(members.items())
+    }
+
+
+def _summary(writer: Writer, name: str, value: object, size: int) -> bytes:
+    if name.startswith(CLASS_PREFIX):
+        return b""
+    return writer.add_summary(summaries.encode(summaries.summarize(value, name)))
+
+
+def _group(
+    compared: Compared,
+    members: Mapping[str, object],
+    entries: dict[str, Entry],
+    pieces: list[Pieces],
+    size: int,
+    own: Mapping[str, bytes],
+) -> Group:
+    dumped = compared.dumped
+    return Group(
+        members=tuple(members),
+        signature=compared.signature,
+        own=dict(own),
+        entries=entries,
+        pieces=pieces,
+        reach=dumped.reach,
+        globals_used=frozenset(dumped.dump.globals_used),
+        classes=frozenset(dumped.dump.classes),
+        losses=tuple(dumped.dump.losses.values()),
+        size=size,
+        starts=dumped.segments.starts if dumped.segments else frozenset(),
+        digests=dumped.segments.digests if dumped.segments else frozenset(),
+    )
+
+
+def remembered(
+    compared: Compared,
+    members: Mapping[str, object],
+    entries: dict[str, Entry],
+    stored: Sequence[Pieces],
+    own: Mapping[str, bytes],
+) -> Group:
+    """What to remember of a group that was just loaded: its live bytes now, the chunks that it came from."""
+    pieces: list[Pieces] = []
+    for position, (cuts, digests) in enumerate(zip(compared.cuts, compared.digests, strict=True)):
+        same = position < len(stored) and stored[position].cuts == tuple(cuts) and len(stored[position].ids) == len(cuts)
+        ids = stored[position].ids if same and position >= compared.dumped.streams else ()
+        pieces.append(Pieces(tuple(cuts), tuple(digests) if ids else (), ids))
+    size = sum(_view(blob).nbytes for blob in compared.dumped.blobs)
+    return _group(compared, members, entries, pieces, size, own)
+
+
+def packages_of(dumped: Dumped) -> dict[str, str]:
+    """Versions of the packages that the streams import from, so that a failed load can name them."""
+    found: dict[str, str] = {}
+    for package in sorted(_packages(dumped)):
+        version = _version(package)
+        if version:
+            found[package] = version
+    return found
+
+
+def _packages(dumped: Dumped) -> Iterable[str]:
+    kinds = {type(value) for value in (*dumped.dump.instances, *dumped.dump.opaque)}
+    names = {kind.__module__.partition(".")[0] for kind in kinds if isinstance(kind.__module__, str)}
+    return names - {"builtins", "__main__", "agent_kernel"} - sys.stdlib_module_names
+
+
+_versions: dict[str, str] = {}
+
+
+def _version(package: str) -> str:
+    if package not in _versions:
+        module = sys.modules.get(package)
+        version = getattr(module, "__version__", None)
+        if not isinstance(version, str):
+            try:
+                version = metadata.version(package)
+            except metadata.PackageNotFoundError:
+                version = ""
+        _versions[package] = version
+    return _versions[package]

@@ -1,0 +1,555 @@
+"""Joins a namespace to a branch: every cell becomes a commit, and any commit can be taken back into the namespace.
+
+Order is what makes it safe. A commit is staged from the live values, published in one swap, and only then taken as the
+state to compare with; a failed publish leaves everything to the next commit. Another state is built aside, HEAD moves,
+and only then, without interruption, the namespace changes.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from agent_kernel.errors import NameNotFoundError, NothingToUndoError, RefNotFoundError
+from agent_kernel.repository import Author, Cell, Change, Head, Holder, Kind, ObjectId, Tree, Unsaved, short
+from agent_kernel.session import branches, randomness, trust
+from agent_kernel.session.history import Draft, Recorder, changes_between, describe_error, only_commands, sorted_changes
+from agent_kernel.session.ignoring import IgnoreList
+from agent_kernel.session.reports import Report, Status
+from agent_kernel.session.snapshot import Repository, close_names
+from agent_kernel.session.staging import Staged
+from agent_kernel.session.workspace import Loaded, Touched, Workspace
+from agent_kernel.values.groups import CLASS_PREFIX
+
+ROLLING_S = 0.002
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a session was: on a branch (or none) at a commit (or before the first)."""
+
+    branch: str | None
+    commit: ObjectId | None
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One thing that undo can reverse. `moved`: HEAD went elsewhere, and no content was made."""
+
+    before: Position
+    after: Position
+    moved: bool = False
+
+
+@dataclass(slots=True)
+class _Running:
+    source: str
+    id: str
+    number: int | None
+    author: Author
+    began: float
+    outside: frozenset[str]
+    depth: int = 1
+
+
+class Session:
+    """A live namespace on a branch. Close it to give the branch back."""
+
+    def __init__(
+        self,
+        namespace: dict[str, object],
+        repo: Repository,
+        *,
+        branch: str | None = None,
+        author: Author | None = None,
+        session_id: str | None = None,
+        skip: Callable[[str], bool] | None = None,
+    ) -> None:
+        self.id = session_id or secrets.token_hex(4)
+        self.repo = repo
+        self.namespace = namespace
+        self.author = author or branches.person()
+        self.notes: list[str] = []
+        self.ignoring = IgnoreList(repo)
+        self.workspace = Workspace(namespace, repo, lambda name: not self._is_skipped(name))
+        self._skip = skip
+        self._recorder = Recorder(repo, self.id)
+        self._holder = Holder.here(self.id)
+        self._cell: _Running | None = None
+        self._done: list[Operation] = []
+        self._undone: list[Operation] = []
+        self._closed = False
+        self.branch, self.head, note = branches.take(repo, branch, self._holder, self.id)
+        if note:
+            self.notes.append(note)
+        self._base = self.branch or "main"
+        self._fresh = self.head is not None and len(repo.tree_at(self.head)) > 0
+        self._before_restart = self.head if self._fresh else None
+        self._tree: Tree = repo.tree_at(self.head)
+
+    def _is_skipped(self, name: str) -> bool:
+        return "\0" in name or name in self.ignoring or (self._skip is not None and self._skip(name))
+
+    # -- cells
+
+    def begin_cell(
+        self, source: str, *, cell_id: str = "", number: int | None = None, author: Author | None = None
+    ) -> None:
+        """A cell is about to run. What moved since the last commit was not this cell's doing."""
+        if self._cell is not None:  # a cell run by a cell is part of it
+            self._cell.depth += 1
+            return
+        outside: frozenset[str] = frozenset()
+        if self.workspace.tracking.groups:
+            rebound = self.workspace.bindings.changed(self.namespace)
+            outside = rebound.new | rebound.rebound | rebound.removed
+        self.workspace.living.cell = f"cell [{number}]" if number is not None else "the cell that made it"
+        self.workspace.before_cell()
+        self._cell = _Running(source, cell_id, number, author or self.author, time.perf_counter(), outside)
+
+    def end_cell(self, *, error: BaseException | None = None, outputs: ObjectId | None = None) -> Report | None:
+        """The cell has run, well or not: commit what it changed. None for a cell of nothing but %agent lines."""
+        running = self._cell
+        if running is None:
+            return None
+        running.depth -= 1
+        if running.depth:
+            return None
+        self._cell = None
+        if only_commands(running.source):
+            return None
+        interrupted = isinstance(error, KeyboardInterrupt)
+        draft = Draft(
+            kind="cell",
+            author=running.author,
+            status="ok" if error is None else "interrupted" if interrupted else "failed",
+            cell=Cell(
+                source=running.source,
+                id=running.id,
+                number=running.number,
+                duration_s=round(time.perf_counter() - running.began, 6),
+                error="" if error is None else describe_error(error),
+                outputs=outputs,
+            ),
+        )
+        return self._commit(draft, running.source, outside=running.outside, rolling=True)
+
+    def commit(self, message: str = "", *, full: bool = False, author: Author | None = None) -> Report:
+        """Commit now. Without a message, and with nothing changed, there is nothing to record.
+
+        Args:
+            full: look at every variable, not only at those that may have changed.
+        """
+        draft = Draft(kind="commit", author=author or self.author, message=message)
+        source = self._cell.source if self._cell is not None else ""
+        return self._commit(draft, source, everything=full, only_changes=not message)
+
+    def _commit(
+        self,
+        draft: Draft,
+        source: str,
+        *,
+        everything: bool = False,
+        only_changes: bool = False,
+        outside: frozenset[str] = frozenset(),
+        rolling: bool = False,
+    ) -> Report:
+        began = time.perf_counter()
+        writer = self.repo.writer()
+        touched = self.workspace.touched(source, everything=everything)
+        checked = self.workspace.overdue(touched.names, ROLLING_S) if rolling and not touched.everything else []
+        wider = Touched(touched.names | frozenset(checked), touched.rebound, touched.everything)
+        staged = self.workspace.stage(wider, writer)
+        if only_changes and not staged.entries and not self._fresh:
+            self.workspace.accept(staged)
+            return Report(None, None, self.branch, seconds=time.perf_counter() - began)
+        if rolling:
+            draft.labels += _labels(staged, touched, frozenset(checked), outside)
+        return self._publish(writer, staged, draft, began)
+
+    def _publish(self, writer: object, staged: Staged, draft: Draft, began: float) -> Report:
+        base = self.repo.tree(None) if self._fresh else self._tree
+        tree = base.edit(writer, staged.entries) if staged.entries else base  # type: ignore[arg-type]  # pyright: ignore
+        draft.changed = sorted_changes(staged.changes.values())
+        if self._fresh:
+            draft.labels.append("restart")
+            draft.changed = changes_between(self.repo, self._tree, tree)
+        draft.unsaved = tuple(staged.unsaved.values())
+        report = self._record(writer, tree, draft, began)
+        self.workspace.accept(staged)
+        return report
+
+    def _record(self, writer: object, tree: Tree, draft: Draft, began: float) -> Report:
+        """Publish a commit on the branch, or on a new one if HEAD is detached, and remember where that leads."""
+        before = Position(self.branch, self.head)
+        target, note = self._branch_to_write()
+        head = Head(self.branch, self.head)
+        made, record = self._recorder.publish(writer, tree, draft, head, target)  # type: ignore[arg-type]  # pyright: ignore
+        self.branch, self.head, self._tree, self._fresh = target, made, tree, False
+        if draft.kind not in ("undo", "redo"):
+            self._done.append(Operation(before, Position(self.branch, self.head)))
+            self._undone.clear()
+        return Report(
+            commit=made,
+            record=record,
+            branch=self.branch,
+            changed=draft.changed,
+            unsaved=draft.unsaved,
+            notes=(note,) if note else (),
+            seconds=time.perf_counter() - began,
+            written_bytes=writer.written_bytes,  # type: ignore[attr-defined]  # pyright: ignore
+        )
+
+    def _branch_to_write(self) -> tuple[str, str]:
+        if self.branch is not None:
+            return self.branch, ""
+        name = branches.free_name(self.repo, self._base)
+        self.repo.acquire_lease(name, self._holder)
+        self._base = name
+        return name, f"this starts branch {name}"
+
+    # -- going elsewhere
+
+    def checkout(
+        self, rev: str | None = None, names: Sequence[str] = (), *, keep_random: bool = False
+    ) -> Report:
+        """Make the variables what they were at a commit, or take only `names` from it into what is there now.
+
+        Args:
+            rev: without one, the branch's last state; after a restart, the state before it.
+
+        Raises:
+            RefNotFoundError, AmbiguousRefError, NameNotFoundError: nothing was changed.
+            LoadError, DamagedObjectError, UntrustedStoreError: nothing was changed.
+        """
+        if names:
+            return self._checkout_names(rev or "HEAD", names, keep_random=keep_random)
+        if rev is None:
+            return self._checkout_last(keep_random=keep_random)
+        target = self.repo.resolve(rev, self.id)
+        branch = rev if rev in self.repo.branches() else None
+        return self._move(Position(branch, target), f"checkout: moving to {rev}", keep_random=keep_random)
+
+    def _checkout_last(self, *, keep_random: bool) -> Report:
+        if self._before_restart is not None and self._before_restart != self.head:
+            # A cell has run since the restart, so the branch has moved on: what was there becomes its newest state.
+            draft = Draft(kind="rollback", author=self.author, message="bring back the variables from before the restart")
+            target, self._before_restart = self._before_restart, None
+            return self._restore(target, draft, keep_random=keep_random)
+        branch = self.branch or self._base
+        tip = self.repo.branches().get(branch)
+        if tip is None:
+            raise RefNotFoundError(branch, tuple(self.repo.branches()))
+        return self._move(Position(branch, tip), f"checkout: moving to {branch}", keep_random=keep_random)
+
+    def switch(self, branch: str, create: bool = False) -> Report:
+        """Go to a branch, and with `create` make it here first.
+
+        Raises:
+            RefNotFoundError: there is no such branch. RefExistsError: there is, and `create` is set.
+        """
+        if create:
+            return self._start_branch(branch)
+        known = self.repo.branches()
+        if branch not in known:
+            raise RefNotFoundError(branch, tuple(sorted(known)))
+        return self._move(Position(branch, known[branch]), f"checkout: moving to {branch}", keep_random=False)
+
+    def _start_branch(self, branch: str) -> Report:
+        self._save_uncommitted()
+        before = Position(self.branch, self.head)
+        if self.head is not None:
+            self.repo.create_branch(branch, self.head)
+        self._go(Head(branch, self.head), f"checkout: moving to {branch}")
+        self._done.append(Operation(before, Position(self.branch, self.head), moved=True))
+        return Report(self.head, self._record_here(), self.branch)
+
+    def rollback(self, rev: str, *, keep_random: bool = False) -> Report:
+        """Make a new commit that equals an older one; what came between stays in the history.
+
+        Raises: as `checkout`.
+        """
+        target = self.repo.resolve(rev, self.id)
+        draft = Draft(kind="rollback", author=self.author, message=f"roll back to {short(target)}")
+        return self._restore(target, draft, keep_random=keep_random)
+
+    def undo(self) -> Report:
+        """Reverse this session's last operation; again, the one before.
+
+        Raises:
+            NothingToUndoError: there is none left.
+        """
+        if not self._done:
+            raise NothingToUndoError("undo")
+        operation = self._done[-1]
+        kept = list(self._done), list(self._undone)
+        report = self._reverse(operation, operation.before, "undo")
+        self._done, self._undone = kept[0][:-1], [*kept[1], operation]
+        return report
+
+    def redo(self) -> Report:
+        """Do again what was undone last, as long as no cell ran since.
+
+        Raises:
+            NothingToUndoError: there is nothing to redo.
+        """
+        if not self._undone:
+            raise NothingToUndoError("redo")
+        operation = self._undone[-1]
+        kept = list(self._done), list(self._undone)
+        report = self._reverse(operation, operation.after, "redo")
+        self._done, self._undone = [*kept[0], operation], kept[1][:-1]
+        return report
+
+    def _reverse(self, operation: Operation, to: Position, verb: str) -> Report:
+        if operation.moved:
+            return self._move(to, f"{verb}: moving to {to.branch or 'a commit'}", keep_random=False)
+        what = "" if operation.after.commit is None else f" of {short(operation.after.commit)}"
+        return self._restore(to.commit, Draft(kind=verb, author=self.author, message=verb + what), keep_random=False)
+
+    def merge(
+        self, rev: str, *, ours: Collection[str] = (), theirs: Collection[str] = (), message: str = ""
+    ) -> Report:
+        """Merge another commit into the branch, variable by variable, and dicts key by key.
+
+        Args:
+            ours: variables that both sides changed, to be kept as they are here.
+            theirs: variables that both sides changed, to be taken from the other side.
+
+        Raises:
+            MergeConflictError: others were changed on both sides. UnrelatedHistoriesError: no common ancestor.
+        """
+        from agent_kernel.session import merging
+
+        other = self.repo.resolve(rev, self.id)
+        self._save_uncommitted()
+        began = time.perf_counter()
+        trust.require(self.repo)
+        writer = self.repo.writer()
+        outcome = merging.merge(self.repo, writer, self.workspace, self.head, other, rev, set(ours), set(theirs))
+        if outcome.tree is None:
+            return Report(self.head, self._record_here(), self.branch, notes=(outcome.note,))
+        loaded = self.workspace.load(self._tree, outcome.tree)
+        draft = Draft(kind="merge", author=self.author, message=message or f"merge {rev}")
+        draft.changed = changes_between(self.repo, self._tree, outcome.tree)
+        if outcome.fast_forward and self.branch is not None:
+            return self._fast_forward(other, loaded, draft, outcome.note)
+        draft.other_parents = (other,)
+        report = self._record(writer, outcome.tree, draft, began)
+        self._take_on(loaded)
+        return report
+
+    def _fast_forward(self, other: ObjectId, loaded: Loaded, draft: Draft, note: str) -> Report:
+        before = Position(self.branch, self.head)
+        self.repo.move_branch(str(self.branch), other, draft.message, self.head, self.id)
+        self.head, self._tree = other, self.repo.tree_at(other)
+        self._done.append(Operation(before, Position(self.branch, other)))
+        self._undone.clear()
+        self._take_on(loaded)
+        return Report(other, self._record_here(), self.branch, draft.changed, notes=(note,))
+
+    # -- how states are taken on
+
+    def _save_uncommitted(self) -> Report | None:
+        """Commit what is not committed yet, having looked at everything: nothing may be replaced unseen."""
+        if self._fresh and not self.workspace.bindings.names(self.namespace):
+            return None
+        report = self._commit(
+            Draft(kind="commit", author=self.author, message="changes that no cell had committed yet"),
+            self._cell.source if self._cell is not None else "",
+            everything=True,
+            only_changes=True,
+        )
+        return report if report.commit is not None else None
+
+    def _move(self, to: Position, message: str, *, keep_random: bool) -> Report:
+        """Check out a position: HEAD moves, no commit is made."""
+        trust.require(self.repo)
+        began = time.perf_counter()
+        saved = self._save_uncommitted()
+        if to.branch is not None and to.branch == self.branch:
+            to = Position(to.branch, self.repo.branches().get(to.branch, to.commit))
+        before = Position(self.branch, self.head)
+        target = self.repo.tree_at(to.commit)
+        loaded = self.workspace.load(self._tree, target)
+        changed = changes_between(self.repo, self._live_tree(), target)
+        self._go(Head(to.branch, to.commit), message)
+        self._tree, self._fresh, self._before_restart = target, False, None
+        self._take_on(loaded)
+        self._restore_random(to.commit, keep_random=keep_random)
+        self._done.append(Operation(before, to, moved=True))
+        self._undone.clear()
+        notes = self._checkout_notes(saved, loaded)
+        return Report(to.commit, self._record_here(), self.branch, changed, self._lost_in(loaded), notes, time.perf_counter() - began)
+
+    def _restore(self, target: ObjectId | None, draft: Draft, *, keep_random: bool) -> Report:
+        """Make a new commit whose tree is an older one's, and take it on."""
+        trust.require(self.repo)
+        began = time.perf_counter()
+        saved = self._save_uncommitted()
+        tree = self.repo.tree_at(target)
+        loaded = self.workspace.load(self._tree, tree)
+        draft.changed = changes_between(self.repo, self._live_tree(), tree)
+        draft.restores = target
+        if target is not None and not keep_random:
+            draft.random = self.repo.commit_at(target).random
+        self._before_restart = None
+        report = self._record(self.repo.writer(), tree, draft, began)
+        self._take_on(loaded)
+        self._restore_random(target, keep_random=keep_random)
+        notes = (*report.notes, *self._checkout_notes(saved, loaded))
+        return Report(report.commit, report.record, self.branch, draft.changed, self._lost_in(loaded), notes, time.perf_counter() - began)
+
+    def _live_tree(self) -> Tree:
+        return self.repo.tree(None) if self._fresh else self._tree
+
+    def _checkout_names(self, rev: str, names: Sequence[str], *, keep_random: bool) -> Report:
+        trust.require(self.repo)
+        commit = self.repo.resolve(rev, self.id)
+        target = self.repo.tree_at(commit)
+        for name in names:
+            if name not in target:
+                raise NameNotFoundError(name, rev, close_names(name, target.names()))
+        self._save_uncommitted()
+        loaded = self.workspace.load(self._tree, target, names)
+        self._take_on(loaded)
+        draft = Draft(kind="rollback", author=self.author, message=f"take {', '.join(names)} from {short(commit)}", restores=commit)
+        return self._commit(draft, " ".join(names))
+
+    def _go(self, head: Head, message: str) -> None:
+        """Move HEAD, holding the lease of the branch that it goes to."""
+        if head.branch is not None and head.branch != self.branch:
+            self.repo.acquire_lease(head.branch, self._holder)
+        try:
+            self.repo.move_head(self.id, head, message)
+        except BaseException:
+            if head.branch is not None and head.branch != self.branch:
+                self.repo.release_lease(head.branch, self._holder)
+            raise
+        if self.branch is not None and self.branch != head.branch:
+            self.repo.release_lease(self.branch, self._holder)
+        self.branch, self.head = head.branch, head.commit
+        self._base = head.branch or self._base
+
+    def _take_on(self, loaded: Loaded) -> None:
+        self.workspace.take_on(loaded)
+        self.workspace.read_again(loaded)
+
+    def _restore_random(self, commit: ObjectId | None, *, keep_random: bool) -> None:
+        state = self.repo.commit_at(commit).random if commit is not None else None
+        if state is not None and not keep_random:
+            randomness.restore(self.repo.objects.get(Kind.SMALL, state))
+
+    def _checkout_notes(self, saved: Report | None, loaded: Loaded) -> tuple[str, ...]:
+        notes = [f"what was not committed yet is in {short(saved.commit)}"] if saved and saved.commit else []
+        threads = self.workspace.running_threads()
+        if threads and loaded.values:
+            notes.append(f"still running with the objects they had: {', '.join(threads)}")
+        return tuple(notes)
+
+    def _lost_in(self, loaded: Loaded) -> tuple[Unsaved, ...]:
+        return tuple(
+            lost
+            for name, manifest in loaded.plan.manifests.items()
+            if not name.startswith(CLASS_PREFIX)
+            for lost in manifest.lost
+            if self.workspace.is_lost(name)
+        )
+
+    def _record_here(self):  # type: ignore[no-untyped-def]  # noqa: ANN202
+        return self.repo.commit_at(self.head) if self.head is not None else None
+
+    # -- the rest
+
+    def verify_all(self) -> Report:
+        """Look at every variable, and commit what changed unseen."""
+        return self.commit(full=True)
+
+    def status(self, names: bool = True) -> Status:
+        """Where the session stands; runs nothing and reads no value."""
+        rebound = self.workspace.bindings.changed(self.namespace)
+        marks = [(rebound.new, "+"), (rebound.rebound, "~"), (rebound.removed, "-")]
+        changed = sorted_changes(Change(name, how, 0) for found, how in marks for name in found)
+        unverified = sorted(name for name in self.workspace.unverified() if not name.startswith("\0")) if names else []
+        size = getattr(self.repo.store, "size", None)
+        return Status(
+            branch=self.branch,
+            head=self.head,
+            detached=self.branch is None,
+            restart_pending=self._fresh,
+            names=len(self.workspace.bindings.names(self.namespace)),
+            unverified=tuple(unverified),
+            changed=() if self._fresh else changed,
+            lost=self.workspace.losses(),
+            ignored=tuple(sorted(self.ignoring)),
+            store_url=self.repo.store.url,
+            store_bytes=size().disk_bytes if size is not None else 0,
+        )
+
+    def ignore(self, name: str) -> None:
+        """Never store this variable from now on."""
+        self.ignoring.add(name)
+        self.workspace.bindings.forget_rules()
+
+    def unignore(self, name: str) -> None:
+        self.ignoring.remove(name)
+        self.workspace.bindings.forget_rules()
+
+    def ignored(self) -> tuple[str, ...]:
+        return tuple(sorted(self.ignoring))
+
+    def trust(self) -> None:
+        """Let values of this store be loaded, which can run code."""
+        self.repo.trust()
+
+    def forget(self, name_or_ref: str) -> object:
+        """Rewrite the history without a variable, or without a commit, and collect what it held at once.
+
+        A variable that is forgotten is ignored from then on; the live one stays as it is.
+        """
+        if name_or_ref in self.namespace or any(name_or_ref in tree for tree in [self._tree]):
+            self.ignore(name_or_ref)
+            group = self.workspace.tracking.groups.get(name_or_ref)
+            if group is not None:
+                self._commit(Draft(kind="commit", author=self.author, message=f"forget {name_or_ref}"), "")
+            report = self.repo.forget_name(name_or_ref)
+        else:
+            self._save_uncommitted()
+            report = self.repo.forget_commit(self.repo.resolve(name_or_ref, self.id))
+        self._reread_head()
+        return report
+
+    def _reread_head(self) -> None:
+        head = self.repo.head(self.id)
+        self.branch, self.head = head.branch, head.commit
+        self._tree = self.repo.tree_at(self.head)
+        self._done.clear()
+        self._undone.clear()
+
+    def rename_branch(self, new: str) -> None:
+        """Rename the branch that this session is on."""
+        if self.branch is None:
+            raise RefNotFoundError("HEAD", tuple(self.repo.branches()))
+        self.repo.rename_branch(self.branch, new)
+        self.branch = self._base = new
+
+    def close(self) -> None:
+        """Give the branch back. What is not committed stays uncommitted."""
+        if self._closed:
+            return
+        self._closed = True
+        if self.branch is not None:
+            self.repo.release_lease(self.branch, self._holder)
+
+
+def _labels(staged: Staged, touched: Touched, checked: frozenset[str], outside: frozenset[str]) -> list[str]:
+    """Say of changes that the cell's own code does not explain where they come from."""
+    moved = touched.rebound.new | touched.rebound.rebound | touched.rebound.removed
+    found = sorted(name for name in staged.changes if name in checked and name not in touched.names | moved)
+    before = sorted(name for name in staged.changes if name in outside)
+    labels = [f"changed before the cell ran: {', '.join(before)}"] if before else []
+    return [*labels, f"changed by something else: {', '.join(found)}"] if found else labels
+
+

@@ -1,0 +1,141 @@
+"""Look at a past state from Python without touching anything live: a mapping that loads a value when it is asked for."""
+
+from __future__ import annotations
+
+import builtins
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_kernel import repository
+from agent_kernel.errors import NameNotFoundError
+from agent_kernel.repository import ObjectId, short
+from agent_kernel.session import loading, trust
+from agent_kernel.session.living import Living
+from agent_kernel.session.tracking import Tracking
+from agent_kernel.values import summaries
+from agent_kernel.values.groups import CLASS_PREFIX
+from agent_kernel.values.lost import name_loss
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from agent_kernel.storage import Store
+
+
+class Repository(repository.Repository):
+    """A repository whose values can be loaded."""
+
+    @classmethod
+    def open(cls, store: Store | str | Path, *, create: bool = True) -> Self:
+        """Open the repository at a path or URL. One that is made here is trusted.
+
+        Raises:
+            NotAStoreError: it holds something else, or nothing and `create` is False.
+            NewerFormatError: a newer release made it.
+        """
+        repo = super().open(store, create=create)
+        if repo.setting("secret") is None and not repo.branches() and create and not repo.is_readonly():
+            trust.register(repo)
+        return repo
+
+    def is_readonly(self) -> bool:
+        return bool(getattr(self.store, "readonly", False))
+
+    def trust(self) -> None:
+        """Let values of this store be loaded, which can run code."""
+        trust.register(self)
+
+    def at(self, rev: str) -> Snapshot:
+        """The variables at a commit, each loaded when it is asked for.
+
+        Raises:
+            RefNotFoundError, AmbiguousRefError: there is no such commit, or several.
+        """
+        return Snapshot(self, self.resolve(rev))
+
+
+class _Globals(dict[str, object]):
+    """The globals of a snapshot's functions: its other variables, loaded when a function asks."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__({"__name__": "__main__", "__builtins__": builtins})
+        self._snapshot = snapshot
+
+    def __missing__(self, name: str) -> object:
+        return self._snapshot[name]
+
+
+class Snapshot(Mapping[str, object]):
+    """The variables of one commit. Values that share objects are loaded together, once.
+
+    Args:
+        namespace: what restored functions see as their globals; by default the snapshot's own variables.
+    """
+
+    def __init__(
+        self, repo: repository.Repository, commit: ObjectId, namespace: dict[str, object] | None = None
+    ) -> None:
+        self.repo = repo
+        self.commit = commit
+        self._tree = repo.tree_at(commit)
+        self._living = Living()
+        self._namespace = _Globals(self) if namespace is None else namespace
+        self._loaded: dict[str, object] = {}
+        self._classes: dict[str, type] = {}
+
+    def __getitem__(self, name: str) -> object:
+        """Load a value.
+
+        Raises:
+            NameNotFoundError: the commit has no such variable.
+            UntrustedStoreError: the store was made by someone else.
+            LoadError, DamagedObjectError: it cannot be rebuilt.
+        """
+        if name not in self._loaded:
+            if name.startswith("\0") or name not in self._tree:
+                raise NameNotFoundError(name, short(self.commit), close_names(name, self))
+            trust.require(self.repo)
+            self._load(name)
+        return self._loaded[name]
+
+    def _load(self, name: str) -> None:
+        empty = self.repo.tree(None)
+        plan = loading.plan(self.repo, Tracking(), self._living, empty, self._tree, [name])
+        for uid, kind in self._classes.items():
+            if plan.entries.pop(CLASS_PREFIX + uid, None) is not None:
+                plan.reusable[uid] = kind
+        values, made = loading.build(self.repo, self._living, self._namespace, plan)
+        self._classes |= made
+        for found, value in values.items():
+            name_loss(value, found)
+            self._loaded.setdefault(found, value)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and not name.startswith("\0") and name in self._tree
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._tree.names() if not name.startswith("\0"))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def summary(self, name: str) -> str:
+        """One line about a value, without loading it.
+
+        Raises:
+            NameNotFoundError: the commit has no such variable.
+        """
+        entry = self._tree.get(name)
+        if entry is None:
+            raise NameNotFoundError(name, short(self.commit), close_names(name, self))
+        return summaries.line(summaries.decode(self.repo.read_summary(entry)))
+
+    def __repr__(self) -> str:
+        return f"<Snapshot {short(self.commit)}: {len(self)} variables>"
+
+
+def close_names(name: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Names that the person may have meant."""
+    return tuple(difflib.get_close_matches(name, [known for known in names if not known.startswith("\0")], 3))

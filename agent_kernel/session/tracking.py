@@ -1,0 +1,141 @@
+"""What a session remembers of each saved group, to tell at the next cell what changed.
+
+No user object is kept here, only digests, ids and addresses. They stay true while the group is unchanged; when an id
+says that two groups share something, both are dumped again before anything is concluded.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from agent_kernel.repository import Entry, Pieces
+from agent_kernel.values.aliases import Reach
+from agent_kernel.values.pickler import Loss
+
+if TYPE_CHECKING:
+    from agent_kernel.values.groups import Dumped
+
+@dataclass(slots=True)
+class Group:
+    """Names saved together, and what their last dump was."""
+
+    members: tuple[str, ...]
+    signature: bytes
+    own: dict[str, bytes]
+    entries: dict[str, Entry]
+    pieces: list[Pieces]
+    reach: Reach
+    globals_used: frozenset[str]
+    classes: frozenset[str]
+    losses: tuple[Loss, ...]
+    size: int
+    starts: frozenset[int] = frozenset()
+    digests: frozenset[bytes] = frozenset()
+    cost_s: float = 0.0
+    checked: int = 0
+    stale: bool = False
+
+
+class Tracking:
+    """All groups of a namespace, with indexes by name, object id and memory."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, Group] = {}
+        self.class_uses: dict[str, int] = {}
+        self._owners: dict[int, list[Group]] = {}
+        self._memory: _MemoryIndex = _MemoryIndex()
+
+    def __iter__(self) -> Iterator[Group]:
+        """Each group once."""
+        return iter({id(group): group for group in self.groups.values()}.values())
+
+    def add(self, group: Group) -> None:
+        for name in group.members:
+            self.groups[name] = group
+        for item in group.reach.ids:
+            self._owners.setdefault(item, []).append(group)
+        for uid in group.classes:
+            self.class_uses[uid] = self.class_uses.get(uid, 0) + 1
+        if group.reach.memory:
+            self._memory.stale = True
+
+    def remove(self, group: Group) -> None:
+        for name in group.members:
+            if self.groups.get(name) is group:
+                del self.groups[name]
+        for item in group.reach.ids:
+            holders = self._owners.get(item)
+            if holders is not None:
+                holders[:] = [holder for holder in holders if holder is not group]
+                if not holders:
+                    del self._owners[item]
+        for uid in group.classes:
+            self.class_uses[uid] -= 1
+            if not self.class_uses[uid]:
+                del self.class_uses[uid]
+        if group.reach.memory:
+            self._memory.stale = True
+
+    def refresh(self, group: Group, dumped: Dumped) -> None:
+        """The group was found unchanged: take over what the new dump reaches, for ids may be others."""
+        self.remove(group)
+        found = dumped.reach
+        if dumped.segments is not None and dumped.segments.unwalked:
+            found = Reach(ids=found.ids | group.reach.ids, complete=False)
+        group.reach = found
+        group.globals_used = frozenset(dumped.dump.globals_used)
+        group.classes = frozenset(dumped.dump.classes)
+        self.add(group)
+
+    def sharing(self, reach: Reach) -> Iterable[Group]:
+        """Groups that may hold an object or memory in common with what was just reached."""
+        found: dict[int, Group] = {}
+        owners = self._owners
+        small = reach.ids if len(reach.ids) < len(owners) else [item for item in owners if item in reach.ids]
+        for item in small:
+            for group in owners.get(item, ()):
+                found[id(group)] = group
+        if reach.memory:
+            self._memory.rebuild(self)
+            for group in self._memory.meeting(reach):
+                found[id(group)] = group
+        return found.values()
+
+    def holding(self, ids: Iterable[int]) -> Iterable[Group]:
+        return {id(group): group for item in ids for group in self._owners.get(item, ())}.values()
+
+
+@dataclass(slots=True)
+class _MemoryIndex:
+    """Address ranges of tracked groups, sorted; ranges of one group never nest far, so a short look back is enough."""
+
+    stale: bool = False
+    ranges: list[tuple[str, int, int, bool, Group]] = field(default_factory=list[tuple[str, int, int, bool, Group]])
+    longest: int = 0
+
+    def rebuild(self, tracking: Tracking) -> None:
+        if not self.stale:
+            return
+        self.ranges = sorted(
+            (
+                (use.space, use.low, use.high, use.private, group)
+                for group in tracking
+                for use in group.reach.memory
+            ),
+            key=lambda row: row[:3],
+        )
+        self.longest = max((high - low for _, low, high, _, _ in self.ranges), default=0)
+        self.stale = False
+
+    def meeting(self, reach: Reach) -> Iterator[Group]:
+        keys = [row[:2] for row in self.ranges]
+        for use in reach.memory:
+            first = bisect_right(keys, (use.space, use.low - self.longest - 1))
+            for space, low, high, private, group in self.ranges[first:]:
+                if space != use.space or low >= use.high:
+                    break
+                if high > use.low and not (private and use.private):
+                    yield group

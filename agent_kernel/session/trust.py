@@ -1,0 +1,61 @@
+"""Which stores this user may load values from: those that they made, and those that they said they trust.
+
+Loading a pickle runs code. Each store has a random secret, and the secrets of trusted stores are listed in the user's
+data directory, so a store that comes from elsewhere is not trusted however it is named, and one that was moved still is.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_kernel.errors import UntrustedStoreError
+
+if TYPE_CHECKING:
+    from agent_kernel.repository import Repository
+
+_SETTING = "secret"
+
+
+def _list() -> Path:
+    from platformdirs import user_data_path
+
+    return user_data_path() / "agent-kernel" / "trusted"
+
+
+def register(repo: Repository) -> None:
+    """Trust a store: give it a secret if it has none, and list it."""
+    secret = repo.setting(_SETTING)
+    if secret is None:
+        secret = secrets.token_bytes(16)
+        repo.set_setting(_SETTING, secret)
+    if secret.hex() in _known():
+        return
+    path = _list()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    with os.fdopen(handle, "a") as file:
+        file.write(f"{secret.hex()} {repo.store.url}\n")
+
+
+def is_trusted(repo: Repository) -> bool:
+    """Whether this user made the store or trusted it. What lives in memory was made by this process."""
+    if repo.store.url.startswith("memory:"):
+        return True
+    secret = repo.setting(_SETTING)
+    return secret is not None and secret.hex() in _known()
+
+
+def require(repo: Repository) -> None:
+    """Raise UntrustedStoreError unless the store is trusted."""
+    if not is_trusted(repo):
+        raise UntrustedStoreError(repo.store.url)
+
+
+def _known() -> set[str]:
+    try:
+        return {line.split()[0] for line in _list().read_text().splitlines() if line.strip()}
+    except FileNotFoundError:
+        return set()

@@ -1,0 +1,111 @@
+"""State for programs without a notebook: mappings with history (`Versioned`), or without (`Live`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_kernel.repository import Author, Commit, NameDiff, ObjectId
+from agent_kernel.session.session import Session
+from agent_kernel.session.snapshot import Repository
+
+if TYPE_CHECKING:
+    from agent_kernel.session.reports import Report
+    from agent_kernel.session.snapshot import Snapshot
+
+
+class Live(MutableMapping[str, object]):
+    """In-process state without history: any object, nothing saved."""
+
+    def __init__(self) -> None:
+        self._namespace: dict[str, object] = {}
+
+    def __getitem__(self, name: str) -> object:
+        return self._namespace[name]
+
+    def __setitem__(self, name: str, value: object) -> None:
+        self._namespace[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        del self._namespace[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._namespace)
+
+    def __len__(self) -> int:
+        return len(self._namespace)
+
+
+class Versioned(Live):
+    """A mapping on a branch of a store: `commit` saves what changed, `checkout` and `undo` bring states back.
+
+    Opening one loads the branch's last state. Keys are text without NUL; values are anything that a session can save.
+
+    >>> from agent_kernel.storage import MemoryStore
+    >>> state = Versioned(Repository.open(MemoryStore()))
+    >>> state["plan"] = ["look", "think"]
+    >>> first = state.commit("a plan")
+    >>> state["plan"].append("act")
+    >>> second = state.commit("and an act")
+    >>> _ = state.rollback("HEAD~1")
+    >>> state["plan"]
+    ['look', 'think']
+    """
+
+    def __init__(self, repo: Repository | Path | str, branch: str | None = None, author: Author | None = None) -> None:
+        super().__init__()
+        self._owns_repo = not isinstance(repo, Repository)
+        self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
+        self.session = Session(self._namespace, self.repo, branch=branch, author=author)
+        if self.session.head is not None:
+            self.session.checkout()
+
+    def commit(self, message: str = "") -> Report:
+        """Save what changed since the last commit, however it changed."""
+        return self.session.commit(message, full=True)
+
+    def checkout(self, rev: str | None = None) -> Report:
+        """Load the state at a commit; without one, the branch's last."""
+        return self.session.checkout(rev)
+
+    def rollback(self, rev: str) -> Report:
+        """Commit the state that an older commit had."""
+        return self.session.rollback(rev)
+
+    def undo(self) -> Report:
+        """Reverse the last operation of this object."""
+        return self.session.undo()
+
+    def redo(self) -> Report:
+        """Do again what was undone."""
+        return self.session.redo()
+
+    def at(self, rev: str) -> Snapshot:
+        """A past state to look at."""
+        return self.repo.at(rev) if rev != "HEAD" or self.session.head is None else self.repo.at(self._head_hex())
+
+    def _head_hex(self) -> str:
+        from agent_kernel.repository import hex_of
+
+        return hex_of(self.session.head) if self.session.head is not None else "HEAD"
+
+    def history(self, limit: int | None = None) -> list[tuple[ObjectId, Commit]]:
+        """The commits that led here, newest first."""
+        return [] if self.session.head is None else list(self.repo.log(self.session.head, limit=limit))
+
+    def diff(self, old: str, new: str = "HEAD") -> list[NameDiff]:
+        """Which keys differ between two commits."""
+        return self.repo.diff(self.repo.resolve(old, self.session.id), self.repo.resolve(new, self.session.id))
+
+    def close(self) -> None:
+        """Give the branch back, and the store if it was opened here."""
+        self.session.close()
+        if self._owns_repo:
+            self.repo.close()
+
+    def __enter__(self) -> Versioned:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

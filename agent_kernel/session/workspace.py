@@ -1,0 +1,249 @@
+"""A namespace and what is remembered of it: notices changes, and takes on another state whole or not at all.
+
+It knows trees and values, not history: `Session` decides what a change becomes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from agent_kernel.repository import Repository, Tree, Unsaved, Writer
+from agent_kernel.session import loading, touching
+from agent_kernel.session.bindings import HELD_BYTES, Bindings, Rebound
+from agent_kernel.session.living import Living
+from agent_kernel.session.staging import Staged, Staging
+from agent_kernel.session.tracking import Group, Tracking
+from agent_kernel.values.groups import CLASS_PREFIX
+from agent_kernel.values.lost import loss_of, name_loss
+
+BUILTIN = frozenset({list, dict, set, tuple, frozenset, bytearray})
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What to look at in a commit: names by code, and names whose binding moved."""
+
+    names: frozenset[str]
+    rebound: Rebound
+    everything: bool
+
+
+class Workspace:
+    """The live side of a session."""
+
+    def __init__(self, namespace: dict[str, object], repo: Repository, is_versioned: Callable[[str], bool]) -> None:
+        self.namespace = namespace
+        self.repo = repo
+        self.tracking = Tracking()
+        self.bindings = Bindings(is_versioned)
+        self.living = Living()
+        self.callbacks: Callable[[], Iterable[object]] = tuple
+        self.outputs: Callable[[], Iterable[object]] = tuple
+        self.ran: Callable[[], set[str]] = set
+        self._turn = 0
+        self._credit_s = 0.0
+
+    # -- noticing
+
+    def before_cell(self) -> None:
+        """A cell is about to run."""
+
+    def running_threads(self) -> list[str]:
+        """Threads other than this one whose code is the notebook's."""
+        frames = sys._current_frames()  # noqa: SLF001  # the documented way to see other threads
+        own = threading.get_ident()
+        return [
+            thread.name
+            for thread in threading.enumerate()
+            if thread.ident != own and touching.runs_notebook_code(frames.get(thread.ident or 0), self.namespace)
+        ]
+
+    def is_lost(self, name: str) -> bool:
+        return loss_of(self.namespace.get(name)) is not None
+
+    def losses(self) -> tuple[Unsaved, ...]:
+        """What of the present state is not saved."""
+        return tuple(
+            Unsaved(", ".join(name for name in group.members if not name.startswith("\0")), loss.type, loss.reason, loss.remedy)
+            for group in self.tracking
+            for loss in group.losses
+        )
+
+    def touched(self, source: str, *, everything: bool = False) -> Touched:
+        """What a cell with this source may have changed."""
+        rebound = self.bindings.changed(self.namespace)
+        closure = touching.Closure(self.namespace, self.tracking)
+        words = touching.words_of(source)
+        closure.everything = everything or touching.looks_up_names(source, words)
+        if not closure.everything:
+            closure.add(words & (self.namespace.keys() | self.tracking.groups.keys()))
+            closure.add(rebound.rebound)
+            closure.add_code_names(self.ran())
+            closure.add_code_names(touching.running_code_names(self.namespace))
+            closure.add_code_names(touching.callback_names(self.callbacks(), self.namespace))
+            if touching.mentions_outputs(source):
+                closure.add(self._behind_outputs())
+        names = set(self.tracking.groups) if closure.everything else closure.touched
+        return Touched(frozenset(names), rebound, closure.everything)
+
+    def _behind_outputs(self) -> set[str]:
+        ids = {id(value) for value in self.outputs()}
+        return {name for group in self.tracking.holding(ids) for name in group.members}
+
+    def stage(self, touched: Touched, writer: Writer) -> Staged:
+        """Dump what was touched, and what new code reaches from there, and store what changed."""
+        staging = Staging(self.namespace, self.tracking, self.living, writer)
+        rebound = touched.rebound
+        versioned = set(self.bindings.names(self.namespace))
+        names = (touched.names & (versioned | self.tracking.groups.keys())) | rebound.new | rebound.rebound
+        moved = rebound.new | rebound.rebound | rebound.removed
+        follow = staging.add(sorted(names - rebound.removed), moved)
+        done = set(names)
+        while follow:
+            closure = touching.Closure(self.namespace, self.tracking)
+            closure.add_code_names(follow - done)
+            more = (versioned | self.tracking.groups.keys()) if closure.everything else closure.touched
+            more = {name for name in more if name in versioned or name.startswith(CLASS_PREFIX)} - done
+            done |= more | follow
+            follow = staging.add(sorted(more - rebound.removed), moved) - done
+        return staging.finish(rebound.removed)
+
+    def accept(self, staged: Staged) -> None:
+        """The staged state was published: it is now what the next look compares with."""
+        for group in {id(group): group for group in staged.dropped}.values():
+            self.tracking.remove(group)
+        self._turn += 1
+        dropped = {id(group) for group in staged.dropped}
+        for group, dumped in staged.unchanged:
+            if id(group) not in dropped:
+                group.checked = self._turn
+                group.cost_s = dumped.seconds
+                self._bind(group)
+        for name, entry in staged.entries.items():
+            if entry is None:
+                self.bindings.unbind(name)
+        for group in staged.groups:
+            group.checked = self._turn
+            self.tracking.add(group)
+            self._bind(group)
+        self.bindings.note(self.namespace)
+
+    def _bind(self, group: Group) -> None:
+        for name in group.members:
+            if not name.startswith(CLASS_PREFIX) and name in self.namespace:
+                value = self.namespace[name]
+                plain = type(value) in BUILTIN and not group.classes and not group.losses
+                small = plain and group.size <= HELD_BYTES and not group.reach.memory
+                self.bindings.bind(name, value, small=small)
+
+    # -- rolling verification
+
+    def overdue(self, touched: frozenset[str], budget_s: float) -> list[str]:
+        """Names not looked at for longest, as many as fit into the time that was saved up; suspects first."""
+        self._credit_s = min(self._credit_s + budget_s, 1.0)
+        waiting = [group for group in self.tracking if touched.isdisjoint(group.members)]
+        suspects = self._held_by_others(waiting)
+        waiting.sort(key=lambda group: (id(group) not in suspects, group.checked))
+        chosen: list[str] = []
+        spent = 0.0
+        for group in waiting:
+            cost = max(group.cost_s, 2e-5)
+            if spent + cost > min(self._credit_s, max(budget_s, cost if cost <= self._credit_s else 0.0)):
+                break
+            spent += cost
+            chosen.extend(group.members)
+        self._credit_s -= spent
+        return chosen
+
+    def _held_by_others(self, groups: Sequence[Group]) -> set[int]:
+        # The namespace, the witness of small values, and getrefcount's own argument.
+        known = {id(value) for value in self.outputs()}
+        return {
+            id(group)
+            for group in groups
+            if len(group.members) == 1
+            and (value := self.namespace.get(group.members[0])) is not None
+            and type(value) in BUILTIN
+            and sys.getrefcount(value) > 4 + (id(value) in known)
+        }
+
+    def unverified(self) -> list[str]:
+        """Names that were not looked at since the last commit that looked at everything."""
+        return [name for group in self.tracking for name in group.members if group.checked < self._turn]
+
+    # -- taking on a state
+
+    def load(self, tree: Tree, target: Tree, names: Iterable[str] | None = None) -> Loaded:
+        """Build aside what differs between the live state (`tree`) and `target`. Changes nothing yet.
+
+        Raises:
+            LoadError, DamagedObjectError: nothing was changed.
+        """
+        plan = loading.plan(self.repo, self.tracking, self.living, tree, target, names)
+        values, made = loading.build(self.repo, self.living, self.namespace, plan)
+        return Loaded(plan, values, made)
+
+    def take_on(self, loaded: Loaded) -> None:
+        """Put a loaded state in place. Cannot fail half-way: an interrupt waits until it is done."""
+        with uninterrupted():
+            gone = [group for name in loaded.plan.removed if (group := self.tracking.groups.get(name)) is not None]
+            for loss in (loss for group in self.tracking for loss in group.losses):
+                self.living.hold(loss.token)
+            for name in loaded.plan.removed:
+                self.namespace.pop(name, None)
+                self.bindings.unbind(name)
+            for name, value in loaded.values.items():
+                if not name.startswith(CLASS_PREFIX):
+                    name_loss(value, name)
+                    self.namespace[name] = value
+            for uid, kind in loaded.classes.items():
+                self.living.classes.adopt(uid, kind)
+            stale = [self.tracking.groups[name] for name in loaded.values if name in self.tracking.groups]
+            for group in {id(group): group for group in (*gone, *stale)}.values():
+                self.tracking.remove(group)
+            for members, entries in loaded.plan.groups_by_member():
+                self.tracking.add(loading.unread(members, entries))
+            self.bindings.note(self.namespace)
+
+    def read_again(self, loaded: Loaded) -> None:
+        """Take the baseline for the next comparison from the live objects, straight after they were loaded."""
+        for members, entries in loaded.plan.groups_by_member():
+            group = loading.baseline(self.repo, self.living, self.namespace, members, entries)
+            if group is not None:
+                self.tracking.remove(self.tracking.groups[members[0]])
+                group.checked = self._turn
+                self.tracking.add(group)
+                self._bind(group)
+        self.bindings.note(self.namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Another state, built aside."""
+
+    plan: loading.Plan
+    values: Mapping[str, object]
+    classes: Mapping[str, type]
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold back Ctrl-C until the block is done; then it arrives."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[tuple[int, object]] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: arrived.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if arrived and callable(before):
+            before(*arrived[0])  # type: ignore[arg-type]  # pyright: ignore
+
+
