@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from agent_kernel.errors import AgentKernelError, LoadError
 from agent_kernel.repository import (
+    Blob,
     Entry,
     Kind,
     Manifest,
@@ -180,29 +180,31 @@ def build(
     return values, loader.made
 
 
+@dataclass(frozen=True, slots=True)
+class _StoredBytes:
+    """A blob that is read when it is known what memory it is for."""
+
+    repo: Repository
+    blob: Blob
+
+    @property
+    def size(self) -> int:
+        return self.blob.size
+
+    def read_into(self, target: memoryview) -> None:
+        read_blob(self.repo.objects, self.blob, target)
+
+
 def stored(repo: Repository, members: tuple[str, ...], manifest: Manifest) -> StoredGroup:
-    """A group as a loader wants it: buffers arrive in fresh memory that the values keep."""
-    layout = decode_layout(manifest.layout)
-    streams = len(layout.skeletons) + layout.streams
+    """A group as a loader wants it."""
 
-    def blob(position: int) -> Any:
-        wanted = manifest.blobs[position]
-        if position < streams:
-            return bytes(read_blob(repo.objects, wanted))
-        memory = fresh_memory(wanted.size)
-        read_blob(repo.objects, wanted, memory)
-        return memory
+    def stream(position: int) -> bytes:
+        return bytes(read_blob(repo.objects, manifest.blobs[position]))
 
-    return StoredGroup(members, layout, blob)
+    def buffer(position: int) -> _StoredBytes:
+        return _StoredBytes(repo, manifest.blobs[position])
 
-
-def fresh_memory(size: int) -> Any:
-    """Writable memory, not zeroed where numpy can be had: touching new pages costs more than copying."""
-    try:
-        import numpy as np
-    except ImportError:
-        return bytearray(size)
-    return np.empty(size, np.uint8)
+    return StoredGroup(members, decode_layout(manifest.layout), stream, buffer)
 
 
 def _load_error(

@@ -213,5 +213,5 @@ def _version(package: str) -> str:
                 version = metadata.version(package)
             except metadata.PackageNotFoundError:
                 version = ""
-        _versions[package] = version
+        _versions[package] = str(version)
     return _versions[package]

@@ -76,15 +76,52 @@ def skeleton(kind: type) -> tuple[object, ...]:
     if issubclass(kind, enum.Enum):
         members = [(name, member.value) for name, member in kind.__members__.items()]
         return "enum", type(kind), kind.__name__, kind.__bases__, members
+    if type(kind).__module__ == "msgspec._core":
+        return "struct", kind.__name__, _struct_fields(kind), kind.__bases__, kind.__module__, _struct_options(kind)
     attributes: dict[str, object] = {name: vars(kind)[name] for name in _IN_SKELETON if name in vars(kind)}
     attributes["__qualname__"] = kind.__qualname__
     return "class", type(kind), kind.__name__, kind.__bases__, dict(sorted(attributes.items()))
 
 
+def _struct_fields(kind: Any) -> list[Any]:
+    """A struct's own fields, as `msgspec.defstruct` takes them."""
+    import msgspec
+
+    inherited = {found.name for base in kind.__bases__ if base is not msgspec.Struct for found in _fields(base)}
+    return [
+        (found.name, found.type, *_default_of(found))
+        for found in _fields(kind)
+        if found.name not in inherited or found.name in vars(kind).get("__annotations__", {})
+    ]
+
+
+def _fields(kind: Any) -> Any:
+    import msgspec
+
+    return msgspec.structs.fields(kind) if issubclass(kind, msgspec.Struct) else ()
+
+
+def _default_of(found: Any) -> tuple[Any, ...]:
+    import msgspec
+
+    if found.default_factory is not msgspec.NODEFAULT:
+        return "factory", found.default_factory
+    return () if found.default is msgspec.NODEFAULT else ("value", found.default)
+
+
+def _struct_options(kind: Any) -> dict[str, Any]:
+    config = kind.__struct_config__
+    names = ("frozen", "eq", "order", "array_like", "gc", "repr_omit_defaults", "omit_defaults", "forbid_unknown_fields")
+    options = {name: getattr(config, name) for name in (*names, "weakref", "dict", "cache_hash")}
+    return {**options, "tag": config.tag, "tag_field": config.tag_field}
+
+
 def make(parts: tuple[Any, ...]) -> type:
     """Make the bare class that `skeleton` took apart."""
     form, *arguments = parts
-    return restore.enum_skeleton(*arguments) if form == "enum" else restore.skeleton(*arguments)
+    makers: dict[str, Any] = {"enum": restore.enum_skeleton, "struct": restore.struct_skeleton}
+    made: type = makers.get(form, restore.skeleton)(*arguments)
+    return made
 
 
 def body(kind: type) -> tuple[list[Fill], list[Fill]]:
@@ -103,8 +140,12 @@ def body(kind: type) -> tuple[list[Fill], list[Fill]]:
 
 def _attributes(kind: type) -> Iterator[tuple[str, object]]:
     is_enum = issubclass(kind, enum.Enum)
+    if type(kind).__module__ == "msgspec._core":
+        made_by_c = {name for name in vars(kind) if name.startswith("__struct_")} | {"__match_args__", "__annotations__"}
+    else:
+        made_by_c = set()
     for name, found in list(vars(kind).items()):
-        if name in _NOT_SAVED or name in _IN_SKELETON and not (is_enum and name == "__doc__"):
+        if name in _NOT_SAVED or name in made_by_c or name in _IN_SKELETON and not (is_enum and name == "__doc__"):
             continue
         if isinstance(found, (types.MemberDescriptorType, types.GetSetDescriptorType)) and found.__objclass__ is kind:
             continue  # slots are made by the skeleton

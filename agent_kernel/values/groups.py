@@ -26,7 +26,8 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
     """How the blobs of a manifest make up its values. Blobs: skeletons, then streams, then buffers.
 
     `buffers` counts the buffers of each skeleton and stream, in order. `form` is "" for one stream, or the type that
-    segments are joined into. `fills` counts the pickles before the values in the stream.
+    segments are joined into. `fills` counts the pickles before the values in the stream. `foreign` are the positions of
+    buffers that libraries want as memory.
     """
 
     skeletons: tuple[str, ...] = ()
@@ -35,6 +36,7 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
     form: str = ""
     fills: int = 0
     losses: tuple[tuple[str, str, str, str], ...] = ()
+    foreign: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -152,11 +154,21 @@ def _assemble(
         buffers=counts if any(counts) else (),
         fills=2 if own_classes else 0,
         losses=_losses(dump),
+        foreign=_foreign(parts),
     )
     blobs: list[bytes | pickle.PickleBuffer] = [stream for part in parts for stream in part.streams]
     blobs += [buffer for part in parts for buffer in part.buffers]
     steps = [step for part in parts for step in part.steps]
     return Dumped(layout, blobs, steps, dump, reach(_shareable(members), dump))
+
+
+def _foreign(parts: Sequence[Dump]) -> tuple[int, ...]:
+    found: list[int] = []
+    before = 0
+    for part in parts:
+        found += [before + position for position in part.foreign]
+        before += len(part.buffers)
+    return tuple(found)
 
 
 def _shareable(members: Mapping[str, object]) -> Iterable[object]:
@@ -175,6 +187,7 @@ def _segmented(value: object, cut: segments.Segments) -> Dumped:
         buffers=counts if any(counts) else (),
         form=type(value).__name__,
         losses=_losses(cut.dump),
+        foreign=tuple(cut.dump.foreign),
     )
     blobs: list[bytes | pickle.PickleBuffer] = [*cut.dump.streams, *cut.dump.buffers]
     return Dumped(layout, blobs, cut.dump.steps, cut.dump, cut.reach, cut)

@@ -39,11 +39,12 @@ class LiveObjects(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredGroup:
-    """A group to load: `blob(i)` gives the bytes of its i-th blob, in memory that the value may keep and write to."""
+    """A group to load: `stream(i)` gives the bytes of its i-th blob, `buffer(i)` a handle that reads it into memory."""
 
     members: tuple[str, ...]
     layout: Layout
-    blob: Callable[[int], Any]
+    stream: Callable[[int], bytes]
+    buffer: Callable[[int], restore.StoredBytes]
 
 
 class Loader:
@@ -155,16 +156,17 @@ class _Streams:
 
     def _unpickler(self, position: int) -> pickle.Unpickler:
         if position not in self._unpicklers:
-            stream = self.group.blob(position)
+            stream = self.group.stream(position)
             self._unpicklers[position] = pickle.Unpickler(io.BytesIO(stream), buffers=self._buffers(position))
         return self._unpicklers[position]
 
     def _buffers(self, position: int) -> Iterator[Any]:
-        counts = self.group.layout.buffers
-        if counts:
-            first = self._stream_count + sum(counts[:position])
-            for number in range(first, first + counts[position]):
-                yield self.group.blob(number)
+        layout = self.group.layout
+        if layout.buffers:
+            first = sum(layout.buffers[:position])
+            for number in range(first, first + layout.buffers[position]):
+                stored = self.group.buffer(self._stream_count + number)
+                yield restore.fresh_memory(stored) if number in layout.foreign else stored
 
 
 def join(form: str, parts: list[Any]) -> object:

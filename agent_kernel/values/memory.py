@@ -8,26 +8,22 @@ as the array that spans it when there is one, else as the bytes from the lowest 
 from __future__ import annotations
 
 import ctypes
-import pickle
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from agent_kernel.values import restore
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import MemoryUse
 
 
 class Span:
-    """Raw bytes that several arrays look at, stored as one buffer."""
+    """Raw bytes that several arrays look at, stored as one buffer. `keep` holds whatever owns them."""
 
     def __init__(self, low: int, high: int, keep: object) -> None:
         self.low, self.high, self.keep = low, high, keep
 
-    def __reduce__(self) -> Any:
-        raw = (ctypes.c_char * (self.high - self.low)).from_address(self.low)
-        return restore.memory, (pickle.PickleBuffer(raw),)
+    def raw(self) -> Any:
+        return (ctypes.c_char * (self.high - self.low)).from_address(self.low)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ fails is replaced by a token for the live object, and all the rest is saved.
 
 from __future__ import annotations
 
+import ctypes
 import io
 import pickle
 from collections.abc import Callable, Iterable
@@ -68,6 +69,8 @@ class Dump:
     streams: list[bytes] = field(default_factory=list[bytes])
     buffers: list[pickle.PickleBuffer] = field(default_factory=list[pickle.PickleBuffer])
     steps: list[int | None] = field(default_factory=list[int | None])
+    # Positions of buffers that a library's own reducer gave: it wants memory back, ours read when they know what for.
+    foreign: list[int] = field(default_factory=list[int])
     instances: list[object] = field(default_factory=list[object])
     opaque: list[object] = field(default_factory=list[object])
     roots: list[object] = field(default_factory=list[object])
@@ -98,6 +101,8 @@ class Pickler(pickle.Pickler):
         steps: dict[int, int | None] = {}
 
         def keep_buffer(buffer: pickle.PickleBuffer) -> None:
+            if id(buffer) not in steps:
+                dump.foreign.append(len(dump.buffers))
             dump.buffers.append(buffer)
             dump.steps.append(steps.get(id(buffer)))
 
@@ -174,8 +179,8 @@ class Pickler(pickle.Pickler):
 
     def buffer(self, memory: Any, step: int | None = None) -> pickle.PickleBuffer:
         """Send memory out of band; `step` is the bytes of one step along the slowest axis, for cutting chunks."""
-        made = pickle.PickleBuffer(memory)
-        self.kept.append(made)
+        made = pickle.PickleBuffer(_as_writable(memory))
+        self.kept += (made, memory)
         self._steps_by_buffer[id(made)] = step
         return made
 
@@ -215,6 +220,23 @@ class Pickler(pickle.Pickler):
         self._sound.update(map(id, probe.instances))
         self.kept.append(probe)
         return reduced(value)
+
+
+def _as_writable(memory: Any) -> Any:
+    """The same memory as a writable buffer: pickle marks others as read-only, and wants them as memory when it loads.
+    Nothing writes to it."""
+    view = memoryview(memory)
+    if not view.readonly:
+        return memory
+    if not view.nbytes:
+        return bytearray()
+    return (ctypes.c_char * view.nbytes).from_address(_address_of(view))
+
+
+def _address_of(view: memoryview) -> int:
+    import numpy as np
+
+    return int(np.frombuffer(view, np.uint8).__array_interface__["data"][0])
 
 
 class _Nowhere:

@@ -125,12 +125,12 @@ def type_var(
     return made
 
 
-def callback_proxy(contents: dict[object, object]) -> types.MappingProxyType[object, object]:
-    return types.MappingProxyType(contents)
-
-
 def weak_reference(target: object) -> object:
     return weakref.ref(target) if target is not None else weakref.ref(_Gone())
+
+
+def weak_proxy(target: Any) -> object:
+    return weakref.proxy(target if target is not None else _Gone())
 
 
 class _Gone:
@@ -185,6 +185,19 @@ def skeleton(meta: type, name: str, bases: tuple[type, ...], attributes: dict[st
         return type.__new__(meta, name, bases, attributes)
     except TypeError:  # a metaclass written in C makes its own kind of class
         return types.new_class(name, bases, {"metaclass": meta}, lambda body: body.update(attributes))
+
+
+def struct_skeleton(name: str, fields: list[Any], bases: tuple[Any, ...], module: str, options: dict[str, Any]) -> type:
+    """A msgspec struct, whose metaclass is written in C and wants all fields at once."""
+    import msgspec
+
+    def spelled(name: str, kind: Any, how: str = "", default: Any = None) -> Any:
+        if not how:
+            return name, kind
+        return name, kind, msgspec.field(default_factory=default) if how == "factory" else default
+
+    made: type = msgspec.defstruct(name, [spelled(*parts) for parts in fields], bases=bases, module=module, **options)
+    return made
 
 
 def enum_skeleton(meta: Any, name: str, bases: tuple[type, ...], members: list[tuple[str, object]]) -> type:
@@ -253,33 +266,49 @@ def segmented_list(parts: list[list[object]]) -> list[object]:
 # -- arrays
 
 
-def memory(buffer: Any) -> np.ndarray[Any, Any]:
+class StoredBytes(Protocol):
+    """A buffer that is read when it is known what it is for."""
+
+    size: int
+
+    def read_into(self, target: memoryview) -> None: ...
+
+
+def memory(buffer: StoredBytes) -> np.ndarray[Any, Any]:
     """Plain writable bytes that several views share."""
     import numpy as np
 
-    return np.frombuffer(buffer, np.uint8) if len(buffer) else np.empty(0, np.uint8)  # type: ignore  # pyright: ignore
+    return _filled(np.empty(buffer.size, np.uint8), buffer)
 
 
-def array(buffer: Any, dtype: Any, shape: tuple[int, ...], order: str, writeable: bool = True) -> Any:
+def _filled(made: Any, buffer: StoredBytes) -> Any:
+    """Read straight into a new array, so that it owns its memory as the stored one did."""
     import numpy as np
 
-    kind = np.dtype(dtype)
-    made: Any
-    if len(buffer):
-        made = np.ndarray(shape, kind, buffer=memory(buffer), order=order)  # type: ignore[call-overload]
-    else:
-        made = np.empty(shape, kind, order=order)  # type: ignore[call-overload]
-    if not writeable:
-        made.flags.writeable = False
+    if made.nbytes:
+        flat = made if made.flags.c_contiguous else made.T
+        buffer.read_into(memoryview(flat.reshape(-1).view(np.uint8)))
     return made
 
 
-def object_array(items: list[object], shape: tuple[int, ...], order: str, writeable: bool = True) -> Any:
+def fresh_memory(buffer: StoredBytes) -> Any:
+    """Writable memory for a library's own reducer; not zeroed first where numpy can be had."""
+    try:
+        return memory(buffer)
+    except ImportError:
+        return _bytes_of(buffer)
+
+
+def _bytes_of(buffer: StoredBytes) -> bytearray:
+    made = bytearray(buffer.size)
+    buffer.read_into(memoryview(made))
+    return made
+
+
+def array(buffer: StoredBytes, dtype: Any, shape: tuple[int, ...], order: str, writeable: bool = True) -> Any:
     import numpy as np
 
-    made = np.empty(len(items), object)
-    made[:] = items
-    made = made.reshape(shape, order=order)  # type: ignore[call-overload]
+    made = _filled(np.empty(shape, np.dtype(dtype), order=order), buffer)  # type: ignore[call-overload]
     if not writeable:
         made.flags.writeable = False
     return made
@@ -359,14 +388,20 @@ def byte_view(owner: Any, offset: int, size: int, shape: tuple[int, ...], form: 
     return whole.toreadonly() if readonly else whole
 
 
+def ufunc(function: Any, inputs: int, outputs: int, identity: object) -> Any:
+    import numpy as np
+
+    return np.frompyfunc(function, inputs, outputs, identity=identity)
+
+
 # -- data frames
 
 
-def polars_series(state: Any) -> Any:
+def polars_series(state: StoredBytes) -> Any:
     import polars as pl
 
     made = pl.Series.__new__(pl.Series)
-    made.__setstate__(bytes(state))  # type: ignore[no-untyped-call]
+    made.__setstate__(bytes(_bytes_of(state)))  # type: ignore[no-untyped-call]
     return made
 
 
@@ -376,15 +411,19 @@ def polars_frame(columns: list[Any]) -> Any:
     return pl.DataFrame([polars_series(state) for state in columns])
 
 
-def arrow_slice(kind: str, image: Any) -> Any:
+def arrow_slice(kind: str, image: StoredBytes) -> Any:
     import pyarrow as pa
 
-    table = pa.ipc.open_stream(pa.py_buffer(image)).read_all()
+    table = pa.ipc.open_stream(pa.py_buffer(_bytes_of(image))).read_all()
     if kind == "Table":
         return table
     if kind == "RecordBatch":
         return table.combine_chunks().to_batches()[0]
-    return table.column(0) if kind == "ChunkedArray" else table.column(0).combine_chunks().chunk(0)
+    column = table.column(0)
+    if kind == "ChunkedArray":
+        return column
+    joined = column.combine_chunks()  # an array, or in older releases still one chunk
+    return joined.chunk(0) if isinstance(joined, pa.ChunkedArray) else joined
 
 
 # -- torch
@@ -438,12 +477,12 @@ def tensor_state(made: Any, state: tuple[Any, ...]) -> None:
 # -- databases
 
 
-def sqlite_memory(image: Any, isolation_level: str | None, row_factory: object, text_factory: object) -> object:
+def sqlite_memory(image: StoredBytes, isolation_level: str | None, row_factory: object, text_factory: object) -> object:
     import sqlite3
 
     made = sqlite3.connect(":memory:", isolation_level=isolation_level)
-    if len(image):
-        made.deserialize(bytes(image))
+    if image.size:
+        made.deserialize(bytes(_bytes_of(image)))
     made.row_factory = row_factory
     made.text_factory = text_factory
     return made

@@ -135,6 +135,7 @@ def _stands_alone(items: Any, dump: Dump, so_far: aliases.Reach) -> bool:
 
 def _append(whole: Dump, part: Dump) -> None:
     whole.streams += part.streams
+    whole.foreign += [len(whole.buffers) + position for position in part.foreign]
     whole.buffers += part.buffers
     whole.steps += part.steps
     whole.globals_used |= part.globals_used

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import gc
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from agent_kernel.values import restore
-from agent_kernel.values.memory import find_cluster
+from agent_kernel.values.memory import find_cluster, owner_of
 from agent_kernel.values.reducers import Handler, leaf
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ def handler_for(kind: type) -> Handler | None:
         return reduce_masked
     if issubclass(kind, np.ndarray):
         return reduce_array
-    if issubclass(kind, (np.generic, np.dtype, np.ufunc)):
+    if kind is np.ufunc:
+        return reduce_ufunc
+    if issubclass(kind, (np.generic, np.dtype)):
         return leaf
     return None
 
@@ -39,6 +42,9 @@ def reduce_array(pickler: Pickler, array: Any) -> Any:
     if id(array) not in pickler.muted and not (id(array) in pickler.private):
         pickler.dump_record.opaque.append(array)
     pickler.uses(array, low, high)
+    owner = owner_of(array)
+    if type(owner) is bytearray:
+        pickler.dump_record.roots.append((owner,))
     return plain(pickler, array, low)
 
 
@@ -55,7 +61,7 @@ def plain(pickler: Pickler, array: Any, low: int) -> Any:
     if not source.flags.c_contiguous:
         order, source = _compact(array)
     step = source.strides[0] if source.ndim > 1 else None
-    raw = pickler.buffer(source.reshape(-1).view(np.uint8), step) if source.nbytes else b""
+    raw = pickler.buffer(source.reshape(-1).view(np.uint8) if source.nbytes else b"", step)
     made = (raw, spell(array.dtype), array.shape, order)
     return restore.array, made if array.flags.writeable else (*made, False)
 
@@ -136,6 +142,15 @@ def _as_plain(pickler: Pickler, array: Any) -> Any:
     made = array.view(np.ndarray)
     pickler.kept.append(made)
     return made
+
+
+def reduce_ufunc(pickler: Pickler, made: Any) -> Any:
+    """numpy pickles a ufunc by name; one made by `frompyfunc` holds its function, and nothing else."""
+    held = [found for found in gc.get_referents(made) if callable(found)]
+    if len(held) != 1:
+        return NotImplemented
+    pickler.dump_record.opaque.append(made)
+    return restore.ufunc, (held[0], made.nin, made.nout, made.identity)
 
 
 def lose_map(pickler: Pickler, array: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import logging
 import sys
 import types
@@ -167,8 +168,21 @@ def reduce_weak_set(pickler: Pickler, members: Any) -> Any:
     return type(members), (list(members),)
 
 
-def reduce_proxy(pickler: Pickler, proxy: Any) -> Any:
-    return restore.callback_proxy, (proxy.copy(),)
+def reduce_mapping_proxy(pickler: Pickler, proxy: Any) -> Any:
+    """The proxy of a dict shows that very dict, which only the collector can name."""
+    below = gc.get_referents(proxy)
+    shown = below[0] if len(below) == 1 else proxy.copy()
+    pickler.dump_record.instances.append(proxy)
+    pickler.dump_record.roots.append((shown,))
+    return types.MappingProxyType, (shown,)
+
+
+def reduce_weak_proxy(pickler: Pickler, proxy: Any) -> Any:
+    pickler.dump_record.opaque.append(proxy)
+    try:
+        return restore.weak_proxy, (proxy.__init__.__self__,)
+    except ReferenceError:
+        return restore.weak_proxy, (None,)
 
 
 def lose_resumable(pickler: Pickler, value: Any) -> Any:
@@ -193,7 +207,9 @@ EXACT: dict[type, Handler] = {
     weakref.WeakValueDictionary: reduce_weak_dict,
     weakref.WeakKeyDictionary: reduce_weak_dict,
     weakref.WeakSet: reduce_weak_set,
-    types.MappingProxyType: reduce_proxy,
+    types.MappingProxyType: reduce_mapping_proxy,
+    weakref.ProxyType: reduce_weak_proxy,
+    weakref.CallableProxyType: reduce_weak_proxy,
     types.GeneratorType: lose_resumable,
     types.CoroutineType: lose_resumable,
     types.AsyncGeneratorType: lose_resumable,

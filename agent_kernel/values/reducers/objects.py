@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values import restore
 from agent_kernel.values.lost import Lost, Unsavable
+from agent_kernel.values.memory import Span
 from agent_kernel.values.pickler import reduced
 from agent_kernel.values.reducers import Handler, custom, immutable, is_notebook_type, ordinary
 
@@ -133,7 +134,12 @@ def reduce_unsavable(pickler: Pickler, marked: Unsavable) -> Any:
     return pickler.lose(marked.value, marked.reason)
 
 
+def reduce_span(pickler: Pickler, span: Span) -> Any:
+    return restore.memory, (pickler.buffer(span.raw()),)
+
+
 EXACT: dict[type, Handler] = {
+    Span: reduce_span,
     Unsavable: reduce_unsavable,
     Lost: reduce_lost,
     type(threading.Lock()): reduce_lock,

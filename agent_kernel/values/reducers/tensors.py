@@ -5,14 +5,12 @@ torch's own pickling copies a whole storage into the stream for each view, and f
 
 from __future__ import annotations
 
-import ctypes
-import pickle
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from agent_kernel.values import restore
-from agent_kernel.values.memory import find_cluster
+from agent_kernel.values.memory import Span, find_cluster
 from agent_kernel.values.reducers import Handler, leaf
 
 if TYPE_CHECKING:
@@ -74,21 +72,11 @@ def _storage(pickler: Pickler, values: Any, low: int, high: int, device: str) ->
         return cluster.base, (low - cluster.base_low) // size, tuple(values.stride())
     if (high - low) != values.numel() * size:
         values = values.contiguous()
-    flat = values if values.numel() == 0 else torch.as_strided(values, (values.numel(),), (1,))
-    holder = _Bytes(flat.cpu() if device != "cpu" else flat)
+    if values.numel() == 0:
+        return Span(0, 0, None), 0, tuple(values.stride())
+    flat = torch.as_strided(values, (values.numel(),), (1,))
+    flat = flat.cpu() if device != "cpu" else flat
+    start = flat.data_ptr()
+    holder = Span(start, start + flat.numel() * size, flat)
     pickler.kept.append(holder)
     return holder, 0, tuple(values.stride())
-
-
-class _Bytes:
-    """The elements of one tensor as one buffer."""
-
-    def __init__(self, flat: Any) -> None:
-        self.flat = flat
-
-    def __reduce__(self) -> Any:
-        size = self.flat.numel() * self.flat.element_size()
-        if not size:
-            return restore.memory, (b"",)
-        raw = (ctypes.c_char * size).from_address(self.flat.data_ptr())
-        return restore.memory, (pickle.PickleBuffer(raw),)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from agent_kernel.values.summaries.arrays import dtype_text, first_values
-from agent_kernel.values.summaries.arrow import arrow_bytes, arrow_first, arrow_type
+from agent_kernel.values.summaries.arrow import arrow_bytes, arrow_first, arrow_type, may_read_types
 from agent_kernel.values.summaries.cells import Verbatim, has_known_zone
 from agent_kernel.values.summaries.known import ExactTypes
 from agent_kernel.values.summaries.reading import exact_str, type_name
@@ -42,7 +42,7 @@ def held_bytes(array: object) -> int:
     held = _ARRAYS.of(array)
     if held is None:
         return 0
-    if held.first is _arrow_first:
+    if held.first in (_arrow_first, _arrow_checked_first):
         return arrow_bytes(_arrow(array))
     parts: list[Any] = [getattr(array, name) if name else array for name in held.memory]
     return sum(part.nbytes for part in parts)
@@ -109,7 +109,11 @@ def _arrow_first(array: Any, row: int, count: int) -> list[object]:
 
 
 def _arrow_dtype(array: Any) -> str:
-    return f"{arrow_type(_arrow(array).type)}[pyarrow]"
+    return f"{arrow_type(_arrow(array).type)}[pyarrow]" if may_read_types() else "pyarrow"
+
+
+def _arrow_checked_first(array: Any, row: int, count: int) -> list[object]:
+    return _arrow_first(array, row, count) if may_read_types() else []
 
 
 def _numpy_dtype(array: Any) -> str:
@@ -152,7 +156,7 @@ _ARRAYS: ExactTypes[Held] = ExactTypes(
         "pandas.arrays:StringArray": Held(_own_dtype, _wrapped_first, ("_ndarray",)),
         "pandas.arrays:NumpyExtensionArray": Held(_own_dtype, _wrapped_first, ("_ndarray",)),
         "pandas.arrays:ArrowStringArray": Held(_own_dtype, _arrow_first),
-        "pandas.arrays:ArrowExtensionArray": Held(_arrow_dtype, _arrow_first),
+        "pandas.arrays:ArrowExtensionArray": Held(_arrow_dtype, _arrow_checked_first),
         "pandas:Categorical": Held(_always("category"), _categories_first, ("_codes",)),
         "pandas.arrays:PeriodArray": Held(_always("period"), _unread, ("_ndarray",)),
         "pandas.arrays:IntervalArray": Held(_always("interval"), _unread),

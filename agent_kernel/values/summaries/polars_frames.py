@@ -7,8 +7,9 @@ from typing import Any
 from agent_kernel.values.summaries.cells import label
 from agent_kernel.values.summaries.known import ExactTypes
 from agent_kernel.values.summaries.model import Summary
-from agent_kernel.values.summaries.reading import type_name
+from agent_kernel.values.summaries.reading import loaded, type_name
 from agent_kernel.values.summaries.tables import BIGGEST_HEAD, CELLS, MOST_COLUMNS, ROWS, Field, column, table
+from agent_kernel.values.summaries.wording import MORE
 
 _FEW = 7
 _WIDEST = 20_000
@@ -25,6 +26,9 @@ _OBJECTS: ExactTypes[bool] = ExactTypes([], {"polars:Object": True})
 def polars_frame(value: Any, hide: bool) -> Summary:
     """A frame by its rows and columns, the dtypes of the first columns and the first rows."""
     width = value.width
+    if not _may_read_dtypes():
+        fields = [Field(label(name), MORE) for name in value.columns[:MOST_COLUMNS]]
+        return table("polars.DataFrame", (value.height, width), fields, hide=hide)
     fields = [_field(value, place) for place in range(min(width, MOST_COLUMNS))]
     # In older releases of polars asking for the size of objects panics, past `except Exception`.
     size = value.estimated_size() if width <= _WIDEST and not any(map(_OBJECTS.of, value.dtypes)) else 0
@@ -33,6 +37,8 @@ def polars_frame(value: Any, hide: bool) -> Summary:
 
 def polars_series(value: Any, hide: bool) -> Summary:
     """A series by its length, dtype, name and first values."""
+    if not _may_read_dtypes():
+        return Summary("series", "polars.Series", shape=(len(value),), masked=hide)
     size = 0 if _OBJECTS.of(value.dtype) else value.estimated_size()
     field = Field(label(value.name) if value.name else "", dtype_name(value), _first(value, _FEW))
     return column("series", "polars.Series", len(value), field, hide=hide, size_bytes=size)
@@ -41,6 +47,12 @@ def polars_series(value: Any, hide: bool) -> Summary:
 def polars_lazy(value: object, hide: bool) -> Summary:
     """A query that has not run: its plan says nothing in short."""
     return Summary("object", "polars.LazyFrame", masked=hide)
+
+
+def _may_read_dtypes() -> bool:
+    # polars asks a registered extension type's class for each dtype that it hands out.
+    registry = loaded("polars.datatypes.extension", "_REGISTRY")
+    return type(registry) is not dict or not registry
 
 
 def dtype_name(series: Any) -> str:
