@@ -52,21 +52,15 @@ def merge(
     if base == here and not (ours or theirs):
         return Outcome(repo.tree_at(other), f"fast-forward to {short(other)}", fast_forward=True)
     mine = repo.tree_at(here)
-    merged = repo.merge_trees(repo.tree_at(base), mine, repo.tree_at(other))
-    changes: dict[str, Entry | None] = dict(merged.changes)
-    conflicts = dict(merged.conflicts)
-    _check_names(ours | theirs, conflicts, mine, rev)
-    for name in list(conflicts):
-        if name in theirs:
-            changes |= _taken(name, conflicts, repo.tree_at(other))
-        elif name in ours:
-            del conflicts[name]
-    conflicts = {name: conflict for name, conflict in conflicts.items() if name not in theirs}
-    for name, entry in _merge_dicts(repo, writer, workspace, base, here, other, conflicts).items():
-        changes[name] = entry
-        del conflicts[name]
-    if conflicts:
-        raise MergeConflictError(tuple(_described(repo, name, found) for name, found in sorted(conflicts.items())))
+    trees = (repo.tree_at(base), mine, repo.tree_at(other))
+    plain = repo.merge_trees(*trees)
+    _check_names(ours | theirs, plain.conflicts, mine, rev)
+    merged = repo.merge_trees(*trees, choose_ours=ours, choose_theirs=theirs)
+    by_key = _merge_dicts(repo, writer, workspace, base, here, other, merged.conflicts)
+    left = {name: found for name, found in merged.conflicts.items() if name not in by_key}
+    if left:
+        raise MergeConflictError(tuple(_described(repo, name, found) for name, found in sorted(left.items())))
+    changes: dict[str, Entry | None] = {**merged.changes, **by_key}
     return Outcome(mine.edit(writer, changes) if changes else mine)
 
 
@@ -74,11 +68,6 @@ def _check_names(chosen: set[str], conflicts: Mapping[str, Conflict], mine: Tree
     for name in chosen:
         if name not in conflicts and name not in mine:
             raise NameNotFoundError(name, f"the conflicts with {rev}")
-
-
-def _taken(name: str, conflicts: Mapping[str, Conflict], other: Tree) -> dict[str, Entry | None]:
-    """Their side of a conflict, with the classes that it needs."""
-    return {name: other.get(name), **dict(conflicts[name].theirs_classes)}
 
 
 def _described(repo: Repository, name: str, conflict: Conflict) -> tuple[str, str, str]:

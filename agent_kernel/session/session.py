@@ -24,6 +24,10 @@ from agent_kernel.session.workspace import Loaded, Touched, Workspace
 from agent_kernel.values.groups import CLASS_PREFIX
 
 ROLLING_S = 0.002
+# What Python itself puts into a module's namespace.
+_MODULE_NAMES = frozenset(
+    "__name__ __doc__ __package__ __loader__ __spec__ __file__ __cached__ __builtins__ __annotations__".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ class Session:
         self._tree: Tree = repo.tree_at(self.head)
 
     def _is_skipped(self, name: str) -> bool:
-        return "\0" in name or name in self.ignoring or (self._skip is not None and self._skip(name))
+        return "\0" in name or name in _MODULE_NAMES or name in self.ignoring or (self._skip is not None and self._skip(name))
 
     # -- cells
 
@@ -225,7 +229,7 @@ class Session:
             LoadError, DamagedObjectError, UntrustedStoreError: nothing was changed.
         """
         if names:
-            return self._checkout_names(rev or "HEAD", names, keep_random=keep_random)
+            return self._checkout_names(rev or "HEAD", names)
         if rev is None:
             return self._checkout_last(keep_random=keep_random)
         target = self.repo.resolve(rev, self.id)
@@ -405,18 +409,26 @@ class Session:
     def _live_tree(self) -> Tree:
         return self.repo.tree(None) if self._fresh else self._tree
 
-    def _checkout_names(self, rev: str, names: Sequence[str], *, keep_random: bool) -> Report:
+    def _checkout_names(self, rev: str, names: Sequence[str]) -> Report:
         trust.require(self.repo)
         commit = self.repo.resolve(rev, self.id)
         target = self.repo.tree_at(commit)
         for name in names:
             if name not in target:
                 raise NameNotFoundError(name, rev, close_names(name, target.names()))
+        began = time.perf_counter()
         self._save_uncommitted()
         loaded = self.workspace.load(self._tree, target, names)
+        writer = self.repo.writer()
+        rest = self.workspace.without(loaded, writer)
+        tree = self._tree.edit(writer, {**rest.entries, **loaded.plan.entries})
+        message = f"take {', '.join(names)} from {short(commit)}"
+        draft = Draft(kind="rollback", author=self.author, message=message, restores=commit)
+        draft.changed = changes_between(self.repo, self._tree, tree)
+        report = self._record(writer, tree, draft, began)
+        self.workspace.accept(rest)
         self._take_on(loaded)
-        draft = Draft(kind="rollback", author=self.author, message=f"take {', '.join(names)} from {short(commit)}", restores=commit)
-        return self._commit(draft, " ".join(names))
+        return report
 
     def _go(self, head: Head, message: str) -> None:
         """Move HEAD, holding the lease of the branch that it goes to."""

@@ -188,6 +188,10 @@ class Workspace:
         values, made = loading.build(self.repo, self.living, self.namespace, plan)
         return Loaded(plan, values, made)
 
+    def without(self, loaded: Loaded, writer: Writer) -> Staged:
+        """Store anew what shares objects now with the names that are about to be replaced."""
+        return Staging(self.namespace, self.tracking, self.living, writer).finish(loaded.values)
+
     def take_on(self, loaded: Loaded) -> None:
         """Put a loaded state in place. Cannot fail half-way: an interrupt waits until it is done."""
         with uninterrupted():

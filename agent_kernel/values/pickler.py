@@ -193,7 +193,7 @@ class Pickler(pickle.Pickler):
         """Save a token in the place of an object that cannot be saved."""
         carried = self.names.loss_of(value)
         token = carried.token if carried else self.names.token_of(value)
-        loss = carried or Loss(token, type_name(type(value)), reason, remedy or self.names.remedy_of(token))
+        loss = carried or Loss(token, type_name(type(value)), reason, self.names.remedy_of(token) or remedy)
         self.dump_record.losses[token] = loss
         self.dump_record.live[token] = value
         for attribute in ("gi_code", "cr_code", "ag_code"):

@@ -187,7 +187,7 @@ def reduce_weak_proxy(pickler: Pickler, proxy: Any) -> Any:
 
 def lose_resumable(pickler: Pickler, value: Any) -> Any:
     kind = type(value).__name__.replace("_", " ")
-    return pickler.lose(value, f"a running {kind} cannot be saved", "run the cell that makes it again")
+    return pickler.lose(value, f"a running {kind} cannot be saved")
 
 
 def lose_frame(pickler: Pickler, value: Any) -> Any:

@@ -86,9 +86,8 @@ def reduce_lock(pickler: Pickler, lock: Any) -> Any:
     # object that holds one stays what it is: something that cannot be saved.
     if not pickler.careful:
         raise TypeError(f"cannot pickle {type(lock).__name__!r} object")
-    token = pickler.names.token_of(lock)
-    pickler.dump_record.live[token] = lock
-    return restore.lock, (token, type(lock).__name__)
+    pickler.lose(lock, "a lock cannot be saved", "a new one, unlocked, stands in its place in another process")
+    return restore.lock, (pickler.names.token_of(lock), type(lock).__name__)
 
 
 def reduce_cached_property(_: Pickler, made: Any) -> Any:
