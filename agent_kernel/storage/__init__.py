@@ -1,0 +1,60 @@
+"""Bytes by key: the protocol every engine satisfies, two engines, and the door that opens them by URL.
+
+Nothing here knows what the bytes mean. Engines load when their name is first used, so that importing this package
+costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agent_kernel.storage.lmdb import LmdbStore as LmdbStore
+    from agent_kernel.storage.memory import MemoryStore as MemoryStore
+    from agent_kernel.storage.protocol import Buffer as Buffer
+    from agent_kernel.storage.protocol import Durability as Durability
+    from agent_kernel.storage.protocol import Store as Store
+    from agent_kernel.storage.protocol import StoreSize as StoreSize
+    from agent_kernel.storage.protocol import SupportsPresence as SupportsPresence
+    from agent_kernel.storage.protocol import SupportsSize as SupportsSize
+    from agent_kernel.storage.protocol import SupportsVersion as SupportsVersion
+    from agent_kernel.storage.protocol import SupportsViews as SupportsViews
+    from agent_kernel.storage.urls import open_store as open_store
+
+__all__ = [
+    "Buffer",
+    "Durability",
+    "LmdbStore",
+    "MemoryStore",
+    "Store",
+    "StoreSize",
+    "SupportsPresence",
+    "SupportsSize",
+    "SupportsVersion",
+    "SupportsViews",
+    "open_store",
+]
+
+_PROTOCOL = "agent_kernel.storage.protocol"
+_HOME = {
+    "Buffer": _PROTOCOL,
+    "Durability": _PROTOCOL,
+    "LmdbStore": "agent_kernel.storage.lmdb",
+    "MemoryStore": "agent_kernel.storage.memory",
+    "Store": _PROTOCOL,
+    "StoreSize": _PROTOCOL,
+    "SupportsPresence": _PROTOCOL,
+    "SupportsSize": _PROTOCOL,
+    "SupportsVersion": _PROTOCOL,
+    "SupportsViews": _PROTOCOL,
+    "open_store": "agent_kernel.storage.urls",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value  # the next access skips this function
+    return value

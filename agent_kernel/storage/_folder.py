@@ -1,0 +1,215 @@
+"""The folder of an LMDB store: made whole or not at all, and looked at before LMDB maps it.
+
+LMDB reads through a memory map, where a missing page is a SIGBUS that kills the process, not an error. So a folder
+that holds something else, and a file that is cut short, are found out here. A new `data.mdb` is made aside and linked
+into place, so that a crash at any moment leaves no half of one.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import lmdb
+
+from agent_kernel.errors import (
+    NotAStoreError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+    StoreUnavailableError,
+)
+
+DATA, LOCK, COMPACTING = "data.mdb", "lock.mdb", ".compacting"
+ENGINE = 0  # LMDB 0.9: the newer format brings nothing, and older releases could not read it
+_NEW = ".new-"
+_ROOM_BYTES = 4 << 20  # with less than this left beyond what was being written, a disk counts as full
+_META_PAGES = 2
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_SHORT_WRITE = {errno.EIO, errno.EINVAL}  # what LMDB makes of one in a commit, and in a copy
+READ_ONLY = {errno.EACCES, errno.EPERM, errno.EROFS}
+
+FileId = tuple[int, int]
+
+
+def url_of(folder: Path) -> str:
+    """Return the URL that opens this folder."""
+    return f"lmdb://{folder.as_posix()}"
+
+
+def file_id(folder: Path) -> FileId | None:
+    """Say which data file lies in the folder just now, whatever path leads to it; None if there is none."""
+    try:
+        found = (folder / DATA).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_dev, found.st_ino
+
+
+def prepare(folder: Path, *, create: bool) -> FileId:
+    """Return the data file of the store in this folder, made if need be.
+
+    Raises:
+        NotAStoreError: there is something else, or nothing and `create` is False.
+        StoreUnavailableError: the data file is cut short, or nothing can be made there.
+    """
+    try:
+        found = file_id(folder)
+        if found is None:
+            _check_vacant(folder, create)
+            found = _make(folder)
+        _check_length(folder)
+        _sweep(folder)
+    except OSError as error:
+        raise translated(error, folder) from error
+    return found
+
+
+def _check_vacant(folder: Path, create: bool) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise NotAStoreError(url_of(folder), "it is a file, and a store is a folder")
+    others = [name for name in _names(folder) if not _is_ours(name)]
+    if others:
+        more = ", …" if len(others) > 3 else ""
+        raise NotAStoreError(url_of(folder), f"the folder holds other things ({', '.join(others[:3])}{more})")
+    if not create:
+        raise NotAStoreError(url_of(folder), "there is nothing there")
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir()) if folder.exists() else []
+
+
+def _is_ours(name: str) -> bool:
+    return name in (".gitignore", DATA, LOCK, COMPACTING) or name.startswith(_NEW)  # data: made a moment ago
+
+
+def _make(folder: Path) -> FileId:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    (folder / ".gitignore").write_text("*\n", encoding="utf-8")
+    try:
+        _make_aside(folder)
+    except (OSError, lmdb.Error) as error:
+        found = file_id(folder)  # of another process, which also swept away what we were making
+        if found is None:
+            raise translated(error, folder) from error
+        return found
+    found = file_id(folder)
+    if found is None:
+        raise StoreUnavailableError(url_of(folder), "its files were removed while it was being made")
+    return found
+
+
+def _make_aside(folder: Path) -> None:
+    aside = Path(tempfile.mkdtemp(prefix=_NEW, dir=folder))
+    try:
+        lmdb.open(str(aside), map_size=1 << 20, mode=0o600, lib_version=ENGINE).close()
+        sync_path(aside / DATA)
+        _link(aside / DATA, folder / DATA)
+        sync_path(folder)
+        sync_path(folder.parent)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _link(made: Path, place: Path) -> None:
+    try:
+        os.link(made, place)  # unlike a rename, never replaces what another process has just made
+    except OSError as error:
+        if place.exists():
+            return
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
+            raise
+        made.rename(place)  # a file system without hard links
+
+
+def _check_length(folder: Path) -> None:
+    nbytes = (folder / DATA).stat().st_size
+    if nbytes < _META_PAGES * 4096:
+        raise StoreUnavailableError(url_of(folder), f"{DATA} is cut short ({nbytes:,} bytes); restore it from a copy")
+
+
+def check_complete(folder: Path, env: lmdb.Environment, *, writable: bool) -> None:
+    """Raise StoreUnavailableError if pages that the last commit uses lie beyond the end of the file."""
+    if not _missing_bytes(folder, env):
+        return
+    # The last pages of a sound file may be free ones that were never written, hence a closer look, which needs a file
+    # that does not change meanwhile. Lengthening the file spares the next one to open it that look.
+    with env.begin(write=writable):
+        missing = _missing_bytes(folder, env)
+        if missing and _has_faults(folder):
+            reason = f"{DATA} is cut short ({missing:,} bytes are missing); restore it from a copy"
+            raise StoreUnavailableError(url_of(folder), reason)
+        if missing and writable:
+            with suppress(OSError):
+                os.truncate(folder / DATA, (folder / DATA).stat().st_size + missing)
+
+
+def _missing_bytes(folder: Path, env: lmdb.Environment) -> int:
+    needed = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+    return max(needed - (folder / DATA).stat().st_size, 0)
+
+
+def _has_faults(folder: Path) -> bool:
+    from lmdb import verify
+
+    try:
+        faults: list[str] = verify.verify(str(folder))  # type: ignore[no-untyped-call]  # alone in lmdb without types
+    except verify.VerifyError:
+        return True
+    return len(faults) > 0
+
+
+def _sweep(folder: Path) -> None:
+    for name in _names(folder):
+        if name.startswith(_NEW):  # of a process that died, or lost the race, while making the store
+            shutil.rmtree(folder / name, ignore_errors=True)
+
+
+def sync_path(path: Path) -> None:
+    """Wait until the file, or the folder's list of names, is on the disk."""
+    if sys.platform == "win32" and path.is_dir():
+        return  # which has no such call
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def translated(error: lmdb.Error | OSError, folder: Path, nbytes: int = 0) -> StoreError | ValueError:
+    """Return what to raise instead of an error of LMDB or of the system, after writing `nbytes`."""
+    url = url_of(folder)
+    code = error.code if isinstance(error, lmdb.Error) else error.errno
+    if code in _FULL or (code in _SHORT_WRITE and not _has_room(folder, nbytes)):
+        return StoreFullError(url, str(error))
+    if code in READ_ONLY:
+        return StoreReadOnlyError(url, f"it is read-only ({error})")
+    if code in (errno.ENOTDIR, errno.EEXIST):
+        return NotAStoreError(url, "a part of its path is a file")
+    if isinstance(error, lmdb.InvalidError):
+        return NotAStoreError(url, f"{DATA} is damaged, or not a data file of LMDB")
+    if isinstance(error, lmdb.VersionMismatchError):
+        return StoreUnavailableError(url, f"{DATA} has a format of LMDB that this release does not read")
+    if isinstance(error, lmdb.BadValsizeError):
+        return ValueError("a key is empty or longer than 511 bytes, or a value is over 4 GB")
+    return StoreUnavailableError(url, str(error))
+
+
+def _has_room(folder: Path, nbytes: int) -> bool:
+    # A full disk, a quota and a file size limit all look like a broken disk.
+    wanted = 2 * nbytes + _ROOM_BYTES
+    if sys.platform != "linux":
+        return shutil.disk_usage(folder).free > wanted
+    try:
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            os.posix_fallocate(probe.fileno(), (folder / DATA).stat().st_size, wanted)
+    except OSError as error:
+        return error.errno not in _FULL
+    return True

@@ -1,0 +1,279 @@
+"""The default store: an embedded LMDB file that several threads and processes may use at once.
+
+Values go in by transactions of about 8 MB: a transaction keeps every page it writes in memory until it commits. A swap
+is one transaction, and the only thing that has to be one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import cast
+
+import lmdb
+
+from agent_kernel.errors import StoreFullError, StoreReadOnlyError, StoreUnavailableError
+from agent_kernel.storage import _registry
+from agent_kernel.storage._environment import Environment
+from agent_kernel.storage._folder import DATA, url_of
+from agent_kernel.storage.protocol import NO_ITEMS, Buffer, Durability, StoreSize, size_of
+
+Item = tuple[bytes, Sequence[Buffer] | Buffer]
+
+_MAP_BYTES = 1 << 40  # reserved address space; nothing is taken from the disk or from memory
+_BATCH_BYTES = 8 << 20
+_ITEM_BYTES = 1024  # a small value dirties a page of its own in the worst case, so it counts for more than it holds
+_SWAP_BYTES = 16 << 20
+_DELETE_BATCH = 10_000
+_SETTLE_KEYS = 64
+_SCRATCH_KEY = b"\x00settle"
+
+
+class LmdbStore:
+    """Bytes by key in a folder.
+
+    Args:
+        durability: after a power loss, "default" may have lost the last commit, "full" nothing; "full" syncs twice.
+            Where two stores of one process share a folder, the stronger wish holds for both.
+        map_size: bytes of address space to start with; it grows by itself.
+
+    Raises:
+        NotAStoreError: there is something else, or nothing and `create` is False.
+        StoreUnavailableError: it cannot be opened just now.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        create: bool = True,
+        readonly: bool = False,
+        durability: Durability = "default",
+        map_size: int = _MAP_BYTES,
+    ) -> None:
+        if durability not in ("default", "full"):
+            raise ValueError(f"durability is 'default' or 'full', not {durability!r}")
+        self.path = Path(os.path.realpath(path))
+        self._readonly = readonly
+        self._closed = False
+        self._is_forked = False
+        self._asked = (durability == "full", map_size)
+        self._env = self._acquired(create=create and not readonly)
+
+    def __repr__(self) -> str:
+        return f"LmdbStore({str(self.path)!r})"
+
+    @property
+    def url(self) -> str:
+        """`lmdb://` and the folder."""
+        return url_of(self.path)
+
+    @property
+    def is_readonly(self) -> bool:
+        """Whether writing would raise: asked for, or because of the folder's permissions."""
+        return self._readonly or not self._environment().writable
+
+    def get_many(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Return the values that are there, as of one moment."""
+
+        def read(txn: lmdb.Transaction[bytes]) -> dict[bytes, bytes]:
+            return {key: value for key in keys if (value := txn.get(key)) is not None}
+
+        return self._environment().read(read)
+
+    def view_many(self, keys: Iterable[bytes], visit: Callable[[bytes, memoryview], object]) -> None:
+        """Show each value that is there, as of one moment, without copying it.
+
+        Raises:
+            BufferError: `visit` kept an object that uses the view. Not all can be told: a kept slice is just invalid.
+        """
+
+        def read(txn: lmdb.Transaction[memoryview]) -> None:
+            for key in keys:
+                view = txn.get(key)
+                if view is not None:
+                    with view:
+                        visit(key, view)
+
+        self._environment().view(read)
+
+    def present(self, keys: Iterable[bytes]) -> set[bytes]:
+        """Return those of the keys that are there, without touching the values."""
+
+        def read(txn: lmdb.Transaction[bytes]) -> set[bytes]:
+            cursor = txn.cursor()
+            return {key for key in keys if cursor.set_key(key)}
+
+        return self._environment().read(read)
+
+    def keys(self, prefix: bytes, after: bytes = b"", limit: int = 1000) -> list[bytes]:
+        """Return up to `limit` keys that start with `prefix` and come after `after`, in byte order."""
+
+        def read(txn: lmdb.Transaction[bytes]) -> list[bytes]:
+            found: list[bytes] = []
+            cursor = txn.cursor()
+            more = cursor.set_range(max(prefix, after))
+            while more and len(found) < limit and (key := cursor.key()).startswith(prefix):
+                if key > after:
+                    found.append(key)
+                more = cursor.next()
+            return found
+
+        return self._environment().read(read)
+
+    def put_many(self, items: Mapping[bytes, Sequence[Buffer] | Buffer]) -> None:
+        """Store what is absent, in transactions of about 8 MB."""
+        env = self._writable_environment()
+        for batch, nbytes in _batches(items.items()):
+            _put(env, batch, nbytes)
+
+    def delete_many(self, keys: Iterable[bytes]) -> None:
+        """Delete the keys that are there, in transactions of 10,000."""
+        env = self._writable_environment()
+        deleted = sum(env.write(_deletion(batch)) for batch in _chunked(keys, _DELETE_BATCH))
+        if deleted >= _SETTLE_KEYS:
+            with suppress(StoreFullError):  # what was asked for is done
+                env.write(_settle)
+
+    def swap(
+        self,
+        expected: Mapping[bytes, bytes | None],
+        new: Mapping[bytes, bytes | None],
+        items: Mapping[bytes, Sequence[Buffer] | Buffer] = NO_ITEMS,
+    ) -> bool:
+        """Move all keys to `new`, and put `items`, in one transaction. Items over 16 MB in all are put before it."""
+        env = self._writable_environment()
+        nbytes = sum(map(size_of, items.values()))
+        if nbytes > _SWAP_BYTES:
+            if self.get_many(expected) != {key: value for key, value in expected.items() if value is not None}:
+                return False
+            self.put_many(items)
+            items, nbytes = NO_ITEMS, 0
+
+        def move(txn: lmdb.Transaction[bytes]) -> bool:
+            if any(txn.get(key) != value for key, value in expected.items()):
+                return False
+            join = _Joiner()
+            for key, value in items.items():
+                txn.put(key, value if isinstance(value, bytes) else join(value), overwrite=False)
+            for key, moved in new.items():
+                if moved is None:
+                    txn.delete(key)
+                else:
+                    txn.put(key, moved)
+            return True
+
+        return env.write(move, nbytes)
+
+    def size(self) -> StoreSize:
+        """Return the size of the data file, and what of it is in use."""
+        stat = self._environment().read(lambda txn: txn.stat())
+        pages = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
+        return StoreSize((self.path / DATA).stat().st_size, pages * stat["psize"], stat["entries"])
+
+    def data_version(self) -> int:
+        """Return a number that differs after every commit of any process. Reads no page; compare for equality."""
+        env = self._environment()
+        return (env.compactions << 48) + env.read(lambda txn: txn.id())
+
+    def compact(self) -> int:
+        """Give free space back to the disk, and return the bytes given back.
+
+        Raises:
+            StoreUnavailableError: another process has the store open.
+            StoreFullError: there is no room for the copy. Nothing was changed.
+        """
+        from agent_kernel.storage._compact import compact  # needs fcntl, which not every platform has
+
+        return compact(self._writable_environment())
+
+    def close(self) -> None:
+        """Let go of the file; the last store of this process on it closes it."""
+        if not self._closed:
+            _registry.release(self._env)
+            self._closed = True
+
+    def _acquired(self, *, create: bool) -> Environment:
+        full, map_size = self._asked
+        return _registry.acquire(self.path, create=create, writable=not self._readonly, full=full, map_size=map_size)
+
+    def _environment(self) -> Environment:
+        if self._closed:
+            raise StoreUnavailableError(self.url, "it was closed")
+        if self._env.inherited:
+            self._is_forked = True
+            self._env = self._acquired(create=False)
+        return self._env
+
+    def _writable_environment(self) -> Environment:
+        env = self._environment()
+        if self._is_forked:
+            # The same session in two processes would commit the same cell twice.
+            reason = "this process is a fork of the one that opened it, and may only read; open it again to write"
+            raise StoreUnavailableError(self.url, reason)
+        if self._readonly:
+            raise StoreReadOnlyError(self.url, "it was opened read-only")
+        if not env.writable:
+            raise StoreReadOnlyError(self.url, "its folder cannot be written")
+        return env
+
+
+def _batches(items: Iterable[Item]) -> Iterator[tuple[list[Item], int]]:
+    batch: list[Item] = []
+    nbytes = 0
+    for key, value in items:
+        batch.append((key, value))
+        nbytes += _ITEM_BYTES + size_of(value)
+        if nbytes >= _BATCH_BYTES:
+            yield batch, nbytes
+            batch, nbytes = [], 0
+    if batch:
+        yield batch, nbytes
+
+
+def _put(env: Environment, batch: list[Item], nbytes: int) -> None:
+    def put(txn: lmdb.Transaction[bytes]) -> None:
+        join = _Joiner()
+        for key, value in batch:
+            txn.put(key, join(value), overwrite=False)
+
+    env.write(put, nbytes)
+
+
+def _chunked(keys: Iterable[bytes], size: int) -> Iterator[list[bytes]]:
+    remaining = iter(keys)
+    while chunk := list(islice(remaining, size)):
+        yield chunk
+
+
+def _deletion(keys: list[bytes]) -> Callable[[lmdb.Transaction[bytes]], int]:
+    return lambda txn: sum(txn.delete(key) for key in keys)
+
+
+def _settle(txn: lmdb.Transaction[bytes]) -> None:
+    # Pages that one transaction frees can be reused from the next but one on, and LMDB skips a commit of nothing.
+    txn.put(_SCRATCH_KEY, b"")
+    txn.delete(_SCRATCH_KEY)
+
+
+class _Joiner:
+    """Join pieces in one buffer that is used again: fresh memory costs more than the copy into it."""
+
+    def __init__(self) -> None:
+        self._scratch = memoryview(bytearray())
+
+    def __call__(self, value: Sequence[Buffer] | Buffer) -> Buffer:
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return cast("Buffer", value)
+        nbytes = size_of(value)
+        if nbytes > len(self._scratch):
+            self._scratch = memoryview(bytearray(nbytes))
+        end = 0
+        for piece in value:
+            start, end = end, end + size_of(piece)
+            if end > start:
+                self._scratch[start:end] = memoryview(piece).cast("B")
+        return self._scratch[:nbytes]

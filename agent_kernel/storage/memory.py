@@ -1,0 +1,159 @@
+"""A store in this process's memory: for tests, and for work that nobody wants to keep.
+
+One lock around a dict. Keys are kept sorted lazily: new ones are appended to a list that is sorted when somebody
+asks for a page, which timsort does in about one pass.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from agent_kernel.errors import StoreUnavailableError
+from agent_kernel.storage.protocol import NO_ITEMS, Buffer, StoreSize, check_key
+
+
+def _joined(value: Sequence[Buffer] | Buffer) -> bytes:
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    return b"".join(value)
+
+
+class MemoryStore:
+    """Bytes by key for as long as this object lives."""
+
+    def __init__(self) -> None:
+        self._held: dict[bytes, bytes] = {}
+        self._order: list[bytes] = []
+        self._sorted = True
+        self._nbytes = 0
+        self._version = 0
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<MemoryStore of {len(self._held):,} entries>"
+
+    @property
+    def url(self) -> str:
+        """Always `memory:`, which names a new, empty store when opened again."""
+        return "memory:"
+
+    def get_many(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Return the values that are there."""
+        with self._lock:
+            self._check_open()
+            return {key: self._held[key] for key in keys if key in self._held}
+
+    def put_many(self, items: Mapping[bytes, Sequence[Buffer] | Buffer]) -> None:
+        """Store a copy of what is absent."""
+        copies = {key: _joined(value) for key, value in items.items()}
+        with self._lock:
+            self._check_open()
+            self._add(copies)
+
+    def delete_many(self, keys: Iterable[bytes]) -> None:
+        """Delete the keys that are there."""
+        doomed = set(keys)
+        with self._lock:
+            self._check_open()
+            for key in doomed & self._held.keys():
+                self._nbytes -= len(self._held.pop(key))
+            self._order = [key for key in self._order if key in self._held]
+            self._version += 1
+
+    def keys(self, prefix: bytes, after: bytes = b"", limit: int = 1000) -> list[bytes]:
+        """Return up to `limit` keys that start with `prefix` and come after `after`, in byte order."""
+        found: list[bytes] = []
+        with self._lock:
+            self._check_open()
+            self._sort()
+            start = bisect_left(self._order, prefix) if prefix > after else bisect_right(self._order, after)
+            for key in self._order[start : start + max(limit, 0)]:
+                if not key.startswith(prefix):
+                    break
+                found.append(key)
+        return found
+
+    def swap(
+        self,
+        expected: Mapping[bytes, bytes | None],
+        new: Mapping[bytes, bytes | None],
+        items: Mapping[bytes, Sequence[Buffer] | Buffer] = NO_ITEMS,
+    ) -> bool:
+        """Move all keys to `new`, and put `items`, if every key still holds `expected`."""
+        copies = {key: _joined(value) for key, value in items.items()}
+        for key in new:
+            check_key(key)
+        with self._lock:
+            self._check_open()
+            if any(self._held.get(key) != value for key, value in expected.items()):
+                return False
+            self._add(copies)
+            for key, value in new.items():
+                self._set(key, value)
+            self._version += 1
+            return True
+
+    def view_many(self, keys: Iterable[bytes], visit: Callable[[bytes, memoryview], object]) -> None:
+        """Show each value that is there; the view is released when `visit` returns."""
+        for key, value in self.get_many(keys).items():
+            with memoryview(value) as view:
+                visit(key, view)
+
+    def present(self, keys: Iterable[bytes]) -> set[bytes]:
+        """Return those of the keys that are there."""
+        with self._lock:
+            self._check_open()
+            return {key for key in keys if key in self._held}
+
+    def size(self) -> StoreSize:
+        """Return the bytes held, keys included."""
+        with self._lock:
+            self._check_open()
+            nbytes = self._nbytes + sum(map(len, self._held))
+            return StoreSize(disk_bytes=nbytes, used_bytes=nbytes, entries=len(self._held))
+
+    def data_version(self) -> int:
+        """Return a number that grows with every change."""
+        with self._lock:
+            self._check_open()
+            return self._version
+
+    def close(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._closed = True
+            self._held, self._order, self._nbytes = {}, [], 0
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreUnavailableError(self.url, "it was closed")
+
+    def _add(self, copies: Mapping[bytes, bytes]) -> None:
+        for key in copies:
+            check_key(key)
+        for key, value in copies.items():
+            if key not in self._held:
+                self._set(key, value)
+        self._version += 1
+
+    def _set(self, key: bytes, value: bytes | None) -> None:
+        old = self._held.pop(key, None)
+        if old is not None:
+            self._nbytes -= len(old)
+        if value is not None:
+            self._held[key] = value
+            self._nbytes += len(value)
+            if old is None:
+                self._order.append(key)
+                self._sorted = False
+        elif old is not None:
+            self._sort()
+            del self._order[bisect_left(self._order, key)]
+
+    def _sort(self) -> None:
+        if not self._sorted:
+            self._order.sort()
+            self._sorted = True
