@@ -38,6 +38,7 @@ class Bindings:
         self._held: dict[str, object] = {}
         self._watched: dict[str, weakref.ref[object]] = {}
         self._dead: set[str] = set()
+        self._names: list[str] = []
 
     def forget_rules(self) -> None:
         """The rule for which names are versioned changed."""
@@ -46,6 +47,8 @@ class Bindings:
 
     def names(self, namespace: Mapping[str, object]) -> list[str]:
         """The versioned names, in the namespace's order."""
+        if self._keys and list(namespace) == self._keys:
+            return self._names
         known = self._versioned
         found: list[str] = []
         for name in list(namespace):
@@ -74,8 +77,13 @@ class Bindings:
 
     def note(self, namespace: Mapping[str, object]) -> None:
         """Remember the order and ids of the whole namespace, so that the next look can be one comparison."""
+        self._names = self.names(namespace)
         self._keys = list(namespace)
         self._ids = list(map(id, namespace.values()))
+
+    def is_settled(self, name: str) -> bool:
+        """Whether the name is bound to an immutable builtin that is kept: only another binding can change it."""
+        return type(self._held.get(name, self)) in _ATOMS
 
     def bind(self, name: str, value: object, *, small: bool) -> None:
         """The name's value was saved. `small`: it is builtin data of at most `HELD_BYTES`, which may be kept."""
@@ -83,7 +91,7 @@ class Bindings:
             return
         self.unbind(name)
         self._bound[name] = id(value)
-        if small or type(value) in _ATOMS and _size(value) <= HELD_BYTES:
+        if small or (type(value) in _ATOMS and _size(value) <= HELD_BYTES):
             self._held[name] = value
             return
         try:

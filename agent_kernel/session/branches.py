@@ -20,9 +20,7 @@ def person() -> Author:
     return Author(name)
 
 
-def take(
-    repo: Repository, wanted: str | None, holder: Holder, session: str
-) -> tuple[str | None, ObjectId | None, str]:
+def take(repo: Repository, wanted: str | None, holder: Holder, session: str) -> tuple[str | None, ObjectId | None, str]:
     """Put a new session on a branch and lease it.
 
     Returns:

@@ -54,7 +54,9 @@ class Recorder:
         self._random_id: ObjectId | None = None
         self._environment: ObjectId | None = None
 
-    def publish(self, writer: Writer, tree: Tree, draft: Draft, head: Head, branch: str | None) -> tuple[ObjectId, Commit]:
+    def publish(
+        self, writer: Writer, tree: Tree, draft: Draft, head: Head, branch: str | None
+    ) -> tuple[ObjectId, Commit]:
         """Store the commit and move `branch`; raises what `Repository.publish` raises, and then nothing was changed."""
         commit = Commit(
             tree=tree.id,

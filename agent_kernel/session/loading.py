@@ -117,7 +117,12 @@ def _add_needs(repo: Repository, made: Plan, tracking: Tracking, living: Living,
             entry = target.get(needed)
             group = tracking.groups.get(needed)
             alive = living.classes.live(uid)
-            if alive is not None and group is not None and entry is not None and entry.is_same_value(group.entries[needed]):
+            if (
+                alive is not None
+                and group is not None
+                and entry is not None
+                and entry.is_same_value(group.entries[needed])
+            ):
                 made.reusable[uid] = alive
             elif entry is not None:
                 made.entries[needed] = entry
@@ -279,5 +284,3 @@ def _member(living: Living, namespace: dict[str, object], name: str) -> object:
     if name.startswith(CLASS_PREFIX):
         return living.classes.live(name.removeprefix(CLASS_PREFIX))
     return namespace[name]
-
-

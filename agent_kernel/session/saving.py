@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from xxhash import xxh3_128
+from xxhash import xxh3_128, xxh3_128_digest
 
 from agent_kernel.repository import (
     Blob,
@@ -47,6 +47,15 @@ class Compared:
     digests: list[Sequence[bytes]]
     signature: bytes
 
+    @property
+    def own(self) -> bytes:
+        """Covers the content alone: of a long container not how it refers to what other variables hold of it."""
+        cut = self.dumped.segments
+        if cut is None:
+            return self.signature
+        buffers = (piece for pieces in self.digests[self.dumped.streams :] for piece in pieces)
+        return xxh3_128_digest(b"".join([*(segment.digest for segment in cut.segments), *buffers]))
+
 
 def compare(dumped: Dumped) -> Compared:
     """Hash every blob piece by piece: one fast pass over the bytes."""
@@ -82,9 +91,7 @@ def save(
     pieces: list[Pieces] = []
     for position, blob in enumerate(dumped.blobs):
         earlier = known[position] if position < len(known) else None
-        stored, kept = store_blob(
-            writer, _view(blob), compared.cuts[position], compared.digests[position], earlier
-        )
+        stored, kept = store_blob(writer, _view(blob), compared.cuts[position], compared.digests[position], earlier)
         blobs.append(stored)
         pieces.append(kept)
     manifest = _manifest(writer, dumped, blobs, tuple(members))
@@ -116,6 +123,8 @@ _ALGORITHM = address(b"")[32:]
 
 
 def unsaved_of(dumped: Dumped, names: Sequence[str]) -> tuple[Unsaved, ...]:
+    if not dumped.dump.losses:
+        return ()
     shown = ", ".join(name for name in names if not name.startswith("\0"))
     return tuple(Unsaved(shown, loss.type, loss.reason, loss.remedy) for loss in dumped.dump.losses.values())
 
@@ -178,7 +187,9 @@ def remembered(
     """What to remember of a group that was just loaded: its live bytes now, the chunks that it came from."""
     pieces: list[Pieces] = []
     for position, (cuts, digests) in enumerate(zip(compared.cuts, compared.digests, strict=True)):
-        same = position < len(stored) and stored[position].cuts == tuple(cuts) and len(stored[position].ids) == len(cuts)
+        same = (
+            position < len(stored) and stored[position].cuts == tuple(cuts) and len(stored[position].ids) == len(cuts)
+        )
         ids = stored[position].ids if same and position >= compared.dumped.streams else ()
         pieces.append(Pieces(tuple(cuts), tuple(digests) if ids else (), ids))
     size = sum(_view(blob).nbytes for blob in compared.dumped.blobs)
@@ -196,6 +207,8 @@ def packages_of(dumped: Dumped) -> dict[str, str]:
 
 
 def _packages(dumped: Dumped) -> Iterable[str]:
+    if not (dumped.dump.instances or dumped.dump.opaque):
+        return ()
     kinds = {type(value) for value in (*dumped.dump.instances, *dumped.dump.opaque)}
     names = {kind.__module__.partition(".")[0] for kind in kinds if isinstance(kind.__module__, str)}
     return names - {"builtins", "__main__", "agent_kernel"} - sys.stdlib_module_names

@@ -26,7 +26,7 @@ from agent_kernel.values.groups import CLASS_PREFIX
 ROLLING_S = 0.002
 # What Python itself puts into a module's namespace.
 _MODULE_NAMES = frozenset(
-    "__name__ __doc__ __package__ __loader__ __spec__ __file__ __cached__ __builtins__ __annotations__".split()
+    ["__name__", "__doc__", "__package__", "__loader__", "__spec__", "__file__", "__cached__", "__builtins__", "__annotations__", "__warningregistry__"]
 )
 
 
@@ -94,7 +94,12 @@ class Session:
         self._tree: Tree = repo.tree_at(self.head)
 
     def _is_skipped(self, name: str) -> bool:
-        return "\0" in name or name in _MODULE_NAMES or name in self.ignoring or (self._skip is not None and self._skip(name))
+        return (
+            "\0" in name
+            or name in _MODULE_NAMES
+            or name in self.ignoring
+            or (self._skip is not None and self._skip(name))
+        )
 
     # -- cells
 
@@ -216,9 +221,7 @@ class Session:
 
     # -- going elsewhere
 
-    def checkout(
-        self, rev: str | None = None, names: Sequence[str] = (), *, keep_random: bool = False
-    ) -> Report:
+    def checkout(self, rev: str | None = None, names: Sequence[str] = (), *, keep_random: bool = False) -> Report:
         """Make the variables what they were at a commit, or take only `names` from it into what is there now.
 
         Args:
@@ -239,7 +242,9 @@ class Session:
     def _checkout_last(self, *, keep_random: bool) -> Report:
         if self._before_restart is not None and self._before_restart != self.head:
             # A cell has run since the restart, so the branch has moved on: what was there becomes its newest state.
-            draft = Draft(kind="rollback", author=self.author, message="bring back the variables from before the restart")
+            draft = Draft(
+                kind="rollback", author=self.author, message="bring back the variables from before the restart"
+            )
             target, self._before_restart = self._before_restart, None
             return self._restore(target, draft, keep_random=keep_random)
         branch = self.branch or self._base
@@ -313,9 +318,7 @@ class Session:
         what = "" if operation.after.commit is None else f" of {short(operation.after.commit)}"
         return self._restore(to.commit, Draft(kind=verb, author=self.author, message=verb + what), keep_random=False)
 
-    def merge(
-        self, rev: str, *, ours: Collection[str] = (), theirs: Collection[str] = (), message: str = ""
-    ) -> Report:
+    def merge(self, rev: str, *, ours: Collection[str] = (), theirs: Collection[str] = (), message: str = "") -> Report:
         """Merge another commit into the branch, variable by variable, and dicts key by key.
 
         Args:
@@ -386,7 +389,15 @@ class Session:
         self._done.append(Operation(before, to, moved=True))
         self._undone.clear()
         notes = self._checkout_notes(saved, loaded)
-        return Report(to.commit, self._record_here(), self.branch, changed, self._lost_in(loaded), notes, time.perf_counter() - began)
+        return Report(
+            to.commit,
+            self._record_here(),
+            self.branch,
+            changed,
+            self._lost_in(loaded),
+            notes,
+            time.perf_counter() - began,
+        )
 
     def _restore(self, target: ObjectId | None, draft: Draft, *, keep_random: bool) -> Report:
         """Make a new commit whose tree is an older one's, and take it on."""
@@ -404,7 +415,15 @@ class Session:
         self._take_on(loaded)
         self._restore_random(target, keep_random=keep_random)
         notes = (*report.notes, *self._checkout_notes(saved, loaded))
-        return Report(report.commit, report.record, self.branch, draft.changed, self._lost_in(loaded), notes, time.perf_counter() - began)
+        return Report(
+            report.commit,
+            report.record,
+            self.branch,
+            draft.changed,
+            self._lost_in(loaded),
+            notes,
+            time.perf_counter() - began,
+        )
 
     def _live_tree(self) -> Tree:
         return self.repo.tree(None) if self._fresh else self._tree
@@ -470,7 +489,7 @@ class Session:
             if self.workspace.is_lost(name)
         )
 
-    def _record_here(self):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    def _record_here(self):  # type: ignore[no-untyped-def]
         return self.repo.commit_at(self.head) if self.head is not None else None
 
     # -- the rest
@@ -563,5 +582,3 @@ def _labels(staged: Staged, touched: Touched, checked: frozenset[str], outside: 
     before = sorted(name for name in staged.changes if name in outside)
     labels = [f"changed before the cell ran: {', '.join(before)}"] if before else []
     return [*labels, f"changed by something else: {', '.join(found)}"] if found else labels
-
-

@@ -19,7 +19,7 @@ from agent_kernel.values.groups import CLASS_PREFIX
 from agent_kernel.values.lost import name_loss
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
     from agent_kernel.storage import Store
 

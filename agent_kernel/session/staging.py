@@ -8,14 +8,14 @@ were not touched is judged by remembered ids, and settled by dumping those names
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from agent_kernel.repository import Change, Entry, Unsaved, Writer
 from agent_kernel.session import saving
 from agent_kernel.session.tracking import Group, Tracking
-from agent_kernel.values.aliases import is_held_elsewhere, share
+from agent_kernel.values.aliases import Reach, held_elsewhere, share
 from agent_kernel.values.groups import CLASS_PREFIX, Dumped, class_entry, dump_group
 from agent_kernel.values.lost import Unsavable
 from agent_kernel.values.pickler import explain, type_name
@@ -54,6 +54,8 @@ class Staging:
         self.staged = Staged()
         self._removed: frozenset[str] = frozenset()
         self._alone: dict[str, saving.Compared] = {}
+        self._joint: dict[tuple[str, ...], saving.Compared] = {}
+        self._owns: dict[str, bytes] = {}
         self._seen: set[str] = set()
         self._class_objects: dict[str, type] = {}
 
@@ -104,10 +106,27 @@ class Staging:
             self.staged.unchanged.append((group, compared.dumped))
             return self._new_classes(compared.dumped)
         if len(group.members) == 1:
-            self._note_alone(group.members[0], compared)
+            self._alone[group.members[0]] = compared
             return self._new_classes(compared.dumped)
+        if compared.dumped.layout.long >= 0:
+            return self._split_around(group, compared, follow)
         self.staged.dropped.append(group)
         return [name for member in group.members for name in self._dump_alone(member, follow)]
+
+    def _split_around(self, group: Group, joint: saving.Compared, follow: set[str]) -> list[str]:
+        """A long container and variables that hold parts of it changed: dump those alone, but not the long one."""
+        found: list[str] = []
+        long = group.members[joint.dumped.layout.long]
+        cut = joint.dumped.segments
+        for name in group.members:
+            if name != long or cut is None:
+                found += self._dump_alone(name, follow)
+        if cut is not None:
+            reach = Reach(set(cut.reach.ids), [], complete=False)
+            self._alone[long] = saving.Compared(replace(joint.dumped, reach=reach), [], [], b"")
+            self._owns[long] = joint.own
+            self._joint[group.members] = joint
+        return found
 
     def _dump_alone(self, name: str, follow: set[str]) -> list[str]:
         if not self._is_there(name):
@@ -116,11 +135,8 @@ class Staging:
         if compared is None:
             return []
         follow |= compared.dumped.dump.globals_used
-        self._note_alone(name, compared)
-        return self._new_classes(compared.dumped)
-
-    def _note_alone(self, name: str, compared: saving.Compared) -> None:
         self._alone[name] = compared
+        return self._new_classes(compared.dumped)
 
     def _new_classes(self, dumped: Dumped) -> list[str]:
         """Entries of classes that the value needs: their bodies are values too, and may have changed."""
@@ -180,6 +196,9 @@ class Staging:
         for name in sorted(self._removed):
             self._remove(name)
         self._drop_unused_classes()
+        for dumped in self._dumps():
+            if dumped.segments is not None:
+                dumped.segments.let_go()
         return self.staged
 
     def _regroup_rest(self) -> None:
@@ -209,6 +228,7 @@ class Staging:
             if dumped.segments is None or not dumped.segments.unwalked or not self._others_are_held(name):
                 continue
             if dumped.segments.walk_rest():
+                dumped.reach.ids |= dumped.segments.reach.ids
                 group = self.tracking.groups.get(name)
                 if group is not None and name not in self._alone:
                     self.tracking.refresh(group, dumped)
@@ -216,17 +236,23 @@ class Staging:
                 whole = dump_group({name: self._value(name)}, self.living, self.namespace, whole=True)
                 self._alone[name] = saving.compare(whole)
 
+    def _dumps(self) -> Iterable[Dumped]:
+        yield from (found.dumped for found in (*self._alone.values(), *self._joint.values()))
+        yield from (dumped for _, dumped in self.staged.unchanged)
+
     def _long_ones(self) -> list[tuple[str, Dumped]]:
         dumped = [(name, found.dumped) for name, found in self._alone.items()]
-        dumped += [(group.members[0], found) for group, found in self.staged.unchanged]
+        dumped += [(group.members[found.layout.long], found) for group, found in self.staged.unchanged]
         return [(name, found) for name, found in dumped if found.segments is not None]
 
     def _others_are_held(self, name: str) -> bool:
+        # Whoever was dumped together with the long one was looked for in it already.
+        beside = {member for members in self._joint if name in members for member in members}
         for other, compared in self._alone.items():
-            if other == name or not compared.dumped.reach.ids:
+            if other == name or not compared.dumped.reach.ids or other in beside:
                 continue
             # Held by the namespace, and by what remembers small values.
-            if is_held_elsewhere(self._value(other), compared.dumped.dump, holders=2):
+            if held_elsewhere([self._value(other)], compared.dumped.dump, holders=2):
                 return True
         return False
 
@@ -265,24 +291,27 @@ class Staging:
         before = {name: self.tracking.groups.get(name) for name in names}
         group = before[names[0]]
         same_members = group is not None and list(group.members) == names
-        compared = self._alone[names[0]]
         members = {name: self._value(name) for name in names}
-        if len(names) > 1:
-            joint = self._dump(members, group if same_members else None)
-            if joint is None:
-                return
-            compared = joint
+        compared = self._joint.get(tuple(names))
+        if compared is None and len(names) == 1 and names[0] not in self._owns:
+            compared = self._alone[names[0]]
+        compared = compared or self._dump(members, self._longest(names))
+        if compared is None:
+            return
         if same_members and group is not None and compared.signature == group.signature and not group.stale:
             self.staged.unchanged.append((group, compared.dumped))
             return
-        own = {name: self._alone[name].signature for name in names}
+        own = {name: self._owns.get(name) or self._alone[name].own for name in names}
         made = saving.save(self.writer, compared, members, group if same_members else None, own)
         made.cost_s = compared.dumped.seconds
         self._record(names, before, made, compared.dumped)
 
-    def _record(
-        self, names: list[str], before: Mapping[str, Group | None], made: Group, dumped: Dumped
-    ) -> None:
+    def _longest(self, names: list[str]) -> Group | None:
+        """The group whose cuts to keep: that of the long container among the names, if there is one."""
+        groups = [group for name in names if (group := self.tracking.groups.get(name)) is not None]
+        return max(groups, key=lambda group: len(group.starts), default=None)
+
+    def _record(self, names: list[str], before: Mapping[str, Group | None], made: Group, dumped: Dumped) -> None:
         self.staged.groups.append(made)
         for group in before.values():
             if group is not None and all(group is not dropped for dropped in self.staged.dropped):
@@ -326,6 +355,8 @@ class Staging:
 
     def _drop_unused_classes(self) -> None:
         """Entries of classes that nothing saved needs any more leave the tree."""
+        if not self.tracking.class_entries:
+            return
         uses = dict(self.tracking.class_uses)
         dropped = list({id(group): group for group in self.staged.dropped}.values())
         for group in dropped:
@@ -337,7 +368,7 @@ class Staging:
         for group, dumped in self.staged.unchanged:
             for uid in set(dumped.dump.classes) - group.classes:
                 uses[uid] = uses.get(uid, 0) + 1
-        for name in [name for name in self.tracking.groups if name.startswith(CLASS_PREFIX)]:
+        for name in sorted(self.tracking.class_entries):
             group = self.tracking.groups[name]
             uid = name.removeprefix(CLASS_PREFIX)
             own = uid in group.classes

@@ -12,7 +12,7 @@ import sys
 import threading
 import unicodedata
 from collections.abc import Iterable, Mapping
-from types import CodeType, FrameType, FunctionType, MethodType
+from types import FrameType, FunctionType, MethodType
 from typing import Any
 
 from agent_kernel.session.tracking import Tracking
@@ -22,10 +22,9 @@ from agent_kernel.values.groups import class_entry
 _WORD = re.compile(r"[^\W\d]\w*")
 # Words after which any name may have been read or bound.
 _DYNAMIC_WORDS = frozenset(
-    "globals locals vars eval exec __dict__ __main__ get_ipython user_ns setattr getattr run store debug rerun macro "
-    "run_cell import_module __builtins__ builtins inspect ctypes gc pdb breakpoint".split()
+    ["globals", "locals", "vars", "eval", "exec", "__dict__", "__main__", "get_ipython", "user_ns", "setattr", "getattr", "run", "store", "debug", "rerun", "macro", "run_cell", "import_module", "__builtins__", "builtins", "inspect", "ctypes", "gc", "pdb", "breakpoint"]
 )
-_MAGIC_ONLY = frozenset("run store debug rerun macro".split())
+_MAGIC_ONLY = frozenset(["run", "store", "debug", "rerun", "macro"])
 _PLAIN_USES = frozenset({"getattr", "setattr", "inspect", "ctypes", "gc", "import_module", "builtins"})
 _DYNAMIC_CODE = frozenset({"globals", "locals", "vars", "eval", "exec", "__main__", "user_ns"})
 _OUTPUTS = re.compile(r"(?<!\w)(?:_{1,3}|_\d+|Out|_oh)(?!\w)")
@@ -106,7 +105,7 @@ def running_code_names(namespace: Mapping[str, object]) -> set[str]:
         return set()
     own = threading.get_ident()
     found: set[str] = set()
-    for thread, frame in sys._current_frames().items():  # noqa: SLF001  # the documented way to see other threads
+    for thread, frame in sys._current_frames().items():  # the documented way to see other threads
         if thread != own:
             found |= _names_of_frames(frame, namespace)
     return found
@@ -137,5 +136,3 @@ def callback_names(callbacks: Iterable[object], namespace: Mapping[str, object])
         if type(function) is FunctionType and function.__globals__ is namespace:
             found |= names_used(function.__code__)
     return found
-
-

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 
 from agent_kernel.repository import Entry, Pieces
 from agent_kernel.values.aliases import Reach
+from agent_kernel.values.groups import CLASS_PREFIX
 from agent_kernel.values.pickler import Loss
 
 if TYPE_CHECKING:
     from agent_kernel.values.groups import Dumped
+
 
 @dataclass(slots=True)
 class Group:
@@ -44,17 +46,29 @@ class Tracking:
 
     def __init__(self) -> None:
         self.groups: dict[str, Group] = {}
+        self.class_entries: set[str] = set()
+        # Every group once, the one not looked at for longest first.
+        self._by_age: dict[int, Group] = {}
         self.class_uses: dict[str, int] = {}
         self._owners: dict[int, list[Group]] = {}
         self._memory: _MemoryIndex = _MemoryIndex()
 
     def __iter__(self) -> Iterator[Group]:
-        """Each group once."""
-        return iter({id(group): group for group in self.groups.values()}.values())
+        """Each group once, the one not looked at for longest first."""
+        return iter(self._by_age.values())
+
+    def looked_at(self, group: Group, turn: int) -> None:
+        """The group was compared in this turn."""
+        group.checked = turn
+        if self._by_age.pop(id(group), None) is not None:
+            self._by_age[id(group)] = group
 
     def add(self, group: Group) -> None:
+        self._by_age[id(group)] = group
         for name in group.members:
             self.groups[name] = group
+            if name.startswith(CLASS_PREFIX):
+                self.class_entries.add(name)
         for item in group.reach.ids:
             self._owners.setdefault(item, []).append(group)
         for uid in group.classes:
@@ -63,9 +77,11 @@ class Tracking:
             self._memory.stale = True
 
     def remove(self, group: Group) -> None:
+        self._by_age.pop(id(group), None)
         for name in group.members:
             if self.groups.get(name) is group:
                 del self.groups[name]
+                self.class_entries.discard(name)
         for item in group.reach.ids:
             holders = self._owners.get(item)
             if holders is not None:
@@ -81,8 +97,10 @@ class Tracking:
 
     def refresh(self, group: Group, dumped: Dumped) -> None:
         """The group was found unchanged: take over what the new dump reaches, for ids may be others."""
-        self.remove(group)
         found = dumped.reach
+        if found.ids == group.reach.ids and not found.memory and not dumped.dump.classes:
+            return
+        self.remove(group)
         if dumped.segments is not None and dumped.segments.unwalked:
             found = Reach(ids=found.ids | group.reach.ids, complete=False)
         group.reach = found
@@ -120,11 +138,7 @@ class _MemoryIndex:
         if not self.stale:
             return
         self.ranges = sorted(
-            (
-                (use.space, use.low, use.high, use.private, group)
-                for group in tracking
-                for use in group.reach.memory
-            ),
+            ((use.space, use.low, use.high, use.private, group) for group in tracking for use in group.reach.memory),
             key=lambda row: row[:3],
         )
         self.longest = max((high - low for _, low, high, _, _ in self.ranges), default=0)

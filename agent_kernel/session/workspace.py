@@ -9,7 +9,7 @@ import contextlib
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from agent_kernel.repository import Repository, Tree, Unsaved, Writer
@@ -21,6 +21,10 @@ from agent_kernel.session.tracking import Group, Tracking
 from agent_kernel.values.groups import CLASS_PREFIX
 from agent_kernel.values.lost import loss_of, name_loss
 
+_MOST_CREDIT_S = 1.0
+_LEAST_COST_S = 1e-4
+# The namespace's, that of a witness, and one of getrefcount's caller.
+_EXPLAINED_REFERENCES = 3
 BUILTIN = frozenset({list, dict, set, tuple, frozenset, bytearray})
 
 
@@ -55,7 +59,7 @@ class Workspace:
 
     def running_threads(self) -> list[str]:
         """Threads other than this one whose code is the notebook's."""
-        frames = sys._current_frames()  # noqa: SLF001  # the documented way to see other threads
+        frames = sys._current_frames()  # the documented way to see other threads
         own = threading.get_ident()
         return [
             thread.name
@@ -69,7 +73,12 @@ class Workspace:
     def losses(self) -> tuple[Unsaved, ...]:
         """What of the present state is not saved."""
         return tuple(
-            Unsaved(", ".join(name for name in group.members if not name.startswith("\0")), loss.type, loss.reason, loss.remedy)
+            Unsaved(
+                ", ".join(name for name in group.members if not name.startswith("\0")),
+                loss.type,
+                loss.reason,
+                loss.remedy,
+            )
             for group in self.tracking
             for loss in group.losses
         )
@@ -121,7 +130,7 @@ class Workspace:
         dropped = {id(group) for group in staged.dropped}
         for group, dumped in staged.unchanged:
             if id(group) not in dropped:
-                group.checked = self._turn
+                self.tracking.looked_at(group, self._turn)
                 group.cost_s = dumped.seconds
                 self._bind(group)
         for name, entry in staged.entries.items():
@@ -144,33 +153,34 @@ class Workspace:
     # -- rolling verification
 
     def overdue(self, touched: frozenset[str], budget_s: float) -> list[str]:
-        """Names not looked at for longest, as many as fit into the time that was saved up; suspects first."""
-        self._credit_s = min(self._credit_s + budget_s, 1.0)
-        waiting = [group for group in self.tracking if touched.isdisjoint(group.members)]
-        suspects = self._held_by_others(waiting)
-        waiting.sort(key=lambda group: (id(group) not in suspects, group.checked))
+        """Names to look at although nothing points to them: those that someone else holds, then those not looked at for
+        longest, as many as fit into the time that was saved up. A large value waits until enough was saved.
+        """
+        self._credit_s = min(self._credit_s + budget_s, _MOST_CREDIT_S)
         chosen: list[str] = []
-        spent = 0.0
-        for group in waiting:
-            cost = max(group.cost_s, 2e-5)
-            if spent + cost > min(self._credit_s, max(budget_s, cost if cost <= self._credit_s else 0.0)):
+        for group in self._waiting():
+            cost = max(group.cost_s, _LEAST_COST_S)
+            if cost > self._credit_s:
                 break
-            spent += cost
-            chosen.extend(group.members)
-        self._credit_s -= spent
+            if touched.isdisjoint(group.members) and not all(map(self.bindings.is_settled, group.members)):
+                self._credit_s -= cost
+                chosen.extend(group.members)
         return chosen
 
-    def _held_by_others(self, groups: Sequence[Group]) -> set[int]:
-        # The namespace, the witness of small values, and getrefcount's own argument.
-        known = {id(value) for value in self.outputs()}
-        return {
-            id(group)
-            for group in groups
-            if len(group.members) == 1
-            and (value := self.namespace.get(group.members[0])) is not None
-            and type(value) in BUILTIN
-            and sys.getrefcount(value) > 4 + (id(value) in known)
-        }
+    def _waiting(self) -> Iterator[Group]:
+        suspects = {id(group): group for name in self._held_by_others() if (group := self.tracking.groups.get(name))}
+        yield from suspects.values()
+        yield from (group for group in list(self.tracking) if id(group) not in suspects)
+
+    def _held_by_others(self) -> list[str]:
+        """Names of builtin containers with more references than the namespace and our own witness explain."""
+        namespace = self.namespace
+        counts = list(map(sys.getrefcount, namespace.values()))
+        if len(counts) != len(namespace):
+            return []
+        many = [name for name, count in zip(list(namespace), counts, strict=True) if count > _EXPLAINED_REFERENCES]
+        shown = {id(value) for value in self.outputs()}
+        return [name for name in many if type(namespace[name]) in BUILTIN and id(namespace[name]) not in shown]
 
     def unverified(self) -> list[str]:
         """Names that were not looked at since the last commit that looked at everything."""
@@ -249,5 +259,3 @@ def uninterrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
         if arrived and callable(before):
             before(*arrived[0])  # type: ignore[arg-type]  # pyright: ignore
-
-

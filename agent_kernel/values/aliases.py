@@ -56,24 +56,43 @@ def held_below(items: object, dump: Dump) -> set[int]:
     """
     found = Reach(complete=False)
     _note_visited(dump, found)
-    _walk([*_entered([items], dump), *dump.roots], found, copies=1)
+    _walk([items], found, copies=1)
+    _walk([*_entered((), dump), *dump.roots], found)
     found.ids.difference_update(map(id, dump.kept))
     found.ids.discard(id(items))
     return found.ids
 
 
-def is_held_elsewhere(value: object, dump: Dump, holders: int) -> bool:
-    """Whether anything but the value's own `holders` may hold a mutable object that it reaches.
+def held_elsewhere(values: Iterable[object], dump: Dump, holders: int) -> set[int]:
+    """The ids of mutable objects that something but the values themselves may hold.
 
-    Errs on the safe side: a reference it cannot explain counts as a holder.
+    Errs on the safe side: a reference that cannot be explained counts as a holder.
+
+    Args:
+        holders: how many references to each of the values their keepers account for.
     """
+    found = Reach(complete=False)
     noted = [*dump.instances, *dump.opaque]
     counts = list(map(sys.getrefcount, noted))
-    if any(count > _NOTED + holders for count in counts):
-        return True
-    found = Reach(complete=False)
-    _walk([*_entered([[value]], dump), *dump.roots], found, copies=holders)
-    return bool(found.ids)
+    found.ids.update(map(id, compress(noted, map((_NOTED + holders).__lt__, counts))))
+    del noted
+    _walk([list(values)], found, copies=holders)
+    _walk([*_entered((), dump), *dump.roots], found)
+    found.ids.difference_update(map(id, dump.kept))
+    return found.ids
+
+
+def find(ids: set[int], values: Iterable[object], dump: Dump) -> list[Any]:
+    """The objects of these ids below the values, in an order that depends on the values alone."""
+    values = list(values)
+    found = {id(value): value for value in (*values, *dump.instances, *dump.opaque) if id(value) in ids}
+    level = [*_entered(values, dump), *dump.roots]
+    visited = {id(value) for value in level}
+    while level and len(found) < len(ids):
+        level = [value for value in gc.get_referents(*level) if type(value) in _FOLLOWED and id(value) not in visited]
+        visited.update(map(id, level))
+        found.update((id(value), value) for value in level if id(value) in ids)
+    return list(found.values())
 
 
 # A noted object is held by its parent, the dump's list, `noted`, and getrefcount's own argument.

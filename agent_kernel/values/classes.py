@@ -111,7 +111,16 @@ def _default_of(found: Any) -> tuple[Any, ...]:
 
 def _struct_options(kind: Any) -> dict[str, Any]:
     config = kind.__struct_config__
-    names = ("frozen", "eq", "order", "array_like", "gc", "repr_omit_defaults", "omit_defaults", "forbid_unknown_fields")
+    names = (
+        "frozen",
+        "eq",
+        "order",
+        "array_like",
+        "gc",
+        "repr_omit_defaults",
+        "omit_defaults",
+        "forbid_unknown_fields",
+    )
     options = {name: getattr(config, name) for name in (*names, "weakref", "dict", "cache_hash")}
     return {**options, "tag": config.tag, "tag_field": config.tag_field}
 
@@ -141,11 +150,14 @@ def body(kind: type) -> tuple[list[Fill], list[Fill]]:
 def _attributes(kind: type) -> Iterator[tuple[str, object]]:
     is_enum = issubclass(kind, enum.Enum)
     if type(kind).__module__ == "msgspec._core":
-        made_by_c = {name for name in vars(kind) if name.startswith("__struct_")} | {"__match_args__", "__annotations__"}
+        made_by_c = {name for name in vars(kind) if name.startswith("__struct_")} | {
+            "__match_args__",
+            "__annotations__",
+        }
     else:
         made_by_c = set()
     for name, found in list(vars(kind).items()):
-        if name in _NOT_SAVED or name in made_by_c or name in _IN_SKELETON and not (is_enum and name == "__doc__"):
+        if name in _NOT_SAVED or name in made_by_c or (name in _IN_SKELETON and not (is_enum and name == "__doc__")):
             continue
         if isinstance(found, (types.MemberDescriptorType, types.GetSetDescriptorType)) and found.__objclass__ is kind:
             continue  # slots are made by the skeleton

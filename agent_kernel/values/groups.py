@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import msgspec
 
 from agent_kernel.values import classes, segments
-from agent_kernel.values.aliases import Reach, reach
+from agent_kernel.values.aliases import Reach, find, held_elsewhere, reach
 from agent_kernel.values.memory import clusters_of, owner_of
-from agent_kernel.values.pickler import Dump, LiveNames, Loss, dump_objects
+from agent_kernel.values.pickler import PROTOCOL, Dump, LiveNames, Loss, dump_objects
 
 CLASS_PREFIX = "\0class:"
 
@@ -27,7 +27,8 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `buffers` counts the buffers of each skeleton and stream, in order. `form` is "" for one stream, or the type that
     segments are joined into. `fills` counts the pickles before the values in the stream. `foreign` are the positions of
-    buffers that libraries want as memory.
+    buffers that libraries want as memory. `long` is the slot of the segmented member of several: then the first stream
+    holds the objects that segments refer to by number, and after them the other members.
     """
 
     skeletons: tuple[str, ...] = ()
@@ -37,6 +38,7 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
     fills: int = 0
     losses: tuple[tuple[str, str, str, str], ...] = ()
     foreign: tuple[int, ...] = ()
+    long: int = -1
 
 
 @dataclass(slots=True)
@@ -70,6 +72,7 @@ def decode_layout(payload: bytes) -> Layout:
 
 
 _PLAIN = Layout()
+_ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None)})
 
 
 def class_entry(uid: str) -> str:
@@ -97,12 +100,17 @@ def dump_group(
     Raises:
         RecursionError: nested too deeply.
     """
-    own_classes = [value for name, value in members.items() if name.startswith(CLASS_PREFIX)]
-    if len(members) == 1 and not own_classes and not whole:
+    if len(members) == 1:
         (value,) = members.values()
-        cut = segments.dump_segments(value, names, namespace, starts, known)
-        if cut is not None:
-            return _segmented(value, cut)
+        if type(value) in _ATOMS:
+            return Dumped(_PLAIN, [pickle.dumps(value, PROTOCOL)], [], Dump(), Reach())
+    own_classes = [value for name, value in members.items() if name.startswith(CLASS_PREFIX)]
+    if not own_classes and not whole:
+        long_ones = [name for name, value in members.items() if segments.is_long(value)]
+        if len(long_ones) == 1:
+            cut = _cut(members, long_ones[0], names, namespace, starts, known)
+            if cut is not None:
+                return cut
     skeletons = [_skeleton(kind, names, namespace) for kind in own_classes if isinstance(kind, type)]
     phases = _phases(members, own_classes)
     dump = _dump_shared(phases, names, namespace)
@@ -180,17 +188,51 @@ def _shareable(members: Mapping[str, object]) -> Iterable[object]:
             yield from ([fill.attributes for fills in classes.body(value) for fill in fills],)
 
 
-def _segmented(value: object, cut: segments.Segments) -> Dumped:
-    counts = tuple(cut.buffer_counts)
+def _cut(
+    members: Mapping[str, object],
+    long: str,
+    names: LiveNames,
+    namespace: dict[str, object],
+    starts: frozenset[int],
+    known: frozenset[bytes],
+) -> Dumped | None:
+    """Dump a group whose member `long` is cut into segments; None if its parts hang together too much for that."""
+    value = members[long]
+    others = tuple(member for name, member in members.items() if name != long)
+    if not others:
+        cut = segments.dump_segments(value, names, namespace, starts, known)
+        return None if cut is None else _segmented(value, cut, [], -1, cut.reach)
+    beside = _dump_shared([others], names, namespace)
+    near = reach(others, beside)
+    held = held_elsewhere(others, beside, holders=2)
+    cut = segments.dump_segments(value, names, namespace, starts, known, near.ids)
+    if cut is None or id(value) in near.ids or beside.memory:
+        return None
+    if not held <= cut.reach.ids and not cut.walk_rest(near.ids):
+        return None
+    shared = find(cut.reach.ids & near.ids, others, beside)
+    anchors = {id(anchor): number for number, anchor in enumerate(shared)}
+    for segment in cut.segments:
+        if segment.held and not anchors.keys().isdisjoint(segment.held):
+            segment.dump = segments.pickle_items(segment.items, names, namespace, anchors)
+    first = dump_objects([shared, others], names, namespace)
+    everything = Reach(near.ids | cut.reach.ids, near.memory, complete=False)
+    return _segmented(value, cut, [first], list(members).index(long), everything)
+
+
+def _segmented(value: object, cut: segments.Segments, first: list[Dump], slot: int, found: Reach) -> Dumped:
+    streams = [*(segments.Segment(None, dump, b"") for dump in first), *cut.segments]
+    dump, counts = segments.joined(streams)
     layout = Layout(
-        streams=len(cut.dump.streams),
-        buffers=counts if any(counts) else (),
+        streams=len(dump.streams),
+        buffers=tuple(counts) if any(counts) else (),
         form=type(value).__name__,
-        losses=_losses(cut.dump),
-        foreign=tuple(cut.dump.foreign),
+        losses=_losses(dump),
+        foreign=tuple(dump.foreign),
+        long=slot,
     )
-    blobs: list[bytes | pickle.PickleBuffer] = [*cut.dump.streams, *cut.dump.buffers]
-    return Dumped(layout, blobs, cut.dump.steps, cut.dump, cut.reach, cut)
+    dump.kept += [segment.dump for segment in streams]
+    return Dumped(layout, [*dump.streams, *dump.buffers], dump.steps, dump, found, cut)
 
 
 def _losses(dump: Dump) -> tuple[tuple[str, str, str, str], ...]:

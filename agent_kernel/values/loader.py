@@ -130,6 +130,7 @@ class _Streams:
         self._skeleton_count = len(layout.skeletons)
         self._stream_count = self._skeleton_count + layout.streams
         self._unpicklers: dict[int, pickle.Unpickler] = {}
+        self._anchors: list[object] = []
 
     def skeletons(self) -> Iterable[tuple[str, Callable[[], type]]]:
         for position, uid in enumerate(self.group.layout.skeletons):
@@ -149,15 +150,23 @@ class _Streams:
     def values(self) -> tuple[object, ...]:
         layout = self.group.layout
         if layout.form:
-            parts = [self._unpickler(self._skeleton_count + number).load() for number in range(layout.streams)]
-            return (join(layout.form, parts),)
+            return self._segmented(layout)
         loaded: Any = self._unpickler(self._skeleton_count).load()
         return loaded if len(self.group.members) > 1 or layout.fills else (loaded,)
+
+    def _segmented(self, layout: Layout) -> tuple[object, ...]:
+        if layout.long < 0:
+            return (join(layout.form, [self._unpickler(number).load() for number in range(layout.streams)]),)
+        first = self._unpickler(0)
+        self._anchors = first.load()
+        others: tuple[object, ...] = first.load()
+        long = join(layout.form, [self._unpickler(number).load() for number in range(1, layout.streams)])
+        return (*others[: layout.long], long, *others[layout.long :])
 
     def _unpickler(self, position: int) -> pickle.Unpickler:
         if position not in self._unpicklers:
             stream = self.group.stream(position)
-            self._unpicklers[position] = pickle.Unpickler(io.BytesIO(stream), buffers=self._buffers(position))
+            self._unpicklers[position] = _Unpickler(io.BytesIO(stream), self._buffers(position), self._anchors)
         return self._unpicklers[position]
 
     def _buffers(self, position: int) -> Iterator[Any]:
@@ -167,6 +176,17 @@ class _Streams:
             for number in range(first, first + layout.buffers[position]):
                 stored = self.group.buffer(self._stream_count + number)
                 yield restore.fresh_memory(stored) if number in layout.foreign else stored
+
+
+class _Unpickler(pickle.Unpickler):
+    """Finds by number what segments have in common with other members of their group."""
+
+    def __init__(self, stream: io.BytesIO, buffers: Iterator[Any], anchors: list[object]) -> None:
+        super().__init__(stream, buffers=buffers)
+        self._anchors = anchors
+
+    def persistent_load(self, pid: Any) -> object:
+        return self._anchors[pid]
 
 
 def join(form: str, parts: list[Any]) -> object:

@@ -224,7 +224,8 @@ class Pickler(pickle.Pickler):
 
 def _as_writable(memory: Any) -> Any:
     """The same memory as a writable buffer: pickle marks others as read-only, and wants them as memory when it loads.
-    Nothing writes to it."""
+    Nothing writes to it.
+    """
     view = memoryview(memory)
     if not view.readonly:
         return memory

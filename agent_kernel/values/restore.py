@@ -150,7 +150,12 @@ def cached_property(function: Callable[[Any], Any], attribute: str | None, doc: 
 
 def regex_match(pattern: Any, text: Any, start: int, end: int, regions: tuple[tuple[int, int], ...]) -> object:
     """Match again, and take the way that finds the same regions."""
-    tries = [(pattern.match, start), (pattern.fullmatch, start), (pattern.search, start), (pattern.match, regions[0][0])]
+    tries = [
+        (pattern.match, start),
+        (pattern.fullmatch, start),
+        (pattern.search, start),
+        (pattern.match, regions[0][0]),
+    ]
     found = [made for find, at in tries if (made := find(text, at, end)) is not None and made.regs == regions]
     if not found:
         raise ValueError(f"{pattern.pattern!r} no longer matches as it did")
@@ -338,9 +343,7 @@ def view(owner: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ..
     return made
 
 
-def object_view(
-    owner: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], writeable: bool
-) -> Any:
+def object_view(owner: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], writeable: bool) -> Any:
     import numpy as np
 
     flat = owner.reshape(-1, order="A")
@@ -429,9 +432,7 @@ def arrow_slice(kind: str, image: StoredBytes) -> Any:
 # -- torch
 
 
-def tensor(
-    base: Any, dtype: str, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], device: str
-) -> Any:
+def tensor(base: Any, dtype: str, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], device: str) -> Any:
     """A tensor over an array's memory; on another device, over one copy there that all tensors of that memory share."""
     import torch
 
@@ -462,7 +463,7 @@ def parameter(
 ) -> Any:
     import torch
 
-    return torch.Tensor._make_subclass(kind, tensor(base, dtype, offset, shape, strides, device))  # type: ignore # noqa: SLF001
+    return torch.Tensor._make_subclass(kind, tensor(base, dtype, offset, shape, strides, device))  # type: ignore
 
 
 def tensor_state(made: Any, state: tuple[Any, ...]) -> None:

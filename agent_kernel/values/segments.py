@@ -5,15 +5,16 @@ of it, and a changed row changes one of them. Cuts stay where they were: a segme
 before (by identity), so deleting the first row does not move all the others.
 
 An object held by two segments would come back twice, so a container with more references than its segment explains is
-looked for in the others; when it is there too, the value is pickled whole.
+looked for in the others; when it is there too, the value is pickled whole. Objects that other variables hold (the last
+row, after a loop) are `anchors`: segments refer to them by number, and they are pickled once, beside those variables.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
 from typing import Any
 
 from xxhash import xxh3_128_digest
@@ -27,21 +28,62 @@ FROM_LENGTH = 2 * LENGTH
 _FORMS = frozenset({list, dict, set, tuple})
 
 
+def is_long(value: object) -> bool:
+    """Whether a container is cut into segments."""
+    return type(value) in _FORMS and len(value) >= FROM_LENGTH  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+@dataclass(slots=True)
+class Segment:
+    """One segment: its items while they are needed for walking, its dump, and a digest of its plain stream."""
+
+    items: Any
+    dump: Dump
+    digest: bytes
+    held: set[int] | None = None  # what something outside the segment holds too; None: not walked
+
+
 @dataclass(slots=True)
 class Segments:
-    """The segments of one container. `starts` are the ids of the items that begin one."""
+    """All segments of one container. `starts` are the ids of the items that begin one."""
 
-    dump: Dump
-    buffer_counts: list[int]
-    reach: aliases.Reach
+    value: Any
+    segments: list[Segment]
     starts: frozenset[int]
-    digests: frozenset[bytes]
-    unwalked: list[tuple[Any, Dump]]
+    reach: aliases.Reach = field(default_factory=aliases.Reach)
 
-    def walk_rest(self) -> bool:
-        """Look for objects shared between any two segments; False when there are some."""
-        todo, self.unwalked = self.unwalked, []
-        return all(_stands_alone(items, dump, self.reach) for items, dump in todo)
+    @property
+    def digests(self) -> frozenset[bytes]:
+        return frozenset(segment.digest for segment in self.segments)
+
+    @property
+    def unwalked(self) -> bool:
+        return any(segment.held is None for segment in self.segments)
+
+    def walk_rest(self, anchors: Collection[int] = ()) -> bool:
+        """Look for objects shared between any two segments; False when there are some that are no anchors."""
+        return all(self._walk(segment, anchors) for segment in self.segments if segment.held is None)
+
+    def walk_new(self, known: Collection[bytes], anchors: Collection[int]) -> bool:
+        """Walk the segments that were not seen before, and all of them if one holds what someone else holds too."""
+        fresh = [segment for segment in self.segments if segment.digest not in known]
+        if not all(self._walk(segment, anchors) for segment in fresh):
+            return False
+        unexplained = len(self.reach.ids) > 1 and any(held not in anchors for held in self.reach.ids - {id(self.value)})
+        return not unexplained or self.walk_rest(anchors)
+
+    def _walk(self, segment: Segment, anchors: Collection[int]) -> bool:
+        segment.held = aliases.held_below(segment.items, segment.dump)
+        shared = self.reach.ids & segment.held
+        self.reach.ids |= segment.held
+        return all(item in anchors for item in shared)
+
+    def let_go(self) -> None:
+        """Drop the copies of items: they would count as holders the next time, and keep rows alive."""
+        for segment in self.segments:
+            segment.items = None
+            segment.held = segment.held or set()
+        self.value = None
 
 
 def dump_segments(
@@ -50,41 +92,32 @@ def dump_segments(
     namespace: dict[str, object],
     starts: frozenset[int] = frozenset(),
     known: frozenset[bytes] = frozenset(),
+    anchors: Collection[int] = (),
 ) -> Segments | None:
     """Pickle a long container in segments, or say (None) that it has to be pickled whole.
 
     Args:
         starts: where segments began the last time.
-        known: digests of the segments of the last time. Only others are walked for shared objects at once; the rest
-            when a new one holds an object that something else holds too, or when the caller asks (`walk_rest`).
+        known: digests of the segments of the last time. Only others are walked for shared objects at once.
+        anchors: ids of objects that may stand in several segments, because they will be stored beside them.
     """
-    if type(value) not in _FORMS or len(value) < FROM_LENGTH:
+    if not is_long(value):
         return None
     keys = list(value)
     cuts = _cuts(list(map(id, keys)), starts)
-    made = Segments(Dump(), [], aliases.Reach(), frozenset(id(keys[start]) for start, _ in cuts), frozenset(), [])
+    made = Segments(value, [], frozenset(id(keys[start]) for start, _ in cuts))
     del keys
     made.reach.ids.add(id(value))
     made.reach.complete = False
-    digests: list[bytes] = []
     for items in _slices(value, cuts):
         try:
-            dump = _dump_one(items, names, namespace)
-        except Exception:  # something needs care, which only a whole dump takes
+            dump = pickle_items(items, names, namespace)
+        except Exception:  # noqa: BLE001  # something needs care, which only a whole dump takes
             return None
-        digests.append(xxh3_128_digest(dump.streams[0]))
         if dump.memory:
             return None
-        if digests[-1] in known:
-            made.unwalked.append((items, dump))
-        elif not _stands_alone(items, dump, made.reach):
-            return None
-        _append(made.dump, dump)
-        made.buffer_counts.append(len(dump.buffers))
-    made.digests = frozenset(digests)
-    if len(made.reach.ids) > 1 and not made.walk_rest():
-        return None
-    return made
+        made.segments.append(Segment(items, dump, xxh3_128_digest(dump.streams[0])))
+    return made if made.walk_new(known, anchors) else None
 
 
 def _cuts(ids: list[int], starts: frozenset[int]) -> list[tuple[int, int]]:
@@ -101,7 +134,7 @@ def _cuts(ids: list[int], starts: frozenset[int]) -> list[tuple[int, int]]:
         if len(bounds) > 1 and total - bounds[-1] < SHORTEST:
             bounds.pop()
         bounds.append(total)
-    return list(zip(bounds, bounds[1:], strict=False))
+    return list(pairwise(bounds))
 
 
 def _slices(value: Any, cuts: list[tuple[int, int]]) -> Iterator[Any]:
@@ -114,32 +147,45 @@ def _slices(value: Any, cuts: list[tuple[int, int]]) -> Iterator[Any]:
         yield dict(some) if isinstance(value, dict) else list(some)
 
 
-def _dump_one(items: Any, names: LiveNames, namespace: dict[str, object]) -> Dump:
+class _Anchored(Pickler):
+    """Writes a number in the place of an object that is stored elsewhere in the group."""
+
+    anchors: Mapping[int, int]
+
+    def persistent_id(self, obj: Any, /) -> int | None:
+        return self.anchors.get(id(obj))
+
+
+def pickle_items(
+    items: Any, names: LiveNames, namespace: dict[str, object], anchors: Mapping[int, int] | None = None
+) -> Dump:
+    """Pickle the items of one segment; `anchors` gives the numbers of objects stored elsewhere, by id.
+
+    Asking for each object whether it is an anchor doubles the time, so only segments that hold one are pickled so.
+    """
     sink = io.BytesIO()
     dump = Dump()
     pickler = Pickler(sink, dump, names, namespace)
+    if anchors is not None:
+        pickler = _Anchored(sink, dump, names, namespace)
+        pickler.anchors = anchors
     pickler.dump(items)
     dump.kept = pickler.kept
     dump.streams.append(sink.getvalue())
     return dump
 
 
-def _stands_alone(items: Any, dump: Dump, so_far: aliases.Reach) -> bool:
-    """Whether nothing below these items is also held by the container itself or by an earlier segment."""
-    held = aliases.held_below(items, dump)
-    if not so_far.ids.isdisjoint(held):
-        return False
-    so_far.ids |= held
-    return True
-
-
-def _append(whole: Dump, part: Dump) -> None:
-    whole.streams += part.streams
-    whole.foreign += [len(whole.buffers) + position for position in part.foreign]
-    whole.buffers += part.buffers
-    whole.steps += part.steps
-    whole.globals_used |= part.globals_used
-    whole.classes.update(part.classes)
-    whole.definitions.update(part.definitions)
-    whole.losses.update(part.losses)
-    whole.live.update(part.live)
+def joined(segments: list[Segment]) -> tuple[Dump, list[int]]:
+    """One record of all that the segments' dumps noted, and how many buffers each has."""
+    whole = Dump()
+    for part in (segment.dump for segment in segments):
+        whole.foreign += [len(whole.buffers) + position for position in part.foreign]
+        whole.streams += part.streams
+        whole.buffers += part.buffers
+        whole.steps += part.steps
+        whole.globals_used |= part.globals_used
+        whole.classes.update(part.classes)
+        whole.definitions.update(part.definitions)
+        whole.losses.update(part.losses)
+        whole.live.update(part.live)
+    return whole, [len(segment.dump.buffers) for segment in segments]

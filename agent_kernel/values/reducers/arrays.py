@@ -39,7 +39,7 @@ def reduce_array(pickler: Pickler, array: Any) -> Any:
     if not _has_plain_memory(array.dtype):
         pickler.dump_record.instances.append(array)
         return NotImplemented
-    if id(array) not in pickler.muted and not (id(array) in pickler.private):
+    if id(array) not in pickler.muted and id(array) not in pickler.private:
         pickler.dump_record.opaque.append(array)
     pickler.uses(array, low, high)
     owner = owner_of(array)
@@ -126,16 +126,16 @@ def reduce_masked(pickler: Pickler, array: Any) -> Any:
         pickler.dump_record.instances.append(array)
         return NotImplemented
     pickler.dump_record.opaque.append(array)
-    mask = array._mask  # noqa: SLF001  # `.mask` gives a new view each time
-    state = {"_hardmask": array._hardmask, "_sharedmask": False}  # noqa: SLF001
+    mask = array._mask  # `.mask` gives a new view each time
+    state = {"_hardmask": array._hardmask, "_sharedmask": False}
     values = _as_plain(pickler, array)
     # fill_value is set by merely showing the array, so only one that differs from the default counts.
-    fill = None if array._fill_value is None or _is_default_fill(array) else array._fill_value  # noqa: SLF001
+    fill = None if array._fill_value is None or _is_default_fill(array) else array._fill_value
     return restore.masked_array, (np.ma.MaskedArray, values, mask, fill, state)
 
 
 def _is_default_fill(array: Any) -> bool:
-    return bool(array._fill_value == np.ma.default_fill_value(array.dtype))  # noqa: SLF001
+    return bool(array._fill_value == np.ma.default_fill_value(array.dtype))
 
 
 def _as_plain(pickler: Pickler, array: Any) -> Any:

@@ -47,7 +47,8 @@ def reduce_function(pickler: Pickler, function: types.FunctionType) -> Any:
 
 def _home(pickler: Pickler, function: types.FunctionType) -> Any:
     """The module whose dict the function's globals are, not what its `__module__` says: a dataclass's methods have the
-    globals of `dataclasses`."""
+    globals of `dataclasses`.
+    """
     name = function.__globals__.get("__name__")
     module = sys.modules.get(name) if isinstance(name, str) else None
     if module is not None and module.__dict__ is function.__globals__:
@@ -201,7 +202,7 @@ EXACT: dict[type, Handler] = {
     types.CellType: reduce_cell,
     types.MethodType: reduce_method,
     types.BuiltinFunctionType: reduce_builtin,
-    functools._lru_cache_wrapper: reduce_lru_cache,  # noqa: SLF001  # the type has no public name
+    functools._lru_cache_wrapper: reduce_lru_cache,  # the type has no public name
     typing.TypeVar: reduce_type_var,
     weakref.ReferenceType: reduce_weak_reference,
     weakref.WeakValueDictionary: reduce_weak_dict,

@@ -34,9 +34,9 @@ def reduce_figure(pickler: Pickler, figure: Any) -> Any:
 def reduce_callbacks(pickler: Pickler, registry: Any) -> Any:
     """Its own `__getstate__` takes the next number from a counter: reading the state changed it."""
     pickler.dump_record.instances.append(registry)
-    following = registry._cid_gen.__reduce__()[1][0]  # noqa: SLF001
+    following = registry._cid_gen.__reduce__()[1][0]
     parts = registry.__reduce_ex__(5)
-    registry._cid_gen = itertools.count(following)  # noqa: SLF001
+    registry._cid_gen = itertools.count(following)
     used = (number for signal in registry.callbacks.values() for number in signal)
     state = {**parts[2], "_cid_gen": max(used, default=-1) + 1}
     return *parts[:2], state, *parts[3:]

@@ -101,7 +101,7 @@ def reduce_match(_: Pickler, match: re.Match[Any]) -> Any:
 
 def reduce_memoryview(pickler: Pickler, view: memoryview) -> Any:
     owner = view.obj
-    if not view.contiguous or not isinstance(owner, (bytes, bytearray)) and type(owner).__module__ != "numpy":
+    if not view.contiguous or (not isinstance(owner, (bytes, bytearray)) and type(owner).__module__ != "numpy"):
         return pickler.lose(view, f"a view of {type(owner).__name__} memory cannot be saved")
     offset = _address(view) - _address(memoryview(owner)) if view.nbytes else 0
     pickler.dump_record.instances.append(view)
@@ -148,5 +148,5 @@ EXACT: dict[type, Handler] = {
     memoryview: reduce_memoryview,
     type(dataclasses.MISSING): reduce_sentinel,
     type(dataclasses.KW_ONLY): reduce_sentinel,
-    type(dataclasses._FIELD): reduce_sentinel,  # type: ignore[attr-defined]  # noqa: SLF001  # pyright: ignore
+    type(dataclasses._FIELD): reduce_sentinel,  # type: ignore[attr-defined]  # pyright: ignore
 }

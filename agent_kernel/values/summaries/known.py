@@ -14,6 +14,9 @@ from agent_kernel.values.summaries.reading import loaded, module_name, qualified
 Found = TypeVar("Found")
 
 
+_HEAP_TYPE = 1 << 9  # CPython's Py_TPFLAGS_HEAPTYPE: made at run time, so that any name may be claimed
+
+
 class ExactTypes(Generic[Found]):
     """A table from types to what belongs to them, which never hashes or compares a type.
 
@@ -26,7 +29,7 @@ class ExactTypes(Generic[Found]):
         self, builtin: Iterable[tuple[type, Found]] = (), libraries: Mapping[str, Found] | None = None
     ) -> None:
         # The type is kept beside its id: an id may be given to another object once its owner is gone.
-        self._known: dict[int, tuple[type, Found]] = {id(kind): (kind, found) for kind, found in builtin}
+        self._known: dict[int, tuple[type, Found | None]] = {id(kind): (kind, found) for kind, found in builtin}
         self._libraries: dict[tuple[str, str], list[tuple[str, Found]]] = {}
         for place, found in (libraries or {}).items():
             module, name = place.split(":")
@@ -43,7 +46,10 @@ class ExactTypes(Generic[Found]):
 
     def _from_library(self, kind: type) -> Found | None:
         name = qualified_name(kind)
-        for module, found in self._libraries.get((module_name(kind).split(".")[0], name), ()):
+        package = module_name(kind).split(".")[0]
+        if package == "builtins" and not kind.__flags__ & _HEAP_TYPE:
+            self._known[id(kind)] = (kind, None)  # no library will ever offer it
+        for module, found in self._libraries.get((package, name), ()):
             if loaded(module, name) is kind:
                 self._known[id(kind)] = (kind, found)
                 return found

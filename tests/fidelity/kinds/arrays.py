@@ -1,0 +1,447 @@
+"""NumPy: what is in an array, how it lies in memory, who shares that memory, and whether it may be written."""
+
+from tests.fidelity.kinds.kind import Kind
+
+ARRAYS = (
+    Kind(
+        "arrays of every number type",
+        """
+        import numpy as np
+
+        codes = "?bBhHiIlLqQefdgFDG"
+        by_code = {code: np.array([0, 1, 3]).astype(code) for code in codes}
+        """,
+        """
+        for code, array in by_code.items():
+            assert array.dtype == np.dtype(code) and array.flags.writeable
+            assert np.array_equal(array, np.array([0, 1, 3]).astype(code))
+            array[0] = 1
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "a large array",
+        """
+        import numpy as np
+
+        large = np.arange(400_000, dtype="f8").reshape(200, 2000)
+        """,
+        """
+        assert np.array_equal(large, np.arange(400_000, dtype="f8").reshape(200, 2000)) and large.flags.c_contiguous
+        large[3, 4] = -1
+        assert large[3, 4] == -1 and large.flags.writeable
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "an array with nan, infinity and minus zero",
+        """
+        import numpy as np
+
+        odd = np.array([np.nan, np.inf, -np.inf, -0.0])
+        """,
+        """
+        assert odd.tobytes() == np.array([np.nan, np.inf, -np.inf, -0.0]).tobytes()
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "arrays with no dimension and with no elements",
+        """
+        import numpy as np
+
+        scalar_array = np.array(3.5)
+        empty = np.empty((0, 3), dtype="i4")
+        hollow = np.empty((2, 0, 4))
+        """,
+        """
+        assert scalar_array.shape == () and scalar_array == 3.5
+        scalar_array[...] = 4
+        assert scalar_array == 4
+        assert empty.shape == (0, 3) and empty.dtype == np.dtype("i4") and hollow.shape == (2, 0, 4)
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "numpy scalars keep their type",
+        """
+        import numpy as np
+
+        scalars = [np.float32(0.1), np.int8(-3), np.bool_(True), np.datetime64("2024-01-01"), np.str_("s"), np.uint64(2**63)]
+        """,
+        """
+        assert [type(s).__name__ for s in scalars] == ["float32", "int8", "bool", "datetime64", "str_", "uint64"]
+        assert scalars[0] == np.float32(0.1) and scalars[5] == 2**63 and scalars[3] == np.datetime64("2024-01-01")
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "a view and its base share memory",
+        """
+        import numpy as np
+
+        base = np.arange(12.0)
+        view = base[2:5]
+        every_other = base[::2]
+        """,
+        """
+        assert np.shares_memory(view, base) and np.shares_memory(every_other, base) and base.flags.owndata
+        view[0] = 99
+        assert base[2] == 99 and every_other[1] == 99
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "a reversed view and a transposed view",
+        """
+        import numpy as np
+
+        line = np.arange(6)
+        backwards = line[::-1]
+        grid = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+        turned = grid.T
+        """,
+        """
+        assert backwards.strides == (-line.itemsize,) and backwards[0] == 5
+        line[5] = -5
+        assert backwards[0] == -5
+        assert np.shares_memory(grid, turned) and grid.flags.f_contiguous and turned.flags.c_contiguous
+        turned[0, 1] = 50
+        assert grid[1, 0] == 50
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "a view whose base has no name",
+        """
+        import numpy as np
+
+        lonely = np.arange(100_000)[10:20]
+        """,
+        """
+        assert lonely.tolist() == list(range(10, 20))
+        lonely[0] = 1
+        assert lonely[0] == 1
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "two views of a base that was dropped",
+        """
+        import numpy as np
+
+        whole = np.arange(1000)
+        left, right = whole[10:20], whole[15:30]
+        del whole
+        """,
+        """
+        assert np.shares_memory(left, right)
+        left[5] = -1
+        assert right[0] == -1 and right[14] == 29
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "columns of a matrix, apart and together",
+        """
+        import numpy as np
+
+        matrix = np.arange(20.0).reshape(4, 5)
+        column = matrix[:, 2]
+        parts = [matrix[0], matrix[:, 2], matrix]
+        """,
+        """
+        assert parts[2] is matrix and np.shares_memory(parts[0], matrix)
+        column[1] = 77
+        assert matrix[1, 2] == 77 and parts[1][1] == 77
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "strided arrays without their base",
+        """
+        import numpy as np
+
+        skipping = np.arange(30).reshape(5, 6)[::2, 1::3]
+        """,
+        """
+        assert skipping.tolist() == [[1, 4], [13, 16], [25, 28]]
+        skipping[0, 0] = 0
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "column order stays",
+        """
+        import numpy as np
+
+        by_column = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+        """,
+        """
+        assert by_column.flags.f_contiguous and not by_column.flags.c_contiguous
+        assert by_column.tolist() == [[0, 1, 2], [3, 4, 5]]
+        by_column[0, 0] = 9
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "a broadcast array is small and read-only",
+        """
+        import numpy as np
+
+        wide = np.broadcast_to(np.arange(3), (1000, 3))
+        """,
+        """
+        assert wide.shape == (1000, 3) and wide.strides[0] == 0 and not wide.flags.writeable
+        assert wide[999].tolist() == [0, 1, 2]
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "a read-only array stays read-only",
+        """
+        import numpy as np
+
+        fixed = np.arange(4)
+        fixed.flags.writeable = False
+        window = fixed[1:3]
+        """,
+        """
+        assert not fixed.flags.writeable and not window.flags.writeable and np.shares_memory(fixed, window)
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "structured arrays and a field of one",
+        """
+        import numpy as np
+
+        table = np.zeros(3, dtype=[("id", "<i4"), ("xy", "f8", (2,)), ("name", "U5")])
+        table["name"] = ["a", "b", "c"]
+        ids = table["id"]
+        records = np.rec.array([(1, 2.5)], names="a,b")
+        """,
+        """
+        assert np.shares_memory(table, ids) and table.dtype.names == ("id", "xy", "name")
+        ids[1] = 7
+        assert table[1]["id"] == 7 and table["name"].tolist() == ["a", "b", "c"]
+        assert records.a.tolist() == [1] and type(records) is np.recarray
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "other byte orders and padded records",
+        """
+        import numpy as np
+
+        swapped = np.array([1, 2**40], dtype=">i8")
+        padded = np.ones(2, dtype=np.dtype([("a", "i1"), ("b", "f8")], align=True))
+        """,
+        """
+        assert swapped.dtype.str == ">i8" and swapped.tolist() == [1, 2**40]
+        assert padded.dtype.isalignedstruct and padded.dtype.itemsize == 16 and padded["b"].tolist() == [1, 1]
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "arrays of objects share their elements",
+        """
+        import numpy as np
+
+        inner = [1]
+        objects = np.array([inner, None, {"k": inner}], dtype=object)
+        first_two = objects[:2]
+        """,
+        """
+        assert objects[0] is inner and objects[2]["k"] is inner and np.shares_memory(objects, first_two)
+        inner.append(2)
+        first_two[1] = "set"
+        assert objects[0] == [1, 2] and objects[1] == "set"
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "an array of objects that holds itself",
+        """
+        import numpy as np
+
+        snake = np.empty(2, dtype=object)
+        snake[0] = snake
+        """,
+        """
+        assert snake[0] is snake and snake[1] is None
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "dates and durations, with gaps",
+        """
+        import numpy as np
+
+        days = np.array(["2024-01-01", "NaT"], dtype="M8[D]")
+        nanos = np.array(["2024-01-01T12:00:00.123456789"], dtype="M8[ns]")
+        waits = np.array([5, -3], dtype="m8[h]")
+        """,
+        """
+        assert days.dtype == "M8[D]" and np.isnat(days[1]) and str(days[0]) == "2024-01-01"
+        assert str(nanos[0]) == "2024-01-01T12:00:00.123456789"
+        waits[0] += 1
+        assert waits.tolist() == np.array([6, -3], dtype="m8[h]").tolist()
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "arrays of text and bytes",
+        """
+        import numpy as np
+
+        words = np.array(["ä", "longer"])
+        codes = np.array([b"a", b"bc"])
+        loose = np.array(["x" * 50, ""], dtype=np.dtypes.StringDType())
+        """,
+        """
+        assert words.dtype == "<U6" and words.tolist() == ["ä", "longer"] and codes.tolist() == [b"a", b"bc"]
+        assert loose.dtype == np.dtypes.StringDType() and loose[0] == "x" * 50
+        loose[1] = "set"
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "masked arrays share their data",
+        """
+        import numpy as np
+
+        masked = np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0], fill_value=-1)
+        values = masked.data
+        """,
+        """
+        assert masked.sum() == 4 and masked.fill_value == -1 and masked.mask.tolist() == [False, True, False]
+        values[0] = 10
+        assert masked.sum() == 13
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "an array over a bytearray",
+        """
+        import numpy as np
+
+        raw = bytearray(16)
+        numbers = np.frombuffer(raw, "u1")
+        """,
+        """
+        raw[0] = 7
+        assert numbers[0] == 7
+        numbers[1] = 8
+        assert raw[1] == 8
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "a subclass of ndarray",
+        """
+        import numpy as np
+
+
+        class Measured(np.ndarray):
+            def __array_finalize__(self, source):
+                self.unit = getattr(source, "unit", None)
+
+            def __reduce__(self):
+                rebuild, arguments, state = super().__reduce__()
+                return rebuild, arguments, (state, self.unit)
+
+            def __setstate__(self, state):
+                super().__setstate__(state[0])
+                self.unit = state[1]
+
+
+        lengths = np.arange(3.0).view(Measured)
+        lengths.unit = "m"
+        """,
+        """
+        assert type(lengths) is Measured and lengths.unit == "m" and lengths.tolist() == [0, 1, 2]
+        assert lengths[1:].unit == "m"
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "generators of random numbers",
+        """
+        import numpy as np
+
+        modern = np.random.default_rng(5)
+        modern.random(3)
+        classic = np.random.RandomState(5)
+        classic.normal()
+        streams = modern.spawn(2)
+        """,
+        """
+        same = np.random.default_rng(5)
+        same.random(3)
+        again = same.spawn(2)
+        assert np.array_equal(modern.random(4), same.random(4)) and streams[1].random() == again[1].random()
+        old = np.random.RandomState(5)
+        old.normal()
+        assert classic.normal() == old.normal()
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "dtypes, ufuncs and polynomials",
+        """
+        import numpy as np
+
+        dtype, add = np.dtype([("a", "i4")]), np.add
+        parabola = np.polynomial.Polynomial([1, 0, 2])
+        """,
+        """
+        assert dtype == np.dtype([("a", "i4")]) and add is np.add
+        assert parabola(3) == 19 and parabola == np.polynomial.Polynomial([1, 0, 2])
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "one array under many names and in many places",
+        """
+        import numpy as np
+
+        weights = np.ones(5)
+        layers = {"first": weights, "all": [weights, weights[1:3]]}
+
+
+        class Holder:
+            def __init__(self, array):
+                self.array = array
+
+
+        holder = Holder(weights)
+        """,
+        """
+        assert layers["first"] is weights and layers["all"][0] is weights and holder.array is weights
+        weights[1] = 4
+        assert layers["all"][1][0] == 4
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "sparse matrices of scipy",
+        """
+        import numpy as np
+        import scipy.sparse as sp
+
+        csr = sp.random(50, 40, density=0.1, format="csr", random_state=1)
+        formats = [csr.asformat(name) for name in ("csc", "coo", "lil", "dok", "dia", "bsr")]
+        array = sp.csr_array(np.eye(3))
+        """,
+        """
+        assert csr.format == "csr" and csr.nnz == 200
+        for other, name in zip(formats, ("csc", "coo", "lil", "dok", "dia", "bsr")):
+            assert other.format == name and (other.asformat("csr") != csr).nnz == 0
+        array[0, 0] = 5
+        assert array[0, 0] == 5 and type(array) is sp.csr_array
+        csr.data[0] = 3
+        """,
+        needs=("scipy",),
+    ),
+)

@@ -1,0 +1,114 @@
+"""Every kind of object comes back: after its names were deleted, and in a new process."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from agent_kernel.testing.notebooks import Main, Notebook, Sheet, SheetResult, elsewhere
+from tests.fidelity.kinds import KINDS, Kind
+
+# What libraries warn of while they are imported and used by the cells is theirs.
+pytestmark = pytest.mark.filterwarnings("ignore")
+each_kind = pytest.mark.parametrize("kind", [pytest.param(kind, id=kind.title) for kind in KINDS])
+
+
+@cache
+def made_plainly(kind: Kind) -> dict[str, str]:
+    """Run a kind's cell with nothing watching, and return the type of every name that it makes."""
+    with Main() as main:
+        main.execute(kind.cell)
+        return {name: type_of(main.namespace[name]) for name in main.variables()}
+
+
+def type_of(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def type_checks(kind: Kind) -> str:
+    """Assertions that every name is there again with exactly the type that it had."""
+    kinds = "{kind.__module__}.{kind.__qualname__}"
+    return "".join(
+        f"kind = type({name})\nassert f{kinds!r} == {expected!r}, {name!r}\n"
+        for name, expected in made_plainly(kind).items()
+    )
+
+
+def skip_without(kind: Kind) -> None:
+    for package in kind.needs:
+        pytest.importorskip(package)
+
+
+@each_kind
+def test_the_checks_hold_for_the_object_as_it_was_made(kind: Kind) -> None:
+    skip_without(kind)
+    with Main() as main:
+        main.execute(kind.cell)
+        main.execute(kind.checks)
+
+
+@each_kind
+def test_a_kind_comes_back_after_its_names_were_deleted(kind: Kind) -> None:
+    skip_without(kind)
+    with Notebook() as nb:
+        made = nb.run(kind.cell)
+        assert made.unsaved == ()
+        names = nb.variables()
+        nb.run(f"del {', '.join(sorted(names))}")
+        assert not nb.variables()
+        nb.checkout(made)
+        assert nb.variables() == names
+        nb.execute(type_checks(kind))
+        nb.execute(kind.checks)
+
+
+@pytest.fixture(scope="module")
+def made_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SheetResult]:
+    """The cells of all kinds, each run in a notebook of its own by one other process."""
+    return elsewhere({title: Sheet(store, (kind.cell,)) for title, store, kind in stores(tmp_path_factory)})
+
+
+@pytest.fixture(scope="module")
+def checked_elsewhere(
+    tmp_path_factory: pytest.TempPathFactory, made_elsewhere: dict[str, SheetResult]
+) -> dict[str, SheetResult]:
+    """The same stores, checked out by a third process."""
+    del made_elsewhere  # it must have run
+    return elsewhere(
+        {
+            title: Sheet(store, checkout=True, checks=(type_checks(kind), kind.checks))
+            for title, store, kind in stores(tmp_path_factory)
+        }
+    )
+
+
+def stores(factory: pytest.TempPathFactory) -> list[tuple[str, str, Kind]]:
+    """One store for each kind that can be made here, so that a kind which fails costs only itself."""
+    base = factory.getbasetemp() / "round-trip"
+    base.mkdir(exist_ok=True)
+    return [
+        (kind.title, str(base / str(number)), kind)
+        for number, kind in enumerate(KINDS)
+        if all(find_spec(package) for package in kind.needs)
+    ]
+
+
+@each_kind
+def test_a_kind_comes_back_in_a_new_process(
+    kind: Kind, made_elsewhere: dict[str, SheetResult], checked_elsewhere: dict[str, SheetResult]
+) -> None:
+    skip_without(kind)
+    made, checked = made_elsewhere[kind.title], checked_elsewhere[kind.title]
+    assert not made.error, made.error
+    assert made.unsaved == ()
+    assert not checked.error, checked.error
+    assert not checked.failed, "\n".join(checked.failed)
+
+
+def test_there_are_enough_kinds_and_each_has_its_own_title(tmp_path: Path) -> None:
+    assert len(KINDS) >= 80
+    assert len({kind.title for kind in KINDS}) == len(KINDS)
+    assert all(compile(kind.checks, str(tmp_path), "exec") for kind in KINDS)

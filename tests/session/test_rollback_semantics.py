@@ -1,0 +1,481 @@
+"""Going back as a git user expects: whole or not at all, nothing destroyed, nothing lost on the way."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+from agent_kernel.errors import (
+    AmbiguousRefError,
+    LostValueError,
+    NameNotFoundError,
+    NothingToUndoError,
+    RefNotFoundError,
+)
+from agent_kernel.session import Report, Repository, bind
+from agent_kernel.storage import MemoryStore
+from agent_kernel.testing.notebooks import Notebook, rev
+
+
+def names_changed(report: Report) -> set[str]:
+    return {change.name for change in report.changed}
+
+
+def first_parents(nb: Notebook, start: str) -> list[str]:
+    """The cells of a history, newest first."""
+    walk = nb.repo.log(nb.repo.resolve(start), first_parent=True)
+    return [commit.cell.source for _, commit in walk if commit.cell is not None]
+
+
+class TestRollback:
+    def test_fifty_commits_back(self) -> None:
+        with Notebook() as nb:
+            nb.run("log = []")
+            reports = [nb.run(f"x = {i}\nlog.append({i})\nn{i} = {i}") for i in range(60)]
+            back = nb.rollback("HEAD~50")
+            assert nb.look("(x, log)") == (9, list(range(10)))
+            assert nb.variables() == {"x", "log", *(f"n{i}" for i in range(10))}
+            assert back.record is not None
+            assert reports[9].record is not None
+            assert back.record.kind == "rollback"
+            assert back.record.tree == reports[9].record.tree
+            assert back.record.restores == reports[9].commit
+            assert back.record.parents == (reports[-1].commit,)
+
+    def test_destroys_nothing(self) -> None:
+        with Notebook() as nb:
+            early = nb.run("x = 1")
+            late = nb.run("x = 2\ny = 3")
+            nb.rollback(early)
+            assert nb.session.branch == "main"
+            assert nb.variables() == {"x"}
+            nb.checkout(late)
+            assert nb.look("(x, y)") == (2, 3)
+
+    def test_goes_on_on_the_same_branch(self) -> None:
+        with Notebook() as nb:
+            early = nb.run("x = [1]")
+            nb.run("x.append(2)")
+            nb.rollback(early)
+            nb.run("x.append(3)")
+            assert nb.look("x") == [1, 3]
+            assert not nb.session.status().detached
+            assert list(nb.repo.branches()) == ["main"]
+
+    def test_brings_random_state_back(self) -> None:
+        pytest.importorskip("numpy")
+        draw = "import random, numpy as np\ndrawn = (random.random(), float(np.random.rand()))"
+        with Notebook() as nb:
+            before = nb.run("import random, numpy as np\nrandom.seed(4)\nnp.random.seed(4)")
+            nb.run(draw)
+            first = nb.look("drawn")
+            nb.run(draw)
+            assert nb.look("drawn") != first
+            nb.rollback(before)
+            nb.run(draw)
+            assert nb.look("drawn") == first
+
+    def test_leaves_random_state_alone_when_told_so(self) -> None:
+        with Notebook() as nb:
+            before = nb.run("import random\nrandom.seed(4)")
+            nb.run("a = random.random()")
+            state = nb.look("random.getstate()")
+            nb.session.rollback(rev(before), keep_random=True)
+            assert nb.look("random.getstate()") == state
+
+    def test_commits_first_what_is_not_committed(self) -> None:
+        with Notebook() as nb:
+            early = nb.run("x = [1]")
+            nb.run("y = 1")
+            nb.execute("x.append('by hand')\nz = 5")
+            nb.rollback(early)
+            assert nb.look("x") == [1]
+            nb.checkout("HEAD~1")
+            assert nb.look("(x, y, z)") == ([1, "by hand"], 1, 5)
+
+    def test_leaves_objects_that_do_not_differ_alone(self) -> None:
+        with Notebook() as nb:
+            early = nb.run("kept = [1]\nchanged = [1]")
+            nb.run("changed.append(2)")
+            kept, changed = nb.look("kept"), nb.look("changed")
+            nb.rollback(early)
+            assert nb.look("kept") is kept
+            assert nb.look("changed") is not changed
+
+    def test_to_where_one_is_changes_nothing(self) -> None:
+        with Notebook() as nb:
+            nb.run("x = [1]")
+            value = nb.look("x")
+            report = nb.rollback("HEAD")
+            assert report.changed == ()
+            assert nb.look("x") is value
+
+
+class TestCheckout:
+    def test_of_an_old_commit_is_detached_and_the_next_change_starts_a_branch(self) -> None:
+        with Notebook() as nb:
+            old = nb.run("x = 1")
+            nb.run("x = 2")
+            nb.checkout(old)
+            status = nb.session.status()
+            assert status.detached
+            assert status.head == old.commit
+            report = nb.run("x = 10")
+            assert report.branch == "main-2"
+            assert nb.session.branch == "main-2"
+            assert set(nb.repo.branches()) == {"main", "main-2"}
+            assert first_parents(nb, "main-2") == ["x = 10", "x = 1"]
+            assert first_parents(nb, "main") == ["x = 2", "x = 1"]
+
+    def test_of_two_old_commits_starts_two_branches(self) -> None:
+        with Notebook() as nb:
+            old = nb.run("x = 1")
+            nb.run("x = 2")
+            made: list[str | None] = []
+            for value in (10, 20):
+                nb.checkout(old)
+                made.append(nb.run(f"x = {value}").branch)
+            assert made[0] == "main-2"
+            assert len(set(made)) == 2
+            assert set(nb.repo.branches()) == {"main", *made}
+
+    def test_of_a_branch_goes_on_with_it(self) -> None:
+        with Notebook() as nb:
+            old = nb.run("x = 1")
+            nb.run("x = 2")
+            nb.checkout(old)
+            nb.run("x = 10")
+            nb.checkout("main")
+            assert not nb.session.status().detached
+            assert nb.look("x") == 2
+            assert nb.run("x = 3").branch == "main"
+
+    def test_without_a_ref_brings_the_last_state_of_the_branch(self) -> None:
+        store = MemoryStore()
+        with Notebook(Repository.open(store)) as nb:
+            nb.run("x = [1]\ny = [x]")
+        with Notebook(Repository.open(store)) as again:
+            again.checkout()
+            assert again.look("y[0] is x") is True
+
+    @pytest.mark.parametrize("how", ["HEAD~2", "HEAD^^", "main~2", "@~2", "v1", "refs/tags/v1", "main@{2}"])
+    def test_takes_every_way_to_name_a_commit(self, how: str) -> None:
+        with Notebook() as nb:
+            wanted = nb.run("x = 1")
+            assert wanted.commit is not None
+            nb.repo.create_tag("v1", wanted.commit)
+            nb.run("x = 2")
+            nb.run("x = 3")
+            nb.checkout(how)
+            assert nb.look("x") == 1
+
+    def test_takes_the_first_digits_of_an_id(self) -> None:
+        with Notebook() as nb:
+            wanted = nb.run("x = 1")
+            nb.run("x = 2")
+            nb.checkout(rev(wanted)[:10])
+            assert nb.look("x") == 1
+
+    @pytest.mark.parametrize("wrong", ["nothere", "HEAD~99", "0000000000", "main^7", ""])
+    def test_of_an_unknown_ref_changes_nothing(self, wrong: str) -> None:
+        with Notebook() as nb:
+            nb.run("x = [1]")
+            value, head = nb.look("x"), nb.session.head
+            with pytest.raises((RefNotFoundError, AmbiguousRefError, ValueError)):
+                nb.checkout(wrong)
+            assert nb.look("x") is value
+            assert nb.session.head == head
+            assert nb.session.branch == "main"
+
+    def test_of_names_restores_only_those_and_stays_on_the_branch(self) -> None:
+        with Notebook() as nb:
+            old = nb.run("x = [1]\ny = [1]")
+            nb.run("x = [2]\ny = [2]\nz = [2]")
+            nb.checkout(old, names=["x"])
+            assert nb.look("(x, y, z)") == ([1], [2], [2])
+            assert nb.session.branch == "main"
+            assert not nb.session.status().detached
+            report = nb.run("done = True")
+            assert "y" not in names_changed(report)
+            nb.run("del x")
+            nb.checkout(report)
+            assert nb.look("(x, y, z)") == ([1], [2], [2])
+
+    def test_of_a_deleted_name_brings_it_back(self) -> None:
+        with Notebook() as nb:
+            old = nb.run("x = [1]\ny = 2")
+            nb.run("del x\ny = 3")
+            nb.checkout(old, names=["x"])
+            assert nb.look("(x, y)") == ([1], 3)
+
+    def test_of_names_that_share_brings_what_they_share(self) -> None:
+        with Notebook() as nb:
+            old = nb.run("inner = [1]\nouter = {'inner': inner}\nother = 1")
+            nb.run("inner.append(2)\nother = 2")
+            nb.checkout(old, names=["inner", "outer"])
+            assert nb.look("(inner, outer['inner'] is inner, other)") == ([1], True, 2)
+
+    def test_of_a_name_that_is_not_there_changes_nothing(self) -> None:
+        with Notebook() as nb:
+            old = nb.run("x = [1]")
+            nb.run("x.append(2)")
+            with pytest.raises(NameNotFoundError, match="nope"):
+                nb.checkout(old, names=["x", "nope"])
+            assert nb.look("x") == [1, 2]
+
+    def test_commits_first_what_is_not_committed(self) -> None:
+        with Notebook() as nb:
+            old = nb.run("x = [1]")
+            nb.run("y = 1")
+            nb.execute("x.append('by hand')")
+            nb.checkout(old)
+            assert nb.look("x") == [1]
+            nb.checkout("main")
+            assert nb.look("(x, y)") == ([1, "by hand"], 1)
+
+    def test_back_and_forth_many_times_stays_exact(self) -> None:
+        with Notebook() as nb:
+            reports = [nb.run("a = [0]\nb = {'a': a}"), nb.run("a.append(1)"), nb.run("b['a'] = list(a)\nc = 3")]
+            expected = [("[0]", True), ("[0, 1]", True), ("[0, 1]", False)]
+            for step in (0, 2, 1, 0, 1, 2, 0, 2):
+                nb.checkout(reports[step])
+                assert nb.look("(repr(a), b['a'] is a)") == expected[step]
+            assert set(nb.repo.branches()) == {"main"}
+
+
+class TestUndo:
+    def test_reverses_one_cell_after_the_other(self) -> None:
+        with Notebook() as nb:
+            nb.run("x = [1]")
+            nb.run("x.append(2)")
+            nb.run("x.append(3)\ny = 1")
+            nb.session.undo()
+            assert nb.look("x") == [1, 2]
+            assert "y" not in nb.namespace
+            nb.session.undo()
+            assert nb.look("x") == [1]
+            assert nb.session.branch == "main"
+
+    def test_can_be_redone_until_the_next_cell(self) -> None:
+        with Notebook() as nb:
+            nb.run("x = 1")
+            nb.run("x = 2")
+            nb.run("x = 3")
+            nb.session.undo()
+            nb.session.undo()
+            nb.session.redo()
+            assert nb.look("x") == 2
+            nb.session.redo()
+            assert nb.look("x") == 3
+            nb.session.undo()
+            nb.run("y = 1")
+            with pytest.raises(NothingToUndoError):
+                nb.session.redo()
+            assert nb.look("(x, y)") == (2, 1)
+
+    def test_is_a_new_commit(self) -> None:
+        with Notebook() as nb:
+            nb.run("x = 1")
+            second = nb.run("x = 2")
+            report = nb.session.undo()
+            assert report.record is not None
+            assert report.record.kind == "undo"
+            assert report.record.parents == (second.commit,)
+
+    def test_reverses_a_checkout(self) -> None:
+        with Notebook() as nb:
+            old = nb.run("x = 1")
+            nb.run("x = 2")
+            nb.checkout(old)
+            nb.session.undo()
+            assert nb.look("x") == 2
+            assert nb.session.branch == "main"
+            assert not nb.session.status().detached
+
+    def test_reverses_a_rollback(self) -> None:
+        with Notebook() as nb:
+            old = nb.run("x = 1")
+            nb.run("x = 2\ny = 1")
+            nb.rollback(old)
+            nb.session.undo()
+            assert nb.look("(x, y)") == (2, 1)
+
+    def test_reverses_a_merge(self) -> None:
+        with Notebook() as nb:
+            nb.run("base = 1")
+            nb.session.switch("side", create=True)
+            nb.run("theirs = 1")
+            nb.session.switch("main")
+            nb.run("ours = 1")
+            nb.session.merge("side")
+            assert nb.variables() == {"base", "ours", "theirs"}
+            nb.session.undo()
+            assert nb.variables() == {"base", "ours"}
+
+    def test_of_nothing_says_so(self) -> None:
+        with Notebook() as nb, pytest.raises(NothingToUndoError):
+            nb.session.undo()
+
+    def test_of_the_first_cell_leaves_nothing(self) -> None:
+        with Notebook() as nb:
+            nb.run("x = 1")
+            nb.session.undo()
+            assert nb.variables() == set()
+            nb.session.redo()
+            assert nb.look("x") == 1
+
+
+class TestLostValues:
+    def test_say_which_cell_made_them(self) -> None:
+        with Notebook() as nb:
+            nb.run("x = 1")
+            made = nb.run("gen = (i for i in range(3))")
+            nb.run("del gen")
+            nb.checkout(made)
+            with pytest.raises(LostValueError) as raised:
+                nb.look("next(gen)")
+            assert raised.value.name == "gen"
+            assert "generator" in raised.value.type
+            assert "cell [2]" in str(raised.value)
+
+    @pytest.mark.parametrize("use", ["gen.send(1)", "iter(gen)", "len(gen)", "gen + 1", "gen()", "gen[0]", "1 in gen"])
+    def test_raise_however_they_are_used(self, use: str) -> None:
+        with Notebook() as nb:
+            made = nb.run("gen = (i for i in range(3))")
+            nb.run("del gen")
+            nb.checkout(made)
+            with pytest.raises(LostValueError):
+                nb.look(use)
+
+    def test_are_committed_again_as_the_same_entry(self) -> None:
+        with Notebook() as nb:
+            made = nb.run("gen = (i for i in range(3))")
+            nb.run("del gen")
+            nb.checkout(made)
+            again = nb.run("x = 1")
+            assert names_changed(again) == {"x"}
+            nb.run("del gen")
+            nb.checkout(again)
+            with pytest.raises(LostValueError) as raised:
+                nb.look("next(gen)")
+            assert "generator" in raised.value.type
+
+    def test_stay_alive_across_a_checkout_that_does_not_touch_them(self) -> None:
+        with Notebook() as nb:
+            early = nb.run("import threading\nlock = threading.Lock()\nx = 1")
+            lock = nb.look("lock")
+            nb.run("x = 2")
+            nb.checkout(early)
+            assert nb.look("lock") is lock
+            nb.checkout("main")
+            assert nb.look("lock") is lock
+
+    def test_are_listed_by_status(self) -> None:
+        with Notebook() as nb:
+            made = nb.run("gen = (i for i in range(3))")
+            nb.run("del gen")
+            nb.checkout(made)
+            assert [lost.name for lost in nb.session.status().lost] == ["gen"]
+
+
+class TestCells:
+    def test_that_raise_are_committed_as_failed(self) -> None:
+        with Notebook() as nb:
+            report = nb.run("x = 1\n1 / 0\nx = 2", fails=ZeroDivisionError)
+            assert report.record is not None
+            assert report.record.status == "failed"
+            assert report.record.cell is not None
+            assert "ZeroDivisionError" in report.record.cell.error
+            assert names_changed(report) == {"x"}
+
+    def test_that_are_interrupted_are_committed_as_interrupted(self) -> None:
+        with Notebook() as nb:
+            report = nb.run("x = 1\nraise KeyboardInterrupt", fails=KeyboardInterrupt)
+            assert report.record is not None
+            assert report.record.status == "interrupted"
+            assert names_changed(report) == {"x"}
+
+    def test_with_a_syntax_error_leave_the_session_usable(self) -> None:
+        with Notebook() as nb:
+            nb.run("x = 1")
+            nb.run("x = = 2", fails=SyntaxError)
+            nb.run("x = 3")
+            nb.session.undo()
+            assert nb.look("x") == 1
+
+    def test_may_commit_and_check_out_half_way(self) -> None:
+        with Notebook() as nb:
+            nb.run("x = [1]")
+            nb.namespace["session"] = nb.session
+            nb.session.ignore("session")
+            nb.run("x.append(2)\nhalf = session.commit('half-way').commit\nx.append(3)")
+            half = nb.look("half")
+            assert isinstance(half, bytes)
+            assert nb.repo.at(half.hex()[:64])["x"] == [1, 2]
+            assert nb.repo.at("main")["x"] == [1, 2, 3]
+
+
+class TestNamespaces:
+    def test_leave_a_modules_own_attributes_alone(self) -> None:
+        module = ModuleType("script")
+        session = bind(vars(module), Repository.open(MemoryStore()))
+        session.begin_cell("x = 1")
+        vars(module)["x"] = 1
+        report = session.end_cell()
+        session.close()
+        assert report is not None
+        assert names_changed(report) == {"x"}
+
+
+class TestTwoSessions:
+    def test_on_one_branch_make_the_second_fork_and_say_so(self) -> None:
+        store = MemoryStore()
+        with Notebook(Repository.open(store), session_id="a") as one:
+            one.run("x = 1")
+            with Notebook(Repository.open(store), session_id="b") as two:
+                assert two.session.branch == "main-2"
+                assert any("main-2" in note for note in two.session.notes)
+                two.checkout()
+                assert two.look("x") == 1
+                two.run("x = 2")
+                one.run("y = 1")
+                assert one.look("x") == 1
+                assert one.repo.at("main-2")["x"] == 2
+
+    def test_one_after_the_other_share_the_branch(self) -> None:
+        store = MemoryStore()
+        with Notebook(Repository.open(store)) as one:
+            one.run("x = 1")
+        with Notebook(Repository.open(store)) as two:
+            assert two.session.branch == "main"
+
+
+class TestBranches:
+    def test_switch_takes_branches_only(self) -> None:
+        with Notebook() as nb:
+            old = nb.run("x = 1")
+            nb.run("x = 2")
+            with pytest.raises(RefNotFoundError):
+                nb.session.switch(rev(old))
+            assert nb.look("x") == 2
+
+    def test_a_new_branch_starts_from_here(self) -> None:
+        with Notebook() as nb:
+            nb.run("x = [1]")
+            nb.session.switch("try", create=True)
+            nb.run("x.append(2)")
+            nb.session.switch("main")
+            assert nb.look("x") == [1]
+            nb.session.switch("try")
+            assert nb.look("x") == [1, 2]
+
+    def test_ignored_names_are_left_alone(self) -> None:
+        with Notebook() as nb:
+            early = nb.run("x = 1")
+            nb.session.ignore("secret")
+            report = nb.run("secret = 'k'\nx = 2")
+            assert names_changed(report) == {"x"}
+            nb.checkout(early)
+            assert nb.look("(x, secret)") == (1, "k")
+            assert "secret" not in nb.repo.at("main")
