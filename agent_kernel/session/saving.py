@@ -48,6 +48,11 @@ class Compared:
     signature: bytes
 
     @property
+    def size(self) -> int:
+        """Bytes of all streams and buffers."""
+        return sum(_view(blob).nbytes for blob in self.dumped.blobs)
+
+    @property
     def own(self) -> bytes:
         """Covers the content alone: of a long container not how it refers to what other variables hold of it."""
         cut = self.dumped.segments

@@ -1,223 +1,27 @@
 """Joins a namespace to a branch: every cell becomes a commit, and any commit can be taken back into the namespace.
 
-Order is what makes it safe. A commit is staged from the live values, published in one swap, and only then taken as the
-state to compare with; a failed publish leaves everything to the next commit. Another state is built aside, HEAD moves,
-and only then, without interruption, the namespace changes.
+Another state is built aside, HEAD moves, and only then, without interruption, the namespace changes. Whatever is not
+committed yet is committed first, so nothing is ever replaced unseen.
 """
 
 from __future__ import annotations
 
-import secrets
 import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 
 from agent_kernel.errors import NameNotFoundError, NothingToUndoError, RefNotFoundError
-from agent_kernel.repository import Author, Cell, Change, Head, Holder, Kind, ObjectId, Tree, Unsaved, short
-from agent_kernel.session import branches, randomness, trust
-from agent_kernel.session.history import Draft, Recorder, changes_between, describe_error, only_commands, sorted_changes
-from agent_kernel.session.ignoring import IgnoreList
-from agent_kernel.session.reports import Report, Status
-from agent_kernel.session.snapshot import Repository, close_names
-from agent_kernel.session.staging import Staged
-from agent_kernel.session.workspace import Loaded, Touched, Workspace
+from agent_kernel.repository import Head, Kind, ObjectId, Tree, Unsaved, short
+from agent_kernel.session import merging, randomness, trust
+from agent_kernel.session.committing import Committing, Operation, Position
+from agent_kernel.session.history import Draft, changes_between
+from agent_kernel.session.reports import Report
+from agent_kernel.session.snapshot import close_names
+from agent_kernel.session.workspace import Loaded
 from agent_kernel.values.groups import CLASS_PREFIX
 
-ROLLING_S = 0.002
-# What Python itself puts into a module's namespace.
-_MODULE_NAMES = frozenset(
-    ["__name__", "__doc__", "__package__", "__loader__", "__spec__", "__file__", "__cached__", "__builtins__", "__annotations__", "__warningregistry__"]
-)
 
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """Where a session was: on a branch (or none) at a commit (or before the first)."""
-
-    branch: str | None
-    commit: ObjectId | None
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One thing that undo can reverse. `moved`: HEAD went elsewhere, and no content was made."""
-
-    before: Position
-    after: Position
-    moved: bool = False
-
-
-@dataclass(slots=True)
-class _Running:
-    source: str
-    id: str
-    number: int | None
-    author: Author
-    began: float
-    outside: frozenset[str]
-    depth: int = 1
-
-
-class Session:
+class Session(Committing):
     """A live namespace on a branch. Close it to give the branch back."""
-
-    def __init__(
-        self,
-        namespace: dict[str, object],
-        repo: Repository,
-        *,
-        branch: str | None = None,
-        author: Author | None = None,
-        session_id: str | None = None,
-        skip: Callable[[str], bool] | None = None,
-    ) -> None:
-        self.id = session_id or secrets.token_hex(4)
-        self.repo = repo
-        self.namespace = namespace
-        self.author = author or branches.person()
-        self.notes: list[str] = []
-        self.ignoring = IgnoreList(repo)
-        self.workspace = Workspace(namespace, repo, lambda name: not self._is_skipped(name))
-        self._skip = skip
-        self._recorder = Recorder(repo, self.id)
-        self._holder = Holder.here(self.id)
-        self._cell: _Running | None = None
-        self._done: list[Operation] = []
-        self._undone: list[Operation] = []
-        self._closed = False
-        self.branch, self.head, note = branches.take(repo, branch, self._holder, self.id)
-        if note:
-            self.notes.append(note)
-        self._base = self.branch or "main"
-        self._fresh = self.head is not None and len(repo.tree_at(self.head)) > 0
-        self._before_restart = self.head if self._fresh else None
-        self._tree: Tree = repo.tree_at(self.head)
-
-    def _is_skipped(self, name: str) -> bool:
-        return (
-            "\0" in name
-            or name in _MODULE_NAMES
-            or name in self.ignoring
-            or (self._skip is not None and self._skip(name))
-        )
-
-    # -- cells
-
-    def begin_cell(
-        self, source: str, *, cell_id: str = "", number: int | None = None, author: Author | None = None
-    ) -> None:
-        """A cell is about to run. What moved since the last commit was not this cell's doing."""
-        if self._cell is not None:  # a cell run by a cell is part of it
-            self._cell.depth += 1
-            return
-        outside: frozenset[str] = frozenset()
-        if self.workspace.tracking.groups:
-            rebound = self.workspace.bindings.changed(self.namespace)
-            outside = rebound.new | rebound.rebound | rebound.removed
-        self.workspace.living.cell = f"cell [{number}]" if number is not None else "the cell that made it"
-        self.workspace.before_cell()
-        self._cell = _Running(source, cell_id, number, author or self.author, time.perf_counter(), outside)
-
-    def end_cell(self, *, error: BaseException | None = None, outputs: ObjectId | None = None) -> Report | None:
-        """The cell has run, well or not: commit what it changed. None for a cell of nothing but %agent lines."""
-        running = self._cell
-        if running is None:
-            return None
-        running.depth -= 1
-        if running.depth:
-            return None
-        self._cell = None
-        if only_commands(running.source):
-            return None
-        interrupted = isinstance(error, KeyboardInterrupt)
-        draft = Draft(
-            kind="cell",
-            author=running.author,
-            status="ok" if error is None else "interrupted" if interrupted else "failed",
-            cell=Cell(
-                source=running.source,
-                id=running.id,
-                number=running.number,
-                duration_s=round(time.perf_counter() - running.began, 6),
-                error="" if error is None else describe_error(error),
-                outputs=outputs,
-            ),
-        )
-        return self._commit(draft, running.source, outside=running.outside, rolling=True)
-
-    def commit(self, message: str = "", *, full: bool = False, author: Author | None = None) -> Report:
-        """Commit now. Without a message, and with nothing changed, there is nothing to record.
-
-        Args:
-            full: look at every variable, not only at those that may have changed.
-        """
-        draft = Draft(kind="commit", author=author or self.author, message=message)
-        source = self._cell.source if self._cell is not None else ""
-        return self._commit(draft, source, everything=full, only_changes=not message)
-
-    def _commit(
-        self,
-        draft: Draft,
-        source: str,
-        *,
-        everything: bool = False,
-        only_changes: bool = False,
-        outside: frozenset[str] = frozenset(),
-        rolling: bool = False,
-    ) -> Report:
-        began = time.perf_counter()
-        writer = self.repo.writer()
-        touched = self.workspace.touched(source, everything=everything)
-        checked = self.workspace.overdue(touched.names, ROLLING_S) if rolling and not touched.everything else []
-        wider = Touched(touched.names | frozenset(checked), touched.rebound, touched.everything)
-        staged = self.workspace.stage(wider, writer)
-        if only_changes and not staged.entries and not self._fresh:
-            self.workspace.accept(staged)
-            return Report(None, None, self.branch, seconds=time.perf_counter() - began)
-        if rolling:
-            draft.labels += _labels(staged, touched, frozenset(checked), outside)
-        return self._publish(writer, staged, draft, began)
-
-    def _publish(self, writer: object, staged: Staged, draft: Draft, began: float) -> Report:
-        base = self.repo.tree(None) if self._fresh else self._tree
-        tree = base.edit(writer, staged.entries) if staged.entries else base  # type: ignore[arg-type]  # pyright: ignore
-        draft.changed = sorted_changes(staged.changes.values())
-        if self._fresh:
-            draft.labels.append("restart")
-            draft.changed = changes_between(self.repo, self._tree, tree)
-        draft.unsaved = tuple(staged.unsaved.values())
-        report = self._record(writer, tree, draft, began)
-        self.workspace.accept(staged)
-        return report
-
-    def _record(self, writer: object, tree: Tree, draft: Draft, began: float) -> Report:
-        """Publish a commit on the branch, or on a new one if HEAD is detached, and remember where that leads."""
-        before = Position(self.branch, self.head)
-        target, note = self._branch_to_write()
-        head = Head(self.branch, self.head)
-        made, record = self._recorder.publish(writer, tree, draft, head, target)  # type: ignore[arg-type]  # pyright: ignore
-        self.branch, self.head, self._tree, self._fresh = target, made, tree, False
-        if draft.kind not in ("undo", "redo"):
-            self._done.append(Operation(before, Position(self.branch, self.head)))
-            self._undone.clear()
-        return Report(
-            commit=made,
-            record=record,
-            branch=self.branch,
-            changed=draft.changed,
-            unsaved=draft.unsaved,
-            notes=(note,) if note else (),
-            seconds=time.perf_counter() - began,
-            written_bytes=writer.written_bytes,  # type: ignore[attr-defined]  # pyright: ignore
-        )
-
-    def _branch_to_write(self) -> tuple[str, str]:
-        if self.branch is not None:
-            return self.branch, ""
-        name = branches.free_name(self.repo, self._base)
-        self.repo.acquire_lease(name, self._holder)
-        self._base = name
-        return name, f"this starts branch {name}"
 
     # -- going elsewhere
 
@@ -247,7 +51,7 @@ class Session:
             )
             target, self._before_restart = self._before_restart, None
             return self._restore(target, draft, keep_random=keep_random)
-        branch = self.branch or self._base
+        branch = self.branch or self._base  # before what is not committed yet starts a branch of its own
         tip = self.repo.branches().get(branch)
         if tip is None:
             raise RefNotFoundError(branch, tuple(self.repo.branches()))
@@ -328,8 +132,6 @@ class Session:
         Raises:
             MergeConflictError: others were changed on both sides. UnrelatedHistoriesError: no common ancestor.
         """
-        from agent_kernel.session import merging
-
         other = self.repo.resolve(rev, self.id)
         self._save_uncommitted()
         began = time.perf_counter()
@@ -358,18 +160,6 @@ class Session:
         return Report(other, self._record_here(), self.branch, draft.changed, notes=(note,))
 
     # -- how states are taken on
-
-    def _save_uncommitted(self) -> Report | None:
-        """Commit what is not committed yet, having looked at everything: nothing may be replaced unseen."""
-        if self._fresh and not self.workspace.bindings.names(self.namespace):
-            return None
-        report = self._commit(
-            Draft(kind="commit", author=self.author, message="changes that no cell had committed yet"),
-            self._cell.source if self._cell is not None else "",
-            everything=True,
-            only_changes=True,
-        )
-        return report if report.commit is not None else None
 
     def _move(self, to: Position, message: str, *, keep_random: bool) -> Report:
         """Check out a position: HEAD moves, no commit is made."""
@@ -498,27 +288,6 @@ class Session:
         """Look at every variable, and commit what changed unseen."""
         return self.commit(full=True)
 
-    def status(self, names: bool = True) -> Status:
-        """Where the session stands; runs nothing and reads no value."""
-        rebound = self.workspace.bindings.changed(self.namespace)
-        marks = [(rebound.new, "+"), (rebound.rebound, "~"), (rebound.removed, "-")]
-        changed = sorted_changes(Change(name, how, 0) for found, how in marks for name in found)
-        unverified = sorted(name for name in self.workspace.unverified() if not name.startswith("\0")) if names else []
-        size = getattr(self.repo.store, "size", None)
-        return Status(
-            branch=self.branch,
-            head=self.head,
-            detached=self.branch is None,
-            restart_pending=self._fresh,
-            names=len(self.workspace.bindings.names(self.namespace)),
-            unverified=tuple(unverified),
-            changed=() if self._fresh else changed,
-            lost=self.workspace.losses(),
-            ignored=tuple(sorted(self.ignoring)),
-            store_url=self.repo.store.url,
-            store_bytes=size().disk_bytes if size is not None else 0,
-        )
-
     def ignore(self, name: str) -> None:
         """Never store this variable from now on."""
         self.ignoring.add(name)
@@ -552,6 +321,13 @@ class Session:
         self._reread_head()
         return report
 
+    def prune(self, policy: Retention, *, dry_run: bool = False) -> PruneReport:
+        """Thin out the history by a retention policy; see `Repository.prune`."""
+        self._save_uncommitted()
+        report = self.repo.prune(policy, dry_run=dry_run)
+        self._reread_head()
+        return report
+
     def _reread_head(self) -> None:
         head = self.repo.head(self.id)
         self.branch, self.head = head.branch, head.commit
@@ -565,20 +341,3 @@ class Session:
             raise RefNotFoundError("HEAD", tuple(self.repo.branches()))
         self.repo.rename_branch(self.branch, new)
         self.branch = self._base = new
-
-    def close(self) -> None:
-        """Give the branch back. What is not committed stays uncommitted."""
-        if self._closed:
-            return
-        self._closed = True
-        if self.branch is not None:
-            self.repo.release_lease(self.branch, self._holder)
-
-
-def _labels(staged: Staged, touched: Touched, checked: frozenset[str], outside: frozenset[str]) -> list[str]:
-    """Say of changes that the cell's own code does not explain where they come from."""
-    moved = touched.rebound.new | touched.rebound.rebound | touched.rebound.removed
-    found = sorted(name for name in staged.changes if name in checked and name not in touched.names | moved)
-    before = sorted(name for name in staged.changes if name in outside)
-    labels = [f"changed before the cell ran: {', '.join(before)}"] if before else []
-    return [*labels, f"changed by something else: {', '.join(found)}"] if found else labels

@@ -8,13 +8,14 @@ were not touched is judged by remembered ids, and settled by dumping those names
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from agent_kernel.repository import Change, Entry, Unsaved, Writer
 from agent_kernel.session import saving
 from agent_kernel.session.tracking import Group, Tracking
+from agent_kernel.values import summaries
 from agent_kernel.values.aliases import Reach, held_elsewhere, share
 from agent_kernel.values.groups import CLASS_PREFIX, Dumped, class_entry, dump_group
 from agent_kernel.values.lost import Unsavable
@@ -22,6 +23,9 @@ from agent_kernel.values.pickler import explain, type_name
 
 if TYPE_CHECKING:
     from agent_kernel.session.living import Living
+
+
+LARGE_BYTES = 2_000_000_000
 
 
 @dataclass(slots=True)
@@ -34,7 +38,7 @@ class Staged:
     groups: list[Group] = field(default_factory=list[Group])
     dropped: list[Group] = field(default_factory=list[Group])
     unchanged: list[tuple[Group, Dumped]] = field(default_factory=list["tuple[Group, Dumped]"])
-    interrupted: bool = False
+    held_back: set[str] = field(default_factory=set[str])
 
 
 class Staging:
@@ -46,12 +50,14 @@ class Staging:
         tracking: Tracking,
         living: Living,
         writer: Writer,
+        allowed: Collection[str] = (),
     ) -> None:
         self.namespace = namespace
         self.tracking = tracking
         self.living = living
         self.writer = writer
         self.staged = Staged()
+        self._allowed = allowed
         self._removed: frozenset[str] = frozenset()
         self._alone: dict[str, saving.Compared] = {}
         self._joint: dict[tuple[str, ...], saving.Compared] = {}
@@ -175,7 +181,6 @@ class Staging:
         return dump_group(replaced, self.living, self.namespace)
 
     def _interrupt(self, members: Mapping[str, object], before: Group | None) -> None:
-        self.staged.interrupted = True
         if before is not None:
             before.stale = True
         for name, value in members.items():
@@ -301,10 +306,28 @@ class Staging:
         if same_members and group is not None and compared.signature == group.signature and not group.stale:
             self.staged.unchanged.append((group, compared.dumped))
             return
+        if self._hold_back(names, members, compared):
+            return
         own = {name: self._owns.get(name) or self._alone[name].own for name in names}
-        made = saving.save(self.writer, compared, members, group if same_members else None, own)
+        try:
+            made = saving.save(self.writer, compared, members, group if same_members else None, own)
+        except KeyboardInterrupt:
+            self._interrupt(members, group)
+            return
         made.cost_s = compared.dumped.seconds
         self._record(names, before, made, compared.dumped)
+
+    def _hold_back(self, names: list[str], members: Mapping[str, object], compared: saving.Compared) -> bool:
+        """A value of gigabytes is asked about once, before it fills the disk."""
+        size = compared.size
+        if size <= LARGE_BYTES or any(name in self.tracking.groups or name in self._allowed for name in names):
+            return False
+        for name in names:
+            self.staged.held_back.add(name)
+            reason = f"it takes {summaries.size_text(size)}"
+            remedy = "%agent commit --full stores it, %agent ignore leaves it out"
+            self.staged.unsaved[name, ""] = Unsaved(name, type_name(type(members[name])), reason, remedy)
+        return True
 
     def _longest(self, names: list[str]) -> Group | None:
         """The group whose cuts to keep: that of the long container among the names, if there is one."""

@@ -22,7 +22,33 @@ from agent_kernel.values.groups import class_entry
 _WORD = re.compile(r"[^\W\d]\w*")
 # Words after which any name may have been read or bound.
 _DYNAMIC_WORDS = frozenset(
-    ["globals", "locals", "vars", "eval", "exec", "__dict__", "__main__", "get_ipython", "user_ns", "setattr", "getattr", "run", "store", "debug", "rerun", "macro", "run_cell", "import_module", "__builtins__", "builtins", "inspect", "ctypes", "gc", "pdb", "breakpoint"]
+    [
+        "globals",
+        "locals",
+        "vars",
+        "eval",
+        "exec",
+        "__dict__",
+        "__main__",
+        "get_ipython",
+        "user_ns",
+        "setattr",
+        "getattr",
+        "run",
+        "store",
+        "debug",
+        "rerun",
+        "macro",
+        "run_cell",
+        "import_module",
+        "__builtins__",
+        "builtins",
+        "inspect",
+        "ctypes",
+        "gc",
+        "pdb",
+        "breakpoint",
+    ]
 )
 _MAGIC_ONLY = frozenset(["run", "store", "debug", "rerun", "macro"])
 _PLAIN_USES = frozenset({"getattr", "setattr", "inspect", "ctypes", "gc", "import_module", "builtins"})

@@ -5,8 +5,6 @@ It knows trees and values, not history: `Session` decides what a change becomes.
 
 from __future__ import annotations
 
-import contextlib
-import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,7 +13,9 @@ from dataclasses import dataclass
 from agent_kernel.repository import Repository, Tree, Unsaved, Writer
 from agent_kernel.session import loading, touching
 from agent_kernel.session.bindings import HELD_BYTES, Bindings, Rebound
+from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.living import Living
+from agent_kernel.session.monitoring import Monitor
 from agent_kernel.session.staging import Staged, Staging
 from agent_kernel.session.tracking import Group, Tracking
 from agent_kernel.values.groups import CLASS_PREFIX
@@ -48,14 +48,13 @@ class Workspace:
         self.living = Living()
         self.callbacks: Callable[[], Iterable[object]] = tuple
         self.outputs: Callable[[], Iterable[object]] = tuple
-        self.ran: Callable[[], set[str]] = set
+        self.monitor = Monitor(namespace)
         self._turn = 0
+        self.allowed: set[str] = set()
+        self._large: set[str] = set()
         self._credit_s = 0.0
 
     # -- noticing
-
-    def before_cell(self) -> None:
-        """A cell is about to run."""
 
     def running_threads(self) -> list[str]:
         """Threads other than this one whose code is the notebook's."""
@@ -92,21 +91,21 @@ class Workspace:
         if not closure.everything:
             closure.add(words & (self.namespace.keys() | self.tracking.groups.keys()))
             closure.add(rebound.rebound)
-            closure.add_code_names(self.ran())
+            closure.add_code_names(self.monitor.names)
+            closure.add(self._holding(self.monitor.ids))
             closure.add_code_names(touching.running_code_names(self.namespace))
             closure.add_code_names(touching.callback_names(self.callbacks(), self.namespace))
             if touching.mentions_outputs(source):
-                closure.add(self._behind_outputs())
+                closure.add(self._holding({id(value) for value in self.outputs()}))
         names = set(self.tracking.groups) if closure.everything else closure.touched
         return Touched(frozenset(names), rebound, closure.everything)
 
-    def _behind_outputs(self) -> set[str]:
-        ids = {id(value) for value in self.outputs()}
+    def _holding(self, ids: set[int]) -> set[str]:
         return {name for group in self.tracking.holding(ids) for name in group.members}
 
     def stage(self, touched: Touched, writer: Writer) -> Staged:
         """Dump what was touched, and what new code reaches from there, and store what changed."""
-        staging = Staging(self.namespace, self.tracking, self.living, writer)
+        staging = Staging(self.namespace, self.tracking, self.living, writer, self.allowed)
         rebound = touched.rebound
         versioned = set(self.bindings.names(self.namespace))
         names = (touched.names & (versioned | self.tracking.groups.keys())) | rebound.new | rebound.rebound
@@ -122,11 +121,16 @@ class Workspace:
             follow = staging.add(sorted(more - rebound.removed), moved) - done
         return staging.finish(rebound.removed)
 
+    def allow_large(self) -> None:
+        """Store from now on the large values that were held back: whoever commits everything was told of them."""
+        self.allowed |= self._large
+
     def accept(self, staged: Staged) -> None:
         """The staged state was published: it is now what the next look compares with."""
         for group in {id(group): group for group in staged.dropped}.values():
             self.tracking.remove(group)
         self._turn += 1
+        self._large |= staged.held_back
         dropped = {id(group) for group in staged.dropped}
         for group, dumped in staged.unchanged:
             if id(group) not in dropped:
@@ -243,19 +247,3 @@ class Loaded:
     plan: loading.Plan
     values: Mapping[str, object]
     classes: Mapping[str, type]
-
-
-@contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Hold back Ctrl-C until the block is done; then it arrives."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    arrived: list[tuple[int, object]] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: arrived.append((number, frame)))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if arrived and callable(before):
-            before(*arrived[0])  # type: ignore[arg-type]  # pyright: ignore
