@@ -59,6 +59,7 @@ class Staging:
         self.staged = Staged()
         self._allowed = allowed
         self._removed: frozenset[str] = frozenset()
+        self._rebound: set[str] = set()
         self._alone: dict[str, saving.Compared] = {}
         self._joint: dict[tuple[str, ...], saving.Compared] = {}
         self._owns: dict[str, bytes] = {}
@@ -68,6 +69,7 @@ class Staging:
     def add(self, names: Iterable[str], rebound: frozenset[str] = frozenset()) -> set[str]:
         """Dump these names, and what they are grouped with; returns globals that new code uses, to be touched too."""
         follow: set[str] = set()
+        self._rebound |= rebound
         todo = [name for name in names if name not in self._seen]
         while todo:
             name = todo.pop()
@@ -346,8 +348,8 @@ class Staging:
             group = before[name]
             if group is None:
                 self._note_change(name, "+", made)
-            elif group.own.get(name) != made.own[name]:
-                moved.append(name)
+            elif group.own.get(name) != made.own[name] or (name in self._rebound and len(group.members) != len(names)):
+                moved.append(name)  # another content, or bound to an object that is shared in another way
         if not moved and not regrouped:  # same contents, but shared in another way
             moved = [name for name in names if before[name] is not None]
         for name in moved:

@@ -54,13 +54,17 @@ class _Drawn:
         return ("other", type(value).__qualname__, repr(value))
 
     def _array(self, array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> object:
+        kind = (array.shape, str(array.dtype), array.flags.writeable)
+        if not array.size:
+            return ("array", kind)  # it lies nowhere
         owner = array
         while isinstance(owner.base, np.ndarray):
             owner = owner.base
         start = array.__array_interface__["data"][0]
         first = self._memory.setdefault(_owner_key(owner), start)
         where = (list(self._memory).index(_owner_key(owner)), start - first)
-        return ("array", where, array.strides, str(array.dtype), array.flags.writeable, repr(array.tolist()))
+        elements = [self.draw(element) for element in array.flat] if array.dtype.hasobject else repr(array.tolist())
+        return ("array", kind, where, array.strides, elements)
 
     def _function(self, function: FunctionType) -> object:
         cells = function.__closure__ or ()
