@@ -21,7 +21,7 @@ from agent_kernel.session.snapshot import Repository
 from agent_kernel.session.staging import Staged
 from agent_kernel.session.workspace import Touched, Workspace
 
-ROLLING_S = 0.002
+ROLLING_S = 0.001
 # What Python itself puts into a module's namespace.
 _MODULE_NAMES = frozenset(
     [

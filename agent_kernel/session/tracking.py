@@ -47,15 +47,24 @@ class Tracking:
     def __init__(self) -> None:
         self.groups: dict[str, Group] = {}
         self.class_entries: set[str] = set()
-        # Every group once, the one not looked at for longest first.
+        self._all: dict[int, Group] = {}
+        # Those that can change unseen, the one not looked at for longest first.
         self._by_age: dict[int, Group] = {}
         self.class_uses: dict[str, int] = {}
         self._owners: dict[int, list[Group]] = {}
         self._memory: _MemoryIndex = _MemoryIndex()
 
     def __iter__(self) -> Iterator[Group]:
-        """Each group once, the one not looked at for longest first."""
-        return iter(self._by_age.values())
+        """Each group once."""
+        return iter(self._all.values())
+
+    def by_age(self) -> list[Group]:
+        """Groups that can change unseen, the one not looked at for longest first."""
+        return list(self._by_age.values())
+
+    def settle(self, group: Group) -> None:
+        """Nothing but another binding can change the group: it need not be looked at."""
+        self._by_age.pop(id(group), None)
 
     def looked_at(self, group: Group, turn: int) -> None:
         """The group was compared in this turn."""
@@ -64,7 +73,7 @@ class Tracking:
             self._by_age[id(group)] = group
 
     def add(self, group: Group) -> None:
-        self._by_age[id(group)] = group
+        self._all[id(group)] = self._by_age[id(group)] = group
         for name in group.members:
             self.groups[name] = group
             if name.startswith(CLASS_PREFIX):
@@ -77,6 +86,7 @@ class Tracking:
             self._memory.stale = True
 
     def remove(self, group: Group) -> None:
+        self._all.pop(id(group), None)
         self._by_age.pop(id(group), None)
         for name in group.members:
             if self.groups.get(name) is group:

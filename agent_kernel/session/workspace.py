@@ -89,7 +89,7 @@ class Workspace:
         words = touching.words_of(source)
         closure.everything = everything or touching.looks_up_names(source, words)
         if not closure.everything:
-            closure.add(words & (self.namespace.keys() | self.tracking.groups.keys()))
+            closure.add(words)
             closure.add(rebound.rebound)
             closure.add_code_names(self.monitor.names)
             closure.add(self._holding(self.monitor.ids))
@@ -97,7 +97,7 @@ class Workspace:
             closure.add_code_names(touching.callback_names(self.callbacks(), self.namespace))
             if touching.mentions_outputs(source):
                 closure.add(self._holding({id(value) for value in self.outputs()}))
-        names = set(self.tracking.groups) if closure.everything else closure.touched
+        names = self.tracking.groups.keys() if closure.everything else closure.touched
         return Touched(frozenset(names), rebound, closure.everything)
 
     def _holding(self, ids: set[int]) -> set[str]:
@@ -107,19 +107,20 @@ class Workspace:
         """Dump what was touched, and what new code reaches from there, and store what changed."""
         staging = Staging(self.namespace, self.tracking, self.living, writer, self.allowed)
         rebound = touched.rebound
-        versioned = set(self.bindings.names(self.namespace))
-        names = (touched.names & (versioned | self.tracking.groups.keys())) | rebound.new | rebound.rebound
         moved = rebound.new | rebound.rebound | rebound.removed
-        follow = staging.add(sorted(names - rebound.removed), moved)
-        done = set(names)
+        done = set(filter(self._is_saved, touched.names)) | rebound.new | rebound.rebound
+        follow = staging.add(sorted(done - rebound.removed), moved)
         while follow:
             closure = touching.Closure(self.namespace, self.tracking)
             closure.add_code_names(follow - done)
-            more = (versioned | self.tracking.groups.keys()) if closure.everything else closure.touched
-            more = {name for name in more if name in versioned or name.startswith(CLASS_PREFIX)} - done
+            reached = {*self.bindings.names(self.namespace), *self.tracking.groups} if closure.everything else closure.touched
+            more = set(filter(self._is_saved, reached)) - done
             done |= more | follow
             follow = staging.add(sorted(more - rebound.removed), moved) - done
         return staging.finish(rebound.removed)
+
+    def _is_saved(self, name: str) -> bool:
+        return name in self.tracking.groups or self.bindings.is_versioned(name)
 
     def allow_large(self) -> None:
         """Store from now on the large values that were held back: whoever commits everything was told of them."""
@@ -153,6 +154,8 @@ class Workspace:
                 plain = type(value) in BUILTIN and not group.classes and not group.losses
                 small = plain and group.size <= HELD_BYTES and not group.reach.memory
                 self.bindings.bind(name, value, small=small)
+        if all(map(self.bindings.is_settled, group.members)):
+            self.tracking.settle(group)
 
     # -- rolling verification
 
@@ -166,7 +169,7 @@ class Workspace:
             cost = max(group.cost_s, _LEAST_COST_S)
             if cost > self._credit_s:
                 break
-            if touched.isdisjoint(group.members) and not all(map(self.bindings.is_settled, group.members)):
+            if touched.isdisjoint(group.members):
                 self._credit_s -= cost
                 chosen.extend(group.members)
         return chosen
@@ -174,7 +177,7 @@ class Workspace:
     def _waiting(self) -> Iterator[Group]:
         suspects = {id(group): group for name in self._held_by_others() if (group := self.tracking.groups.get(name))}
         yield from suspects.values()
-        yield from (group for group in list(self.tracking) if id(group) not in suspects)
+        yield from (group for group in self.tracking.by_age() if id(group) not in suspects)
 
     def _held_by_others(self) -> list[str]:
         """Names of builtin containers with more references than the namespace and our own witness explain."""
@@ -188,7 +191,7 @@ class Workspace:
 
     def unverified(self) -> list[str]:
         """Names that were not looked at since the last commit that looked at everything."""
-        return [name for group in self.tracking for name in group.members if group.checked < self._turn]
+        return [name for group in self.tracking.by_age() for name in group.members if group.checked < self._turn]
 
     # -- taking on a state
 
