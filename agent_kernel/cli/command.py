@@ -1,0 +1,135 @@
+"""One command: find the store, hold its branch where something is written, run the verb, print the answer.
+
+Answers go to standard output, everything else to standard error, so that `--json` can be piped.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from agent_kernel.cli.progress import progress_bar
+from agent_kernel.errors import AgentKernelError, BranchInUseError
+from agent_kernel.verbs.describe import living_holders
+from agent_kernel.verbs.output import Result, Said
+from agent_kernel.verbs.parsing import Helped, Parser, UsageProblem, Verb
+from agent_kernel.verbs.places import find_store
+from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.table import VERBS, Overview, parser_of, run, verb_named
+
+if TYPE_CHECKING:
+    from agent_kernel.session import Repository
+
+__all__ = ["main"]
+
+_COMMAND = "agent-kernel"
+_DONE, _FAILED, _MISUSED, _INTERRUPTED = 0, 1, 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without UTF-8 shows ? for what it lacks
+    try:
+        return _dispatch(words)
+    except UsageProblem as problem:
+        return _complain(str(problem), _MISUSED)
+    except AgentKernelError as error:
+        return _complain(str(error).replace("%agent", _COMMAND), _FAILED)
+    except KeyboardInterrupt:
+        return _complain("interrupted", _INTERRUPTED)
+    except BrokenPipeError:
+        # The reader has left (`… | head`): nothing is wrong, but Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _DONE
+
+
+def _complain(text: str, status: int) -> int:
+    print(f"{_COMMAND}: {text}", file=sys.stderr)
+    return status
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        return _print(_overview(), as_json=False)
+    if words[0] == "--version":
+        return _print(Said((f"{_COMMAND} {_version()}",)), as_json=False)
+    try:
+        if words[0] == "install":
+            from agent_kernel.cli.install import install
+
+            return _print(install(words[1:]), as_json=False)
+        verb = verb_named(words[0])
+        if verb.needs != "store":
+            raise UsageProblem(f"{verb.name} is for a running notebook: use it there as %agent {verb.name}")
+        options = _parser(verb).read(words[1:])
+    except Helped as told:
+        return _print(Said((str(told),)), as_json=False)
+    return _run(verb, options)
+
+
+def _version() -> str:
+    # The package itself names every door, so a door that imports it would reach the others.
+    return str(vars(sys.modules["agent_kernel"])["__version__"])
+
+
+def _overview() -> Overview:
+    verbs = [verb for verb in VERBS.values() if verb.needs == "store"]
+    install = Verb("install", "make the kernel “Python 3 (Agent)” known to Jupyter", "")
+    return Overview(_COMMAND, [*verbs, install])
+
+
+def _parser(verb: Verb) -> Parser:
+    parser = parser_of(verb, _COMMAND, names_store=True)
+    if verb.writes:
+        parser.flag("--force", help="write even where a living process uses the branch")
+    return parser
+
+
+def _run(verb: Verb, options: Namespace) -> int:
+    from agent_kernel.session import Repository
+
+    place = find_store(options.store)
+    repo = Repository.open(place, create=False)
+    with closing(repo), progress_bar() as progress:
+        if verb.writes and not options.force and not _only_reads(verb, options):
+            _refuse_used(repo, verb, options)
+        scope = Scope(repo, place=place, command=_COMMAND, brief=sys.stdout.isatty(), progress=progress)
+        result = run(verb, scope, options)
+    return _print(result, as_json=options.json)
+
+
+def _only_reads(verb: Verb, options: Namespace) -> bool:
+    return verb.name in ("branch", "tag") and options.name is None
+
+
+def _refuse_used(repo: Repository, verb: Verb, options: Namespace) -> None:
+    """Raise BranchInUseError if a living process holds a branch that this would move.
+
+    Creating a branch or a tag moves none.
+    """
+    if verb.name in ("branch", "tag"):
+        touched = [options.name] if verb.name == "branch" else []
+    else:
+        touched = [repo.head().branch]
+    holders = living_holders(repo)
+    for branch in touched:
+        if branch in holders:
+            raise BranchInUseError(branch, f"{holders[branch]}; --force writes all the same")
+
+
+def _print(result: Result, *, as_json: bool) -> int:
+    if as_json:
+        print(json.dumps(result.to_json(), ensure_ascii=False, indent=2))
+    else:
+        print(result.to_text(shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+    sys.stdout.flush()
+    return _DONE if result.ok else _FAILED

@@ -1,0 +1,117 @@
+"""`%%agent [NAME]`: Python that runs as that agent, exactly as a plain cell would run it.
+
+Running the body through `run_cell` would break top-level await and count a cell inside a cell. So the first line is
+blanked before IPython compiles the cell, and everything else is IPython's own: line numbers, the last expression,
+magics. Only what is not Python is left for the cell magic, which says so.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agent_kernel.repository.refnames import check_ref_name
+from agent_kernel.verbs.parsing import Parser, UsageProblem
+
+__all__ = ["AgentCell", "Blanker", "header_parser", "is_python", "reads_as_words", "runs", "split_cell"]
+
+_HEADER = re.compile(r"%%agent(?=\s|$)")
+_LITERAL = re.compile(r"(?<!\w)[rbfuRBFU]{0,2}([\"']).*?\1")
+_QUESTION = re.compile(r"[^\W\d][^=()\[\]{}%!]*\s[^=()\[\]{}]*\?+\s*")
+_DEFAULT = "agent"
+
+
+@dataclass(frozen=True)
+class AgentCell:
+    """A cell that begins with `%%agent`."""
+
+    agent: str
+    python: bool  # said to be Python
+    body: str
+
+
+def header_parser() -> Parser:
+    """The parser of what stands after `%%agent`."""
+    parser = Parser("%%agent", "Run this cell as an agent: its commit names the agent as the author.")
+    parser.takes("name", "text", help="the agent's name", default=_DEFAULT)
+    parser.flag("--py", help="it is Python, whatever it looks like: show the SyntaxError")
+    return parser
+
+
+def split_cell(source: str) -> AgentCell | None:
+    """The cell's header and body; None: it is a plain cell.
+
+    Raises:
+        UsageProblem: the header does not fit.
+        Helped: the header asks for help.
+        InvalidRefNameError: this cannot be an agent's name.
+    """
+    text = source.lstrip("\n")
+    if not _HEADER.match(text):
+        return None
+    header, _, body = text.partition("\n")
+    return read_header(header.removeprefix("%%agent"), body)
+
+
+def read_header(line: str, body: str) -> AgentCell:
+    """The same, already split at the end of the first line."""
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise UsageProblem(f"%%agent: {error}") from None
+    options = header_parser().read(words)
+    check_ref_name(options.name)
+    return AgentCell(options.name, options.py, body)
+
+
+class Blanker:
+    """The input transformer. IPython may run it several times for one cell: it changes nothing but the lines."""
+
+    def __init__(self, transform: Callable[[str], str]) -> None:
+        self._transform = transform  # IPython's own, for the body
+
+    def __call__(self, lines: list[str]) -> list[str]:
+        if not lines or not _HEADER.match(lines[0]):
+            return lines
+        try:
+            cell = split_cell("".join(lines))
+        except Exception:  # noqa: BLE001 - the cell magic meets the same error, and shows it
+            return lines
+        if cell is None or not cell.body.strip():
+            return lines
+        if not runs(cell, self._transform):
+            return lines
+        # A cell magic must stand first, so below %%agent it moves up; otherwise every line keeps its number.
+        return lines[1:] if lines[1].startswith("%%") else ["\n", *lines[1:]]
+
+
+def runs(cell: AgentCell, transform: Callable[[str], str]) -> bool:
+    """Whether the cell is run as it stands; what merely fails to compile is, so that its SyntaxError shows."""
+    return cell.python or is_python(cell.body, transform) or not reads_as_words(cell.body)
+
+
+def is_python(body: str, transform: Callable[[str], str]) -> bool:
+    """Whether the body compiles as a cell does: magics and top-level await included."""
+    if _QUESTION.fullmatch(_first_line(body)):
+        return False  # IPython takes "what drives price?" for a request to explain `price`
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(transform(body), "<agent cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except (SyntaxError, ValueError, OverflowError, MemoryError, RecursionError):
+        return False
+    return True
+
+
+def reads_as_words(body: str) -> bool:
+    """Whether the first line is prose: no sign of an assignment, a call, an index, a literal."""
+    line = _first_line(body)
+    return not any(sign in line for sign in "=()[]{}") and not _LITERAL.search(line) and any(map(str.isalpha, line))
+
+
+def _first_line(body: str) -> str:
+    return next((line.strip() for line in body.splitlines() if line.strip()), "")

@@ -1,0 +1,94 @@
+"""Which cells become commits: the two hooks around every cell, and nothing else.
+
+IPython calls `pre_run_cell` and `post_run_cell` for cells inside cells, for hidden executions and, with subshells, on
+other threads. A pair counts when it is the outermost one on the main thread, of a cell that goes into the history. The
+cell that loads the extension ends without having begun, and is left alone.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from asyncio import CancelledError
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from agent_kernel.magics.shell import CellInfo, Outcome
+
+__all__ = ["CellHooks", "Recorder", "cell_id_of", "is_only_agent_lines"]
+
+_AGENT_LINE = re.compile(r"\s*%agent(?:\s|\?|$)")
+
+
+class Recorder(Protocol):
+    """What is told of the cells that count. Must not raise: a cell is never lost for its commit."""
+
+    def begin(self, source: str, cell_id: str) -> bool:
+        """A cell begins. Return whether its end is to be told too."""
+        ...
+
+    def end(self, error: BaseException | None) -> None:
+        """It has ended, this way."""
+        ...
+
+
+class CellHooks:
+    """Finds the cells that count among all that run."""
+
+    def __init__(self, recorder: Recorder, is_main: Callable[[], bool] | None = None) -> None:
+        self._recorder = recorder
+        self._is_main = is_main or _on_the_main_thread
+        self._running: list[CellInfo] = []
+        self._begun = False
+
+    def pre_run_cell(self, info: CellInfo) -> None:
+        if not self._is_main():
+            return
+        self._running.append(info)
+        if len(self._running) == 1:
+            source = info.raw_cell
+            counts = info.store_history and not info.silent and not is_only_agent_lines(source)
+            self._begun = counts and self._recorder.begin(source, cell_id_of(info))
+
+    def post_run_cell(self, result: Outcome | None) -> None:
+        if not self._is_main() or not self._running:
+            return
+        # A cell that was cancelled has no result: it is the innermost one.
+        info = self._running[-1] if result is None else result.info
+        if not any(running is info for running in self._running):
+            return  # it began before the extension was loaded
+        while self._running.pop() is not info:
+            pass
+        if not self._running and self._begun:
+            self._begun = False
+            self._recorder.end(_error_of(result))
+
+
+def _on_the_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _error_of(result: Outcome | None) -> BaseException | None:
+    error: BaseException | None = CancelledError()
+    if result is not None:
+        error = result.error_before_exec or result.error_in_exec
+    # A cell that awaits is not interrupted but cancelled.
+    return KeyboardInterrupt() if isinstance(error, CancelledError) else error
+
+
+def is_only_agent_lines(source: str) -> bool:
+    """Whether the cell holds `%agent` lines and nothing else that could change a variable."""
+    lines = [line for line in source.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    return bool(lines) and all(_AGENT_LINE.match(line) for line in lines)
+
+
+def cell_id_of(info: CellInfo) -> str:
+    """The cell's id as the notebook knows it, as far as the front end tells; "" where it does not.
+
+    VS Code sends the URI of the cell, whose path says where on the disk someone works: only its fragment is kept.
+    """
+    told: object = getattr(info, "cell_id", None)
+    if not isinstance(told, str):
+        return ""
+    return f"vscode:{told.rpartition('#')[2]}" if ":" in told and "#" in told else told

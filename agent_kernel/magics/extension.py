@@ -1,0 +1,129 @@
+"""What `%load_ext` registers with IPython, and takes away again on unload; and its options.
+
+Options are set in a config file (`c.AgentKernel.commits = "agent"`), on the command line (`--AgentKernel.quiet=False`)
+or while it runs (`%config AgentKernel.quiet = False`).
+"""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar, cast
+from weakref import WeakKeyDictionary
+
+from IPython.core.completer import (
+    CompletionContext,
+    SimpleCompletion,
+    SimpleMatcherResult,
+)
+from traitlets import Bool, Enum, Unicode
+from traitlets.config import Configurable
+
+from agent_kernel.magics.agent_cell import Blanker
+from agent_kernel.magics.cells import CellHooks
+from agent_kernel.magics.magic import AgentMagics, VerbHelp
+from agent_kernel.magics.notebook import LiveNotebook, starts_with_the_kernel
+
+if TYPE_CHECKING:
+    from agent_kernel.magics.notebook import Options
+    from agent_kernel.magics.shell import Shell
+    from agent_kernel.storage import Durability
+
+__all__ = ["AgentKernel"]
+
+
+class AgentKernel(Configurable):
+    """Version control for this notebook's variables."""
+
+    store = Unicode("", help="Where the store is: a folder or URL. Empty: beside the notebook.").tag(config=True)
+    commits = Enum(
+        ["all", "agent", "off"], "all", help="Which cells are commits: all, those of agents (%%agent), or none."
+    ).tag(config=True)
+    quiet = Bool(True, help="Say nothing of a cell whose every variable was saved.").tag(config=True)
+    author = Unicode("", help="Who is named as the author of your cells. Empty: the user who is logged in.").tag(
+        config=True
+    )
+    on_restart = Enum(
+        ["offer", "restore"], "offer", help="What a fresh kernel does with the variables of the last one."
+    ).tag(config=True)
+    durability = cast(
+        "Durability",
+        Enum(["default", "full"], "default", help="full: a power loss takes not even the last commit.").tag(
+            config=True
+        ),
+    )
+
+    _of: ClassVar[WeakKeyDictionary[Shell, AgentKernel]] = WeakKeyDictionary()
+
+    def __init__(self, shell: Shell) -> None:
+        super().__init__(parent=shell)
+        self._shell = shell
+        self._loaded = False
+        self.notebook = LiveNotebook(shell, cast("Options", self))
+        self._hooks = CellHooks(self.notebook)
+        self._blanker = Blanker(shell.transform_cell)
+        self._magics: AgentMagics | None = None
+        self._matcher = _matcher(self.notebook)
+
+    @classmethod
+    def of(cls, shell: Shell) -> AgentKernel:
+        """The extension of this shell, loaded or not."""
+        if shell not in cls._of:
+            cls._of[shell] = cls(shell)
+        return cls._of[shell]
+
+    def load(self) -> None:
+        """Register everything and bind the notebook; harmless when repeated."""
+        if self._loaded:
+            return
+        self._loaded = True
+        shell = self._shell
+        shell.events.register("pre_run_cell", self._hooks.pre_run_cell)
+        shell.events.register("post_run_cell", self._hooks.post_run_cell)
+        shell.input_transformers_cleanup.append(self._blanker)
+        shell.input_transformer_manager.token_transformers.append(VerbHelp)
+        self._magics = AgentMagics(shell, self.notebook)
+        shell.register_magics(self._magics)
+        shell.Completer.custom_matchers.append(self._matcher)
+        shell.configurables.append(self)
+        atexit.register(self.notebook.close)
+        if not starts_with_the_kernel(shell) and self.commits != "off":
+            self.notebook.bind_first()
+
+    def unload(self) -> None:
+        """Take everything away; harmless when repeated."""
+        if not self._loaded:
+            return
+        self._loaded = False
+        shell = self._shell
+        shell.events.unregister("pre_run_cell", self._hooks.pre_run_cell)
+        shell.events.unregister("post_run_cell", self._hooks.post_run_cell)
+        shell.input_transformers_cleanup.remove(self._blanker)
+        shell.input_transformer_manager.token_transformers.remove(VerbHelp)
+        for kind in ("line", "cell"):
+            shell.magics_manager.magics[kind].pop("agent", None)
+        shell.magics_manager.registry.pop(AgentMagics.__name__, None)
+        shell.Completer.custom_matchers.remove(self._matcher)
+        registered = (self, self._magics)
+        shell.configurables[:] = [one for one in shell.configurables if not any(one is each for each in registered)]
+        atexit.unregister(self.notebook.close)
+        self.notebook.close()
+        self._of.pop(shell, None)
+
+
+def _matcher(notebook: LiveNotebook) -> Callable[[CompletionContext], SimpleMatcherResult]:
+    def agent_matcher(context: CompletionContext) -> SimpleMatcherResult:
+        """Complete a line that starts with %agent."""
+        from agent_kernel.magics.completion import candidates, words_so_far
+
+        words = words_so_far(context.text_until_cursor)
+        if words is None:
+            return {"completions": []}
+        found = [
+            SimpleCompletion(text=word, type="agent") for word in candidates(words, notebook.scope, notebook.names)
+        ]
+        return {"completions": found, "matched_fragment": words[-1], "suppress": True}
+
+    # What IPython's decorator for matchers does, and gives no types for.
+    vars(agent_matcher).update(matcher_api_version=2, matcher_identifier="agent_kernel", matcher_priority=0)
+    return agent_matcher

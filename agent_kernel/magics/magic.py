@@ -1,0 +1,144 @@
+"""The `%agent` line and the `%%agent` cell.
+
+A verb's answer is shown where the line stands, also in the middle of a cell, unless the code keeps it:
+`history = %agent log` gives the result itself, with `to_text`, `to_json` and `to_html`.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import json
+import shlex
+import shutil
+from types import FrameType
+from typing import TYPE_CHECKING, cast
+
+from IPython.core.error import UsageError
+from IPython.core.inputtransformer2 import TokenTransformBase
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+
+from agent_kernel.errors import AgentKernelError
+from agent_kernel.magics.agent_cell import header_parser, is_python, read_header
+from agent_kernel.verbs.parsing import Helped, UsageProblem
+
+if TYPE_CHECKING:
+    from tokenize import TokenInfo
+
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from agent_kernel.magics.notebook import LiveNotebook
+    from agent_kernel.magics.shell import Shell
+    from agent_kernel.verbs.output import Result
+
+__all__ = ["AgentMagics", "VerbHelp"]
+
+_SHOWN_NEXT = {"POP_TOP", "PRINT_EXPR", "CALL_INTRINSIC_1"}
+
+
+@magics_class
+class AgentMagics(Magics):
+    """Version control for this notebook's variables."""
+
+    def __init__(self, shell: Shell, notebook: LiveNotebook) -> None:
+        super().__init__(shell=cast("InteractiveShell", shell))
+        self._shell = shell
+        self._notebook = notebook
+
+    @no_var_expand
+    @line_cell_magic
+    def agent(self, line: str, cell: str | None = None) -> Result | None:
+        """Look at, compare and restore what your variables were.
+
+        %agent VERB …       `%agent` alone lists the verbs, `%agent VERB --help` explains one
+        %%agent [NAME]      the cell is that agent's: its commit names the agent as the author
+        """
+        try:
+            if cell is None:
+                return self._line(line)
+            self._cell(line, cell)
+        except (UsageProblem, AgentKernelError) as problem:
+            raise UsageError(str(problem)) from None
+        return None
+
+    def _line(self, line: str) -> Result | None:
+        from agent_kernel.verbs.table import answer
+
+        self._notebook.bind_first()
+        try:
+            words = shlex.split(line)
+        except ValueError as error:
+            raise UsageProblem(str(error)) from None
+        result, as_json = answer(words, self._notebook.scope())
+        if as_json:
+            print(json.dumps(result.to_json(), ensure_ascii=False, indent=2))
+        elif not _is_kept(inspect.currentframe()):
+            self._show(result)
+            return None
+        return result if _is_kept(inspect.currentframe()) else None
+
+    def _show(self, result: Result) -> None:
+        if getattr(self._shell, "kernel", None) is None:
+            print(result.to_text(shutil.get_terminal_size().columns))
+            return
+        self._shell.display_pub.publish({"text/plain": result.to_text(100), "text/html": result.to_html()})
+
+    def _cell(self, line: str, cell: str) -> None:
+        """Do what is left of a `%%agent` cell when the input transformer did not take it."""
+        try:
+            parsed = read_header(line, cell)
+        except Helped as told:
+            from agent_kernel.verbs.output import Said
+
+            self._show(Said((str(told),)))
+            return
+        if not cell.strip():
+            raise UsageProblem(f"the cell is empty ({' '.join(header_parser().format_usage().split())})")
+        if parsed.python or is_python(cell, self._shell.transform_cell):
+            # Called by a program, not typed as a cell.
+            self._shell.run_cell(f"%%agent {line}\n{cell}", store_history=True).raise_error()
+            return
+        raise UsageProblem(
+            "this cell is not Python, and no model is configured that could take it as a task; "
+            "if it was meant as Python, %%agent --py shows where it is wrong"
+        )
+
+
+def _is_kept(frame: FrameType | None) -> bool:
+    """Whether the code that called the magic does something with its value."""
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(("IPython.", __name__)):
+        frame = frame.f_back
+    if frame is None:
+        return False
+    following = (found.opname for found in dis.get_instructions(frame.f_code) if found.offset > frame.f_lasti)
+    return next(following, "POP_TOP") not in _SHOWN_NEXT
+
+
+def _is_verb(word: str) -> bool:
+    from agent_kernel.verbs.table import VERBS
+
+    return word in VERBS
+
+
+class VerbHelp(TokenTransformBase):
+    """`%agent VERB?` explains the verb; IPython alone would look for an object of that name."""
+
+    priority = 4  # before IPython's own `?`
+
+    def __init__(self, start: tuple[int, int]) -> None:
+        super().__init__(start)  # type: ignore[no-untyped-call]  # IPython gives it no types
+        self._at = start[0] - 1
+
+    @classmethod
+    def find(cls, tokens_by_line: list[list[TokenInfo]]) -> VerbHelp | None:
+        for tokens in tokens_by_line:
+            words = [token for token in tokens if token.string.strip()]
+            said = [token.string for token in words]
+            if len(said) >= 4 and said[:2] == ["%", "agent"] and set(said[3:]) == {"?"} and _is_verb(said[2]):
+                return cls(words[0].start)
+        return None
+
+    def transform(self, lines: list[str]) -> list[str]:
+        at = self._at
+        asked = f"{lines[at].rstrip().rstrip('?').rstrip()} --help\n"
+        return [*lines[:at], asked, *lines[at + 1 :]]

@@ -1,0 +1,236 @@
+"""One IPython shell and the store that it is bound to now, if any.
+
+Binding may wait: a kernel that was started with the extension does not know its notebook yet (VS Code tells it in a
+hidden cell), and what it prints then reaches nobody. It binds as its first cell begins.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+from agent_kernel.errors import AgentKernelError, InvalidRefNameError
+from agent_kernel.magics.agent_cell import runs, split_cell
+from agent_kernel.magics.names import is_shells_own
+from agent_kernel.magics.notices import Notices, place_text
+from agent_kernel.repository import Author
+from agent_kernel.session import Repository, Session
+from agent_kernel.session import bind as bind_session
+from agent_kernel.storage import open_store
+from agent_kernel.verbs.parsing import Helped, UsageProblem
+from agent_kernel.verbs.places import default_place, find_store, notebook_of
+from agent_kernel.verbs.text import clock, plural
+
+if TYPE_CHECKING:
+    from agent_kernel.magics.shell import Shell
+    from agent_kernel.storage import Durability
+    from agent_kernel.verbs.scope import Scope
+
+__all__ = ["LiveNotebook", "Options"]
+
+logger = logging.getLogger(__name__)
+
+
+class Options(Protocol):
+    """What the user configured (`c.AgentKernel.…`)."""
+
+    store: str
+    commits: str
+    quiet: bool
+    author: str
+    on_restart: str
+    durability: Durability
+
+
+class LiveNotebook:
+    """Binds the shell's namespace, and tells the session of each cell."""
+
+    def __init__(self, shell: Shell, options: Options) -> None:
+        self._shell = shell
+        self._options = options
+        self._notices = Notices(lambda: options.quiet)
+        self._tried = False
+        self.session: Session | None = None
+        self.repo: Repository | None = None
+
+    @property
+    def namespace(self) -> dict[str, object]:
+        return self._shell.user_ns
+
+    def scope(self) -> Scope:
+        """What a verb acts on when it is used here."""
+        from agent_kernel.verbs.scope import Scope
+
+        return Scope(self.repo, self.session, self)
+
+    def names(self) -> list[str]:
+        """The user's variables."""
+        return [name for name in list(self.namespace) if not self._skip(name)]
+
+    def bind_first(self) -> None:
+        """Bind to the configured or the default place, once, and say so in a line; say in a line what is in the way."""
+        if self._tried:
+            return
+        self._tried = True
+        try:
+            self._notices.say(*self._bind_default(None))
+        except AgentKernelError as error:
+            self._notices.warn(f"cells are no commits: {error}; %agent bind PLACE puts the store elsewhere")
+
+    def bind(self, place: str | None, *, source: str | None = None, branch: str | None = None) -> tuple[str, ...]:
+        """Bind to another store, or say which it is.
+
+        Raises:
+            AgentKernelError: it cannot be opened; the notebook stays bound as it was.
+        """
+        self._tried = True
+        if place is None and source is None and branch is None and self.session is not None:
+            return (self._line("Bound to"),)
+        before = self.repo.store.url if self.repo else None
+        on = self.session.branch if self.session else None
+        self.close()
+        try:
+            if place is None and (source is not None or before is None):
+                return self._bind_default(branch, source)
+            return self._open(find_store(place, create=True) if place else before or "", branch, source)
+        except AgentKernelError:
+            if before is not None:
+                self._open(before, on, None)
+            raise
+
+    def _bind_default(self, branch: str | None, source: str | None = None) -> tuple[str, ...]:
+        if self._options.store:
+            return self._open(find_store(self._options.store, create=True), branch, source)
+        notebook = notebook_of(os.environ, self.namespace)
+        place = default_place(notebook, Path.cwd())
+        if notebook is None or source is not None:
+            return self._open(str(place), branch, source)
+        from agent_kernel.verbs.adoption import adopt
+
+        told = adopt(notebook)
+        return *self._open(str(place), branch, source), *told
+
+    def _open(self, place: str, branch: str | None, source: str | None) -> tuple[str, ...]:
+        store = open_store(place, durability=self._options.durability)
+        try:
+            if source is not None:
+                from agent_kernel.verbs.copying import copy_store
+
+                copy_store(find_store(source), store)
+            repo = Repository.open(store)
+            author = Author(self._options.author) if self._options.author else None
+            session = bind_session(self.namespace, repo, branch=branch, author=author, skip=self._skip)
+        except BaseException:
+            store.close()
+            raise
+        session.workspace.outputs = self._outputs
+        session.workspace.callbacks = self._callbacks
+        self.repo, self.session = repo, session
+        return self._line("Every cell is now a commit on"), *self._restart(session, repo)
+
+    def _skip(self, name: str) -> bool:
+        return is_shells_own(name, self.namespace, self._shell.user_ns_hidden)
+
+    def _outputs(self) -> Iterable[object]:
+        """What cells can reach through `Out` and `_`."""
+        kept = self.namespace.get("_oh")
+        values = list(cast("dict[object, object]", kept).values()) if isinstance(kept, dict) else []
+        return [*values, *(self.namespace.get(name) for name in ("_", "__", "___"))]
+
+    def _callbacks(self) -> Iterable[object]:
+        """Functions that IPython calls around every cell."""
+        return [function for functions in self._shell.events.callbacks.values() for function in functions]
+
+    def _restart(self, session: Session, repo: Repository) -> tuple[str, ...]:
+        """What to say about, or do for, a fresh kernel on a store that holds variables."""
+        if session.head is None or not session.status(names=False).restart_pending:
+            return tuple(session.notes)
+        commit = repo.commit_at(session.head)
+        many = plural(sum(not name.startswith("\0") for name in repo.tree(commit.tree).names()), "variable")
+        if self._options.on_restart == "restore":
+            return *session.notes, f"brought back {many}", *session.checkout().notes
+        when = clock(commit.time_ns, time.time_ns())
+        ago = "just now" if when == "now" else f"{when} ago" if when.endswith("min") else when
+        return *session.notes, f"%agent checkout brings back {many} of branch {session.branch}, last changed {ago}"
+
+    def _line(self, start: str) -> str:
+        if self.session is None or self.repo is None:
+            return "bound to no store"
+        branch = f"branch {self.session.branch}" if self.session.branch else "no branch"
+        stop = "; %agent off stops it" if start.startswith("Every") else ""
+        of = "of" if start.startswith("Every") else "at"
+        where = place_text(self.repo.store.url)
+        return f"{start} {branch} {of} {where}{stop}"
+
+    def record(self, on: bool) -> None:
+        """Let cells be commits, or stop it; the session stays."""
+        self._options.commits = "all" if on else "off"
+
+    def begin(self, source: str, cell_id: str) -> bool:
+        """A cell that counts begins."""
+        if self._options.commits == "off":
+            return False
+        self.bind_first()
+        try:
+            agent = split_cell(source)
+        except (UsageProblem, Helped, InvalidRefNameError):
+            return False  # nothing runs: the magic meets the same problem, and says so
+        if agent is not None and not runs(agent, self._shell.transform_cell):
+            return False
+        if self.session is None or (self._options.commits == "agent" and agent is None):
+            return False
+        author = Author(agent.agent, "agent") if agent else None
+        try:
+            if self._options.commits == "agent":
+                self.session.commit()  # what the person's cells changed is not the agent's doing
+            self.session.begin_cell(source, cell_id=cell_id, number=self._number(), author=author)
+        except Exception as error:  # noqa: BLE001 - a cell is never lost for its commit
+            self._failed(error)
+            return False
+        return True
+
+    def end(self, error: BaseException | None) -> None:
+        """It has ended: commit what it did."""
+        if self.session is None:
+            return
+        try:
+            report = self.session.end_cell(error=error)
+        except KeyboardInterrupt:
+            self._notices.warn("interrupted while committing; the next cell commits what is missing")
+            return
+        except Exception as failure:  # noqa: BLE001 - a cell is never lost for its commit
+            self._failed(failure)
+            return
+        if report is not None:
+            self._notices.report(report)
+
+    def _failed(self, error: Exception) -> None:
+        if not isinstance(error, AgentKernelError):
+            logger.error("a cell was not committed")
+        said = str(error) if isinstance(error, AgentKernelError) else f"{type(error).__name__}: {error}"
+        self._notices.warn(f"this cell is not committed: {said}")
+
+    def _number(self) -> int:
+        # IPython counts up before it calls the hook, older releases after; the inputs so far say the same in both.
+        history = self._shell.history_manager
+        return len(history.input_hist_parsed) if history is not None else self._shell.execution_count
+
+    def close(self) -> None:
+        """Let go of the store; the variables stay."""
+        session, repo, self.session, self.repo = self.session, self.repo, None, None
+        if session is not None:
+            session.close()
+        if repo is not None:
+            repo.close()
+
+
+def starts_with_the_kernel(shell: Shell) -> bool:
+    """Whether this kernel is being started just now, so that no cell of a notebook is running yet."""
+    if getattr(shell, "kernel", None) is None:
+        return False
+    get_parent = cast("Callable[[], object]", getattr(shell, "get_parent", dict))
+    return not get_parent()

@@ -1,0 +1,60 @@
+"""The lines that the extension prints by itself: few, one line each, and each thing once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_kernel.repository import short
+from agent_kernel.verbs.text import chip_line, clean, size_text
+
+if TYPE_CHECKING:
+    from agent_kernel.session import Report
+
+__all__ = ["Notices", "place_text"]
+
+_MARK = "[agent]"
+_AT_ONCE = 3  # unsaved variables that one cell may tell of
+
+
+class Notices:
+    """Prints notices beside the output of a cell."""
+
+    def __init__(self, is_quiet: Callable[[], bool]) -> None:
+        self._is_quiet = is_quiet
+        self._told: set[tuple[str, str, str]] = set()
+
+    def say(self, *lines: str) -> None:
+        for line in lines:
+            print(f"{_MARK} {clean(line)}")
+
+    def warn(self, line: str) -> None:
+        print(f"{_MARK} {clean(line)}", file=sys.stderr)
+
+    def report(self, report: Report) -> None:
+        """Tell what a cell's commit could not save, and, unless quiet, what it holds."""
+        if not self._is_quiet() and report.commit is not None:
+            chips = chip_line((change.how, change.name, 0) for change in report.changed)
+            self.say(f"{short(report.commit)} {chips or 'no change'}, {size_text(report.written_bytes)}")
+        news = [one for one in report.unsaved if (one.name, one.type, one.reason) not in self._told]
+        self._told |= {(one.name, one.type, one.reason) for one in news}
+        if news:
+            from agent_kernel.verbs.describe import unsaved_line
+
+            self.say(*map(unsaved_line, news[:_AT_ONCE]))
+        self.say(*report.notes)
+        if len(news) > _AT_ONCE:
+            self.say(f"{len(news) - _AT_ONCE} more variables are not saved; %agent status names them")
+
+
+def place_text(url: str) -> str:
+    """A store's place, as short as it can be said from here."""
+    path = Path(url.removeprefix("lmdb://"))
+    if not path.is_absolute():
+        return clean(url)
+    for base, shown in ((Path.cwd(), ""), (Path.home(), "~/")):
+        if path.is_relative_to(base):
+            return clean(f"{shown}{path.relative_to(base)}")
+    return clean(str(path))

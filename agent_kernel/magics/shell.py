@@ -1,0 +1,86 @@
+"""What the extension uses of IPython's shell, with the types that IPython itself does not give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+__all__ = ["CellInfo", "Outcome", "Shell"]
+
+
+class CellInfo(Protocol):
+    """A cell that is about to run. Newer releases also have `cell_id`."""
+
+    raw_cell: str
+    store_history: bool
+    silent: bool
+
+
+class Outcome(Protocol):
+    """How a cell ended."""
+
+    info: CellInfo
+    error_before_exec: BaseException | None
+    error_in_exec: BaseException | None
+
+    def raise_error(self) -> None: ...
+
+
+class History(Protocol):
+    """The inputs so far; the first one is empty, so that they count from 1."""
+
+    input_hist_parsed: list[str]
+
+
+class Events(Protocol):
+    """What is called around every cell."""
+
+    callbacks: dict[str, list[Callable[..., object]]]
+
+    def register(self, event: str, function: Callable[..., object]) -> None: ...
+    def unregister(self, event: str, function: Callable[..., object]) -> None: ...
+
+
+class Publisher(Protocol):
+    """Shows things beside a cell."""
+
+    def publish(self, data: Mapping[str, str]) -> None: ...
+
+
+class Transformers(Protocol):
+    """Input transformers that work on tokens."""
+
+    token_transformers: list[type]
+
+
+class Completer(Protocol):
+    """Where completers of extensions go."""
+
+    custom_matchers: list[object]
+
+
+class MagicsManager(Protocol):
+    """The magics by kind and name, and the objects that hold them."""
+
+    magics: dict[str, dict[str, object]]
+    registry: dict[str, object]
+
+
+class Shell(Protocol):
+    """An InteractiveShell."""
+
+    user_ns: dict[str, object]
+    user_ns_hidden: dict[str, object]
+    execution_count: int
+    history_manager: History | None
+    events: Events
+    display_pub: Publisher
+    input_transformers_cleanup: list[object]
+    input_transformer_manager: Transformers
+    Completer: Completer
+    configurables: list[object]
+    magics_manager: MagicsManager
+
+    def register_magics(self, *magics: object) -> None: ...
+    def transform_cell(self, raw_cell: str) -> str: ...
+    def run_cell(self, raw_cell: str, store_history: bool = False) -> Outcome: ...

@@ -1,0 +1,204 @@
+"""`bind`, `status`, `commit`, `ignore`, `trust`, `on` and `off`: this notebook and its store."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent_kernel.errors import NotBoundError
+from agent_kernel.repository import Commit, ObjectId, hex_of
+from agent_kernel.session.ignoring import IgnoreList
+from agent_kernel.verbs import describe
+from agent_kernel.verbs.moving import Moved
+from agent_kernel.verbs.output import Block, Json, Line, Result, Said
+from agent_kernel.verbs.parsing import Parser, UsageProblem
+from agent_kernel.verbs.scope import Notebook, Scope
+from agent_kernel.verbs.text import chip_line, clean, plural, size_text
+
+if TYPE_CHECKING:
+    from agent_kernel.session import Status
+
+__all__ = [
+    "bind",
+    "bind_arguments",
+    "commit",
+    "commit_arguments",
+    "ignore",
+    "ignore_arguments",
+    "off",
+    "off_arguments",
+    "on",
+    "on_arguments",
+    "status",
+    "status_arguments",
+    "trust",
+    "trust_arguments",
+]
+
+_NAMES = 8  # how many names a line of status spells out
+
+
+def bind_arguments(parser: Parser) -> None:
+    parser.takes("place", "place", help="folder or URL of a store, or a notebook; without one, the default place")
+    parser.value("--from", metavar="PLACE", help="start as a copy of the store there", kind="place")
+    parser.value("--branch", metavar="BRANCH", help="work on this branch", kind="branch")
+
+
+def bind(scope: Scope, options: Namespace) -> Result:
+    source: str | None = vars(options)["from"]
+    said = _notebook(scope).bind(options.place, source=source, branch=options.branch)
+    return Said(tuple(map(clean, said)))
+
+
+def _notebook(scope: Scope) -> Notebook:
+    if scope.notebook is None:
+        raise NotBoundError
+    return scope.notebook
+
+
+def status_arguments(parser: Parser) -> None:
+    """Nothing to choose."""
+
+
+def status(scope: Scope, options: Namespace) -> Result:
+    head = scope.head()
+    at = None if head.commit is None else (head.commit, scope.repo.commit_at(head.commit))
+    if scope.session is not None:
+        return Where(scope.session.status(), at)
+    holders = {name: str(holder) for name, holder in describe.living_holders(scope.repo).items()}
+    names = len(scope.repo.tree(at[1].tree)) if at else 0
+    return StoreStatus(head.branch, at, names, holders, scope.repo.store.url)
+
+
+@dataclass(frozen=True)
+class Where(Result):
+    """Where a live session stands."""
+
+    status: Status
+    at: tuple[ObjectId, Commit] | None
+
+    def to_json(self) -> Json:
+        status = self.status
+        return {
+            "branch": status.branch,
+            "head": hex_of(status.head) if status.head is not None else None,
+            "detached": status.detached,
+            "restart_pending": status.restart_pending,
+            "names": status.names,
+            "changed": describe.changes_json(status.changed),
+            "unverified": list(status.unverified),
+            "unsaved": describe.unsaved_json(status.lost),
+            "ignored": list(status.ignored),
+            "store": status.store_url,
+            "store_bytes": status.store_bytes,
+        }
+
+    def blocks(self) -> Sequence[Block]:
+        status = self.status
+        lines = [_where(status.branch, self.at), f"{plural(status.names, 'variable')} in the namespace"]
+        if status.restart_pending:
+            lines.append("The kernel was restarted: %agent checkout brings back every variable.")
+        if status.changed:
+            chips = chip_line(((one.how, one.name, one.size) for one in status.changed), most=_NAMES)
+            lines.append(f"Not committed yet: {chips}")
+        if status.unverified:
+            lines.append(f"Not looked at since their last commit: {_spelled(status.unverified)}")
+        lines += [describe.unsaved_line(one) for one in status.lost]
+        if status.ignored:
+            lines.append(f"Ignored: {_spelled(status.ignored)}")
+        lines.append(f"Store: {clean(status.store_url)}, {size_text(status.store_bytes)}")
+        return [Line(line, strong=at == 0) for at, line in enumerate(lines)]
+
+
+@dataclass(frozen=True)
+class StoreStatus(Result):
+    """Where a store stands, with no session."""
+
+    branch: str | None
+    at: tuple[ObjectId, Commit] | None
+    names: int
+    holders: dict[str, str]
+    url: str
+
+    def to_json(self) -> Json:
+        in_use: dict[str, Json] = dict(self.holders)
+        head = hex_of(self.at[0]) if self.at else None
+        return {"branch": self.branch, "head": head, "names": self.names, "in_use": in_use, "store": self.url}
+
+    def blocks(self) -> Sequence[Block]:
+        lines = [_where(self.branch, self.at), plural(self.names, "variable")]
+        lines += [f"Branch {clean(name)} is in use by {clean(holder)}" for name, holder in self.holders.items()]
+        return [*map(Line, lines), Line(f"Store: {clean(self.url)}")]
+
+
+def _where(branch: str | None, at: tuple[ObjectId, Commit] | None) -> str:
+    where = f"On branch {clean(branch)}" if branch else "On no branch"
+    return f"{where}, no commit yet" if at is None else f"{where} at {describe.label(*at)}"
+
+
+def _spelled(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return clean(", ".join(names[:_NAMES])) + more
+
+
+def commit_arguments(parser: Parser) -> None:
+    parser.value("-m", "--message", metavar="TEXT", help="what the commit is about", default="")
+    parser.flag("--full", help="look at every variable first, not only at those that may have changed")
+
+
+def commit(scope: Scope, options: Namespace) -> Result:
+    report = scope.live().commit(options.message, full=options.full)
+    if report.commit is None:
+        return Moved("Nothing to commit", scope.live().head, report.branch)
+    said = describe.label(report.commit, scope.repo.commit_at(report.commit))
+    return Moved(f"Committed {said}", report.commit, report.branch, report)
+
+
+def ignore_arguments(parser: Parser) -> None:
+    parser.takes("name", "name", help="the variable; without one, list those that are ignored")
+    parser.flag("--remove", help="store it again from now on")
+
+
+def ignore(scope: Scope, options: Namespace) -> Result:
+    ignored = IgnoreList(scope.repo) if scope.session is None else scope.session.ignoring
+    name: str | None = options.name
+    if name is None:
+        if options.remove:
+            raise UsageProblem("say which variable")
+        names = sorted(ignored)
+        return Said((f"Ignored: {_spelled(names)}" if names else "No variable is ignored.",), {"ignored": names})
+    if options.remove:
+        (ignored.remove if scope.session is None else scope.session.unignore)(name)
+        return Said((f"{clean(name)} is stored again, from the next commit on",), {"stored": name})
+    (ignored.add if scope.session is None else scope.session.ignore)(name)
+    told = f"{clean(name)} is not stored from now on; what is stored already goes with {scope.command} forget {name}"
+    return Said((told,), {"ignored": name})
+
+
+def trust_arguments(parser: Parser) -> None:
+    """Nothing to choose: it is this store."""
+
+
+def trust(scope: Scope, options: Namespace) -> Result:
+    scope.repo.trust()
+    return Said((f"{clean(scope.repo.store.url)} is trusted: its values may be loaded, which can run code",))
+
+
+def on_arguments(parser: Parser) -> None:
+    """Nothing to choose."""
+
+
+def on(scope: Scope, options: Namespace) -> Result:
+    _notebook(scope).record(True)
+    return Said(("Every cell is a commit again.",))
+
+
+def off_arguments(parser: Parser) -> None:
+    """Nothing to choose."""
+
+
+def off(scope: Scope, options: Namespace) -> Result:
+    _notebook(scope).record(False)
+    return Said(("Cells are no commits from now on; %agent on goes on, and %agent commit makes single ones.",))

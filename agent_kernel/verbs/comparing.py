@@ -1,0 +1,107 @@
+"""`diff`: what differs between two commits, variable by variable, from their summaries alone."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent_kernel.errors import NameNotFoundError
+from agent_kernel.repository import Commit, Entry, NameDiff, ObjectId, hex_of
+from agent_kernel.values import summaries
+from agent_kernel.verbs import describe
+from agent_kernel.verbs.output import Block, Code, Json, Line, Result
+from agent_kernel.verbs.parsing import Parser
+from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.text import clean, clean_lines, plural
+
+if TYPE_CHECKING:
+    from agent_kernel.session import Repository
+
+__all__ = ["diff", "diff_arguments"]
+
+
+def diff_arguments(parser: Parser) -> None:
+    parser.takes("old", "ref", help="compare from here (HEAD~1 unless told)")
+    parser.takes("new", "ref", help="to here (HEAD unless told)", default="HEAD")
+    parser.names("only these variables")
+
+
+def diff(scope: Scope, options: Namespace) -> Result:
+    new, commit = scope.commit(options.new)
+    old = scope.resolve(options.old) if options.old is not None else commit.parents[0] if commit.parents else None
+    differences = scope.repo.diff(old, new)
+    if options.names:
+        _check_names(scope.repo, options.names, old, new)
+        differences = [one for one in differences if one.name in options.names]
+    rows = tuple(_difference(scope.repo, one) for one in differences)
+    return Differences(None if old is None else (old, scope.repo.commit_at(old)), (new, commit), rows)
+
+
+def _check_names(repo: Repository, names: Sequence[str], old: ObjectId | None, new: ObjectId) -> None:
+    commits = [repo.commit_at(found) for found in (old, new) if found is not None]
+    for name in names:
+        if not any(name in repo.tree(commit.tree) for commit in commits):
+            raise NameNotFoundError(name, "either commit", describe.names_close_to(repo, commits[-1], name))
+
+
+def _difference(repo: Repository, one: NameDiff) -> Difference:
+    how = "+" if one.old is None else "-" if one.new is None else "~"
+    old, new = describe.entry_line(repo, one.old), describe.entry_line(repo, one.new)
+    return Difference(one.name, how, old, new, _details(repo, one.old, one.new))
+
+
+def _details(repo: Repository, old: Entry | None, new: Entry | None) -> tuple[str, ...]:
+    if old is None or new is None:
+        return ()
+    before, after = describe.summary_of(repo, old), describe.summary_of(repo, new)
+    if before is None or after is None or before.kind == after.kind == "scalar":
+        return ()  # of a scalar the line above has said it all
+    return tuple(summaries.lines_diff(before, after))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One variable on both sides; an empty text: it is not there."""
+
+    name: str
+    how: str
+    old: str
+    new: str
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Differences(Result):
+    """Everything that differs between two commits."""
+
+    old: tuple[ObjectId, Commit] | None  # None: the new one is the first there is
+    new: tuple[ObjectId, Commit]
+    rows: tuple[Difference, ...]
+
+    def to_json(self) -> Json:
+        rows: list[Json] = [
+            {"name": row.name, "how": row.how, "old": row.old, "new": row.new, "details": list(row.details)}
+            for row in self.rows
+        ]
+        return {"old": hex_of(self.old[0]) if self.old else None, "new": hex_of(self.new[0]), "changed": rows}
+
+    def blocks(self) -> Sequence[Block]:
+        before = describe.label(*self.old) if self.old else "nothing"
+        head = [Line(f"--- {before}"), Line(f"+++ {describe.label(*self.new)}")]
+        if not self.rows:
+            return [*head, Line("no variable differs")]
+        return [*head, *(block for row in self.rows for block in _blocks(row)), Line(_count(self.rows))]
+
+
+def _blocks(row: Difference) -> list[Block]:
+    said = f"{row.old} → {row.new}" if row.how == "~" and row.old != row.new else row.new or row.old
+    line = Line(f"{'−' if row.how == '-' else row.how} {clean(row.name)}: {said}")
+    return [line, Code(clean_lines("\n".join(row.details)))] if row.details else [line]
+
+
+def _count(rows: Sequence[Difference]) -> str:
+    kinds = [(how, sum(row.how == how for row in rows)) for how in "~+-"]
+    words = {"~": "changed", "+": "added", "-": "removed"}
+    return f"{plural(len(rows), 'variable')}: " + ", ".join(f"{count} {words[how]}" for how, count in kinds if count)

@@ -1,0 +1,62 @@
+"""A new store that starts as a copy of another: `bind --from`.
+
+Keys and bytes are copied as they are, so every commit keeps its id. The mark by which this user's stores are told from
+other people's travels with them: a copy is trusted exactly where its source is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from agent_kernel.errors import NotAStoreError, StoreUnavailableError
+from agent_kernel.repository.pointers import BRANCHES, EPOCH, FORMAT, GARBAGE, HEADS, LEASES, ROSTER
+from agent_kernel.storage import open_store
+
+if TYPE_CHECKING:
+    from agent_kernel.storage import Store
+
+__all__ = ["copy_store"]
+
+_BATCH = 64
+_OBJECTS = b"bcdlmst"  # the kinds of immutable objects
+_OWN = frozenset({EPOCH, GARBAGE, ROSTER})  # what a store knows of itself
+
+
+def copy_store(source: str, target: Store) -> None:
+    """Fill an empty store with everything that another holds; leases and sessions stay behind.
+
+    Raises:
+        NotAStoreError: there is no store at the source.
+        StoreUnavailableError: the target has a history already.
+    """
+    if target.keys(BRANCHES, limit=1):
+        raise StoreUnavailableError(target.url, "it has a history of its own; %agent bind PLACE --from … makes another")
+    with closing(open_store(source, create=False, readonly=True)) as origin:
+        if not origin.keys(FORMAT, limit=1):
+            raise NotAStoreError(source)
+        for keys in _pages(origin):
+            found = origin.get_many(keys)
+            if keys[0][:1] in _OBJECTS:
+                target.put_many(found)
+            else:
+                held = target.get_many(keys)
+                target.swap({key: held.get(key) for key in found}, found)
+
+
+def _pages(origin: Store) -> Iterator[list[bytes]]:
+    """All keys worth copying, objects first, so that no ref ever names what is not there yet."""
+    for prefix in [bytes([kind]) for kind in _OBJECTS] + [b"x/", b"g/", b"h/", b"r/"]:
+        after = b""
+        while keys := origin.keys(prefix, after, _BATCH):
+            wanted = [key for key in keys if _travels(key)]
+            if wanted:
+                yield wanted
+            after = keys[-1]
+
+
+def _travels(key: bytes) -> bool:
+    if key.startswith(HEADS):
+        return key == HEADS  # where the store was used last; sessions belong to the original
+    return key not in _OWN and not key.startswith(LEASES)

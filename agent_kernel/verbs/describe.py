@@ -1,0 +1,165 @@
+"""Commits and stored variables in words, from what was written down when they were made.
+
+Nothing here loads a value: a commit's record and the summaries beside its entries say everything that is shown.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from agent_kernel.repository import (
+    Change,
+    Commit,
+    Entry,
+    Head,
+    Holder,
+    ObjectId,
+    Tree,
+    Unsaved,
+    hex_of,
+    short,
+)
+from agent_kernel.values import summaries
+from agent_kernel.verbs.output import Json, Line
+from agent_kernel.verbs.text import clean, exact_time, plural, subject
+
+if TYPE_CHECKING:
+    from agent_kernel.session import Repository
+
+__all__ = [
+    "change_count",
+    "changes_json",
+    "changes_of",
+    "commit_json",
+    "decorations",
+    "entry_line",
+    "label",
+    "living_holders",
+    "names_close_to",
+    "prompt",
+    "summary_of",
+    "title",
+    "unsaved_blocks",
+    "unsaved_json",
+    "unsaved_line",
+]
+
+
+def summary_of(repo: Repository, entry: Entry) -> summaries.Summary | None:
+    """What was noted about the value when it was committed; None where nothing was."""
+    stored = repo.read_summary(entry)
+    return summaries.decode(stored) if stored else None
+
+
+def entry_line(repo: Repository, entry: Entry | None) -> str:
+    """The value in one line: `DataFrame 1,000,000 × 12, 96 MB`."""
+    if entry is None:
+        return ""
+    summary = summary_of(repo, entry)
+    return clean(summaries.line(summary)) if summary is not None else "not described"
+
+
+def title(commit: Commit) -> str:
+    """What the commit is about, in one line; never empty."""
+    said = subject(commit.message, commit.cell.source if commit.cell else "")
+    return said or {"root": "the beginning", "commit": "what no cell had committed yet"}.get(commit.kind, commit.kind)
+
+
+def prompt(commit: Commit) -> str:
+    """The cell's number as Jupyter shows it."""
+    return f"[{commit.cell.number}]" if commit.cell and commit.cell.number is not None else ""
+
+
+def label(found: ObjectId, commit: Commit) -> str:
+    """The commit in a sentence: `3f2a91c4 [7] convert to euros`."""
+    return " ".join(part for part in (short(found), prompt(commit), title(commit)) if part)
+
+
+def decorations(repo: Repository, head: Head) -> dict[ObjectId, tuple[str, ...]]:
+    """The refs that point at each commit, as git writes them: `HEAD -> main`, `tag: v1`."""
+    found: defaultdict[ObjectId, list[str]] = defaultdict(list)
+    if head.commit is not None:
+        found[head.commit].append(f"HEAD -> {clean(head.branch)}" if head.branch else "HEAD")
+    for name, at in sorted(repo.branches().items()):
+        if name != head.branch:
+            found[at].append(clean(name))
+    for name, at in sorted(repo.tags().items()):
+        found[at].append(f"tag: {clean(name)}")
+    return {at: tuple(names) for at, names in found.items()}
+
+
+def commit_json(found: ObjectId, commit: Commit) -> dict[str, Json]:
+    """One commit for programs; these keys are what scripts may rely on."""
+    cell = commit.cell
+    return {
+        "id": hex_of(found),
+        "parents": [hex_of(parent) for parent in commit.parents],
+        "author": {"name": commit.author.name, "kind": commit.author.kind},
+        "time": exact_time(commit.time_ns, commit.utc_offset_s).isoformat(timespec="microseconds"),
+        "message": commit.message,
+        "cell": None
+        if cell is None
+        else {
+            "id": cell.id,
+            "number": cell.number,
+            "source": cell.source,
+            "duration_s": cell.duration_s,
+            "error": cell.error,
+        },
+        "changed": changes_json(commit.changed),
+        "unsaved": unsaved_json(commit.unsaved),
+        "status": commit.status,
+    }
+
+
+def living_holders(repo: Repository) -> dict[str, Holder]:
+    """The branches that living processes write to, with who they are."""
+    found = {name: repo.lease_of(name) for name in repo.branches()}
+    return {name: holder for name, holder in found.items() if holder is not None and holder.is_alive()}
+
+
+def changes_json(changes: Iterable[Change]) -> list[Json]:
+    return [{"name": change.name, "how": change.how, "size": change.size} for change in changes]
+
+
+def unsaved_json(unsaved: Iterable[Unsaved]) -> list[Json]:
+    return [{"name": one.name, "type": one.type, "reason": one.reason, "remedy": one.remedy} for one in unsaved]
+
+
+def unsaved_line(one: Unsaved) -> str:
+    """`conn is not saved (sqlite3.Connection): a database connection. Run this cell again to have it back.`"""
+    kind = f" ({one.type})" if one.type else ""
+    said = f"{one.name} is not saved{kind}: {one.reason}".rstrip(". ") + "."
+    remedy = f" {one.remedy[0].upper()}{one.remedy[1:].rstrip('.')}." if one.remedy else ""
+    return clean(said + remedy)
+
+
+def unsaved_blocks(unsaved: Iterable[Unsaved]) -> list[Line]:
+    return [Line(unsaved_line(one)) for one in unsaved]
+
+
+def changes_of(repo: Repository, old: Tree, new: Tree) -> tuple[Change, ...]:
+    """What a commit with the new tree has to say about its change of the old one."""
+    found = [one for one in old.diff(new) if not one[0].startswith("\0")]
+    return tuple(
+        Change(name, "+" if before is None else "~", repo.read_manifest(after).size) if after else Change(name, "-")
+        for name, before, after in found
+    )
+
+
+def change_count(changes: Iterable[Change]) -> str:
+    """`3 names changed, 1 removed`, or nothing."""
+    hows = [change.how for change in changes]
+    removed = hows.count("-")
+    parts = [plural(len(hows) - removed, "name") + " changed"] if len(hows) > removed else []
+    return ", ".join([*parts, *([f"{removed} removed"] if removed else [])])
+
+
+def names_close_to(repo: Repository, commit: Commit, name: str) -> tuple[str, ...]:
+    """Names in the commit that are spelled almost like this one."""
+    from difflib import get_close_matches
+
+    known = [other for other in repo.tree(commit.tree).names() if not other.startswith("\0")]
+    return tuple(get_close_matches(name, known, 3))

@@ -1,0 +1,153 @@
+"""`log`: the history, newest first. Nothing is loaded and nothing is run."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from agent_kernel.repository import Commit, ObjectId, short
+from agent_kernel.verbs import describe
+from agent_kernel.verbs.lanes import draw
+from agent_kernel.verbs.output import Block, Json, Line, Result, Table
+from agent_kernel.verbs.parsing import Parser, UsageProblem
+from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.text import chip_line, clean, clock, cut, duration, pad, width_of
+
+__all__ = ["log", "log_arguments"]
+
+_SHOWN = 25  # rows of a log that someone reads, unless they ask for more
+_SUBJECT = 46  # columns that the subject keeps beside the changed names
+_CHIPS, _FEWEST = 44, 12  # columns for the changed names, or none at all
+_MARKS = {"failed": "✕ ", "interrupted": "⊖ "}
+
+
+def log_arguments(parser: Parser) -> None:
+    parser.takes("rev", "ref", help="start here instead of where you are")
+    parser.value("-n", "--limit", metavar="N", help="at most this many commits", convert=int)
+    parser.flag("--all", help="every branch and tag")
+    parser.names("only commits that changed one of these variables")
+
+
+def log(scope: Scope, options: Namespace) -> Result:
+    limit: int | None = options.limit
+    if limit is not None and limit < 0:
+        raise UsageProblem("-n takes a number of commits, 0 or more")
+    if limit is None and scope.brief and not options.json:
+        limit = _SHOWN
+    starts = _starts(scope, options.rev, options.all)
+    rows = list(islice(_history(scope, starts, options.names), None if limit is None else limit + 1))
+    shown = rows if limit is None else rows[:limit]
+    return Log(
+        commits=tuple(shown),
+        refs=describe.decorations(scope.repo, scope.head()),
+        now_ns=scope.now_ns,
+        more=len(rows) > len(shown) and options.limit is None,
+        command=scope.command,
+        graph=not options.names,
+    )
+
+
+def _starts(scope: Scope, rev: str | None, every: bool) -> list[ObjectId]:
+    head = scope.head().commit
+    starts = [scope.resolve(rev)] if rev else [head] if head is not None else []
+    if every:
+        starts += [*scope.repo.branches().values(), *scope.repo.tags().values()]
+    return list(dict.fromkeys(starts))
+
+
+def _history(scope: Scope, starts: list[ObjectId], names: list[str]) -> Iterator[tuple[ObjectId, Commit]]:
+    if not starts:
+        return iter(())
+    if not names:
+        return scope.repo.log(starts)
+    if len(names) == len(starts) == 1:
+        return scope.repo.log_of_name(starts[0], names[0])
+    wanted = {found for start in starts for name in names for found, _ in scope.repo.log_of_name(start, name)}
+    return (row for row in scope.repo.log(starts) if row[0] in wanted)
+
+
+@dataclass(frozen=True)
+class Log(Result):
+    """A history, newest first."""
+
+    commits: tuple[tuple[ObjectId, Commit], ...]
+    refs: dict[ObjectId, tuple[str, ...]]
+    now_ns: int
+    more: bool = False
+    command: str = ""
+    graph: bool = True
+
+    def to_json(self) -> Json:
+        return [describe.commit_json(found, commit) for found, commit in self.commits]
+
+    def blocks(self) -> Sequence[Block]:
+        if not self.commits:
+            return [Line("No history yet. Run a cell: each one becomes a commit of the variables it changed.")]
+        columns = ("Commit", "Cell", "", "Changed", "Took", "When")
+        rows = tuple(self._html_row(found, commit) for found, commit in self.commits)
+        return [Table(columns, rows, right=frozenset({4, 5})), *self._rest()]
+
+    def to_text(self, width: int | None = None) -> str:
+        if not self.commits:
+            return super().to_text(width)
+        lanes = draw((found, commit.parents) for found, commit in self.commits) if self.graph else []
+        lefts = [self._left(found, lanes[at] if lanes else "*") for at, (found, _) in enumerate(self.commits)]
+        rights = _columns([_facts(commit, self.now_ns) for _, commit in self.commits], width)
+        room = 1_000 if width is None else max(24, width - width_of(rights[0]) - 3)
+        lines = [_fitted(left, _told(commit), room) for left, (_, commit) in zip(lefts, self.commits, strict=True)]
+        wide = min(max(map(width_of, lines)), 76)
+        drawn = [f"{pad(line, wide)}   {right}".rstrip() for line, right in zip(lines, rights, strict=True)]
+        return "\n".join([*drawn, *(line.text for line in self._rest())])
+
+    def _left(self, found: ObjectId, lane: str) -> str:
+        return f"{lane} {short(found)} {self._refs(found)}"
+
+    def _refs(self, found: ObjectId) -> str:
+        refs = self.refs.get(found)
+        return f"({', '.join(refs)}) " if refs else ""
+
+    def _rest(self) -> list[Line]:
+        return [Line(f"… older commits: {self.command} log -n {4 * len(self.commits)}")] if self.more else []
+
+    def _html_row(self, found: ObjectId, commit: Commit) -> tuple[str, ...]:
+        said = self._refs(found) + _subject(commit)
+        return short(found), describe.prompt(commit), said, *_facts(commit, self.now_ns)
+
+
+def _facts(commit: Commit, now_ns: int) -> tuple[str, str, str]:
+    """What stands at the right of a row: changed names, how long the cell took, when it was."""
+    chips = chip_line((change.how, change.name, change.size) for change in commit.changed)
+    lost = " ".join(f"!{clean(one.name)}" for one in commit.unsaved[:2])
+    took = duration(commit.cell.duration_s) if commit.cell else ""
+    return " ".join(part for part in (chips, lost) if part), took, clock(commit.time_ns, now_ns)
+
+
+def _columns(facts: list[tuple[str, str, str]], width: int | None) -> list[str]:
+    wide = [max(width_of(fact[at]) for fact in facts) for at in range(3)]
+    room = _CHIPS if width is None else width - _SUBJECT - wide[1] - wide[2] - 9
+    wide[0] = min(wide[0], _CHIPS, room) if room >= _FEWEST else 0
+    lines = [
+        (pad(cut(chips, wide[0]), wide[0]), pad(took, wide[1], right=True), pad(when, wide[2]))
+        for chips, took, when in facts
+    ]
+    return ["   ".join(part for part, room in zip(line, wide, strict=True) if room) for line in lines]
+
+
+def _told(commit: Commit) -> tuple[str, bool]:
+    """The cell's number and the subject; whether that is code."""
+    number = describe.prompt(commit)
+    is_code = commit.cell is not None and not commit.message and not commit.cell.source.lstrip().startswith("#")
+    return f"{number}{' ' if number else ''}{_subject(commit)}", is_code
+
+
+def _subject(commit: Commit) -> str:
+    """What the commit is about, with a mark where its cell did not end well and the agent where one wrote it."""
+    agent = f"{clean(commit.author.name)}: " if commit.author.kind == "agent" else ""
+    return _MARKS.get(commit.status, "") + agent + describe.title(commit)
+
+
+def _fitted(left: str, told: tuple[str, bool], room: int) -> str:
+    text, is_code = told
+    return left + cut(text, max(10, room - width_of(left)), middle=is_code)

@@ -1,0 +1,92 @@
+"""`merge`: three-way, variable by variable. On a store alone, whole entries are taken and nothing is loaded."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from agent_kernel.errors import MergeConflictError, NameNotFoundError, UnrelatedHistoriesError
+from agent_kernel.repository import Commit, Head, ObjectId, short
+from agent_kernel.session.branches import person
+from agent_kernel.verbs import describe
+from agent_kernel.verbs.moving import Moved
+from agent_kernel.verbs.output import Result
+from agent_kernel.verbs.parsing import Parser, UsageProblem
+from agent_kernel.verbs.scope import Scope
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from agent_kernel.repository import Conflict
+    from agent_kernel.session import Repository
+
+__all__ = ["merge", "merge_arguments"]
+
+
+def merge_arguments(parser: Parser) -> None:
+    parser.takes("rev", "ref", help="the branch, tag or commit to merge into where you are", optional=False)
+    parser.several("--ours", metavar="NAME", help="keep what you have of these variables", kind="name")
+    parser.several("--theirs", metavar="NAME", help="take these variables from REV", kind="name")
+    parser.value("-m", "--message", metavar="TEXT", help="message of the merge commit", default="")
+
+
+def merge(scope: Scope, options: Namespace) -> Result:
+    both = set(options.ours) & set(options.theirs)
+    if both:
+        raise UsageProblem(f"{', '.join(sorted(both))}: either --ours or --theirs")
+    found, commit = scope.commit(options.rev)
+    said = f"Merged {describe.label(found, commit)}"
+    if scope.session is not None:
+        report = scope.session.merge(
+            options.rev, ours=set(options.ours), theirs=set(options.theirs), message=options.message
+        )
+        return Moved(said, report.commit, report.branch, report)
+    return _merge_stored(scope, found, options, said)
+
+
+def _merge_stored(scope: Scope, theirs: ObjectId, options: Namespace, said: str) -> Moved:
+    head = scope.head()
+    if head.commit is None:
+        raise UsageProblem("the store has no commit yet that could be merged into")
+    if scope.repo.is_ancestor(theirs, head.commit):
+        return Moved("Already up to date", head.commit, head.branch)
+    if scope.repo.is_ancestor(head.commit, theirs) and head.branch:
+        scope.repo.move_branch(head.branch, theirs, f"merge {options.rev}: fast-forward", head.commit)
+        scope.repo.move_head("", Head(head.branch, theirs), f"merge {options.rev}: fast-forward")
+        return Moved(f"Fast-forwarded to {short(theirs)}", theirs, head.branch)
+    return Moved(said, _commit_merge(scope, head, head.commit, theirs, options), head.branch)
+
+
+def _commit_merge(scope: Scope, head: Head, ours: ObjectId, theirs: ObjectId, options: Namespace) -> ObjectId:
+    repo = scope.repo
+    base = repo.merge_base(ours, theirs)
+    if base is None:
+        raise UnrelatedHistoriesError(short(ours), short(theirs))
+    trees = [repo.tree_at(at) for at in (base, ours, theirs)]
+    for name in (*options.ours, *options.theirs):
+        if not any(name in tree for tree in trees):
+            raise NameNotFoundError(name, "either side", describe.names_close_to(repo, repo.commit_at(theirs), name))
+    merged = repo.merge_trees(*trees, choose_ours=options.ours, choose_theirs=options.theirs)
+    if merged.conflicts:
+        raise MergeConflictError(tuple(_both(repo, name, one) for name, one in sorted(merged.conflicts.items())))
+    writer = repo.writer()
+    tree = repo.tree_at(ours).edit(writer, merged.changes)
+    now = repo.commit_at(ours)
+    made = Commit(
+        tree=tree.id,
+        parents=(ours, theirs),
+        author=person(),
+        time_ns=time.time_ns(),
+        utc_offset_s=time.localtime().tm_gmtoff,
+        message=options.message or f"merge {options.rev}",
+        kind="merge",
+        changed=describe.changes_of(repo, repo.tree_at(ours), tree),
+        random=now.random,
+        environment=now.environment,
+    )
+    return repo.publish(writer, made, head=head, session="", message=made.message)
+
+
+def _both(repo: Repository, name: str, conflict: Conflict) -> tuple[str, str, str]:
+    ours, theirs = (describe.entry_line(repo, entry) or "removed" for entry in (conflict.ours, conflict.theirs))
+    return name, ours, theirs

@@ -1,0 +1,182 @@
+"""`checkout`, `switch`, `rollback`, `undo` and `redo`: going somewhere else in the history.
+
+In a live session they load variables. On a store alone there are none: there they move HEAD, which is where the next
+session starts, or write a commit that needs no loading.
+"""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from agent_kernel.errors import RefNotFoundError
+from agent_kernel.repository import Commit, Head, ObjectId, hex_of
+from agent_kernel.session.branches import person
+from agent_kernel.verbs import describe
+from agent_kernel.verbs.output import Block, Json, Line, Result
+from agent_kernel.verbs.parsing import Parser, UsageProblem
+from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.text import clean
+
+if TYPE_CHECKING:
+    from agent_kernel.session import Report
+
+__all__ = [
+    "Moved",
+    "checkout",
+    "checkout_arguments",
+    "redo",
+    "redo_arguments",
+    "rollback",
+    "rollback_arguments",
+    "switch",
+    "switch_arguments",
+    "undo",
+    "undo_arguments",
+]
+
+_KEEP = "leave the random generators as they are"
+
+
+@dataclass(frozen=True)
+class Moved(Result):
+    """What a verb did to the variables, or to HEAD."""
+
+    said: str  # the sentence up to the counts
+    commit: ObjectId | None
+    branch: str | None
+    report: Report | None = None
+
+    def to_json(self) -> Json:
+        report = self.report
+        return {
+            "commit": None if self.commit is None else hex_of(self.commit),
+            "branch": self.branch,
+            "changed": describe.changes_json(report.changed) if report else [],
+            "unsaved": describe.unsaved_json(report.unsaved) if report else [],
+            "notes": list(report.notes) if report else [],
+        }
+
+    def blocks(self) -> Sequence[Block]:
+        if self.report is None:
+            return [Line(self.said)]
+        counts = describe.change_count(self.report.changed) or "no variable changed"
+        notes = [Line(clean(note)) for note in self.report.notes]
+        return [Line(f"{self.said}: {counts}"), *notes, *describe.unsaved_blocks(self.report.unsaved)]
+
+
+def checkout_arguments(parser: Parser) -> None:
+    parser.takes("rev", "ref", help="a commit, branch or tag; without one, the branch's last state")
+    parser.flag("--keep-random", help=_KEEP)
+    parser.names("only these variables, from REV into what you have now")
+
+
+def checkout(scope: Scope, options: Namespace) -> Result:
+    if scope.session is None:
+        return _move_head(scope, options.rev or "HEAD", options.names)
+    report = scope.session.checkout(options.rev, options.names, keep_random=options.keep_random)
+    if options.names:
+        names = ", ".join(options.names)
+        at = scope.resolve(options.rev or "HEAD") if report.commit is None else report.commit
+        return Moved(f"Loaded {clean(names)} of {options.rev or 'HEAD'}", at, report.branch, report)
+    return _arrived("Checked out", scope, report)
+
+
+def switch_arguments(parser: Parser) -> None:
+    parser.takes("branch", "branch", help="the branch to go to", optional=False)
+    parser.flag("-c", "--create", help="make the branch here first")
+    parser.flag("--keep-random", help=_KEEP)
+
+
+def switch(scope: Scope, options: Namespace) -> Result:
+    if scope.session is not None:
+        report = scope.session.switch(options.branch, create=options.create)
+        if options.create:
+            return Moved(f"Switched to new branch {report.branch}", report.commit, report.branch)
+        return _arrived(f"Switched to branch {report.branch}", scope, report)
+    head = scope.head()
+    if options.create:
+        if head.commit is None:
+            raise UsageProblem("the store has no commit yet that a branch could start from")
+        scope.repo.create_branch(options.branch, head.commit)
+    elif options.branch not in scope.repo.branches():
+        raise RefNotFoundError(options.branch, tuple(sorted(scope.repo.branches())))
+    return _move_head(scope, options.branch, ())
+
+
+def _move_head(scope: Scope, rev: str, names: Sequence[str]) -> Moved:
+    if names:
+        raise UsageProblem("there are no live variables here; single ones are checked out in a notebook")
+    found, commit = scope.commit(rev)
+    branch = rev if rev in scope.repo.branches() else None
+    scope.repo.move_head("", Head(branch, found), f"checkout: moving to {rev}")
+    where = f"branch {branch}" if branch else "no branch"
+    return Moved(f"HEAD is now at {describe.label(found, commit)}, on {where}", found, branch)
+
+
+def rollback_arguments(parser: Parser) -> None:
+    parser.takes("rev", "ref", help="the commit to be as before", optional=False)
+    parser.flag("--keep-random", help=_KEEP)
+
+
+def rollback(scope: Scope, options: Namespace) -> Result:
+    found, commit = scope.commit(options.rev)
+    said = f"Rolled back to {describe.label(found, commit)}"
+    if scope.session is not None:
+        report = scope.session.rollback(options.rev, keep_random=options.keep_random)
+        return Moved(said, report.commit, report.branch, report)
+    made = _rollback_commit(scope, found, commit)
+    return Moved(said, made, scope.head().branch)
+
+
+def _rollback_commit(scope: Scope, found: ObjectId, commit: Commit) -> ObjectId:
+    head = scope.head()
+    if head.commit is None:
+        raise UsageProblem("the store has no commit yet that could be rolled back")
+    trees = [scope.repo.tree(one.tree) for one in (scope.repo.commit_at(head.commit), commit)]
+    changed = describe.changes_of(scope.repo, *trees)
+    made = msgspec.structs.replace(
+        commit,
+        parents=(head.commit,),
+        author=person(),
+        time_ns=time.time_ns(),
+        utc_offset_s=time.localtime().tm_gmtoff,
+        message=f"roll back to {describe.label(found, commit)}",
+        kind="rollback",
+        status="ok",
+        cell=None,
+        changed=changed,
+        unsaved=(),
+        labels=(),
+        restores=found,
+    )
+    return scope.repo.publish(scope.repo.writer(), made, head=head, session="", message=made.message)
+
+
+def undo_arguments(parser: Parser) -> None:
+    """Nothing to choose: it is always the last operation."""
+
+
+def undo(scope: Scope, options: Namespace) -> Result:
+    report = scope.live().undo()
+    return _arrived("Undone", scope, report)
+
+
+def redo_arguments(parser: Parser) -> None:
+    """Nothing to choose: it is always what was undone last."""
+
+
+def redo(scope: Scope, options: Namespace) -> Result:
+    report = scope.live().redo()
+    return _arrived("Done again", scope, report)
+
+
+def _arrived(said: str, scope: Scope, report: Report) -> Moved:
+    at = report.commit if report.commit is not None else scope.live().head
+    where = f" {describe.label(at, scope.repo.commit_at(at))}" if at is not None and said == "Checked out" else ""
+    return Moved(said + where, at, report.branch, report)

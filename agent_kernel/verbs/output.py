@@ -1,0 +1,137 @@
+"""What a verb answers: one value that reads as plain text, as JSON and as static HTML.
+
+A result is built of blocks (a line, code, a table), and each face is drawn from the blocks here and nowhere else.
+All text in a block is already clean of control characters; HTML escapes everything and holds no script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import TypeAlias
+
+from agent_kernel.verbs.text import cut, pad, width_of
+
+__all__ = ["Block", "Code", "Line", "Result", "Said", "Table"]
+
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | dict[str, Json] | None"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of prose."""
+
+    text: str
+    strong: bool = False
+
+
+@dataclass(frozen=True)
+class Code:
+    """Some lines as they were typed."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under column titles; an empty title keeps a column without a heading in plain text."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    right: frozenset[int] = field(default=frozenset())  # columns of numbers
+    flexible: int = -1  # the column that gives way where the terminal is narrow
+
+
+Block: TypeAlias = Line | Code | Table
+
+
+class Result:
+    """One answer, three faces. A subclass gives its blocks and its JSON."""
+
+    @property
+    def ok(self) -> bool:
+        """False where a program that asked should take the answer as a failure."""
+        return True
+
+    def blocks(self) -> Sequence[Block]:
+        """What to show, from top to bottom."""
+        raise NotImplementedError
+
+    def to_json(self) -> Json:
+        """The same for programs: plain lists, dicts, strings and numbers."""
+        raise NotImplementedError
+
+    def to_text(self, width: int | None = None) -> str:
+        """Plain text without a final line end. `width`: columns of the terminal; None: never cut."""
+        return "\n".join(line.rstrip() for block in self.blocks() for line in _text_lines(block, width))
+
+    def to_html(self) -> str:
+        """Static HTML: no scripts, no styles that leave the element, everything escaped."""
+        return f'<div class="agent-kernel">{"".join(map(_html, self.blocks()))}</div>'
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, str]:
+        return {"text/plain": self.to_text(100), "text/html": self.to_html()}
+
+
+@dataclass(frozen=True)
+class Said(Result):
+    """A few lines, where there is nothing to tabulate."""
+
+    lines: tuple[str, ...]
+    facts: dict[str, Json] = field(default_factory=dict[str, Json])
+
+    def blocks(self) -> Sequence[Block]:
+        return [Line(line) for line in self.lines]
+
+    def to_json(self) -> Json:
+        return self.facts or {"message": "\n".join(self.lines)}
+
+
+def _text_lines(block: Block, width: int | None) -> list[str]:
+    if isinstance(block, Line):
+        return [block.text]
+    if isinstance(block, Code):
+        return [f"    {line}" for line in block.text.splitlines()]
+    return table_lines(block, width)
+
+
+def table_lines(table: Table, width: int | None) -> list[str]:
+    """The table in aligned columns, two spaces apart; only the flexible column is ever cut."""
+    titled = any(table.columns)
+    rows = [table.columns, *table.rows] if titled else list(table.rows)
+    if not rows:
+        return []
+    widths = [max(width_of(row[at]) for row in rows) for at in range(len(table.columns))]
+    if width is not None and table.flexible >= 0:
+        over = sum(widths) + 2 * (len(widths) - 1) - width
+        widths[table.flexible] = max(12, widths[table.flexible] - max(0, over))
+    return ["  ".join(_cells(row, widths, table)) for row in rows]
+
+
+def _cells(row: tuple[str, ...], widths: list[int], table: Table) -> list[str]:
+    return [
+        pad(cut(text, widths[at], middle=True) if at == table.flexible else text, widths[at], right=at in table.right)
+        for at, text in enumerate(row)
+    ]
+
+
+def _html(block: Block) -> str:
+    if isinstance(block, Line):
+        text = escape(block.text) or "&nbsp;"
+        return f"<div>{f'<strong>{text}</strong>' if block.strong else text}</div>"
+    if isinstance(block, Code):
+        return f"<pre>{escape(block.text)}</pre>"
+    head = "".join(f'<th style="text-align:left">{escape(title)}</th>' for title in block.columns)
+    head = f"<thead><tr>{head}</tr></thead>" if any(block.columns) else ""
+    body = "".join(f"<tr>{_html_cells(row, block)}</tr>" for row in block.rows)
+    return f"<table>{head}<tbody>{body}</tbody></table>"
+
+
+def _html_cells(row: tuple[str, ...], table: Table) -> str:
+    return "".join(
+        f'<td style="text-align:{"right" if at in table.right else "left"}">{escape(text)}</td>'
+        for at, text in enumerate(row)
+    )

@@ -1,0 +1,121 @@
+"""Arguments of a verb, parsed by argparse without argparse ever ending the process.
+
+A parser also knows what each argument stands for (a ref, a variable …), which is what completion asks it. Everything
+after a lone `--` is variable names, as in git; it is split off first, because argparse's own rule for it changed
+between Python versions.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
+
+if TYPE_CHECKING:
+    from argparse import _MutuallyExclusiveGroup as Choice  # pyright: ignore[reportPrivateUsage]  # it has no other name
+
+__all__ = ["Helped", "Kind", "Parser", "UsageProblem", "Verb"]
+
+Kind: TypeAlias = Literal["ref", "branch", "tag", "name", "path", "place", "text"]
+
+
+class UsageProblem(Exception):  # noqa: N818 - it is told to the one who typed, never handled as a failure
+    """The arguments do not fit the verb. Its text is one line for the person who typed them."""
+
+
+class Helped(Exception):  # noqa: N818 - nothing failed: help was asked for
+    """Help was asked for; the text is what to show."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises instead of leaving, and remembers what can be completed."""
+
+    def __init__(self, prog: str, description: str) -> None:
+        super().__init__(
+            prog=prog,
+            description=description,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        self.kinds: list[Kind] = []  # of the positional arguments, in order
+        self.options: dict[str, Kind | None] = {"--help": None, "-h": None}  # option: what its value is
+        self.takes_names = False
+
+    def takes(self, name: str, kind: Kind, *, help: str, optional: bool = True, default: str | None = None) -> None:
+        """Take one positional argument of this kind."""
+        self.kinds.append(kind)
+        nargs = "?" if optional else None
+        self.add_argument(name, nargs=nargs, default=default, metavar=name.upper(), help=help)
+
+    def one_of(self) -> Choice:
+        """A group of flags of which at most one may be given."""
+        return self.add_mutually_exclusive_group()
+
+    def flag(self, *names: str, help: str, group: Choice | None = None) -> None:
+        """Take an option without a value."""
+        self.options |= dict.fromkeys(names)
+        (group or self).add_argument(*names, action="store_true", help=help)
+
+    def value(
+        self,
+        *names: str,
+        metavar: str,
+        help: str,
+        kind: Kind = "text",
+        convert: Callable[[str], object] = str,
+        default: object = None,
+        group: Choice | None = None,
+    ) -> None:
+        """Take an option with one value."""
+        self.options |= dict.fromkeys(names, kind)
+        (group or self).add_argument(*names, metavar=metavar, help=help, type=convert, default=default)
+
+    def several(self, *names: str, metavar: str, help: str, kind: Kind) -> None:
+        """Take an option with one or more values, which may be given again."""
+        self.options |= dict.fromkeys(names, kind)
+        self.add_argument(*names, metavar=metavar, help=help, nargs="+", action="extend", default=[])
+
+    def names(self, help: str) -> None:
+        """Take variable names after `--`."""
+        self.takes_names = True
+        self.epilog = f"after --:\n  NAME  {help}"
+
+    def read(self, words: Sequence[str]) -> argparse.Namespace:
+        """Parse the words; `names` of the answer holds what stood after `--`.
+
+        Raises:
+            UsageProblem: a word does not fit.
+            Helped: help was asked for.
+        """
+        at = words.index("--") if "--" in words else len(words)
+        names = list(words[at + 1 :])
+        if at < len(words) and not self.takes_names:
+            raise UsageProblem(f"{self.prog} takes no names after --")
+        # Given, because argparse would make it here and then take the % of %agent for a placeholder.
+        names_too = " [-- NAME …]" if self.takes_names else ""
+        self.usage = (self.format_usage().removeprefix("usage: ").rstrip("\n") + names_too).replace("%", "%%")
+        options = self.parse_intermixed_args(list(words[:at]))  # `branch STORE -d NAME` mixes both
+        options.names = names
+        return options
+
+    def print_help(self, file: object = None) -> None:
+        raise Helped(self.format_help().rstrip())
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        raise UsageProblem((message or "").strip())
+
+    def error(self, message: str) -> NoReturn:
+        usage = " ".join(self.format_usage().split())
+        raise UsageProblem(f"{message} ({usage})")
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One word of `%agent` and `agent-kernel`, and where its work is done."""
+
+    name: str
+    help: str  # one line
+    home: str  # the module of this package that defines `<name>_arguments` and `<name>`
+    needs: Literal["store", "session", "notebook"] = "store"
+    writes: bool = False  # refused on a branch that a living process holds, unless forced

@@ -1,0 +1,135 @@
+"""`branch` and `tag`: the names that commits go by."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_kernel.repository import ObjectId, hex_of, short
+from agent_kernel.verbs import describe
+from agent_kernel.verbs.output import Block, Json, Line, Result, Said, Table
+from agent_kernel.verbs.parsing import Parser, UsageProblem
+from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.text import clean, clock
+
+__all__ = ["branch", "branch_arguments", "tag", "tag_arguments"]
+
+
+def branch_arguments(parser: Parser) -> None:
+    parser.takes("name", "branch", help="the branch; without one, list them all")
+    parser.takes("at", "ref", help="where a new branch starts (HEAD unless told); with -m, the new name")
+    one = parser.one_of()
+    parser.flag("-d", "--delete", help="delete the branch, if other refs reach its commits", group=one)
+    parser.flag("-D", "--delete-anyway", help="delete it even if they do not", group=one)
+    parser.flag("-m", "--move", help="rename: -m OLD NEW, or -m NEW for the branch you are on", group=one)
+
+
+def branch(scope: Scope, options: Namespace) -> Result:
+    name: str | None = options.name
+    if name is None:
+        if options.delete or options.delete_anyway or options.move:
+            raise UsageProblem("say which branch")
+        return _branches(scope)
+    if options.delete or options.delete_anyway:
+        return _delete_branch(scope, name, options)
+    if options.move:
+        return _rename(scope, name, options.at)
+    at, commit = scope.commit(options.at or "HEAD")
+    scope.repo.create_branch(name, at)
+    return Said((f"Branch {name} starts at {describe.label(at, commit)}",), {"branch": name, "commit": hex_of(at)})
+
+
+def _delete_branch(scope: Scope, name: str, options: Namespace) -> Said:
+    if options.at is not None:
+        raise UsageProblem("one branch at a time")
+    if name == scope.head().branch:
+        raise UsageProblem(f"you are on branch {name}; switch to another one first")
+    at = scope.repo.branches().get(name)
+    scope.repo.delete_branch(name, force=options.delete_anyway)
+    return Said((f"Deleted branch {name} (was {short(at) if at else '?'})",), {"deleted": name})
+
+
+def _rename(scope: Scope, name: str, new: str | None) -> Said:
+    old = name if new is not None else scope.head().branch
+    if old is None:
+        raise UsageProblem("you are on no branch; say -m OLD NEW")
+    if scope.session is not None and old == scope.session.branch:
+        scope.session.rename_branch(new or name)
+    else:
+        scope.repo.rename_branch(old, new or name)
+    return Said((f"Renamed branch {old} to {new or name}",), {"branch": new or name, "was": old})
+
+
+def _branches(scope: Scope) -> RefList:
+    head = scope.head()
+    rows = [_row(scope, name, at, name == head.branch) for name, at in sorted(scope.repo.branches().items())]
+    if head.branch is None and head.commit is not None:
+        rows.insert(0, _row(scope, "(no branch)", head.commit, True))
+    return RefList("branch", tuple(rows))
+
+
+def tag_arguments(parser: Parser) -> None:
+    parser.takes("name", "tag", help="the tag; without one, list them all")
+    parser.takes("at", "ref", help="the commit to tag (HEAD unless told)")
+    parser.flag("-d", "--delete", help="delete the tag; its commit stays")
+
+
+def tag(scope: Scope, options: Namespace) -> Result:
+    name: str | None = options.name
+    if name is None:
+        if options.delete:
+            raise UsageProblem("say which tag")
+        return RefList("tag", tuple(_row(scope, one, at) for one, at in sorted(scope.repo.tags().items())))
+    if options.delete:
+        if options.at is not None:
+            raise UsageProblem("one tag at a time")
+        scope.repo.delete_tag(name)
+        return Said((f"Deleted tag {name}",), {"deleted": name})
+    at, commit = scope.commit(options.at or "HEAD")
+    scope.repo.create_tag(name, at)
+    return Said((f"Tagged {describe.label(at, commit)} as {name}",), {"tag": name, "commit": hex_of(at)})
+
+
+@dataclass(frozen=True)
+class RefRow:
+    """One branch or tag."""
+
+    name: str
+    commit: ObjectId
+    title: str
+    when: str
+    current: bool = False
+    holder: str = ""  # the living process that writes to it
+
+
+def _row(scope: Scope, name: str, at: ObjectId, current: bool = False) -> RefRow:
+    commit = scope.repo.commit_at(at)
+    holder = scope.repo.lease_of(name)
+    used = holder is not None and holder.is_alive() and not current
+    said = " ".join(part for part in (describe.prompt(commit), describe.title(commit)) if part)
+    return RefRow(name, at, said, clock(commit.time_ns, scope.now_ns), current, str(holder) if used else "")
+
+
+@dataclass(frozen=True)
+class RefList(Result):
+    """Branches or tags in the order of their names."""
+
+    kind: str
+    rows: tuple[RefRow, ...]
+
+    def to_json(self) -> Json:
+        return [
+            {"name": row.name, "commit": hex_of(row.commit), "current": row.current, "in_use_by": row.holder}
+            for row in self.rows
+        ]
+
+    def blocks(self) -> Sequence[Block]:
+        if not self.rows:
+            return [Line(f"There is no {self.kind} yet.")]
+        return [Table(("", "", "", "", "", ""), tuple(map(_cells, self.rows)), flexible=3)]
+
+
+def _cells(row: RefRow) -> tuple[str, ...]:
+    used = f"in use by {clean(row.holder)}" if row.holder else ""
+    return "*" if row.current else " ", clean(row.name), short(row.commit), row.title, row.when, used

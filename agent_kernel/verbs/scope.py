@@ -1,0 +1,86 @@
+"""What a verb acts on: a repository, the live session if there is one, and the door that was used."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from agent_kernel.errors import NotBoundError
+from agent_kernel.repository import Commit, Head, ObjectId
+
+if TYPE_CHECKING:
+    from agent_kernel.session import Repository, Session
+
+__all__ = ["Notebook", "Progress", "Scope"]
+
+Progress: TypeAlias = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
+
+
+class Notebook(Protocol):
+    """What only the door can do: change which store the notebook is bound to, and whether cells commit."""
+
+    def bind(self, place: str | None, *, source: str | None, branch: str | None) -> tuple[str, ...]:
+        """Bind the notebook to a store and return what to say about it."""
+        ...
+
+    def record(self, on: bool) -> None:
+        """Let cells be commits, or stop it."""
+        ...
+
+
+@dataclass
+class Scope:
+    """One use of a verb. `session` is None on the command line."""
+
+    bound_repo: Repository | None
+    session: Session | None = None
+    notebook: Notebook | None = None
+    place: Path | str = ""  # how the store was named by whoever asked
+    command: str = "%agent"  # what a hint should tell them to type
+    now_ns: int = field(default_factory=time.time_ns)
+    progress: Progress | None = None
+    brief: bool = True  # someone reads the answer: the newest part of a long one will do
+
+    def step(self, doing: str) -> Callable[[int, int], None] | None:
+        """What a long operation of the repository reports to, if someone wants to see it."""
+        progress = self.progress
+        return None if progress is None else lambda done, total: progress(doing, done, total)
+
+    @property
+    def repo(self) -> Repository:
+        """The repository.
+
+        Raises:
+            NotBoundError: the notebook is bound to none.
+        """
+        if self.bound_repo is None:
+            raise NotBoundError
+        return self.bound_repo
+
+    @property
+    def session_id(self) -> str:
+        """Whose HEAD counts: the session's, or, without one, where the store was used last."""
+        return self.session.id if self.session is not None else ""
+
+    def live(self) -> Session:
+        """The session.
+
+        Raises:
+            NotBoundError: there is none here.
+        """
+        if self.session is None:
+            raise NotBoundError
+        return self.session
+
+    def head(self) -> Head:
+        return self.repo.head(self.session_id)
+
+    def resolve(self, text: str) -> ObjectId:
+        return self.repo.resolve(text, self.session_id)
+
+    def commit(self, text: str) -> tuple[ObjectId, Commit]:
+        found = self.resolve(text)
+        return found, self.repo.commit_at(found)

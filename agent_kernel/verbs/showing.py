@@ -1,0 +1,152 @@
+"""`show`: one commit, or one variable as a commit holds it. Nothing is loaded and nothing is run."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_kernel.errors import NameNotFoundError
+from agent_kernel.repository import Commit, ObjectId, hex_of, short, split_path
+from agent_kernel.values import summaries
+from agent_kernel.verbs import describe
+from agent_kernel.verbs.output import Block, Code, Json, Line, Result, Table
+from agent_kernel.verbs.parsing import Parser
+from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.text import clean, clean_lines, duration, exact_time, size_text
+
+__all__ = ["show", "show_arguments"]
+
+
+def show_arguments(parser: Parser) -> None:
+    parser.takes("rev", "path", help="a commit (HEAD unless told), or REF:NAME for a variable in it", default="HEAD")
+
+
+def show(scope: Scope, options: Namespace) -> Result:
+    rev, name = split_path(options.rev)
+    found, commit = scope.commit(rev or "HEAD")
+    return _commit(scope, found, commit) if name is None else _variable(scope, found, commit, name)
+
+
+def _commit(scope: Scope, found: ObjectId, commit: Commit) -> ShownCommit:
+    tree = scope.repo.tree(commit.tree)
+    lines = {
+        change.name: describe.entry_line(scope.repo, tree.get(change.name)) or "removed" for change in commit.changed
+    }
+    refs = describe.decorations(scope.repo, scope.head()).get(found, ())
+    return ShownCommit(found, commit, refs, lines)
+
+
+@dataclass(frozen=True)
+class ShownCommit(Result):
+    """A commit with its code and what it did to each variable."""
+
+    id: ObjectId
+    commit: Commit
+    refs: tuple[str, ...]
+    lines: dict[str, str]  # changed name: its value in one line
+
+    def to_json(self) -> Json:
+        values: dict[str, Json] = dict(self.lines)
+        return {**describe.commit_json(self.id, self.commit), "refs": list(self.refs), "values": values}
+
+    def blocks(self) -> Sequence[Block]:
+        refs = f" ({', '.join(self.refs)})" if self.refs else ""
+        shown: list[Block] = [Line(f"commit {hex_of(self.id)}{refs}", strong=True), Table(("", ""), self._facts())]
+        if text := self._text():
+            shown += [Line(""), Code(text)]
+        if self.commit.changed:
+            shown += [Line(""), Table(("", "", ""), self._rows(), flexible=2)]
+        return [*shown, *(Line(f"! {describe.unsaved_line(one)}") for one in self.commit.unsaved)]
+
+    def _facts(self) -> tuple[tuple[str, str], ...]:
+        commit = self.commit
+        agent = " (agent)" if commit.author.kind == "agent" else ""
+        facts = [("Author:", clean(commit.author.name) + agent), ("Date:", _date(commit))]
+        if len(commit.parents) > 1:
+            facts.append(("Merge:", " ".join(short(parent) for parent in commit.parents)))
+        if commit.cell:
+            facts.append(("Cell:", _cell(commit)))
+        if commit.restores is not None:
+            facts.append(("Restores:", short(commit.restores)))
+        if commit.labels:
+            facts.append(("Labels:", clean(", ".join(commit.labels))))
+        return tuple(facts)
+
+    def _text(self) -> str:
+        parts = [self.commit.message, self.commit.cell.source if self.commit.cell else ""]
+        return "\n\n".join(clean_lines(part.strip("\n")) for part in parts if part.strip())
+
+    def _rows(self) -> tuple[tuple[str, str, str], ...]:
+        return tuple(
+            ("−" if change.how == "-" else change.how, clean(change.name), self.lines[change.name])
+            for change in self.commit.changed
+        )
+
+
+def _date(commit: Commit) -> str:
+    return f"{exact_time(commit.time_ns, commit.utc_offset_s):%a %d %b %Y %H:%M:%S %z}"
+
+
+def _cell(commit: Commit) -> str:
+    assert commit.cell is not None
+    how = f"{commit.status}: {commit.cell.error}" if commit.cell.error else commit.status
+    return clean(", ".join(part for part in (describe.prompt(commit), duration(commit.cell.duration_s), how) if part))
+
+
+def _variable(scope: Scope, found: ObjectId, commit: Commit, name: str) -> ShownVariable:
+    entry = scope.repo.tree(commit.tree).get(name)
+    if entry is None or name.startswith("\0"):
+        raise NameNotFoundError(name, f"commit {short(found)}", describe.names_close_to(scope.repo, commit, name))
+    last = next(iter(scope.repo.log_of_name(found, name)), (found, commit))
+    summary = describe.summary_of(scope.repo, entry)
+    return ShownVariable(name, found, summary, scope.repo.read_manifest(entry).size, last)
+
+
+@dataclass(frozen=True)
+class ShownVariable(Result):
+    """One variable as a commit holds it, from its summary."""
+
+    name: str
+    commit: ObjectId
+    summary: summaries.Summary | None
+    size: int
+    last: tuple[ObjectId, Commit]  # the commit that made it what it is
+
+    def to_json(self) -> Json:
+        return {
+            "name": self.name,
+            "commit": hex_of(self.commit),
+            "size": self.size,
+            "changed_in": hex_of(self.last[0]),
+            "summary": _summary_json(self.summary) if self.summary else None,
+        }
+
+    def blocks(self) -> Sequence[Block]:
+        line = clean(summaries.line(self.summary)) if self.summary else "not described"
+        facts = [("Commit:", short(self.commit)), ("Stored:", size_text(self.size))]
+        facts.append(("Changed in:", describe.label(*self.last)))
+        table = [_first_rows(self.summary)] if self.summary and self.summary.columns else []
+        return [Line(f"{clean(self.name)}: {line}", strong=True), Table(("", ""), tuple(facts)), *table]
+
+
+def _summary_json(summary: summaries.Summary) -> Json:
+    return {
+        "kind": summary.kind,
+        "type": summary.type,
+        "text": summary.text,
+        "shape": list(summary.shape),
+        "dtype": summary.dtype,
+        "size_bytes": summary.size_bytes,
+        "columns": [{"name": column.name, "of": column.of} for column in summary.columns],
+        "rows": [list(row) for row in summary.rows],
+        "note": summary.note,
+    }
+
+
+def _first_rows(summary: summaries.Summary) -> Table:
+    """The first columns with what they hold, and the first rows of a table."""
+    names = tuple(clean(column.name) for column in summary.columns)
+    kinds = tuple(clean(column.of) for column in summary.columns)
+    rows = [tuple(map(clean, row))[: len(names)] for row in summary.rows]
+    return Table(names, (kinds, *(row + ("",) * (len(names) - len(row)) for row in rows)))

@@ -1,0 +1,145 @@
+"""How times, code and names read in one line of plain text.
+
+Everything shown comes from a store that someone else may have written: what came out of `clean` or `clean_lines` can
+neither move a terminal's cursor nor turn its text around.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta, timezone
+
+from agent_kernel.values.summaries.wording import clean, size_text
+
+__all__ = [
+    "chip_line",
+    "clean",
+    "clean_lines",
+    "clock",
+    "cut",
+    "duration",
+    "exact_time",
+    "pad",
+    "plural",
+    "size_text",
+    "subject",
+    "width_of",
+]
+
+_TAIL = 14  # the end of a line of code says more than its middle
+_IMPORT = re.compile(r"(?:import|from)\s+[\w.]+")
+
+
+def clean_lines(text: str) -> str:
+    """`clean` for text of several lines: tabs become spaces, line ends stay."""
+    return "\n".join(clean(line.expandtabs(4)) for line in text.splitlines())
+
+
+def duration(seconds: float) -> str:
+    """`0.42 s`, `3.4 s`, `38 s`, `2m 10s`, `1h 05m`."""
+    if seconds < 0.995:
+        return f"{seconds:.2f} s"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60:02d}s"
+    return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
+
+
+def local(time_ns: int) -> datetime:
+    """The moment in the reader's own time zone."""
+    return datetime.fromtimestamp(time_ns / 1e9, UTC).astimezone()
+
+
+def clock(time_ns: int, now_ns: int) -> str:
+    """`now`, `27 min` under an hour, then `13:20`, with the day in front where it is not today."""
+    age_s = (now_ns - time_ns) / 1e9
+    if -60 < age_s < 60:
+        return "now"
+    if 0 < age_s < 3600:
+        return f"{int(age_s // 60)} min"
+    then, now = local(time_ns), local(now_ns)
+    days = (now.date() - then.date()).days
+    if days == 0:
+        return f"{then:%H:%M}"
+    if days == 1:
+        return f"yesterday {then:%H:%M}"
+    year = "" if then.year == now.year else f" {then.year}"
+    return f"{then.day} {then:%b}{year} {then:%H:%M}"
+
+
+def exact_time(time_ns: int, utc_offset_s: int) -> datetime:
+    """The moment as the writer's clock showed it, to the microsecond."""
+    zone = timezone(timedelta(seconds=utc_offset_s))
+    return datetime.fromtimestamp(time_ns // 1_000_000_000, zone).replace(microsecond=time_ns // 1000 % 1_000_000)
+
+
+def subject(message: str, source: str) -> str:
+    """What a commit is about: its message, else the cell's leading comment, else its first line that does something."""
+    if message.strip():
+        return clean(message.strip().splitlines()[0])
+    lines = [line.strip() for line in source.splitlines() if line.strip()]
+    body = [line for line in lines if not line.startswith("%%agent")]
+    if not body:
+        return clean(lines[0]) if lines else ""
+    comment = body[0].lstrip("#! ").strip()
+    if body[0].startswith("#") and comment:
+        return clean(comment)
+    code = [line for line in body if not line.startswith("#")]
+    return clean(next((line for line in code if not _IMPORT.match(line)), (code or body)[0]))
+
+
+def cut(text: str, width: int, *, middle: bool = False) -> str:
+    """The text in at most `width` columns, with `…` for what was taken out."""
+    if width_of(text) <= width:
+        return text
+    if width < 2:
+        return "…"[:width]
+    tail = text[-_TAIL:] if middle and width > 2 * _TAIL else ""
+    room = width - 1 - width_of(tail)
+    kept = ""
+    for character in text:
+        room -= width_of(character)
+        if room < 0:
+            break
+        kept += character
+    return f"{kept}…{tail}"
+
+
+def width_of(text: str) -> int:
+    """Columns that a terminal gives to the text."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(character) for character in text)
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def pad(text: str, width: int, *, right: bool = False) -> str:
+    """The text filled with spaces to `width` columns."""
+    fill = " " * (width - width_of(text))
+    return fill + text if right else text + fill
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """`1 variable`, `12 variables`, `1,200 commits`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def chip_line(changes: Iterable[tuple[str, str, int]], *, most: int = 4) -> str:
+    """Changed names, the largest first and with its size: `~df 1.2 MB +model −tmp, 2 more`."""
+    ranked = sorted(changes, key=lambda change: -change[2])
+    shown = [f"{'−' if how == '-' else how}{clean(name)}" for how, name, _ in ranked[:most]]
+    if shown and ranked[0][2]:
+        shown[0] += f" {size_text(ranked[0][2])}"
+    more = f", {len(ranked) - most} more" if len(ranked) > most else ""
+    return " ".join(shown) + more

@@ -1,0 +1,263 @@
+"""`agent-kernel VERB STORE …`: the verbs of a notebook, on a store that nobody has open."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_kernel.cli import main
+from agent_kernel.session import Repository, bind
+from agent_kernel.verbs.table import VERBS
+from tests.verbs.stores import go_on, make_history
+
+CELLS = ("# first step\nx = 1; y = [1, 2]", "x = 2", "z = 'new'; del y")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    place = tmp_path / ".agent-kernel" / "study"
+    make_history(place, *CELLS)
+    (tmp_path / "study.ipynb").write_text("{}")
+    return place
+
+
+class Ran:
+    def __init__(self, status: int, out: str, err: str) -> None:
+        self.status, self.out, self.err = status, out, err
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Any:
+    def run(*words: object) -> Ran:
+        capsys.readouterr()
+        status = main([str(word) for word in words])
+        told = capsys.readouterr()
+        return Ran(status, told.out, told.err)
+
+    return run
+
+
+def test_log_reads_like_gits(run: Any, store: Path) -> None:
+    newest, _, oldest, *_ = run("log", store).out.splitlines()
+    assert "(HEAD -> main) [3] z = 'new'; del y" in newest
+    assert "+z" in newest
+    assert "−y" in newest
+    assert "[1] first step" in oldest
+
+
+def test_log_for_programs_has_exactly_the_promised_keys(run: Any, store: Path) -> None:
+    history = run("log", store, "--json").json
+    assert [commit["cell"]["number"] for commit in history[:3]] == [3, 2, 1]
+    keys = {"id", "parents", "author", "time", "message", "cell", "changed", "unsaved", "status"}
+    assert all(set(commit) == keys for commit in history)
+
+
+def test_a_store_goes_by_its_folder_its_notebook_or_its_notebooks_folder(
+    run: Any, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = run("log", store).out
+    monkeypatch.chdir(tmp_path)
+    for name in (tmp_path / "study.ipynb", tmp_path, f"lmdb://{store}", ".", "study.ipynb", ".agent-kernel/study"):
+        assert run("log", name).out == expected
+
+
+def test_two_stores_in_a_folder_are_not_guessed_between(run: Any, store: Path, tmp_path: Path) -> None:
+    make_history(store.with_name("other"), "x = 1")
+    ran = run("log", tmp_path)
+    assert ran.status == 1
+    assert "other, study" in ran.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show",),
+        ("show", "HEAD:x"),
+        ("diff", "HEAD~2", "HEAD"),
+        ("status",),
+        ("branch",),
+        ("tag",),
+        ("verify",),
+        ("stats",),
+        ("gc", "--dry-run"),
+    ],
+)
+def test_reading_verbs_answer_in_text_and_json(run: Any, store: Path, words: tuple[str, ...]) -> None:
+    verb, *rest = words
+    assert (ran := run(verb, store, *rest)).status == 0, ran.err
+    assert ran.out.strip()
+    run(verb, store, *rest, "--json").json  # noqa: B018 - it parses
+
+
+def test_reading_leaves_the_store_as_it_is(run: Any, store: Path) -> None:
+    before = run("log", store, "--all", "--json").out
+    for words in (("show",), ("diff",), ("status",), ("verify",), ("stats",), ("gc", "--dry-run")):
+        run(words[0], store, *words[1:])
+    assert run("log", store, "--all", "--json").out == before
+
+
+def test_branches_and_tags(run: Any, store: Path) -> None:
+    assert run("branch", store, "try", "HEAD~1").status == 0
+    assert run("tag", store, "v1").status == 0
+    assert run("switch", store, "try").status == 0
+    assert "* try" in " ".join(run("branch", store).out.split())
+    assert run("branch", store, "-d", "main").status == 0  # the tag still reaches its commits
+    assert run("tag", store, "-d", "v1").status == 0
+
+
+def test_checkout_moves_head_to_where_the_next_session_starts(run: Any, store: Path) -> None:
+    assert run("checkout", store, "HEAD~2").status == 0
+    assert "On no branch" in run("status", store).out
+    assert run("checkout", store, "main").status == 0
+    assert "On branch main" in run("status", store).out
+    assert run("checkout", store, "main", "--", "x").status == 2
+
+
+def test_rollback_makes_a_commit_that_equals_an_older_one(run: Any, store: Path) -> None:
+    before = run("log", store, "--json").json
+    assert "Rolled back to" in run("rollback", store, "HEAD~2").out
+    after = run("log", store, "--json").json
+    assert after[1:] == before
+    assert [(change["how"], change["name"]) for change in after[0]["changed"]] == [("~", "x"), ("+", "y"), ("-", "z")]
+    assert run("diff", store, "HEAD~3", "HEAD", "--json").json["changed"] == []
+
+
+def test_merge_without_loading_anything(run: Any, store: Path) -> None:
+    run("branch", store, "try", "HEAD~2")
+    run("switch", store, "try")
+    go_on(store, "w = 1")
+    ran = run("merge", store, "main", "-m", "both")
+    assert ran.status == 0, ran.err
+    assert "Already up to date" in run("merge", store, "main").out
+    assert run("show", store, "HEAD:z").status == 0
+    assert run("show", store, "HEAD:w").status == 0
+
+
+def test_conflicts_are_shown_and_settled(run: Any, store: Path) -> None:
+    run("branch", store, "try", "HEAD~2")
+    run("switch", store, "try")
+    go_on(store, "x = 77")
+    ran = run("merge", store, "main")
+    assert ran.status == 1
+    assert "77" in ran.err
+    assert run("merge", store, "main", "--ours", "x", "--theirs", "x").status == 2
+    assert run("merge", store, "main", "--ours", "x").status == 0
+    assert "77" in run("show", store, "HEAD:x").out
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("checkout", "nowhere"), 1, "no branch, tag or commit is called 'nowhere'"),
+        (("show", "HEAD:nothing"), 1, "no variable 'nothing'"),
+        (("log", "-n", "many"), 2, "-n"),
+        (("branch", "a..b"), 1, "cannot name a branch"),
+        (("switch", "nowhere"), 1, "nowhere"),
+        (("forget", "x"), 2, "--yes"),
+        (("prune",), 2, "--keep-last"),
+        (("undo",), 2, "running notebook"),
+    ],
+)
+def test_bad_input_gets_one_clear_line(run: Any, store: Path, words: tuple[str, ...], status: int, said: str) -> None:
+    ran = run(words[0], store, *words[1:])
+    assert (ran.status, ran.out) == (status, "")
+    assert said in ran.err
+    assert len(ran.err.strip().splitlines()) == 1
+    assert "%agent checkout" not in ran.err
+
+
+@pytest.mark.parametrize("place", ["nothing-there", "a-file", "a-folder"])
+def test_what_is_no_store_is_named(run: Any, tmp_path: Path, place: str) -> None:
+    (tmp_path / "a-file").write_text("x")
+    (tmp_path / "a-folder").mkdir()
+    (tmp_path / "a-folder" / "notes.txt").write_text("x")
+    ran = run("log", tmp_path / place)
+    assert ran.status == 1
+    assert "is not an agent_kernel store" in ran.err
+    assert len(ran.err.strip().splitlines()) == 1
+
+
+def test_a_branch_that_a_living_process_holds_is_not_written_to(run: Any, store: Path) -> None:
+    with closing(Repository.open(store)) as repo, closing(bind({}, repo)):
+        ran = run("rollback", store, "HEAD~1")
+        assert ran.status == 1
+        assert "in use" in ran.err
+        assert "--force" in ran.err
+        assert run("branch", store, "another").status == 0
+        assert run("log", store).status == 0
+        assert run("rollback", store, "HEAD~1", "--force").status == 0
+    assert run("rollback", store, "HEAD~1").status == 0
+
+
+def test_forget_prune_and_gc(run: Any, store: Path) -> None:
+    assert run("forget", store, "z", "--yes").status == 0
+    history = run("log", store, "--all", "--json").json
+    assert "z" not in {change["name"] for commit in history for change in commit["changed"]}
+    assert run("prune", store, "--keep-last", "1", "--dry-run").status == 0
+    assert run("prune", store, "--keep-last", "1").status == 0
+    assert run("gc", store).status == 0
+    assert run("verify", store).status == 0
+
+
+def test_verify_fails_where_something_is_damaged(run: Any, store: Path) -> None:
+    with closing(Repository.open(store)) as repo:
+        head = repo.head().commit
+        assert head is not None
+        key = b"t" + repo.commit_at(head).tree
+        body = bytearray(repo.store.get_many([key])[key])
+        body[-1] ^= 1
+        repo.store.delete_many([key])
+        repo.store.put_many({key: bytes(body)})
+    ran = run("verify", store)
+    assert ran.status == 1
+    assert "damaged" in ran.out
+
+
+def test_help_and_version(run: Any) -> None:
+    assert all(f"agent-kernel {verb} " in run("--help").out for verb, known in VERBS.items() if known.needs == "store")
+    assert "usage: agent-kernel log" in run("log", "--help").out
+    assert run("--version").out.startswith("agent-kernel 0.")
+    assert run().status == 0
+    assert run("lgo", "x").status == 2
+
+
+def test_it_runs_as_a_module_and_a_reader_may_leave(store: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    script = f"{sys.executable} -m agent_kernel log {store} --json | head -n 1"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=environment, check=True)
+    assert (done.stdout, done.stderr) == ("[\n", "")
+
+
+def test_reading_a_history_loads_neither_ipython_nor_rich(store: Path) -> None:
+    script = (
+        "import sys; from agent_kernel.cli import main; main(['log', sys.argv[1]]); "
+        "print([m for m in ('IPython', 'traitlets', 'rich', 'numpy', 'pandas', 'cloudpickle') if m in sys.modules])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(store)], capture_output=True, text=True, env=environment, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_long_work_shows_its_progress_where_someone_is_there_to_see_it(store: Path) -> None:
+    pexpect = pytest.importorskip("pexpect")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "TERM": "xterm"}
+    command = ["-m", "agent_kernel", "verify", str(store)]
+    told, status = pexpect.run(
+        " ".join([sys.executable, *command]), env=environment, withexitstatus=True, timeout=60, encoding="utf-8"
+    )
+    assert status == 0
+    assert "reading" in told
+    assert "all sound" in told

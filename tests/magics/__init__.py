@@ -1,0 +1,1 @@
+"""The IPython extension, in real shells and kernels."""

@@ -1,0 +1,246 @@
+"""`%load_ext agent_kernel`: every cell becomes a commit, and unloading leaves nothing behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_kernel.magics import load_ipython_extension, unload_ipython_extension
+from tests.magics.shells import Shell
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    return str(tmp_path / "store")
+
+
+def test_loading_says_in_one_line_what_happens_and_how_to_stop_it(place: str) -> None:
+    with Shell(store=place) as shell:
+        assert shell.loaded.count("\n") == 1
+        assert "commit on branch main of" in shell.loaded
+        assert "%agent off" in shell.loaded
+
+
+def test_every_cell_is_a_commit_of_what_it_changed(place: str) -> None:
+    with Shell(store=place) as shell:
+        assert shell.run("x = 1").out == ""
+        shell.run("y = [x]; x = 2", cell_id="cell-two")
+        newest, older = shell.log()[:2]
+    assert [(change["name"], change["how"]) for change in newest["changed"]] == [("x", "~"), ("y", "+")]
+    assert (newest["cell"]["source"], newest["cell"]["id"]) == ("y = [x]; x = 2", "cell-two")
+    assert newest["parents"] == [older["id"]]
+    assert newest["author"]["kind"] == "person"
+    assert set(newest) == {"id", "parents", "author", "time", "message", "cell", "changed", "unsaved", "status"}
+
+
+def test_cells_are_numbered_as_in_the_notebook(place: str) -> None:
+    with Shell(store=place) as shell:
+        shell.run("x = 1")
+        shell.ip.run_cell("hidden = 1", store_history=False)
+        shell.run("y = 1")
+        assert [commit["cell"]["number"] for commit in shell.log("-n 2")] == [2, 1]
+
+
+def test_a_cell_of_only_agent_lines_commits_nothing(place: str) -> None:
+    with Shell(store=place) as shell:
+        shell.run("x = 1")
+        before = len(shell.log())
+        shell.run("%agent status\n# and\n%agent log")
+        assert len(shell.log()) == before
+
+
+@pytest.mark.parametrize(
+    ("source", "status"), [("y = 1; 1 / 0", "failed"), ("y = 1\nraise KeyboardInterrupt", "interrupted")]
+)
+def test_what_a_cell_did_before_it_stopped_is_committed(place: str, source: str, status: str) -> None:
+    with Shell(store=place) as shell:
+        shell.run(source)
+        newest = shell.log("-n 1")[0]
+    assert newest["status"] == status
+    assert [change["name"] for change in newest["changed"]] == ["y"]
+
+
+def test_the_shells_own_names_are_no_variables(place: str) -> None:
+    with Shell(store=place) as shell:
+        shell.run("40 + 2")
+        shell.run("_x = _ ; __vsc_ipynb_file__ = '/nowhere/a.ipynb'")
+        names = {change["name"] for commit in shell.log() for change in commit["changed"]}
+    assert names == {"_x"}
+
+
+def test_what_cannot_be_saved_is_told_once(place: str) -> None:
+    with Shell(store=place) as shell:
+        first = shell.run("import socket\nconn = socket.socket()")
+        again = shell.run("conn.fileno()")
+        shell.run("conn.close()")
+    assert first.out.count("\n") == 1
+    assert first.out.startswith("[agent] conn is not saved")
+    assert again.out.count("[agent]") == 0
+
+
+def test_a_talkative_one_tells_of_each_commit(place: str) -> None:
+    with Shell(store=place, quiet=False) as shell:
+        assert "[agent]" in (told := shell.run("df = list(range(1000))").out)
+        assert "+df" in told
+
+
+def test_off_and_on(place: str) -> None:
+    with Shell(store=place) as shell:
+        shell.run("x = 1")
+        assert "%agent on" in shell.run("%agent off").out
+        shell.run("x = 2")
+        assert len([commit for commit in shell.log() if commit["cell"]]) == 1
+        shell.run("%agent on")
+        shell.run("y = 3")
+        assert {change["name"] for change in shell.log("-n 1")[0]["changed"]} == {"x", "y"}
+
+
+def test_only_agent_cells_where_the_trait_says_so(place: str) -> None:
+    with Shell(store=place, commits="agent") as shell:
+        shell.run("x = 1")
+        shell.run("%%agent analyst\ny = x + 1")
+        authors = [(commit["author"]["kind"], {c["name"] for c in commit["changed"]}) for commit in shell.log()]
+    assert authors[0] == ("agent", {"y"})
+    assert ("person", {"x"}) in authors  # what was there before is not put down to the agent
+
+
+def test_an_author_may_be_configured(place: str) -> None:
+    with Shell(store=place, author="ada") as shell:
+        shell.run("x = 1")
+        assert shell.log("-n 1")[0]["author"] == {"name": "ada", "kind": "person"}
+
+
+def test_options_can_be_changed_while_it_runs(place: str) -> None:
+    with Shell(store=place) as shell:
+        shell.run("%config AgentKernel.commits = 'off'")
+        shell.run("x = 1")
+        assert not any(commit["changed"] for commit in shell.log())
+
+
+def test_loading_twice_is_loading_once(place: str) -> None:
+    with Shell(store=place) as shell:
+        load_ipython_extension(shell.ip)
+        shell.run("x = 1")
+        assert len([commit for commit in shell.log() if commit["cell"]]) == 1
+
+
+def registered(ip: Any) -> list[object]:
+    """Everything that an extension could leave behind."""
+    return [
+        list(ip.events.callbacks["pre_run_cell"]),
+        list(ip.events.callbacks["post_run_cell"]),
+        list(ip.input_transformers_cleanup),
+        list(ip.input_transformer_manager.token_transformers),
+        list(ip.Completer.custom_matchers),
+        list(ip.configurables),
+        set(ip.magics_manager.registry),
+        ["agent" in known for known in ip.magics_manager.magics.values()],
+    ]
+
+
+def test_unloading_leaves_nothing_behind(place: str) -> None:
+    shell = Shell(store=place)
+    before = registered(shell.ip)
+    with shell:
+        assert registered(shell.ip) != before
+    unload_ipython_extension(shell.ip)
+    assert registered(shell.ip) == before
+
+
+def test_a_fresh_kernel_loads_nothing_and_offers_everything_in_one_line(place: str) -> None:
+    with Shell(store=place) as shell:
+        shell.run("x = 1; y = [1, 2]")
+    with Shell(store=place) as shell:
+        assert "x" not in shell.ns
+        offers = [line for line in shell.loaded.splitlines() if "%agent checkout" in line]
+        assert len(offers) == 1
+        assert "main" in offers[0]
+        shell.run("%agent checkout")
+        assert (shell.ns["x"], shell.ns["y"]) == (1, [1, 2])
+
+
+def test_a_fresh_kernel_may_restore_by_itself(place: str) -> None:
+    with Shell(store=place) as shell:
+        shell.run("x = 1")
+    with Shell(store=place, on_restart="restore") as shell:
+        assert shell.ns["x"] == 1
+        assert "brought back" in shell.loaded
+
+
+def test_a_place_that_is_no_store_costs_one_line_and_no_cell(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    shell = Shell(store=str(tmp_path))
+    with shell:
+        typed = shell.run("x = 1")
+        assert typed.result.success
+        assert typed.err == ""
+        assert shell.ns["x"] == 1
+        failed = shell.run("%agent log")
+        assert "no store is bound" in failed.err + failed.out
+        assert shell.run(f"%agent bind {tmp_path / 'store'}").result.success
+        shell.run("x = 2")
+        assert shell.log()
+
+
+def test_a_notebook_binds_beside_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JPY_SESSION_NAME", str(tmp_path / "study.ipynb"))
+    with Shell() as shell:
+        shell.run("x = 1")
+    store = tmp_path / ".agent-kernel" / "study"
+    assert (store / "data.mdb").is_file()
+    assert store.stat().st_mode & 0o777 == 0o700
+    assert (store / ".gitignore").read_text() == "*\n"
+
+
+def test_loading_imports_none_of_the_heavy_packages(tmp_path: Path) -> None:
+    script = f"""
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+before = set(sys.modules)
+shell = InteractiveShell(config=Config({{"AgentKernel": {{"store": {str(tmp_path / "s")!r}}}}}))
+shell.run_line_magic("load_ext", "agent_kernel")
+shell.run_cell("x = 1", store_history=True)
+print([name for name in ("rich", "pydantic", "numpy", "pandas", "ipywidgets", "anywidget", "nbformat", "torch",
+                         "jupyter_server") if name in set(sys.modules) - before])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]", done.stdout
+
+
+def test_a_second_kernel_on_the_same_store_works_on_a_branch_of_its_own_and_says_so(place: str) -> None:
+    with Shell(store=place) as first:
+        first.run("x = 1")
+        with Shell(store=place) as second:
+            assert "branch main is in use" in second.loaded
+            assert "branch main-2 of" in second.loaded
+            second.run("%agent checkout")
+            second.run("x = 2")
+            assert second.log("-n 1")[0]["cell"]["source"] == "x = 2"
+        first.run("y = 1")
+        assert "(HEAD -> main)" in first.run("%agent log").out.splitlines()[0]
+        assert first.ns["x"] == 1
+    with Shell(store=place) as again:
+        assert "in use" not in again.loaded
+
+
+def test_a_branch_can_be_chosen_when_binding(place: str) -> None:
+    with Shell(store=place) as shell:
+        shell.run("x = 1")
+        assert "branch try" in shell.run("%agent bind --branch try").out
+        shell.run("x = 2")
+        assert "(HEAD -> try)" in shell.run("%agent log").out.splitlines()[0]
+
+
+def test_an_extension_is_reloaded_without_losing_its_place(place: str) -> None:
+    with Shell(store=place) as shell:
+        shell.run("x = 1")
+        shell.ip.extension_manager.loaded.add("agent_kernel")
+        assert "branch main" in shell.run("%reload_ext agent_kernel").out
+        shell.run("y = 1")
+        sources = [commit["cell"]["source"] for commit in shell.log() if commit["cell"]]
+        assert sources == ["y = 1", "x = 1"]

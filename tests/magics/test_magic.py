@@ -1,0 +1,294 @@
+"""`%agent VERB`: what a person types in a notebook, and what they see."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_kernel.verbs.output import Result
+from agent_kernel.verbs.table import VERBS
+from tests.magics.shells import Shell
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    with Shell(store=str(tmp_path / "store")) as shell:
+        yield shell
+
+
+def test_agent_alone_is_a_short_help(shell: Shell) -> None:
+    text = shell.run("%agent").out
+    assert all(f"%agent {verb} " in text for verb in VERBS)
+    assert shell.run("%agent --help").out == text
+
+
+@pytest.mark.parametrize("asked", ["%agent checkout --help", "%agent checkout?", "  %agent checkout??"])
+def test_a_verb_explains_itself(shell: Shell, asked: str) -> None:
+    typed = shell.run(asked)
+    assert "--keep-random" in typed.out, typed.err
+    assert typed.result.success
+
+
+def test_a_question_in_a_string_is_left_alone(shell: Shell) -> None:
+    shell.run('text = """\n%agent checkout?\n"""')
+    assert shell.ns["text"] == "\n%agent checkout?\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("%agent chekout", "did you mean checkout"),
+        ("%agent checkout nowhere", "no branch, tag or commit is called 'nowhere'"),
+        ("%agent show HEAD:nothing", "no variable 'nothing'"),
+        ("%agent log -n many", "-n"),
+        ("%agent branch a..b", "cannot name a branch"),
+        ("%agent switch nowhere", "nowhere"),
+        ("%agent prune", "--keep-last"),
+        ("%agent forget x", "--yes"),
+        ('%agent commit -m "open', "quotation"),
+        ("%agent diff HEAD HEAD -- nothing", "no variable 'nothing'"),
+    ],
+)
+def test_bad_input_gets_one_clear_line_and_changes_nothing(shell: Shell, line: str, said: str) -> None:
+    shell.run("x = 1")
+    before = shell.log("--all")
+    typed = shell.run(line)
+    assert not typed.result.success
+    assert said in typed.err + typed.out
+    assert "Traceback" not in typed.err + typed.out
+    assert len((typed.err + typed.out).strip().splitlines()) == 1
+    assert (shell.log("--all"), shell.ns["x"]) == (before, 1)
+
+
+def test_log_reads_like_gits(shell: Shell) -> None:
+    shell.run("# first step\nx = 1")
+    shell.run("%agent tag v1")
+    shell.run("x = 2; 1 / 0")
+    newest, older, *_ = shell.run("%agent log").out.splitlines()
+    assert newest.startswith("* ")
+    assert "(HEAD -> main) [3] ✕ x = 2; 1 / 0" in newest
+    assert "~x" in newest
+    assert "(tag: v1) [1] first step" in older
+    assert older.rstrip().endswith("now")
+
+
+def test_a_long_log_is_cut_and_says_so(shell: Shell) -> None:
+    for number in range(27):
+        shell.run(f"x = {number}")
+    lines = shell.run("%agent log").out.splitlines()
+    assert len(lines) == 26
+    assert "-n" in lines[-1]
+    assert len(shell.run("%agent log -n 3").out.splitlines()) == 3
+    assert len(shell.log()) >= 27
+
+
+def test_log_of_one_variable(shell: Shell) -> None:
+    shell.run("x = 1")
+    shell.run("y = 1")
+    shell.run("x = 2")
+    assert [commit["cell"]["source"] for commit in shell.log("-- x")] == ["x = 2", "x = 1"]
+
+
+def test_rollback_undo_and_redo(shell: Shell) -> None:
+    shell.run("x = [1]")
+    shell.run("x.append(2)")
+    assert "Rolled back to" in shell.run("%agent rollback HEAD~1").out
+    assert shell.ns["x"] == [1]
+    shell.run("%agent undo")
+    assert shell.ns["x"] == [1, 2]
+    shell.run("%agent redo")
+    assert shell.ns["x"] == [1]
+
+
+def test_checkout_of_one_variable(shell: Shell) -> None:
+    shell.run("x = 1; y = 1")
+    shell.run("x = 2; y = 2")
+    shell.run("%agent checkout HEAD~1 -- x")
+    assert (shell.ns["x"], shell.ns["y"]) == (1, 2)
+
+
+def test_branch_switch_and_merge(shell: Shell) -> None:
+    shell.run("x = 1; y = 1")
+    assert "branch try" in shell.run("%agent switch --create try").out
+    shell.run("x = 2")
+    shell.run("%agent switch main")
+    assert shell.ns["x"] == 1
+    shell.run("y = 3")
+    shell.run("%agent merge try")
+    assert (shell.ns["x"], shell.ns["y"]) == (2, 3)
+    listed = shell.run("%agent branch").out
+    assert "* main" in " ".join(listed.split())
+    assert "try" in listed
+
+
+def test_a_conflict_shows_both_values_and_changes_nothing(shell: Shell) -> None:
+    shell.run("x = 1")
+    shell.run("%agent switch -c try")
+    shell.run("x = 22")
+    shell.run("%agent switch main")
+    shell.run("x = 33")
+    typed = shell.run("%agent merge try")
+    assert "22" in typed.err + typed.out
+    assert "33" in typed.err + typed.out
+    assert shell.ns["x"] == 33
+    shell.run("%agent merge try --theirs x")
+    assert shell.ns["x"] == 22
+
+
+def test_branches_are_made_renamed_and_deleted(shell: Shell) -> None:
+    shell.run("x = 1")
+    shell.run("%agent branch one")
+    shell.run("%agent branch -m one two")
+    assert "two" in shell.run("%agent branch").out
+    assert "Deleted branch two" in shell.run("%agent branch -d two").out
+    assert "you are on branch main" in shell.run("%agent branch -D main").err
+    shell.run("%agent branch -m trunk")
+    shell.run("x = 2")
+    assert "(HEAD -> trunk)" in shell.run("%agent log").out.splitlines()[0]
+
+
+def test_tags(shell: Shell) -> None:
+    assert "no tag yet" in shell.run("%agent tag").out
+    shell.run("x = 1")
+    shell.run("%agent tag v1")
+    assert "already exists" in shell.run("%agent tag v1").err
+    assert "v1" in shell.run("%agent tag").out
+    shell.run("%agent tag -d v1")
+    assert "no tag yet" in shell.run("%agent tag").out
+
+
+def test_show_a_commit_and_a_variable(shell: Shell) -> None:
+    shell.run("# first step\nx = 123456; y = 'text'")
+    commit = shell.run("%agent show").out
+    assert commit.startswith("commit ")
+    assert "    # first step\n    x = 123456; y = 'text'" in commit
+    assert "123,456" in commit or "123456" in commit
+    variable = shell.run("%agent show HEAD:x").out
+    assert variable.startswith("x: ")
+    assert "first step" in variable
+
+
+def test_diff_says_what_differs_from_summaries(shell: Shell) -> None:
+    shell.run("x = 1; gone = 1")
+    shell.run("x = 2; new = 3; del gone")
+    text = shell.run("%agent diff").out
+    assert "~ x: " in text
+    assert "+ new: " in text
+    assert "− gone: " in text
+    assert "3 variables: 1 changed, 1 added, 1 removed" in text
+    assert "no variable differs" in shell.run("%agent diff HEAD HEAD").out
+    only = shell.run("%agent diff HEAD~1 HEAD -- x").out
+    assert "1 variable: 1 changed" in only
+
+
+def test_status_stats_verify_and_gc(shell: Shell) -> None:
+    shell.run("x = 1")
+    assert "On branch main at" in shell.run("%agent status").out
+    assert "all sound" in shell.run("%agent verify").out
+    assert shell.run("%agent stats").result.success
+    assert "Would delete" in shell.run("%agent gc --dry-run").out
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["status", "log", "show", "show HEAD:x", "diff", "branch", "tag", "verify", "stats", "gc --dry-run", "ignore"],
+)
+def test_every_answer_is_json_too(shell: Shell, line: str) -> None:
+    shell.run("x = 1")
+    shell.run("x = 2")
+    json.loads(shell.run(f"%agent {line} --json").out)
+
+
+def test_commit_takes_a_message(shell: Shell) -> None:
+    shell.run("x = 1")
+    shell.run("%agent commit -m 'a good state'")
+    assert shell.log("-n 1")[0]["message"] == "a good state"
+
+
+def test_an_ignored_variable_is_never_stored(shell: Shell) -> None:
+    shell.run("%agent ignore secret")
+    shell.run("secret = 'hunter2'; x = 1")
+    assert {change["name"] for change in shell.log("-n 1")[0]["changed"]} == {"x"}
+    assert "secret" in shell.run("%agent ignore").out
+    shell.run("%agent ignore secret --remove")
+    shell.run("y = 1")
+    assert "secret" in {change["name"] for change in shell.log("-n 1")[0]["changed"]}
+
+
+def test_forget_erases_a_variable_from_the_whole_history(shell: Shell) -> None:
+    shell.run("x = 1; secret = 'hunter2'")
+    shell.run("y = 1")
+    assert shell.run("%agent forget secret --yes").result.success
+    assert "secret" not in {change["name"] for commit in shell.log("--all") for change in commit["changed"]}
+
+
+def test_prune_thins_out_history_under_a_live_session(shell: Shell) -> None:
+    for number in range(6):
+        shell.run(f"x = {number}")
+    assert "Would drop" in shell.run("%agent prune --keep-last 2 --dry-run").out
+    assert "Dropped" in shell.run("%agent prune --keep-last 2").out
+    shell.run("x = 'after'")
+    assert len(shell.log()) == 3
+    assert shell.run("%agent checkout HEAD~1").result.success
+    assert shell.ns["x"] == 5
+
+
+def test_an_answer_in_the_middle_of_a_cell_is_shown_there(shell: Shell) -> None:
+    out = shell.run("print('before')\n%agent status\nprint('after')").out
+    assert out.index("before") < out.index("On branch main") < out.index("after")
+
+
+def test_an_answer_that_is_kept_is_not_shown(shell: Shell) -> None:
+    shell.run("x = 1")
+    typed = shell.run("history = %agent log")
+    assert typed.out == ""
+    assert isinstance(shell.ns["history"], Result)
+    assert isinstance(shell.ip.run_line_magic("agent", "log -n 1"), Result)
+
+
+def test_nothing_is_expanded_in_a_line(shell: Shell) -> None:
+    shell.run("name = 'x'; x = 1")
+    assert "{name}" in shell.run("%agent show HEAD:{name}").err
+
+
+def test_a_store_can_be_chosen(shell: Shell, tmp_path: Path) -> None:
+    shell.run("x = 1")
+    assert "branch main" in shell.run(f"%agent bind {tmp_path / 'other'}").out
+    assert "other" in shell.run("%agent bind").out
+    shell.run("y = 1")
+    assert {change["name"] for change in shell.log("-n 1")[0]["changed"]} == {"x", "y"}
+
+
+def test_a_store_that_cannot_be_opened_leaves_the_notebook_where_it_is(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("x")
+    shell.run("x = 1")
+    assert not shell.run(f"%agent bind {tmp_path / 'mine'}").result.success
+    shell.run("y = 1")
+    assert shell.log("-n 1")[0]["cell"]["source"] == "y = 1"
+
+
+def test_a_store_may_start_as_a_copy(shell: Shell, tmp_path: Path) -> None:
+    shell.run("x = 1")
+    ids = [commit["id"] for commit in shell.log()]
+    shell.run(f"%agent bind {tmp_path / 'copy'} --from {tmp_path / 'store'}")
+    assert [commit["id"] for commit in shell.log()][-len(ids) :] == ids
+
+
+def test_a_store_of_someone_else_is_browsed_but_not_loaded_until_it_is_trusted(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell.run("x = 1")
+    shell.run(f"%agent bind {tmp_path / 'mine'}")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "another-user"))
+    shell.run(f"%agent bind {tmp_path / 'store'}")
+    shell.ns["x"] = "here"
+    assert "int 1" in shell.run("%agent show HEAD:x").out
+    refused = shell.run("%agent checkout")
+    assert "made by someone else" in refused.err
+    assert shell.ns["x"] == "here"
+    assert "is trusted" in shell.run("%agent trust").out
+    assert shell.run("%agent checkout").result.success

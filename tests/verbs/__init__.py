@@ -1,0 +1,1 @@
+"""The verbs, on a store and on a live session."""

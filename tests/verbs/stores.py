@@ -1,0 +1,38 @@
+"""A store with a small history, made through a session that has ended."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from agent_kernel.session import Repository, bind
+
+
+def make_history(place: Path, *cells: str) -> list[str]:
+    """Run cells on branch main of a new store, and return the ids of their commits, oldest first."""
+    return _run(place, cells, number=1)
+
+
+def go_on(place: Path, *cells: str) -> list[str]:
+    """The same, in a fresh kernel that took up where the store was left."""
+    return _run(place, cells, number=100)
+
+
+def _run(place: Path, cells: tuple[str, ...], number: int) -> list[str]:
+    namespace: dict[str, object] = {}
+    made: list[str] = []
+    with closing(Repository.open(place)) as repo, closing(bind(namespace, repo, skip=_is_hidden)) as session:
+        if session.head is not None:
+            session.checkout()
+        for at, source in enumerate(cells, number):
+            session.begin_cell(source, cell_id=f"cell-{at}", number=at)
+            exec(source, namespace)
+            report = session.end_cell()
+            assert report is not None
+            assert report.commit is not None
+            made.append(report.commit[:-1].hex())
+    return made
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith("__")

@@ -1,0 +1,51 @@
+"""One result, three faces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent_kernel.verbs.output import Block, Code, Json, Line, Result, Said, Table
+
+
+class Everything(Result):
+    def blocks(self) -> Sequence[Block]:
+        rows = (("df", "a rather long description of a frame", "96 MB"), ("<b>", "x", "1 B"))
+        return [
+            Line("A title", strong=True),
+            Code("x = 1\ny = '<script>'"),
+            Table(("Name", "Value", "Size"), rows, right=frozenset({2}), flexible=1),
+        ]
+
+    def to_json(self) -> Json:
+        return {"one": 1}
+
+
+def test_text_is_aligned_and_only_the_flexible_column_is_cut() -> None:
+    assert Everything().to_text(44).splitlines() == [
+        "A title",
+        "    x = 1",
+        "    y = '<script>'",
+        "Name  Value                             Size",
+        "df    a rather long de…ion of a frame  96 MB",
+        "<b>   x                                  1 B",
+    ]
+
+
+def test_text_without_a_width_is_never_cut() -> None:
+    assert "a rather long description of a frame" in Everything().to_text()
+
+
+def test_html_escapes_everything_and_has_no_script() -> None:
+    html = Everything().to_html()
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+    assert '<td style="text-align:left">&lt;b&gt;</td>' in html
+
+
+def test_a_notebook_gets_text_and_html() -> None:
+    assert set(Everything()._repr_mimebundle_()) == {"text/plain", "text/html"}
+
+
+def test_what_is_said_is_json_too() -> None:
+    assert Said(("a", "b")).to_json() == {"message": "a\nb"}
+    assert Said(("a",), {"branch": "x"}).to_json() == {"branch": "x"}
