@@ -107,13 +107,16 @@ NAMES: Final = [f"n{number}" for number in range(30)]
 BRANCHES: Final = ["main", "a", "b", "c"]
 _CHANGES = st.dictionaries(st.sampled_from(NAMES), st.none() | st.sampled_from("xyz"), max_size=12)
 _PICK = st.integers(0, 1 << 20)
-_there_are_commits = precondition(lambda machine: bool(machine.commits))  # pyright: ignore[reportUnknownLambdaType, reportUnknownMemberType, reportUnknownArgumentType]
 
 
 @dataclass(frozen=True)
 class _State:
     values: dict[str, str]
     parents: tuple[ObjectId, ...]
+
+
+def _has_commits(machine: RuleBasedStateMachine) -> bool:
+    return isinstance(machine, RepositoryMachine) and bool(machine.commits)
 
 
 class RepositoryMachine(RuleBasedStateMachine):
@@ -172,7 +175,7 @@ class RepositoryMachine(RuleBasedStateMachine):
         self.commits[id] = _State(values, () if before is None else (before,))
         self._moved(id)
 
-    @_there_are_commits
+    @precondition(_has_commits)
     @rule(name=st.sampled_from(BRANCHES), pick=_PICK, force=st.booleans())
     def create_branch(self, name: str, pick: int, force: bool) -> None:
         at = self._picked(pick)
@@ -201,7 +204,7 @@ class RepositoryMachine(RuleBasedStateMachine):
         if name in self.branches:
             self.logs["HEAD"].insert(0, self.branches[name])
 
-    @_there_are_commits
+    @precondition(_has_commits)
     @rule(pick=_PICK)
     def checkout_commit(self, pick: int) -> None:
         at = self._picked(pick)
@@ -209,7 +212,7 @@ class RepositoryMachine(RuleBasedStateMachine):
         self.branch, self.detached = None, at
         self.logs["HEAD"].insert(0, at)
 
-    @_there_are_commits
+    @precondition(_has_commits)
     @rule(name=st.sampled_from(["v1", "v2"]), pick=_PICK)
     def tag(self, name: str, pick: int) -> None:
         self.tags[name] = self._picked(pick)
@@ -271,7 +274,7 @@ class RepositoryMachine(RuleBasedStateMachine):
     def verify(self) -> None:
         assert self.repo.verify().is_sound
 
-    @_there_are_commits
+    @precondition(_has_commits)
     @rule(pick=_PICK, other=_PICK)
     def diff(self, pick: int, other: int) -> None:
         old, new = self._picked(pick), self._picked(other)
@@ -279,7 +282,7 @@ class RepositoryMachine(RuleBasedStateMachine):
         names = [name for name in sorted(before.keys() | after.keys()) if before.get(name) != after.get(name)]
         assert [found.name for found in self.repo.diff(old, new)] == names
 
-    @_there_are_commits
+    @precondition(_has_commits)
     @rule(pick=_PICK)
     def log(self, pick: int) -> None:
         start = self._picked(pick)

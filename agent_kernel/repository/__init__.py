@@ -1,0 +1,168 @@
+"""Git's words over immutable objects: commits, trees, branches, tags, logs, merges, garbage collection.
+
+It stores bytes and knows nothing about the objects they come from. Modules load when a name of theirs is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agent_kernel.repository.blobs import Pieces as Pieces
+    from agent_kernel.repository.blobs import pieces_of as pieces_of
+    from agent_kernel.repository.blobs import read_blob as read_blob
+    from agent_kernel.repository.blobs import store_blob as store_blob
+    from agent_kernel.repository.collecting import GcReport as GcReport
+    from agent_kernel.repository.commits import Author as Author
+    from agent_kernel.repository.commits import Blob as Blob
+    from agent_kernel.repository.commits import Cell as Cell
+    from agent_kernel.repository.commits import Change as Change
+    from agent_kernel.repository.commits import Commit as Commit
+    from agent_kernel.repository.commits import Entry as Entry
+    from agent_kernel.repository.commits import Manifest as Manifest
+    from agent_kernel.repository.commits import Unsaved as Unsaved
+    from agent_kernel.repository.commits import decode_manifest as decode_manifest
+    from agent_kernel.repository.commits import encode as encode
+    from agent_kernel.repository.cuts import digest_pieces as digest_pieces
+    from agent_kernel.repository.cuts import plan_cuts as plan_cuts
+    from agent_kernel.repository.cuts import stream_cuts as stream_cuts
+    from agent_kernel.repository.forgetting import ForgetReport as ForgetReport
+    from agent_kernel.repository.ids import Kind as Kind
+    from agent_kernel.repository.ids import ObjectId as ObjectId
+    from agent_kernel.repository.ids import address as address
+    from agent_kernel.repository.ids import hex_of as hex_of
+    from agent_kernel.repository.ids import short as short
+    from agent_kernel.repository.leases import Holder as Holder
+    from agent_kernel.repository.merging import Conflict as Conflict
+    from agent_kernel.repository.merging import TreeMerge as TreeMerge
+    from agent_kernel.repository.objects import Objects as Objects
+    from agent_kernel.repository.pruning import PruneReport as PruneReport
+    from agent_kernel.repository.pruning import Retention as Retention
+    from agent_kernel.repository.refnames import check_ref_name as check_ref_name
+    from agent_kernel.repository.refs import Head as Head
+    from agent_kernel.repository.refs import ReflogEntry as ReflogEntry
+    from agent_kernel.repository.repository import NameDiff as NameDiff
+    from agent_kernel.repository.repository import Repository as Repository
+    from agent_kernel.repository.revisions import split_path as split_path
+    from agent_kernel.repository.stats import Stats as Stats
+    from agent_kernel.repository.tree import Tree as Tree
+    from agent_kernel.repository.verifying import Problem as Problem
+    from agent_kernel.repository.verifying import VerifyReport as VerifyReport
+    from agent_kernel.repository.writer import Writer as Writer
+
+__all__ = [
+    "Author",
+    "Blob",
+    "Cell",
+    "Change",
+    "Commit",
+    "Conflict",
+    "Entry",
+    "ForgetReport",
+    "GcReport",
+    "Head",
+    "Holder",
+    "Kind",
+    "Manifest",
+    "NameDiff",
+    "ObjectId",
+    "Objects",
+    "Pieces",
+    "Problem",
+    "PruneReport",
+    "ReflogEntry",
+    "Repository",
+    "Retention",
+    "Stats",
+    "Tree",
+    "TreeMerge",
+    "Unsaved",
+    "VerifyReport",
+    "Writer",
+    "address",
+    "check_ref_name",
+    "decode_manifest",
+    "digest_pieces",
+    "encode",
+    "hex_of",
+    "pieces_of",
+    "plan_cuts",
+    "read_blob",
+    "short",
+    "split_path",
+    "store_blob",
+    "stream_cuts",
+]
+
+_PACKAGE = "agent_kernel.repository"
+_MODULES: dict[str, tuple[str, ...]] = {
+    "blobs": (
+        "Pieces",
+        "pieces_of",
+        "read_blob",
+        "store_blob",
+    ),
+    "collecting": ("GcReport",),
+    "commits": (
+        "Author",
+        "Blob",
+        "Cell",
+        "Change",
+        "Commit",
+        "Entry",
+        "Manifest",
+        "Unsaved",
+        "decode_manifest",
+        "encode",
+    ),
+    "cuts": (
+        "digest_pieces",
+        "plan_cuts",
+        "stream_cuts",
+    ),
+    "forgetting": ("ForgetReport",),
+    "ids": (
+        "Kind",
+        "ObjectId",
+        "address",
+        "hex_of",
+        "short",
+    ),
+    "leases": ("Holder",),
+    "merging": (
+        "Conflict",
+        "TreeMerge",
+    ),
+    "objects": ("Objects",),
+    "pruning": (
+        "PruneReport",
+        "Retention",
+    ),
+    "refnames": ("check_ref_name",),
+    "refs": (
+        "Head",
+        "ReflogEntry",
+    ),
+    "repository": (
+        "NameDiff",
+        "Repository",
+    ),
+    "revisions": ("split_path",),
+    "stats": ("Stats",),
+    "tree": ("Tree",),
+    "verifying": (
+        "Problem",
+        "VerifyReport",
+    ),
+    "writer": ("Writer",),
+}
+_HOME = {name: f"{_PACKAGE}.{module}" for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value  # the next access skips this function
+    return value

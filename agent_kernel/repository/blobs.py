@@ -1,0 +1,129 @@
+"""Store and read bytes of any length, a piece at a time and without copying.
+
+Between commits the caller keeps `Pieces`: digests (xxh3) that tell fast which pieces are as they were, and their ids.
+Only pieces that are new are hashed for their address (BLAKE3) and written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from agent_kernel.errors import DamagedObjectError
+from agent_kernel.repository.commits import Blob
+from agent_kernel.repository.ids import Kind, ObjectId, address, hex_of
+from agent_kernel.repository.lists import load_list, store_list
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agent_kernel.repository.objects import Objects
+    from agent_kernel.repository.writer import Writer
+    from agent_kernel.storage import Buffer
+
+INLINE: Final = 1024
+SHORT_LIST: Final = 64
+_BATCH: Final = 32  # pieces, up to 8 MB
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A buffer as it was stored: where it was cut, digests and ids of the pieces, and when they were known there."""
+
+    cuts: tuple[int, ...]
+    digests: tuple[bytes, ...]
+    ids: tuple[ObjectId, ...]
+    epoch: bytes | None = None
+
+
+def store_blob(
+    writer: Writer, buffer: Buffer, cuts: Sequence[int], digests: Sequence[bytes], known: Pieces | None = None
+) -> tuple[Blob, Pieces]:
+    """Store what is new of a buffer.
+
+    Args:
+        cuts: where its pieces end; see `plan_cuts` and `stream_cuts`.
+        digests: xxh3-128 of the pieces; see `digest_pieces`.
+        known: what the last call for this buffer returned.
+
+    The buffer must not change before the commit is published.
+    """
+    view = memoryview(buffer).cast("B")
+    if view.nbytes <= INLINE:
+        return Blob(view.nbytes, inline=bytes(view)), Pieces(tuple(cuts), tuple(digests), (), writer.epoch)
+    reusable = _reusable(writer, known)
+    ids: list[ObjectId] = []
+    fresh: list[tuple[ObjectId, memoryview, bytes]] = []
+    start = 0
+    for end, digest in zip(cuts, digests, strict=True):
+        id = reusable.get(digest)
+        if id is None:
+            id = reusable[digest] = address(view[start:end])
+            fresh.append((id, view[start:end], digest))
+            if len(fresh) == _BATCH:
+                writer.add_pieces(fresh)
+                fresh = []
+        ids.append(id)
+        start = end
+    writer.add_pieces(fresh)
+    lengths = [end - begin for begin, end in zip([0, *cuts[:-1]], cuts, strict=True)]
+    chunks = tuple(zip(ids, lengths, strict=True))
+    pieces = Pieces(tuple(cuts), tuple(digests), tuple(ids), writer.epoch)
+    if len(chunks) > SHORT_LIST:
+        return Blob(view.nbytes, deep=store_list(writer, chunks)), pieces
+    return Blob(view.nbytes, chunks=chunks), pieces
+
+
+def _reusable(writer: Writer, known: Pieces | None) -> dict[bytes, ObjectId]:
+    if known is None or len(known.digests) != len(known.ids):
+        return {}
+    if known.epoch == writer.epoch:  # nothing was deleted from the store since
+        return dict(zip(known.digests, known.ids, strict=True))
+    there = writer.present([Kind.CHUNK + id for id in known.ids])
+    pairs = zip(known.digests, known.ids, strict=True)
+    return {digest: id for digest, id in pairs if Kind.CHUNK + id in there}
+
+
+def chunks_of(objects: Objects, blob: Blob) -> Sequence[tuple[ObjectId, int]]:
+    """The chunks of a blob that is not inline, in order."""
+    return load_list(objects, blob.deep) if blob.deep is not None else blob.chunks
+
+
+def pieces_of(objects: Objects, blob: Blob, digests: Sequence[bytes] = ()) -> Pieces:
+    """What to remember of a blob that was just read, given the digests of its pieces as they are now in memory."""
+    cuts: list[int] = []
+    chunks = chunks_of(objects, blob) if blob.inline is None else ()
+    for _, length in chunks:
+        cuts.append((cuts[-1] if cuts else 0) + length)
+    return Pieces(tuple(cuts), tuple(digests), tuple(id for id, _ in chunks))
+
+
+def read_blob(objects: Objects, blob: Blob, into: Buffer | None = None) -> bytes | bytearray | memoryview:
+    """The bytes of a blob, each chunk checked.
+
+    Args:
+        into: a writable buffer of exactly `blob.size` bytes to fill. Fresh memory costs more than the copy, so
+            hand in the array that the bytes are for.
+
+    Raises:
+        DamagedObjectError: a chunk is missing or is not what was stored; what is in the buffer is then of no use.
+    """
+    if blob.inline is not None and into is None:
+        return blob.inline
+    result: bytes | bytearray | memoryview = bytearray(blob.size) if into is None else into
+    target = memoryview(result).cast("B")
+    if target.nbytes != blob.size:
+        raise ValueError(f"the buffer has {target.nbytes} bytes and the blob {blob.size}")
+    if blob.inline is not None or not blob.size:
+        target[:] = blob.inline or b""
+        return result
+    targets: dict[ObjectId, list[memoryview]] = {}
+    start = 0
+    for id, length in chunks_of(objects, blob):
+        targets.setdefault(id, []).append(target[start : start + length])
+        start += length
+    if start != blob.size:
+        digits = hex_of(blob.deep or next(iter(targets)))
+        raise DamagedObjectError("blob", digits, f"its chunks have {start} bytes where {blob.size} were stored")
+    objects.read_into(Kind.CHUNK, targets)
+    return result

@@ -1,0 +1,187 @@
+"""What a store's structured objects hold: commits, entries of a tree, and manifests of values.
+
+They are msgpack, encoded deterministically. A reader ignores fields it does not know, and nothing re-encodes an object
+that it only passes on, so what a newer release added survives an older one. Choices are plain strings here, not
+literals, for the same reason: a kind of commit that this release has not heard of must still be readable.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from agent_kernel.repository.ids import ID_SIZE, ObjectId
+
+ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
+
+
+# One letter a field: a commit is stored for every cell, and a manifest of a number inside the tree.
+_AUTHOR_KEYS = {"name": "n", "kind": "k"}
+_CELL_KEYS = {"source": "s", "id": "i", "number": "n", "duration_s": "d", "error": "e", "outputs": "o"}
+_COMMIT_KEYS = {
+    "tree": "t",
+    "parents": "p",
+    "author": "a",
+    "time_ns": "n",
+    "utc_offset_s": "z",
+    "message": "m",
+    "kind": "k",
+    "status": "s",
+    "cell": "c",
+    "changed": "d",
+    "unsaved": "u",
+    "labels": "l",
+    "random": "r",
+    "cwd": "w",
+    "session": "i",
+    "run": "g",
+    "step": "h",
+    "restores": "b",
+    "environment": "e",
+    "notebook": "j",
+}
+_MANIFEST_KEYS = {
+    "layout": "y",
+    "blobs": "b",
+    "definitions": "d",
+    "classes": "c",
+    "slots": "n",
+    "size": "z",
+    "packages": "p",
+    "lost": "u",
+}
+
+
+class Author(msgspec.Struct, frozen=True, omit_defaults=True, rename=_AUTHOR_KEYS):
+    """Who wrote the code of a commit."""
+
+    name: str
+    kind: str = "person"  # or "agent"
+
+
+class Cell(msgspec.Struct, frozen=True, omit_defaults=True, rename=_CELL_KEYS):
+    """The notebook cell whose run a commit records."""
+
+    source: str
+    id: str = ""
+    number: int | None = None
+    duration_s: float = 0.0
+    error: str = ""
+    outputs: ObjectId | None = None
+
+
+class Change(msgspec.Struct, frozen=True, array_like=True):
+    """One variable that a commit added, changed or removed."""
+
+    name: str
+    how: str  # "+", "~" or "-"
+    size: int = 0  # bytes of the value; 0 if removed
+
+
+class Unsaved(msgspec.Struct, frozen=True, array_like=True):
+    """One variable that could not be saved, and what the reader can do about it."""
+
+    name: str
+    type: str
+    reason: str
+    remedy: str = ""
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=_COMMIT_KEYS):
+    """One state of all variables, and how it came about."""
+
+    tree: ObjectId
+    parents: tuple[ObjectId, ...] = ()
+    author: Author
+    time_ns: int  # raised by publish where needed, so that a child is always younger than its parents
+    utc_offset_s: int = 0
+    message: str = ""
+    kind: str = "commit"  # cell, commit, rollback, merge, undo, redo, root, ...
+    status: str = "ok"  # ok, failed, interrupted
+    cell: Cell | None = None
+    changed: tuple[Change, ...] = ()
+    unsaved: tuple[Unsaved, ...] = ()
+    labels: tuple[str, ...] = ()
+    random: ObjectId | None = None
+    cwd: str = ""
+    session: str = ""
+    run: str = ""
+    step: int | None = None
+    restores: ObjectId | None = None
+    environment: ObjectId | None = None
+    notebook: ObjectId | None = None
+
+
+class Blob(msgspec.Struct, frozen=True, array_like=True):
+    """Bytes of any length: inline, as a list of chunks, or as a tree of such lists."""
+
+    size: int
+    inline: bytes | None = None
+    chunks: tuple[tuple[ObjectId, int], ...] = ()
+    deep: ObjectId | None = None
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=_MANIFEST_KEYS):
+    """How to put one value together again. The layout's meaning belongs to `agent_kernel.values`."""
+
+    layout: bytes = b""
+    blobs: tuple[Blob, ...] = ()
+    definitions: tuple[ObjectId, ...] = ()
+    classes: tuple[str, ...] = ()  # names of tree entries that loading needs
+    slots: int = 1
+    size: int = 0
+    packages: dict[str, str] = {}
+    lost: tuple[Unsaved, ...] = ()
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What a tree holds for one name: a slot of a value, and a summary that can be shown without loading it."""
+
+    value: bytes = b""  # the manifest itself where it is small
+    manifest: ObjectId | None = None
+    slot: int = 0
+    leader: str = ""  # the first name of those that share this value; "" or its own name if it is alone
+    summary: bytes = b""  # inline, or the id of a small object if it has an id's length
+
+    def is_same_value(self, other: Entry | None) -> bool:
+        """Whether both stand for the same stored value. Summaries do not count: they may be improved later."""
+        return other is not None and (
+            (self.value, self.manifest, self.slot, self.leader)
+            == (other.value, other.manifest, other.slot, other.leader)
+        )
+
+
+_COMMIT = msgspec.msgpack.Decoder(Commit)
+_MANIFEST = msgspec.msgpack.Decoder(Manifest)
+_ENTRY = msgspec.msgpack.Decoder(Entry)
+
+
+def encode(value: msgspec.Struct) -> bytes:
+    """The bytes of a structure; equal structures give equal bytes on every machine."""
+    return ENCODER.encode(value)
+
+
+def decode_commit(payload: bytes) -> Commit:
+    return _COMMIT.decode(payload)
+
+
+def decode_manifest(payload: bytes) -> Manifest:
+    return _MANIFEST.decode(payload)
+
+
+def decode_entry(row: bytes) -> Entry:
+    return _ENTRY.decode(row)
+
+
+def amended(payload: bytes, **fields: object) -> bytes:
+    """The same encoded commit with some fields replaced, keeping those that this release does not know."""
+    stored: dict[str, Any] = msgspec.msgpack.decode(payload)
+    default = {_COMMIT_KEYS[field.name]: field.default for field in msgspec.structs.fields(Commit)}
+    stored.update({_COMMIT_KEYS[name]: value for name, value in fields.items()})
+    return ENCODER.encode({name: value for name, value in stored.items() if value != default.get(name, ...)})
+
+
+def summary_id(entry: Entry) -> ObjectId | None:
+    """The small object that holds this entry's summary, if it is not inline."""
+    return ObjectId(entry.summary) if len(entry.summary) == ID_SIZE else None

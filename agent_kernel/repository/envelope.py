@@ -1,0 +1,198 @@
+"""The bytes around a stored payload: a version, a codec, and for large payloads a seal.
+
+A small payload is checked against its id (BLAKE3) whenever it is read. For large ones that would cost more than
+reading them, so they carry a seal: the first half of their id and the xxh3-128 of the payload. The seal finds any
+damage, and also an intact payload under the wrong key, at a quarter of BLAKE3's time; `verify` still computes BLAKE3.
+
+A tree node may be stored as what it differs in from its last version (zstd with that as its dictionary): its id is that
+of the whole payload all the same. Stored bytes therefore mean something in their own store only; what travels to
+another one is payloads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import zstandard
+from blake3 import blake3
+from xxhash import xxh3_128_digest
+
+from agent_kernel.errors import DamagedObjectError, NewerFormatError
+from agent_kernel.repository.ids import ID_SIZE, KIND_NAMES, ObjectId, hex_of, id_of, kind_of
+
+if TYPE_CHECKING:
+    from agent_kernel.storage import Buffer
+
+VERSION: Final = 1
+ZSTD: Final = 1  # bits of the codec byte
+SEALED: Final = 2
+BASED: Final = 4
+SEAL_FROM: Final = 8192  # bytes; below this BLAKE3 costs no more than 3 us
+HEADER: Final = 2
+SEAL: Final = 32
+# 262,080 bytes in a piece, this header, and LMDB's own 16 bytes fill exactly 64 pages: at most 48 bytes fit.
+PLAIN: Final = bytes([VERSION, 0])
+
+PROBE: Final = 8192
+COMPRESS_FROM: Final = 1024
+LEAST_PROBE_GAIN: Final = 1.2
+_KNOWN_BITS: Final = ZSTD | SEALED | BASED
+MOST_DEPTH: Final = 7  # bases of bases; a reader fetches them one after the other
+BASE_FROM: Final = 160  # bytes; a smaller payload is stored whole
+_BASE_HEADER: Final = 1 + ID_SIZE
+
+
+@dataclass(frozen=True)
+class Base:
+    """An object that another is stored as a difference from."""
+
+    id: ObjectId
+    payload: bytes
+    depth: int  # 0: stored whole
+
+
+def damaged(key: bytes, reason: str = "its bytes do not match its id") -> DamagedObjectError:
+    return DamagedObjectError(KIND_NAMES.get(kind_of(key), "object"), hex_of(id_of(key)), reason)
+
+
+def wrap(
+    id: ObjectId, payload: Buffer, *, digest: bytes = b"", compress: bool = True, base: Base | None = None
+) -> tuple[bytes, Buffer]:
+    """Header and body to store, without copying a payload that does not compress.
+
+    Args:
+        digest: xxh3-128 of the payload where the caller knows it already.
+        base: what to store the difference from, where that saves at least a third.
+    """
+    size = len(payload)
+    body = None
+    codec = 0
+    if base is not None and size >= BASE_FROM and base.depth < MOST_DEPTH:
+        body, codec = _difference(payload, base), BASED
+    if body is None:
+        body = squeeze(payload) if compress and size >= COMPRESS_FROM else None
+        codec = 0 if body is None else ZSTD
+    if size < SEAL_FROM:
+        return bytes((VERSION, codec)), payload if body is None else body
+    seal = id[:16] + (digest or xxh3_128_digest(payload))
+    return bytes((VERSION, codec | SEALED)) + seal, payload if body is None else body
+
+
+def squeeze(payload: Buffer) -> bytes | None:
+    """The payload as zstd, or None where that would save less than an eighth."""
+    size = len(payload)
+    view = memoryview(payload)
+    compressor = zstandard.ZstdCompressor(level=1)
+    if size > 4 * PROBE:
+        middle = (size - PROBE) // 2
+        if len(compressor.compress(view[middle : middle + PROBE])) * LEAST_PROBE_GAIN > PROBE:
+            return None
+    body = compressor.compress(view)
+    return body if len(body) <= size - size // 8 else None
+
+
+def is_based(header: bytes) -> bool:
+    """Whether an object with this header is stored as a difference from another."""
+    return bool(header[1] & BASED)
+
+
+def base_of(key: bytes, stored: Buffer) -> tuple[bytes, int] | None:
+    """The key of the object this one is stored as a difference from, and how many bases there are; None if whole."""
+    codec, _, body = _parts(key, stored)
+    if not codec & BASED:
+        return None
+    if len(body) < _BASE_HEADER or not 1 <= body[0] <= MOST_DEPTH:
+        raise damaged(key, "its header is not one that any release wrote")
+    return kind_of(key) + bytes(body[1:_BASE_HEADER]), body[0]
+
+
+def unwrap(key: bytes, stored: Buffer, base: bytes = b"") -> bytes:
+    """The payload, checked.
+
+    Args:
+        base: the payload of the object that `base_of` names.
+
+    Raises:
+        DamagedObjectError: the bytes are not those that were stored under this key.
+        NewerFormatError: a newer release wrote them.
+    """
+    codec, seal, body = _parts(key, stored)
+    if codec & BASED:
+        payload = _inflate(key, body[_BASE_HEADER:], base)
+    else:
+        payload = bytes(body) if not codec & ZSTD else _inflate(key, body)
+    if seal is None:
+        if blake3(payload).digest() != key[1:-1]:
+            raise damaged(key)
+    elif seal != key[1:17] + xxh3_128_digest(payload):
+        raise damaged(key)
+    return payload
+
+
+def unwrap_into(key: bytes, stored: Buffer, target: memoryview) -> None:
+    """Put the payload into `target`, which has its exact size, with one copy and one hash."""
+    codec, seal, body = _parts(key, stored)
+    if codec & ZSTD:
+        _inflate_into(key, body, target)
+    elif len(body) != len(target):
+        raise damaged(key, f"it holds {len(body)} bytes where {len(target)} were stored")
+    else:
+        target[:] = body
+    if seal is None:
+        if blake3(target).digest() != key[1:-1]:
+            raise damaged(key)
+    elif seal != key[1:17] + xxh3_128_digest(target):
+        raise damaged(key)
+
+
+def is_genuine(key: bytes, payload: Buffer) -> bool:
+    """Whether the payload has the id that it is stored under, by BLAKE3."""
+    return blake3(payload).digest() == key[1:-1]
+
+
+def _parts(key: bytes, stored: Buffer) -> tuple[int, bytes | None, memoryview]:
+    view = memoryview(stored)
+    if len(view) < HEADER:
+        raise damaged(key, "its header is cut off")
+    version, codec = view[0], view[1]
+    if version > VERSION:
+        raise NewerFormatError(f"{KIND_NAMES.get(kind_of(key), 'object')} {hex_of(id_of(key))[:16]}", version, VERSION)
+    if version != VERSION or codec & ~_KNOWN_BITS:
+        raise damaged(key, "its header is not one that any release wrote")
+    if not codec & SEALED:
+        return codec, None, view[HEADER:]
+    return codec, bytes(view[HEADER : HEADER + SEAL]), view[HEADER + SEAL :]
+
+
+def _difference(payload: Buffer, base: Base) -> bytes | None:
+    dictionary = zstandard.ZstdCompressionDict(base.payload, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    body = zstandard.ZstdCompressor(level=1, dict_data=dictionary, write_dict_id=False).compress(payload)
+    if 3 * (_BASE_HEADER + len(body)) > 2 * len(payload):
+        return None
+    return bytes((base.depth + 1,)) + base.id + body
+
+
+def _inflate(key: bytes, body: memoryview, base: bytes = b"") -> bytes:
+    try:
+        if not base:
+            return zstandard.ZstdDecompressor().decompress(body)
+        dictionary = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+        return zstandard.ZstdDecompressor(dict_data=dictionary).decompress(body)
+    except zstandard.ZstdError as error:
+        raise damaged(key, f"it does not decompress ({error})") from error
+
+
+def _inflate_into(key: bytes, body: memoryview, target: memoryview) -> None:
+    try:
+        if zstandard.frame_content_size(bytes(body[:18])) != len(target):
+            raise damaged(key, "it expands to another size than was stored")
+        reader = zstandard.ZstdDecompressor().stream_reader(body)
+        done = 0
+        while done < len(target):
+            count = reader.readinto(target[done:])  # pyright: ignore[reportUnknownMemberType]  # its stub says nothing
+            if not count:
+                raise damaged(key, "it expands to fewer bytes than were stored")
+            done += count
+    except zstandard.ZstdError as error:
+        raise damaged(key, f"it does not decompress ({error})") from error

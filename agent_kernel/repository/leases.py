@@ -1,0 +1,149 @@
+"""Who writes to a branch: one living process at a time.
+
+A lease names its holder so exactly that a dead one is told from a living one on the same machine, even after a reboot
+or when the process number was given out again. On another machine nothing can be told, so that holder counts as alive.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import socket
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from agent_kernel.errors import BranchInUseError
+from agent_kernel.repository.pointers import LEASES, Move, Pointers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Holder(msgspec.Struct, frozen=True, array_like=True):
+    """A session in a process."""
+
+    host: str
+    boot: str  # changes when the machine starts anew
+    pid: int
+    started: str  # when the process began, in whatever units the system counts
+    session: str = ""
+
+    @classmethod
+    def here(cls, session: str = "") -> Holder:
+        """This process."""
+        return cls(socket.gethostname(), boot_id(), os.getpid(), start_of(os.getpid()), session)
+
+    def is_alive(self) -> bool:
+        """Whether the process may still be running."""
+        if self.host != socket.gethostname():
+            return True
+        return self.boot == boot_id() and start_of(self.pid) == self.started != ""
+
+    def is_this_process(self) -> bool:
+        return self.pid == os.getpid() and self.host == socket.gethostname() and self.started == start_of(self.pid)
+
+    def __str__(self) -> str:
+        session = f"session {self.session}, " if self.session else ""
+        return f"{session}process {self.pid} on {self.host}"
+
+
+class _Lease(msgspec.Struct, frozen=True, array_like=True):
+    stamp: int
+    holder: Holder
+
+
+class Leases:
+    """The leases of one store."""
+
+    def __init__(self, pointers: Pointers) -> None:
+        self._pointers = pointers
+
+    def acquire(self, branch: str, holder: Holder) -> None:
+        """Take the lease, over from a dead holder if need be.
+
+        Raises:
+            BranchInUseError: a living one holds it.
+        """
+
+        def take(move: Move) -> None:
+            lease = move.get(_key(branch), _Lease)
+            if lease is not None and lease.holder != holder and lease.holder.is_alive():
+                raise BranchInUseError(branch, str(lease.holder))
+            move.set(_key(branch), _Lease(move.stamp, holder))
+
+        self._pointers.change(take)
+
+    def release(self, branch: str, holder: Holder) -> None:
+        """Give the lease back; nothing happens if somebody else has it by now."""
+
+        def give(move: Move) -> None:
+            lease = move.get(_key(branch), _Lease)
+            if lease is not None and lease.holder == holder:
+                move.set(_key(branch), None)
+
+        self._pointers.change(give)
+
+    def of(self, branch: str) -> Holder | None:
+        """Who holds the branch, dead or alive."""
+        lease = self._pointers.get(_key(branch), _Lease)
+        return None if lease is None else lease.holder
+
+    def living(self) -> Iterator[tuple[str, Holder]]:
+        """Branches that living processes hold."""
+        for key, lease in self._pointers.all(LEASES, _Lease).items():
+            if lease.holder.is_alive():
+                yield key[len(LEASES) :].decode(), lease.holder
+
+    def refuse_others(self) -> None:
+        """Raise BranchInUseError if another living process works in this store."""
+        for branch, holder in self.living():
+            if not holder.is_this_process():
+                raise BranchInUseError(branch, str(holder))
+
+
+def refuse_leased(move: Move, branch: str) -> None:
+    """Within a move, raise BranchInUseError if anybody alive holds the branch."""
+    lease = move.get(_key(branch), _Lease)
+    if lease is not None and lease.holder.is_alive():
+        raise BranchInUseError(branch, str(lease.holder))
+
+
+def carry_lease(move: Move, old: str, new: str) -> None:
+    """Within a move that renames a branch, take its lease along."""
+    lease = move.get(_key(old), _Lease)
+    if lease is not None:
+        move.set(_key(old), None)
+        move.set(_key(new), _Lease(move.stamp, lease.holder))
+
+
+def _key(branch: str) -> bytes:
+    return LEASES + branch.encode()
+
+
+@functools.cache
+def boot_id() -> str:
+    """What tells one start of this machine from the next."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return _answer("sysctl", "-n", "kern.boottime")
+
+
+def start_of(pid: int) -> str:
+    """When this process began, or "" if there is none."""
+    try:
+        # The second field, the program's name in brackets, may itself hold spaces and brackets.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return "" if Path("/proc/self/stat").exists() else _answer("ps", "-o", "lstart=", "-p", str(pid))
+    return "" if fields[0] in "ZX" else fields[19]  # a zombie is dead, though its parent has not noticed
+
+
+def _answer(*command: str) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""

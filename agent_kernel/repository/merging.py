@@ -1,0 +1,176 @@
+"""Merge three trees by name.
+
+The unit of a merge is what has to move together: names that share a value on any side, and, where both sides changed
+a class of the notebook differently, all names that need it. Keys in a unit are names and class entries alike (those
+begin with NUL). A unit that one side changed is taken from that side; one that both changed differently is a conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from agent_kernel.repository.commits import Entry
+
+if TYPE_CHECKING:
+    from agent_kernel.repository.repository import Repository
+    from agent_kernel.repository.tree import Tree
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A name that both sides changed, or that is bound to one: what each of them has for it."""
+
+    base: Entry | None
+    ours: Entry | None
+    theirs: Entry | None
+    theirs_classes: Mapping[str, Entry | None] = field(default_factory=dict[str, "Entry | None"])  # to take along
+
+
+@dataclass(frozen=True)
+class TreeMerge:
+    """What to change in our tree; nothing of a conflict is in it."""
+
+    changes: dict[str, Entry | None]
+    conflicts: dict[str, Conflict]
+
+
+def merge_trees(
+    repo: Repository,
+    base: Tree,
+    ours: Tree,
+    theirs: Tree,
+    *,
+    choose_ours: Collection[str] = (),
+    choose_theirs: Collection[str] = (),
+) -> TreeMerge:
+    """See `Repository.merge_trees`."""
+    merge = _Merge(repo, base, ours, theirs)
+    return merge.result(set(choose_ours), set(choose_theirs))
+
+
+class _Merge:
+    def __init__(self, repo: Repository, base: Tree, ours: Tree, theirs: Tree) -> None:
+        self._repo = repo
+        self._base, self._ours, self._theirs = base, ours, theirs
+        self._by_us = _changes(base, ours)
+        self._by_them = _changes(base, theirs)
+        self._units = _Units(self._by_us.keys() | self._by_them.keys())
+        self._join_groups()
+        self._join_users_of_contested_classes()
+
+    def result(self, choose_ours: set[str], choose_theirs: set[str]) -> TreeMerge:
+        changes: dict[str, Entry | None] = {}
+        conflicts: dict[str, Conflict] = {}
+        for unit in self._units.all():
+            if not any(name in self._by_them for name in unit) or choose_ours.intersection(unit):
+                continue
+            changed_here = any(name in self._by_us for name in unit)
+            if changed_here and all(_same(self._ours.get(name), self._theirs.get(name)) for name in unit):
+                continue
+            if not changed_here or choose_theirs.intersection(unit) or self._is_classes_of_theirs(unit):
+                changes.update((name, self._theirs.get(name)) for name in unit)
+            elif not all(name.startswith("\0") for name in unit):
+                conflicts.update(self._conflicts(unit))
+        self._bring_classes(changes)
+        self._keep_classes(changes)
+        mine = {name: self._ours.get(name) for name in changes}
+        return TreeMerge({name: entry for name, entry in changes.items() if entry != mine[name]}, conflicts)
+
+    def _conflicts(self, unit: Iterable[str]) -> dict[str, Conflict]:
+        taken = {name: self._theirs.get(name) for name in unit}
+        self._bring_classes(taken)
+        classes = {name: entry for name, entry in taken.items() if name.startswith("\0")}
+        return {
+            name: Conflict(self._base.get(name), self._ours.get(name), self._theirs.get(name), classes)
+            for name in taken
+            if not name.startswith("\0")
+        }
+
+    def _join_groups(self) -> None:
+        names = list(self._units.names())
+        for tree in (self._base, self._ours, self._theirs):
+            groups: dict[object, str] = {}
+            for name in names:
+                entry = tree.get(name)
+                if entry is not None and entry.leader:
+                    group = (entry.leader, entry.manifest, entry.value)
+                    self._units.join(name, groups.setdefault(group, name))
+
+    def _contested(self) -> list[str]:
+        """Class entries that both sides changed, and not to the same."""
+        both = self._by_us.keys() & self._by_them.keys()
+        return [name for name in both if name.startswith("\0") and not _same(self._by_us[name], self._by_them[name])]
+
+    def _join_users_of_contested_classes(self) -> None:
+        for contested in self._contested():
+            here, there = self._users(self._ours, contested), self._users(self._theirs, contested)
+            if here and there:
+                for name in here | there:
+                    self._units.join(name, contested)
+
+    def _is_classes_of_theirs(self, unit: Iterable[str]) -> bool:
+        """Whether the unit is a contested class that no value of ours needs."""
+        names = list(unit)
+        return all(name.startswith("\0") for name in names) and not any(self._users(self._ours, name) for name in names)
+
+    def _users(self, tree: Tree, needed: str) -> set[str]:
+        return {name for name, entry in tree.items() if needed in self._needs(entry) and name != needed}
+
+    def _needs(self, entry: Entry | None) -> tuple[str, ...]:
+        return () if entry is None or not (entry.value or entry.manifest) else self._repo.read_manifest(entry).classes
+
+    def _bring_classes(self, changes: dict[str, Entry | None]) -> None:
+        """Take along what the values taken from them need and we do not have."""
+        waiting = list(changes.values())
+        while waiting:
+            for needed in self._needs(waiting.pop()):
+                if changes.get(needed) is None and (needed in changes or needed not in self._ours):
+                    changes[needed] = self._theirs.get(needed)
+                    if changes[needed] is not None:
+                        waiting.append(changes[needed])
+
+    def _keep_classes(self, changes: dict[str, Entry | None]) -> None:
+        """Do not delete, as they did, a class that a value of ours needs."""
+        going = [name for name, entry in changes.items() if entry is None and name.startswith("\0")]
+        if going:
+            kept = [entry for name, entry in self._by_us.items() if name not in changes]
+            needed = {name for entry in kept for name in self._needs(entry)}
+            for name in needed.intersection(going):
+                del changes[name]
+
+
+class _Units:
+    """Disjoint sets of names."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._parent = {name: name for name in names}
+
+    def names(self) -> Collection[str]:
+        return self._parent.keys()
+
+    def join(self, one: str, other: str) -> None:
+        self._parent.setdefault(one, one)
+        self._parent.setdefault(other, other)
+        self._parent[self._top(one)] = self._top(other)
+
+    def all(self) -> list[list[str]]:
+        units: dict[str, list[str]] = {}
+        for name in sorted(self._parent):
+            units.setdefault(self._top(name), []).append(name)
+        return list(units.values())
+
+    def _top(self, name: str) -> str:
+        while self._parent[name] != name:
+            self._parent[name] = self._parent[self._parent[name]]
+            name = self._parent[name]
+        return name
+
+
+def _changes(base: Tree, side: Tree) -> Mapping[str, Entry | None]:
+    return {name: new for name, old, new in base.diff(side) if not _same(old, new)}
+
+
+def _same(one: Entry | None, other: Entry | None) -> bool:
+    return other is None if one is None else one.is_same_value(other)

@@ -1,0 +1,170 @@
+"""Read immutable objects, checked.
+
+Every payload that leaves here matches its id or seal: damage raises, it is never returned. What was decoded once stays
+in a small cache, in two generations: when the young one is full it becomes the old one, and what is still used moves
+over again. (An exact LRU costs more than the decoding it saves.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar, cast
+
+import msgspec
+
+from agent_kernel.errors import StoreError
+from agent_kernel.repository.envelope import Base, base_of, damaged, is_based, unwrap, unwrap_into
+from agent_kernel.repository.ids import ObjectId, address
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from agent_kernel.storage import Buffer, Store
+
+T = TypeVar("T")
+
+CACHE_BYTES: Final = 8 << 20  # of payloads; decoded they take a few times as much
+_BATCH: Final = 32
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A payload, and the key of the object that it is stored as a difference from."""
+
+    payload: bytes
+    base: bytes | None
+
+
+class Objects:
+    """The immutable objects of one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._young: dict[bytes, object] = {}
+        self._old: dict[bytes, object] = {}
+        self._young_bytes = 0
+        self._depths: dict[bytes, int] = {}
+
+    def get(self, kind: bytes, id: ObjectId) -> bytes:
+        """The payload of one object.
+
+        Raises:
+            DamagedObjectError: it is missing, or its bytes are not what was stored.
+            NewerFormatError: a newer release wrote it.
+        """
+        return self.get_many(kind, [id])[id]
+
+    def get_many(self, kind: bytes, ids: Iterable[ObjectId]) -> dict[ObjectId, bytes]:
+        """The payloads of all these objects, in one round trip; raises as `get` does."""
+        keys = {kind + id: id for id in ids}
+        found = self.fetch(keys)
+        for key in keys:
+            if key not in found:
+                raise damaged(key, "it is missing")
+        return {id: found[key].payload for key, id in keys.items()}
+
+    def fetch(self, keys: Iterable[bytes]) -> dict[bytes, Fetched]:
+        """What is there of these keys, checked. Objects that are stored as differences cost a round trip a base."""
+        wanted = list(keys)
+        stored = self._store.get_many(wanted) if wanted else {}
+        bases = {key: there for key, body in stored.items() if (there := base_of(key, body)) is not None}
+        below = self.fetch({base for base, _ in bases.values()}) if bases else {}
+        found: dict[bytes, Fetched] = {}
+        for key, body in stored.items():
+            if key not in bases:
+                self._depths[key] = 0
+                found[key] = Fetched(unwrap(key, body), None)
+                continue
+            base, self._depths[key] = bases[key]
+            if base not in below:
+                raise damaged(key, "what it is stored as a difference from is missing")
+            found[key] = Fetched(unwrap(key, body, below[base].payload), base)
+        return found
+
+    def base_for(self, kind: bytes, id: ObjectId, payload: bytes) -> Base | None:
+        """The object as something to store a difference from, if it was seen lately and this is its payload."""
+        depth = self._depths.get(kind + id)
+        return Base(id, payload, depth) if depth is not None and address(payload) == id else None
+
+    def note_depth(self, key: bytes, parts: tuple[bytes, Buffer]) -> None:
+        """Remember how an object is stored, given its header and body."""
+        self._depths[key] = parts[1][0] if is_based(parts[0]) else 0
+
+    def load(self, kind: bytes, id: ObjectId, decode: Callable[[bytes], T]) -> T:
+        """The decoded object, from the cache if it was seen lately. Treat it as immutable."""
+        key = kind + id
+        found = self._young.get(key)
+        if found is None:
+            found = self._old.get(key)
+            if found is None:
+                payload = self.get(kind, id)
+                found = _decoded(key, payload, decode)
+                self.remember(kind, id, found, len(payload))
+            else:
+                self._young[key] = found
+        return cast("T", found)
+
+    def load_many(self, kind: bytes, ids: Iterable[ObjectId], decode: Callable[[bytes], T]) -> list[T]:
+        """The decoded objects in the order asked for; those not cached come in one round trip."""
+        wanted = list(ids)
+        found = {id: self._cached(kind + id) for id in wanted}
+        missing = [id for id, value in found.items() if value is None]
+        for id, payload in self.get_many(kind, missing).items() if missing else ():
+            found[id] = value = _decoded(kind + id, payload, decode)
+            self.remember(kind, id, value, len(payload))
+        return [cast("T", found[id]) for id in wanted]
+
+    def remember(self, kind: bytes, id: ObjectId, value: object, size: int) -> None:
+        """Keep what was just decoded, or encoded, for the next reader."""
+        if self._young_bytes > CACHE_BYTES:
+            self._old, self._young, self._young_bytes = self._young, {}, 0
+            self._depths = {key: depth for key, depth in self._depths.copy().items() if key in self._old}
+        self._young[kind + id] = value
+        self._young_bytes += size + 200
+
+    def forget_cached(self) -> None:
+        """Drop the cache, after objects were deleted."""
+        self._old, self._young, self._young_bytes = {}, {}, 0
+        self._depths = {}
+
+    def _cached(self, key: bytes) -> object | None:
+        found = self._young.get(key)
+        return found if found is not None else self._old.get(key)
+
+    def read_into(self, kind: bytes, targets: Mapping[ObjectId, list[memoryview]]) -> None:
+        """Put each payload into all its targets: one copy and one hash each, straight from the store's pages."""
+        keys = {kind + id: slots for id, slots in targets.items()}
+        seen: set[bytes] = set()
+        failures: list[StoreError] = []
+
+        def visit(key: bytes, view: memoryview) -> None:
+            seen.add(key)
+            if failures:
+                return
+            try:
+                for target in keys[key]:
+                    unwrap_into(key, view, target)
+            except StoreError as error:  # raised below: the store need not expect errors inside its transaction
+                failures.append(error)
+
+        view_many = getattr(self._store, "view_many", None)
+        wanted = list(keys)
+        for start in range(0, len(wanted), _BATCH):
+            batch = wanted[start : start + _BATCH]
+            if view_many is not None:
+                view_many(batch, visit)
+            else:
+                for key, stored in self._store.get_many(batch).items():
+                    visit(key, memoryview(stored))
+            if failures:
+                raise failures[0]
+        for key in wanted:
+            if key not in seen:
+                raise damaged(key, "it is missing")
+
+
+def _decoded(key: bytes, payload: bytes, decode: Callable[[bytes], T]) -> T:
+    try:
+        return decode(payload)
+    except msgspec.MsgspecError as error:
+        raise damaged(key, f"it cannot be decoded ({error})") from error

@@ -1,0 +1,377 @@
+"""A repository: git's words over the immutable objects and the few changing keys of one store."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+import msgspec
+
+from agent_kernel.errors import NewerFormatError, NotAStoreError
+from agent_kernel.repository.collecting import GcReport, collect
+from agent_kernel.repository.commits import Commit, Entry, Manifest, decode_manifest, summary_id
+from agent_kernel.repository.forgetting import ForgetReport, forget_commit, forget_name
+from agent_kernel.repository.history import History
+from agent_kernel.repository.ids import Kind, ObjectId
+from agent_kernel.repository.leases import Holder, Leases
+from agent_kernel.repository.marking import commit_keys
+from agent_kernel.repository.merging import TreeMerge, merge_trees
+from agent_kernel.repository.objects import Objects
+from agent_kernel.repository.pointers import (
+    EPOCH,
+    FORMAT,
+    LOGS,
+    RESERVED_SETTINGS,
+    SETTINGS,
+    LogRecord,
+    Move,
+    Pointers,
+    Stamp,
+)
+from agent_kernel.repository.pruning import PruneReport, Retention, prune
+from agent_kernel.repository.publishing import publish
+from agent_kernel.repository.refs import Head, ReflogEntry, Refs, head_log
+from agent_kernel.repository.revisions import resolve
+from agent_kernel.repository.rewriting import tips
+from agent_kernel.repository.stats import Stats, measure
+from agent_kernel.repository.sweeping import Progress
+from agent_kernel.repository.tree import Tree
+from agent_kernel.repository.verifying import Verifier, VerifyReport
+from agent_kernel.repository.writer import Presence, Writer
+
+if TYPE_CHECKING:
+    from agent_kernel.storage import Store
+
+FORMAT_VERSION: Final = 1
+
+
+@dataclass(frozen=True)
+class NameDiff:
+    """What one name stands for on two sides; None where it is not there."""
+
+    name: str
+    old: Entry | None
+    new: Entry | None
+
+
+class _Setting(msgspec.Struct, frozen=True, array_like=True):
+    stamp: int
+    value: bytes
+
+
+class Repository:
+    """One store's history. Safe to use from several threads; each commit has a writer of its own."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.objects = Objects(store)
+        self.pointers = Pointers(store)
+        self.presence = Presence()
+        self.history = History(self.objects)
+        self.refs = Refs(self.pointers, self.objects, self.history)
+        self.leases = Leases(self.pointers)
+
+    @classmethod
+    def open(cls, store: Store | str | Path, *, create: bool = True) -> Self:
+        """Open the repository in a store, or in the store at a path or URL.
+
+        Raises:
+            NotAStoreError: it holds something else, or nothing and `create` is False.
+            NewerFormatError: a newer release made it.
+        """
+        if isinstance(store, str | Path):
+            from agent_kernel.storage import open_store
+
+            store = open_store(store, create=create)
+        repo = cls(store)
+        repo._check_format(create=create)
+        return repo
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # Objects
+
+    def writer(self) -> Writer:
+        """Collects the objects of the next commit."""
+        epoch = self.pointers.read([EPOCH])[EPOCH]
+        if epoch != self.presence.epoch:
+            # Something was deleted: what is cached may be gone, and must not be built upon.
+            self.presence.at(epoch)
+            self.objects.forget_cached()
+        return Writer(self.store, self.objects, self.presence)
+
+    def tree(self, id: ObjectId | None) -> Tree:
+        """The tree of this id; None is the empty one."""
+        return Tree(self.objects, self._empty_tree if id is None else id)
+
+    def tree_at(self, commit: ObjectId | None) -> Tree:
+        """The tree of a commit; of none, the empty one."""
+        return self.tree(None if commit is None else self.commit_at(commit).tree)
+
+    def commit_at(self, id: ObjectId) -> Commit:
+        return self.history.commit(id)
+
+    def read_manifest(self, entry: Entry) -> Manifest:
+        """How to rebuild the value that an entry stands for."""
+        if entry.manifest is None:
+            return decode_manifest(entry.value)
+        return self.objects.load(Kind.MANIFEST, entry.manifest, decode_manifest)
+
+    def read_summary(self, entry: Entry) -> bytes:
+        """The encoded summary of an entry, wherever it is."""
+        id = summary_id(entry)
+        return entry.summary if id is None else self.objects.get(Kind.SMALL, id)
+
+    # History
+
+    def resolve(self, text: str, session: str = "") -> ObjectId:
+        """The commit that a revision names; raises RefNotFoundError or AmbiguousRefError."""
+        return resolve(self, text, session)
+
+    def log(
+        self, start: ObjectId | Sequence[ObjectId], *, limit: int | None = None, first_parent: bool = False
+    ) -> Iterator[tuple[ObjectId, Commit]]:
+        """The commits that `start` reaches, newest first."""
+        starts = [ObjectId(start)] if isinstance(start, bytes) else start
+        return islice(self.history.walk(starts, first_parent=first_parent), limit)
+
+    def log_of_name(self, start: ObjectId, name: str) -> Iterator[tuple[ObjectId, Commit]]:
+        """The commits that changed one name, newest first."""
+        return self.history.walk_of_name(start, name)
+
+    def diff(self, old: ObjectId | None, new: ObjectId | None, *, all: bool = False) -> list[NameDiff]:
+        """What differs between two commits, None being the empty one.
+
+        Args:
+            all: also what the session keeps under names that begin with NUL.
+        """
+        found = self.tree_at(old).diff(self.tree_at(new))
+        return [
+            NameDiff(name, before, after)
+            for name, before, after in found
+            if (all or not name.startswith("\0")) and not (before is not None and before.is_same_value(after))
+        ]
+
+    def merge_base(self, a: ObjectId, b: ObjectId) -> ObjectId | None:
+        """The best common ancestor, the newest if there are several; None for unrelated histories."""
+        return next(iter(self.history.merge_bases(a, b)), None)
+
+    def merge_bases(self, a: ObjectId, b: ObjectId) -> list[ObjectId]:
+        return self.history.merge_bases(a, b)
+
+    def is_ancestor(self, older: ObjectId, newer: ObjectId) -> bool:
+        return self.history.is_ancestor(older, newer)
+
+    def publish(
+        self, writer: Writer, commit: Commit, *, head: Head, session: str, message: str, branch: str | None = None
+    ) -> ObjectId:
+        """Store what is left in the writer and the commit, and move the branch, HEAD and their reflogs, in one swap.
+
+        Args:
+            head: where the session was when the commit was made.
+            branch: a branch to move, or to start, instead of the one HEAD is on.
+
+        Raises:
+            BranchMovedError: somebody else moved the branch. Nothing was changed.
+            StoreUnavailableError: garbage collection took what the writer relied on. Nothing was changed; make the
+                commit again with a new writer.
+        """
+        return publish(self, writer, commit, head, session, message, branch)
+
+    def merge_trees(
+        self,
+        base: Tree,
+        ours: Tree,
+        theirs: Tree,
+        *,
+        choose_ours: Collection[str] = (),
+        choose_theirs: Collection[str] = (),
+    ) -> TreeMerge:
+        """Merge two trees, by name, given the one they come from.
+
+        Names that share a value move together, and notebook classes follow the values that need them.
+
+        Args:
+            choose_ours: names whose conflict is settled by keeping what we have, for all that move with them.
+            choose_theirs: names whose conflict is settled by taking theirs.
+        """
+        return merge_trees(self, base, ours, theirs, choose_ours=choose_ours, choose_theirs=choose_theirs)
+
+    # Refs
+
+    def head(self, session: str = "") -> Head:
+        """Where a session is, or where the store was used last."""
+        return self.refs.head(session)
+
+    def heads(self) -> dict[str, Head]:
+        return self.refs.heads()
+
+    def branches(self) -> dict[str, ObjectId]:
+        return self.refs.branches()
+
+    def tags(self) -> dict[str, ObjectId]:
+        return self.refs.tags()
+
+    def create_branch(self, name: str, at: ObjectId, force: bool = False) -> None:
+        self.refs.create_branch(name, at, force)
+
+    def delete_branch(self, name: str, force: bool = False) -> None:
+        self.refs.delete_branch(name, force)
+
+    def rename_branch(self, old: str, new: str, force: bool = False) -> None:
+        self.refs.rename_branch(old, new, force)
+
+    def create_tag(self, name: str, at: ObjectId, force: bool = False) -> None:
+        self.refs.create_tag(name, at, force)
+
+    def delete_tag(self, name: str) -> None:
+        self.refs.delete_tag(name)
+
+    def move_head(self, session: str, head: Head, message: str) -> None:
+        self.refs.move_head(session, head, message)
+
+    def move_branch(
+        self, name: str, to: ObjectId, message: str, expected: ObjectId | None, session: str | None = None
+    ) -> None:
+        self.refs.move_branch(name, to, message, expected, session)
+
+    def head_log(self, session: str = "") -> str:
+        """The name of the reflog of a session's HEAD; of the nameless one's, that of the session used last."""
+        record = None if session else self.refs.head_record("")
+        return head_log(record.session if record else session)
+
+    def reflog(self, name: str, limit: int | None = None) -> list[ReflogEntry]:
+        """The moves of a branch, or of `HEAD:<session>`, newest first; `HEAD` is that of the session used last."""
+        return self.refs.reflog(self.head_log() if name == "HEAD" else name, limit)
+
+    # Leases and settings
+
+    def acquire_lease(self, branch: str, holder: Holder) -> None:
+        self.leases.acquire(branch, holder)
+
+    def release_lease(self, branch: str, holder: Holder) -> None:
+        self.leases.release(branch, holder)
+
+    def lease_of(self, branch: str) -> Holder | None:
+        return self.leases.of(branch)
+
+    def setting(self, name: str) -> bytes | None:
+        """A setting of the store, or None."""
+        found = self.pointers.get(_setting_key(name), _Setting)
+        return None if found is None else found.value
+
+    def set_setting(self, name: str, value: bytes | None) -> None:
+        """Set a setting, or remove it."""
+
+        def build(move: Move) -> None:
+            move.get(_setting_key(name), _Setting)
+            move.set(_setting_key(name), None if value is None else _Setting(move.stamp, value))
+
+        self.pointers.change(build)
+
+    # Upkeep
+
+    def gc(self, grace_s: float = 3600.0, dry_run: bool = False, progress: Progress | None = None) -> GcReport:
+        """Delete objects that no ref, HEAD or reflog reaches, and reflog lines older than 90 days.
+
+        Args:
+            grace_s: seconds for which an object must have been seen unreachable. The first collection with a grace
+                only writes down what it finds. 0 deletes at once, and is refused while another process works here.
+
+        Raises:
+            BranchInUseError: another living process holds a branch, and the grace is 0.
+            DamagedObjectError: it cannot be told what is reachable. Nothing more was deleted; run verify.
+        """
+        return collect(self, grace_s, dry_run, progress)
+
+    def verify(self, progress: Progress | None = None) -> VerifyReport:
+        """Read back everything reachable and compare it with its ids. Nothing is unpickled."""
+        logged = (entry.commit for entry in self.pointers.all(LOGS, LogRecord).values())
+        return Verifier(self, progress).run(commit_keys([*tips(self), *logged]))
+
+    def stats(self, session: str = "") -> Stats:
+        """Counts and sizes."""
+        return measure(self, self.head(session).commit)
+
+    def prune(self, policy: Retention, dry_run: bool = False) -> PruneReport:
+        """Rewrite all history into fewer commits, and delete what only the others held.
+
+        The commits that stay keep author, time and message; those with dropped ancestors get new ids. Reflog lines of
+        dropped commits go.
+
+        Raises:
+            BranchInUseError: another living process works in this store. Nothing was changed.
+        """
+        return prune(self, policy, dry_run)
+
+    def forget_name(self, name: str) -> ForgetReport:
+        """Take a variable out of all history and its bytes out of the store; old commit ids then name nothing.
+
+        Raises:
+            NameNotFoundError: no commit ever had it.
+            BranchInUseError: another living process works in this store. Nothing was changed.
+        """
+        return forget_name(self, name)
+
+    def forget_commit(self, id: ObjectId) -> ForgetReport:
+        """Take a commit out of all history; its children become children of its parents. Raises as `forget_name`."""
+        return forget_commit(self, id)
+
+    # Opening
+
+    @functools.cached_property
+    def _empty_tree(self) -> ObjectId:
+        # Written when the store is made; here it is only a matter of its id.
+        return _store_empty_tree(Writer(self.store, self.objects, Presence()))
+
+    def _check_format(self, *, create: bool) -> None:
+        found = self._format()
+        if found is None:
+            if self.store.keys(b"", limit=1):
+                raise NotAStoreError(self.store.url)
+            if not create:
+                raise NotAStoreError(self.store.url, "it is empty")
+            self._create()
+        elif found.number > FORMAT_VERSION:
+            raise NewerFormatError(self.store.url, found.number, FORMAT_VERSION)
+
+    def _format(self) -> Stamp | None:
+        try:
+            return self.pointers.get(FORMAT, Stamp)
+        except msgspec.MsgspecError as error:
+            raise NotAStoreError(self.store.url, "its format entry cannot be read") from error
+
+    def _create(self) -> None:
+        writer = Writer(self.store, self.objects, Presence())
+        _store_empty_tree(writer)
+
+        def build(move: Move) -> None:
+            if move.get(FORMAT, Stamp) is None:
+                move.set(FORMAT, Stamp(move.stamp, FORMAT_VERSION))
+                move.items = writer.pending()
+
+        self.pointers.change(build)
+
+
+def _store_empty_tree(writer: Writer) -> ObjectId:
+    from agent_kernel.repository.nodes import Leaf, store_node
+
+    return store_node(writer, Leaf([], [])).id
+
+
+def _setting_key(name: str) -> bytes:
+    if name in RESERVED_SETTINGS or not name or "\0" in name or len(name.encode()) > 200:
+        raise ValueError(f"{name!r} cannot name a setting")
+    return SETTINGS + name.encode()

@@ -1,0 +1,131 @@
+"""git's language for naming a commit: `main~3`, `HEAD^2`, `@{1}`, `3fa9`, `@{-1}`.
+
+A name is read as a tag, a branch or the digits of a commit, in this order, then each suffix goes on from there.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from agent_kernel.errors import AmbiguousRefError, RefNotFoundError
+from agent_kernel.repository.ids import ALGORITHM, Kind, ObjectId, hex_of
+from agent_kernel.repository.refs import branch_key, tag_key
+
+if TYPE_CHECKING:
+    from agent_kernel.repository.repository import Repository
+
+_REVISION = re.compile(r"(?P<base>(?:(?!@\{)[^~^:])*)(?P<rest>.*)", re.DOTALL)
+_SUFFIX = re.compile(r"@\{(?P<ago>-?\d+)\}|~(?P<up>\d*)|\^(?P<parent>\d*)")
+_DIGITS = re.compile(r"[0-9a-fA-F]{4,64}")
+_SHOWN = 50
+
+
+def split_path(text: str) -> tuple[str, str | None]:
+    """Split `REF:NAME`; without a colon there is no name, and an empty REF is HEAD.
+
+    >>> split_path("main~2:df")
+    ('main~2', 'df')
+    """
+    ref, colon, name = text.partition(":")
+    return (ref or "HEAD", name) if colon else (text, None)
+
+
+def resolve(repo: Repository, text: str, session: str = "") -> ObjectId:
+    """The commit that a revision names, as `session` sees it.
+
+    Raises:
+        RefNotFoundError: nothing has this name, or history does not go back that far.
+        AmbiguousRefError: the digits fit several commits.
+    """
+    match = _REVISION.match(text)
+    if not text or match is None:
+        raise _unknown(repo, text)
+    base, rest = match["base"], match["rest"]
+    first = _SUFFIX.match(rest)
+    if first is not None and first["ago"] is not None:
+        id = _from_reflog(repo, text, base, int(first["ago"]), session)
+        rest = rest[first.end() :]
+    elif not base:
+        raise _unknown(repo, text)
+    else:
+        id = _base(repo, text, base, session)
+    while rest:
+        suffix = _SUFFIX.match(rest)
+        if suffix is None or suffix["ago"] is not None:
+            raise _unknown(repo, text)
+        id = _ancestor(repo, text, id, suffix)
+        rest = rest[suffix.end() :]
+    return id
+
+
+def _base(repo: Repository, text: str, base: str, session: str) -> ObjectId:
+    at_head = base in ("HEAD", "@")
+    id = repo.head(session).commit if at_head else _ref(repo, base) or _by_digits(repo, base)
+    if id is None:
+        raise _unknown(repo, text)
+    return id
+
+
+def _ref(repo: Repository, name: str) -> ObjectId | None:
+    for prefix, key in (
+        ("refs/tags/", tag_key),
+        ("tags/", tag_key),
+        ("refs/heads/", branch_key),
+        ("heads/", branch_key),
+    ):
+        if name.startswith(prefix):
+            found = repo.refs.ref(key(name.removeprefix(prefix)))
+            if found is not None:
+                return found
+    # git too prefers a tag to a branch of the same name.
+    return repo.refs.ref(tag_key(name)) or repo.refs.ref(branch_key(name))
+
+
+def _by_digits(repo: Repository, digits: str) -> ObjectId | None:
+    if not _DIGITS.fullmatch(digits):
+        return None
+    digits = digits.lower()
+    whole = Kind.COMMIT + bytes.fromhex(digits[: len(digits) // 2 * 2])
+    found = [hex_of(ObjectId(key[1:])) for key in repo.pointers.keys(whole, limit=1000)]
+    fits = [id for id in found if id.startswith(digits)]
+    if len(fits) > 1:
+        raise AmbiguousRefError(digits, tuple(fits[:_SHOWN]))
+    return ObjectId(bytes.fromhex(fits[0]) + ALGORITHM) if fits else None
+
+
+def _from_reflog(repo: Repository, text: str, base: str, ago: int, session: str) -> ObjectId:
+    if ago < 0:
+        if base not in ("", "HEAD", "@"):
+            raise _unknown(repo, text)
+        left = [entry.left for entry in repo.reflog(repo.head_log(session)) if entry.left]
+        if len(left) < -ago:
+            raise _unknown(repo, text)
+        return _base(repo, text, left[-ago - 1], session)
+    if base == "":  # of the branch that is checked out, as in git; detached, of HEAD
+        base = repo.head(session).branch or "HEAD"
+    name = repo.head_log(session) if base in ("HEAD", "@") else base.removeprefix("refs/").removeprefix("heads/")
+    entries = repo.reflog(name, ago + 1)
+    if len(entries) <= ago:
+        raise _unknown(repo, text)
+    return entries[ago].commit
+
+
+def _ancestor(repo: Repository, text: str, id: ObjectId, suffix: re.Match[str]) -> ObjectId:
+    if suffix["up"] is not None:
+        for _ in range(int(suffix["up"] or 1)):
+            id = _parent(repo, text, id, 1)
+        return id
+    number = int(suffix["parent"] or 1)
+    return id if number == 0 else _parent(repo, text, id, number)
+
+
+def _parent(repo: Repository, text: str, id: ObjectId, number: int) -> ObjectId:
+    parents = repo.commit_at(id).parents
+    if len(parents) < number:
+        raise _unknown(repo, text)
+    return parents[number - 1]
+
+
+def _unknown(repo: Repository, text: str) -> RefNotFoundError:
+    return RefNotFoundError(text, repo.refs.known())

@@ -1,0 +1,147 @@
+"""Objects: immutable, checked whenever they are read, small on disk."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_kernel.errors import DamagedObjectError, NewerFormatError
+from agent_kernel.repository.envelope import MOST_DEPTH, Base, base_of, unwrap, unwrap_into, wrap
+from agent_kernel.repository.ids import Kind, ObjectId, address, hex_of, short
+from agent_kernel.repository.repository import Repository
+from agent_kernel.storage import MemoryStore
+
+COMPRESSIBLE = b"the same words again and again " * 2000
+
+
+def _key(payload: bytes, kind: bytes = Kind.CHUNK) -> bytes:
+    return kind + address(payload)
+
+
+def _stored(payload: bytes) -> bytes:
+    return b"".join(bytes(part) for part in wrap(address(payload), payload))
+
+
+def _replace(repo: Repository, key: bytes, stored: bytes) -> None:
+    assert repo.store.swap({}, {key: stored})
+
+
+def test_an_id_shows_as_the_digits_of_its_digest() -> None:
+    id = address(b"payload")
+    assert len(id) == 33
+    assert len(hex_of(id)) == 64
+    assert hex_of(id).startswith(short(id))
+
+
+def test_equal_payloads_are_stored_once(any_repo: Repository) -> None:
+    writer = any_repo.writer()
+    assert writer.add(Kind.SMALL, b"same") == writer.add(Kind.SMALL, b"same")
+    writer.flush()
+    written = writer.written_bytes
+    again = any_repo.writer()
+    again.add(Kind.SMALL, b"same")
+    assert again.written_bytes == 0 < written
+
+
+@pytest.mark.parametrize("size", [0, 1, 1023, 1024, 8191, 8192, 40_000, 262_080])
+@pytest.mark.parametrize("pattern", ["noise", "words"])
+def test_what_is_stored_comes_back(any_repo: Repository, size: int, pattern: str) -> None:
+    payload = os.urandom(size) if pattern == "noise" else (COMPRESSIBLE * 5)[:size]
+    writer = any_repo.writer()
+    id = writer.add(Kind.CHUNK, payload)
+    writer.flush()
+    assert any_repo.objects.get(Kind.CHUNK, id) == payload
+    target = bytearray(size)
+    any_repo.objects.read_into(Kind.CHUNK, {id: [memoryview(target)]})
+    assert target == payload
+
+
+def test_text_is_compressed_and_noise_is_not() -> None:
+    assert len(_stored(COMPRESSIBLE)) < len(COMPRESSIBLE) / 4
+    noise = os.urandom(262_080)
+    assert len(_stored(noise)) - len(noise) <= 48  # and so fills 64 pages of LMDB exactly
+
+
+def test_a_payload_that_does_not_compress_is_never_copied() -> None:
+    noise = os.urandom(100_000)
+    assert wrap(address(noise), noise)[1] is noise
+
+
+def test_a_missing_object_is_named(repo: Repository) -> None:
+    with pytest.raises(DamagedObjectError, match=r"commit .* is missing"):
+        repo.commit_at(address(b"nothing"))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from([b"small", COMPRESSIBLE, os.urandom(300), os.urandom(20_000)]), st.data())
+def test_a_flipped_bit_anywhere_is_never_returned(payload: bytes, data: st.DataObject) -> None:
+    key, stored = _key(payload), bytearray(_stored(payload))
+    bit = data.draw(st.integers(0, len(stored) * 8 - 1))
+    stored[bit // 8] ^= 1 << bit % 8
+    with suppress(DamagedObjectError, NewerFormatError):
+        assert unwrap(key, stored) == payload  # a bit of a frame's header may mean nothing
+    with suppress(DamagedObjectError, NewerFormatError):
+        assert _into(key, stored, len(payload)) == payload
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2, 20, 100])
+def test_a_cut_off_object_is_damaged(cut: int) -> None:
+    for payload in (COMPRESSIBLE, os.urandom(20_000)):
+        stored = _stored(payload)[:-1][:cut]
+        with pytest.raises(DamagedObjectError):
+            unwrap(_key(payload), stored)
+        with pytest.raises(DamagedObjectError):
+            _into(_key(payload), stored, len(payload))
+
+
+def test_an_intact_object_under_another_key_is_damaged() -> None:
+    one, other = os.urandom(20_000), os.urandom(20_000)
+    with pytest.raises(DamagedObjectError, match="do not match"):
+        unwrap(_key(one), _stored(other))
+    with pytest.raises(DamagedObjectError, match="do not match"):
+        _into(_key(one), _stored(other), len(one))
+
+
+def test_an_object_of_a_newer_format_says_so(repo: Repository) -> None:
+    key = _key(b"future", Kind.SMALL)
+    _replace(repo, key, b"\x02\x00future")
+    with pytest.raises(NewerFormatError, match="format 2"):
+        repo.objects.get(Kind.SMALL, ObjectId(key[1:]))
+
+
+def test_a_node_may_be_stored_as_what_it_differs_in() -> None:
+    old, new = os.urandom(600), bytearray(os.urandom(600))
+    new[:500] = old[:500]
+    payload = bytes(new)
+    stored = b"".join(bytes(part) for part in wrap(address(payload), payload, base=Base(address(old), old, 0)))
+    key = _key(payload, Kind.TREE)
+    assert len(stored) < 200
+    assert base_of(key, stored) == (_key(old, Kind.TREE), 1)
+    assert unwrap(key, stored, old) == payload
+    with pytest.raises(DamagedObjectError):
+        unwrap(key, stored, os.urandom(600))
+
+
+def test_differences_are_not_chained_without_end() -> None:
+    payload = os.urandom(600)
+    deepest = Base(address(payload), payload, MOST_DEPTH)
+    assert base_of(b"t" + address(payload), b"".join(map(bytes, wrap(address(payload), payload, base=deepest)))) is None
+
+
+def test_what_cannot_be_decoded_is_damaged_not_a_surprise() -> None:
+    repo = Repository.open(MemoryStore())
+    writer = repo.writer()
+    id = writer.add(Kind.COMMIT, b"\xc1 not msgpack")
+    writer.flush()
+    with pytest.raises(DamagedObjectError, match="cannot be decoded"):
+        repo.commit_at(id)
+
+
+def _into(key: bytes, stored: bytes | bytearray, size: int) -> bytes:
+    target = bytearray(size)
+    unwrap_into(key, stored, memoryview(target))
+    return bytes(target)
