@@ -14,7 +14,8 @@ from itertools import compress
 from operator import ne
 
 HELD_BYTES = 4_096
-_ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None)})
+# By id: hashing a type runs its metaclass.
+_ATOM_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +40,21 @@ class Bindings:
         self._watched: dict[str, weakref.ref[object]] = {}
         self._dead: set[str] = set()
         self._names: list[str] = []
+        self.unwritable: set[str] = set()  # names that are no text UTF-8 could hold
 
     def forget_rules(self) -> None:
         """The rule for which names are versioned changed."""
         self._versioned.clear()
         self._keys = []
 
-    def is_versioned(self, name: object) -> bool:
+    def is_versioned(self, name: str) -> bool:
         """Whether the session saves what is bound to this name."""
-        verdict = self._versioned.get(name)  # type: ignore[call-overload]
+        verdict = self._versioned.get(name)
         if verdict is None:
-            verdict = self._versioned[name] = type(name) is str and self._is_versioned(name)  # type: ignore[index]
+            verdict = self._versioned[name] = type(name) is str and self._is_versioned(name)
+            if verdict and not _can_be_written(name):
+                self._versioned[name] = verdict = False
+                self.unwritable.add(name)
         return bool(verdict)
 
     def names(self, namespace: Mapping[str, object]) -> list[str]:
@@ -74,6 +79,10 @@ class Bindings:
         removed = frozenset(bound.keys() - set(current))
         return Rebound(new, frozenset(rebound | ((dead & bound.keys()) - removed)), removed)
 
+    def seems_unmoved(self, namespace: Mapping[str, object]) -> bool:
+        """Whether every name is bound to the id that it had: the quickest look."""
+        return not self._dead and list(map(id, namespace.values())) == self._ids
+
     def note(self, namespace: Mapping[str, object]) -> None:
         """Remember the order and ids of the whole namespace, so that the next look can be one comparison."""
         keys = list(namespace)
@@ -84,15 +93,16 @@ class Bindings:
 
     def is_settled(self, name: str) -> bool:
         """Whether the name is bound to an immutable builtin that is kept: only another binding can change it."""
-        return type(self._held.get(name, self)) in _ATOMS
+        return id(type(self._held.get(name, self))) in _ATOM_IDS
 
     def bind(self, name: str, value: object, *, small: bool) -> None:
         """The name's value was saved. `small`: it is builtin data of at most `HELD_BYTES`, which may be kept."""
-        if self._bound.get(name) == id(value) and (name in self._held or name in self._watched):
+        watch = self._watched.get(name)
+        if (name in self._held and self._held[name] is value) or (watch is not None and watch() is value):
             return
         self.unbind(name)
         self._bound[name] = id(value)
-        if small or (type(value) in _ATOMS and _size(value) <= HELD_BYTES):
+        if small or (id(type(value)) in _ATOM_IDS and _size(value) <= HELD_BYTES):
             self._held[name] = value
             return
         try:
@@ -105,6 +115,14 @@ class Bindings:
         self._held.pop(name, None)
         self._watched.pop(name, None)
         self._dead.discard(name)
+
+
+def _can_be_written(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True
 
 
 def _size(value: object) -> int:

@@ -30,28 +30,32 @@ def take(repo: Repository, wanted: str | None, holder: Holder, session: str) -> 
     if head.branch is None:
         repo.move_head(session, head, "session: start")
         return None, head.commit, "HEAD is on no branch; the next change starts one"
-    if wanted is not None and head.commit is None and repo.branches():
+    branch, commit = head.branch, head.commit
+    if wanted is not None and commit is None and repo.branches():
         here = repo.head().commit
         if here is not None:
             repo.create_branch(wanted, here)
-            head = Head(wanted, here)
+            commit = here
     note = ""
     try:
-        repo.acquire_lease(head.branch, holder)
+        repo.acquire_lease(branch, holder)
     except BranchInUseError as busy:
-        name = free_name(repo, head.branch)
+        name = free_name(repo, branch)
         repo.acquire_lease(name, holder)
-        if head.commit is not None:
-            repo.create_branch(name, head.commit)
-        note = f"branch {head.branch} is in use by {busy.holder}; this session works on {name}"
-        head = Head(name, head.commit)
-    repo.move_head(session, head, "session: start")
-    return head.branch, head.commit, note
+        if commit is not None:
+            repo.create_branch(name, commit)
+        note = f"branch {branch} is in use by {busy.holder}; this session works on {name}"
+        branch = name
+    repo.move_head(session, Head(branch, commit), "session: start")
+    return branch, commit, note
 
 
 def free_name(repo: Repository, base: str) -> str:
     """`base-2`, or the next number that no branch has and nobody holds."""
     known = repo.branches()
+    stem, _, last = base.rpartition("-")
+    if last.isdigit() and stem in known:  # a fork of a fork is named after the first
+        base = stem
     number = 2
     while f"{base}-{number}" in known or repo.lease_of(f"{base}-{number}") is not None:
         number += 1

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 
 from agent_kernel.repository import Author, Cell, Change, Head, Holder, ObjectId, Tree, Writer
 from agent_kernel.session import branches, growth
-from agent_kernel.session.history import Draft, Recorder, changes_between, describe_error, only_commands, sorted_changes
+from agent_kernel.session.history import (
+    Draft,
+    Recorder,
+    changes_between,
+    describe_error,
+    only_commands,
+    sorted_changes,
+    written,
+)
 from agent_kernel.session.ignoring import IgnoreList
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.reports import Report, Status
@@ -21,7 +29,6 @@ from agent_kernel.session.snapshot import Repository
 from agent_kernel.session.staging import Staged
 from agent_kernel.session.workspace import Touched, Workspace
 
-ROLLING_S = 0.001
 # What Python itself puts into a module's namespace.
 _MODULE_NAMES = frozenset(
     [
@@ -121,7 +128,7 @@ class Committing:
             self._cell.depth += 1
             return
         outside: frozenset[str] = frozenset()
-        if self.workspace.tracking.groups:
+        if self.workspace.tracking.groups and not self.workspace.bindings.seems_unmoved(self.namespace):
             rebound = self.workspace.bindings.changed(self.namespace)
             outside = rebound.new | rebound.rebound | rebound.removed
         self.workspace.living.cell = f"cell [{number}]" if number is not None else "the cell that made it"
@@ -146,7 +153,7 @@ class Committing:
             author=running.author,
             status="ok" if error is None else "interrupted" if interrupted else "failed",
             cell=Cell(
-                source=running.source,
+                source=written(running.source),
                 id=running.id,
                 number=running.number,
                 duration_s=round(time.perf_counter() - running.began, 6),
@@ -179,7 +186,7 @@ class Committing:
         began = time.perf_counter()
         writer = self.repo.writer()
         touched = self.workspace.touched(source, everything=everything)
-        checked = self.workspace.overdue(touched.names, ROLLING_S) if rolling and not touched.everything else []
+        checked = self.workspace.overdue(touched.names) if rolling and not touched.everything else []
         wider = Touched(touched.names | frozenset(checked), touched.rebound, touched.everything)
         if everything:
             self.workspace.allow_large()
@@ -198,7 +205,7 @@ class Committing:
         if self._fresh:
             draft.labels.append("restart")
             draft.changed = changes_between(self.repo, self._tree, tree)
-        draft.unsaved = tuple(staged.unsaved.values())
+        draft.unsaved = (*staged.unsaved.values(), *self.workspace.unwritable())
         with uninterrupted():
             report = self._record(writer, tree, draft, began)
             self.workspace.accept(staged)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 
@@ -106,7 +106,7 @@ class Recorder:
 
 def _cwd() -> str:
     try:
-        return os.getcwd()
+        return str(Path.cwd())
     except OSError:  # the directory was removed
         return ""
 
@@ -125,7 +125,12 @@ def changes_between(repo: Repository, old: Tree, new: Tree) -> tuple[Change, ...
 def describe_error(error: BaseException) -> str:
     """The error's type and text; only plain text is read, because `str` of a notebook's own error is its code."""
     texts = [argument for argument in error.args[:1] if type(argument) is str]
-    return ": ".join([type(error).__name__, *texts])[:500]
+    return written(": ".join([type(error).__name__, *texts])[:500])
+
+
+def written(text: str) -> str:
+    """The text with what UTF-8 cannot hold spelled out: half of a surrogate pair."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def only_commands(source: str) -> bool:

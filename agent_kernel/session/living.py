@@ -21,8 +21,8 @@ class Living:
     def __init__(self) -> None:
         self.classes = ClassRegistry()
         self.cell = ""  # what made a new token, for the way out: "cell [3]"
-        self._tokens: dict[int, tuple[object, str]] = {}
-        self._objects: dict[str, object] = {}
+        self._tokens: dict[int, tuple[_Hold, str]] = {}
+        self._objects: dict[str, _Hold] = {}
         self._origins: dict[str, str] = {}
 
     def uid_of(self, kind: type) -> str:
@@ -64,14 +64,17 @@ class _Held:
         self.value = value
 
 
-def _weakly(value: object) -> object:
+_Hold = weakref.ref[object] | _Held
+
+
+def _weakly(value: object) -> _Hold:
     try:
         return weakref.ref(value)
     except TypeError:
         return _Held(value)
 
 
-def _target(held: object) -> object | None:
-    if isinstance(held, _Held):
-        return held.value
-    return held() if isinstance(held, weakref.ref) else None
+def _target(held: _Hold | None) -> object | None:
+    if held is None:
+        return None
+    return held.value if isinstance(held, _Held) else held()

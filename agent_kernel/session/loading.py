@@ -26,6 +26,7 @@ from agent_kernel.session import saving
 from agent_kernel.session.living import Living
 from agent_kernel.session.tracking import Group, Tracking
 from agent_kernel.values.aliases import Reach
+from agent_kernel.values.definitions import DefinitionId
 from agent_kernel.values.groups import CLASS_PREFIX, decode_layout, dump_group, losses_of
 from agent_kernel.values.loader import Loader, StoredGroup
 from agent_kernel.values.pickler import explain
@@ -157,7 +158,7 @@ class _Definitions:
         self._repo = repo
 
     def definition(self, definition: bytes) -> bytes:
-        return self._repo.objects.get(Kind.DEFINITION, ObjectId(saving.address_of(definition)))  # type: ignore[arg-type]  # pyright: ignore
+        return self._repo.objects.get(Kind.DEFINITION, ObjectId(saving.address_of(DefinitionId(definition))))
 
 
 def build(
@@ -226,7 +227,7 @@ def _load_error(
         groups = [stored(repo, names, plan.manifests[names[0]]) for names, _ in part.groups_by_member()]
         try:
             Loader(namespace, _Definitions(repo), living, plan.reusable).load(groups)
-        except Exception:  # it is told of below
+        except Exception:  # noqa: BLE001  # it is told of below
             failing += members
             packages |= plan.manifests[members[0]].packages
     shown = tuple(name for name in failing if not name.startswith("\0")) or ("the state",)
@@ -262,17 +263,18 @@ def baseline(
 ) -> Group | None:
     """Pickle what was just loaded, so that the next comparison is with the live object's own bytes."""
     values = {name: _member(living, namespace, name) for name in members}
+    first = members[0]
     try:
         compared = saving.compare(dump_group(values, living, namespace))
-        own = {members[0]: compared.signature}
+        own = {first: compared.signature}
         if len(members) > 1:
             own = {
                 name: saving.compare(dump_group({name: value}, living, namespace)).signature
                 for name, value in values.items()
             }
-    except (Exception, KeyboardInterrupt):  # it stays unread, and the next commit saves it again
+    except (Exception, KeyboardInterrupt):  # noqa: BLE001  # it stays unread, and the next commit saves it again
         return None
-    manifest = repo.read_manifest(entries[members[0]])
+    manifest = repo.read_manifest(entries[first])
     pieces: list[Pieces] = [pieces_of(repo.objects, blob) for blob in manifest.blobs]
     group = saving.remembered(compared, values, dict(entries), pieces, own)
     known = {loss.token: loss for loss in losses_of(decode_layout(manifest.layout))}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from agent_kernel.errors import MergeConflictError, NameNotFoundError, UnrelatedHistoriesError
 from agent_kernel.repository import Conflict, Entry, ObjectId, Tree, Writer, short
@@ -109,15 +110,16 @@ def _is_dict(repo: Repository, entry: Entry | None) -> bool:
 _GONE = object()
 
 
-def _by_key(workspace: Workspace, base: object, ours: object, theirs: object) -> dict[object, object] | None:
+def _by_key(workspace: Workspace, *sides: Any) -> dict[object, object] | None:
     """The merged dict in our order, or None where both changed a key in different ways."""
-    if not (type(base) is dict and type(ours) is dict and type(theirs) is dict):
+    if not all(type(side) is dict for side in sides):
         return None
-    prints = [_fingerprints(workspace, side) for side in (base, ours, theirs)]
+    prints = [_fingerprints(workspace, side) for side in sides]
+    base, ours, theirs = sides
     merged: dict[object, object] = dict(ours)
     for key in [*base, *theirs]:
         was, mine, new = (found.get(key) for found in prints)
-        if new == was or new == mine:
+        if new in (was, mine):
             continue
         if mine != was:
             return None

@@ -215,7 +215,7 @@ def _packages(dumped: Dumped) -> Iterable[str]:
     if not (dumped.dump.instances or dumped.dump.opaque):
         return ()
     kinds = {type(value) for value in (*dumped.dump.instances, *dumped.dump.opaque)}
-    names = {kind.__module__.partition(".")[0] for kind in kinds if isinstance(kind.__module__, str)}
+    names = {name.partition(".")[0] for kind in kinds if isinstance(name := getattr(kind, "__module__", None), str)}
     return names - {"builtins", "__main__", "agent_kernel"} - sys.stdlib_module_names
 
 

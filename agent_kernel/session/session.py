@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection, Sequence
 
 from agent_kernel.errors import NameNotFoundError, NothingToUndoError, RefNotFoundError
-from agent_kernel.repository import Head, Kind, ObjectId, Tree, Unsaved, short
+from agent_kernel.repository import Commit, Head, Kind, ObjectId, PruneReport, Retention, Tree, Unsaved, short
 from agent_kernel.session import merging, randomness, trust
 from agent_kernel.session.committing import Committing, Operation, Position
 from agent_kernel.session.history import Draft, changes_between
@@ -279,7 +279,7 @@ class Session(Committing):
             if self.workspace.is_lost(name)
         )
 
-    def _record_here(self):  # type: ignore[no-untyped-def]
+    def _record_here(self) -> Commit | None:
         return self.repo.commit_at(self.head) if self.head is not None else None
 
     # -- the rest

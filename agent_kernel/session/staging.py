@@ -19,7 +19,7 @@ from agent_kernel.values import summaries
 from agent_kernel.values.aliases import Reach, held_elsewhere, share
 from agent_kernel.values.groups import CLASS_PREFIX, Dumped, class_entry, dump_group
 from agent_kernel.values.lost import Unsavable
-from agent_kernel.values.pickler import explain, type_name
+from agent_kernel.values.pickler import FOREIGN, explain, type_name
 
 if TYPE_CHECKING:
     from agent_kernel.session.living import Living
@@ -173,11 +173,9 @@ class Staging:
         known = before.digests if before else frozenset[bytes]()
         try:
             return dump_group(members, self.living, self.namespace, starts=starts, known=known)
-        except KeyboardInterrupt:
-            raise
         except RecursionError:
             reason = "it is nested too deeply to be saved"
-        except Exception as error:  # foreign reducers run here
+        except FOREIGN as error:
             reason = explain(error)
         replaced = {name: Unsavable(value, reason) for name, value in members.items()}
         return dump_group(replaced, self.living, self.namespace)
@@ -295,6 +293,9 @@ class Staging:
     # -- storing
 
     def _stage(self, names: list[str]) -> None:
+        names = [name for name in names if self._is_there(name)]  # a reducer may have deleted it
+        if not names:
+            return
         before = {name: self.tracking.groups.get(name) for name in names}
         group = before[names[0]]
         same_members = group is not None and list(group.members) == names

@@ -13,7 +13,7 @@ import threading
 import unicodedata
 from collections.abc import Iterable, Mapping
 from types import FrameType, FunctionType, MethodType
-from typing import Any
+from typing import Any, cast
 
 from agent_kernel.session.tracking import Tracking
 from agent_kernel.values.definitions import names_used
@@ -21,35 +21,13 @@ from agent_kernel.values.groups import class_entry
 
 _WORD = re.compile(r"[^\W\d]\w*")
 # Words after which any name may have been read or bound.
-_DYNAMIC_WORDS = frozenset(
-    [
-        "globals",
-        "locals",
-        "vars",
-        "eval",
-        "exec",
-        "__dict__",
-        "__main__",
-        "get_ipython",
-        "user_ns",
-        "setattr",
-        "getattr",
-        "run",
-        "store",
-        "debug",
-        "rerun",
-        "macro",
-        "run_cell",
-        "import_module",
-        "__builtins__",
-        "builtins",
-        "inspect",
-        "ctypes",
-        "gc",
-        "pdb",
-        "breakpoint",
-    ]
-)
+# fmt: off
+_DYNAMIC_WORDS = frozenset({
+    "globals", "locals", "vars", "eval", "exec", "__dict__", "__main__", "get_ipython", "user_ns", "setattr", "getattr",
+    "run", "store", "debug", "rerun", "macro", "run_cell", "import_module", "__builtins__", "builtins", "inspect",
+    "ctypes", "gc", "pdb", "breakpoint",
+})
+# fmt: on
 _MAGIC_ONLY = frozenset(["run", "store", "debug", "rerun", "macro"])
 _PLAIN_USES = frozenset({"getattr", "setattr", "inspect", "ctypes", "gc", "import_module", "builtins"})
 _DYNAMIC_CODE = frozenset({"globals", "locals", "vars", "eval", "exec", "__main__", "user_ns"})
@@ -113,8 +91,8 @@ class Closure:
         value = self.namespace.get(name)
         if type(value) is FunctionType:  # a function that was just made is not tracked yet
             used |= names_used(value.__code__)
-        elif group is None and isinstance(value, type):
-            used |= _class_names(value)
+        elif group is None and issubclass(type(value), type):
+            used |= _class_names(cast("type", value))
         if not used.isdisjoint(_DYNAMIC_CODE):
             self.everything = True
         return used
@@ -131,7 +109,8 @@ def running_code_names(namespace: Mapping[str, object]) -> set[str]:
         return set()
     own = threading.get_ident()
     found: set[str] = set()
-    for thread, frame in sys._current_frames().items():  # the documented way to see other threads
+    # The documented way to see other threads, for all its name.
+    for thread, frame in frames_of_threads().items():
         if thread != own:
             found |= _names_of_frames(frame, namespace)
     return found
@@ -144,6 +123,11 @@ def _names_of_frames(frame: FrameType | None, namespace: Mapping[str, object]) -
             found |= names_used(frame.f_code)
         frame = frame.f_back
     return found
+
+
+def frames_of_threads() -> dict[int, FrameType]:
+    """What each thread runs now, by the thread's number."""
+    return sys._current_frames()  # pyright: ignore[reportPrivateUsage]  # the documented way to see other threads
 
 
 def runs_notebook_code(frame: FrameType | None, namespace: Mapping[str, object]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from agent_kernel.repository import Author, Commit, NameDiff, ObjectId
 from agent_kernel.session.session import Session
@@ -104,7 +104,7 @@ class Versioned(Live):
         if self._owns_repo:
             self.repo.close()
 
-    def __enter__(self) -> Versioned:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:

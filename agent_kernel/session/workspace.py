@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import compress
 
 from agent_kernel.repository import Repository, Tree, Unsaved, Writer
 from agent_kernel.session import loading, touching
@@ -20,12 +22,17 @@ from agent_kernel.session.staging import Staged, Staging
 from agent_kernel.session.tracking import Group, Tracking
 from agent_kernel.values.groups import CLASS_PREFIX
 from agent_kernel.values.lost import loss_of, name_loss
+from agent_kernel.values.pickler import type_name
 
+# Time for looking at what nothing points to, in seconds a cell. A person's cells, seconds apart, get all of it; a loop of
+# cells pays a share of the time that it takes.
+_ROLLING_S, _LEAST_ROLLING_S, _ROLLING_SHARE = 2e-3, 3e-4, 0.02
 _MOST_CREDIT_S = 1.0
 _LEAST_COST_S = 1e-4
 # The namespace's, that of a witness, and one of getrefcount's caller.
 _EXPLAINED_REFERENCES = 3
-BUILTIN = frozenset({list, dict, set, tuple, frozenset, bytearray})
+# By id: hashing a type runs its metaclass.
+BUILTIN_IDS = frozenset(map(id, (list, dict, set, tuple, frozenset, bytearray)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +60,13 @@ class Workspace:
         self.allowed: set[str] = set()
         self._large: set[str] = set()
         self._credit_s = 0.0
+        self._looked_at = time.monotonic()
 
     # -- noticing
 
     def running_threads(self) -> list[str]:
         """Threads other than this one whose code is the notebook's."""
-        frames = sys._current_frames()  # the documented way to see other threads
+        frames = touching.frames_of_threads()
         own = threading.get_ident()
         return [
             thread.name
@@ -113,7 +121,9 @@ class Workspace:
         while follow:
             closure = touching.Closure(self.namespace, self.tracking)
             closure.add_code_names(follow - done)
-            reached = {*self.bindings.names(self.namespace), *self.tracking.groups} if closure.everything else closure.touched
+            reached = (
+                {*self.bindings.names(self.namespace), *self.tracking.groups} if closure.everything else closure.touched
+            )
             more = set(filter(self._is_saved, reached)) - done
             done |= more | follow
             follow = staging.add(sorted(more - rebound.removed), moved) - done
@@ -151,7 +161,7 @@ class Workspace:
         for name in group.members:
             if not name.startswith(CLASS_PREFIX) and name in self.namespace:
                 value = self.namespace[name]
-                plain = type(value) in BUILTIN and not group.classes and not group.losses
+                plain = id(type(value)) in BUILTIN_IDS and not group.classes and not group.losses
                 small = plain and group.size <= HELD_BYTES and not group.reach.memory
                 self.bindings.bind(name, value, small=small)
         if all(map(self.bindings.is_settled, group.members)):
@@ -159,11 +169,16 @@ class Workspace:
 
     # -- rolling verification
 
-    def overdue(self, touched: frozenset[str], budget_s: float) -> list[str]:
-        """Names to look at although nothing points to them: those that someone else holds, then those not looked at for
-        longest, as many as fit into the time that was saved up. A large value waits until enough was saved.
+    def overdue(self, touched: frozenset[str]) -> list[str]:
+        """Names to look at although nothing points to them, as many as fit into the time that was saved up.
+
+        Those that someone else holds come first, then those not looked at for longest. A large value waits until enough
+        time was saved.
         """
-        self._credit_s = min(self._credit_s + budget_s, _MOST_CREDIT_S)
+        now = time.monotonic()
+        earned = _LEAST_ROLLING_S + min(_ROLLING_S, _ROLLING_SHARE * (now - self._looked_at))
+        self._credit_s = min(self._credit_s + earned, _MOST_CREDIT_S)
+        self._looked_at = now
         chosen: list[str] = []
         for group in self._waiting():
             cost = max(group.cost_s, _LEAST_COST_S)
@@ -183,11 +198,17 @@ class Workspace:
         """Names of builtin containers with more references than the namespace and our own witness explain."""
         namespace = self.namespace
         counts = list(map(sys.getrefcount, namespace.values()))
-        if len(counts) != len(namespace):
-            return []
-        many = [name for name, count in zip(list(namespace), counts, strict=True) if count > _EXPLAINED_REFERENCES]
+        many = list(compress(list(namespace), map(_EXPLAINED_REFERENCES.__lt__, counts)))
         shown = {id(value) for value in self.outputs()}
-        return [name for name in many if type(namespace[name]) in BUILTIN and id(namespace[name]) not in shown]
+        return [name for name in many if id(type(namespace[name])) in BUILTIN_IDS and id(namespace[name]) not in shown]
+
+    def unwritable(self) -> tuple[Unsaved, ...]:
+        """Variables whose names no store can hold."""
+        return tuple(
+            Unsaved(repr(name)[1:-1], type_name(type(self.namespace[name])), "its name is no valid text", "rename it")
+            for name in sorted(self.bindings.unwritable)
+            if name in self.namespace
+        )
 
     def unverified(self) -> list[str]:
         """Names that were not looked at since the last commit that looked at everything."""

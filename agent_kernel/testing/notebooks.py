@@ -15,7 +15,7 @@ import linecache
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -35,7 +35,7 @@ _notebooks = count(1)
 
 
 @contextlib.contextmanager
-def as_main(module: ModuleType) -> Iterator[None]:
+def as_main(module: ModuleType) -> Generator[None]:
     """Let `module` be the `__main__` that pickle, inspect and user code find."""
     before = sys.modules["__main__"]
     sys.modules["__main__"] = module
@@ -176,7 +176,7 @@ class ShellNotebook:
 
         config = Config()
         config.HistoryManager.hist_file = ":memory:"
-        # Until the first of these exists there is no get_ipython(): cells must not see another test's shell.
+        # get_ipython() answers with the instance, and must not answer with the shell of an earlier test.
         InteractiveShell.clear_instance()
         self._main = sys.modules["__main__"]
         self.shell: Any = InteractiveShell.instance(config=config)  # IPython says little about its types
@@ -202,7 +202,7 @@ class ShellNotebook:
         atexit.unregister(self.shell.atexit_operations)
         self.shell.atexit_operations()
         self.shell.restore_sys_module_state()
-        type(self.shell).clear_instance()
+        self.shell.clear_instance()
         sys.modules["__main__"] = self._main
 
     def run(self, source: str, *, fails: type[BaseException] | None = None) -> ShellCell:

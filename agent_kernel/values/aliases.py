@@ -7,6 +7,9 @@ entered. Grouping names that share nothing is the costliest mistake here; missin
 In a large value only containers with more references than the walk explains are kept: nothing else can be shared.
 """
 
+# What is handled here is anyone's object, so its type has no parameters to know.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import gc
@@ -20,9 +23,12 @@ from typing import Any
 from agent_kernel.values.memory import owner_of
 from agent_kernel.values.pickler import Dump, MemoryUse
 
-_WALKED = frozenset({list, dict, tuple, set, frozenset, types.CellType})
-_MUTABLE = frozenset({list, dict, set, bytearray, types.CellType})
+_WALKED: frozenset[type] = frozenset({list, dict, tuple, set, frozenset, types.CellType})
+_MUTABLE: frozenset[type] = frozenset({list, dict, set, bytearray, types.CellType})
 _FOLLOWED = _WALKED | {bytearray}
+# By id: hashing a type runs its metaclass.
+_MUTABLE_IDS = frozenset(map(id, _MUTABLE))
+_FOLLOWED_IDS = frozenset(map(id, _FOLLOWED))
 LARGE = 20_000
 
 
@@ -42,9 +48,9 @@ def reach(values: Iterable[object], dump: Dump) -> Reach:
     """Walk what the pickler visited below `values`. Call it while the dump is alive: its own objects have ids too."""
     found = Reach(memory=[MemoryUse(None, use.space, use.low, use.high, use.private) for use in dump.memory])
     values = list(values)
-    found.ids.update(id(value) for value in values if type(value) in _MUTABLE)
+    found.ids.update(id(value) for value in values if id(type(value)) in _MUTABLE_IDS)
     _note_visited(dump, found)
-    _walk([*_entered(values, dump), *dump.roots], found)
+    _walk([*_entered(values, dump), *dump.roots], found, leaves=dump.class_level)
     found.ids.difference_update(map(id, dump.kept))
     return found
 
@@ -57,7 +63,7 @@ def held_below(items: object, dump: Dump) -> set[int]:
     found = Reach(complete=False)
     _note_visited(dump, found)
     _walk([items], found, copies=1)
-    _walk([*_entered((), dump), *dump.roots], found)
+    _walk([*_entered((), dump), *dump.roots], found, leaves=dump.class_level)
     found.ids.difference_update(map(id, dump.kept))
     found.ids.discard(id(items))
     return found.ids
@@ -77,7 +83,7 @@ def held_elsewhere(values: Iterable[object], dump: Dump, holders: int) -> set[in
     found.ids.update(map(id, compress(noted, map((_NOTED + holders).__lt__, counts))))
     del noted
     _walk([list(values)], found, copies=holders)
-    _walk([*_entered((), dump), *dump.roots], found)
+    _walk([*_entered((), dump), *dump.roots], found, leaves=dump.class_level)
     found.ids.difference_update(map(id, dump.kept))
     return found.ids
 
@@ -89,7 +95,9 @@ def find(ids: set[int], values: Iterable[object], dump: Dump) -> list[Any]:
     level = [*_entered(values, dump), *dump.roots]
     visited = {id(value) for value in level}
     while level and len(found) < len(ids):
-        level = [value for value in gc.get_referents(*level) if type(value) in _FOLLOWED and id(value) not in visited]
+        level = [
+            value for value in gc.get_referents(*level) if id(type(value)) in _FOLLOWED_IDS and id(value) not in visited
+        ]
         visited.update(map(id, level))
         found.update((id(value), value) for value in level if id(value) in ids)
     return list(found.values())
@@ -106,7 +114,7 @@ def _note_visited(dump: Dump, found: Reach) -> None:
 
 def _entered(values: Iterable[object], dump: Dump) -> list[object]:
     """Where a walk starts. Notes of the dump count as reached; functions are entered by their own state alone."""
-    roots: list[object] = [value for value in values if type(value) in _FOLLOWED]
+    roots: list[object] = [value for value in values if id(type(value)) in _FOLLOWED_IDS]
     for value in dump.instances:
         if type(value) is types.FunctionType:  # its globals are the namespace, which everything would share
             roots.extend((value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__))
@@ -115,11 +123,11 @@ def _entered(values: Iterable[object], dump: Dump) -> list[object]:
     return roots
 
 
-def _walk(level: list[Any], found: Reach, copies: int = 0) -> None:
-    visited = {id(value) for value in level}
+def _walk(level: list[Any], found: Reach, copies: int = 0, leaves: Iterable[int] = ()) -> None:
+    visited = {id(value) for value in level}.union(leaves)
     while level:
         below = gc.get_referents(*level)
-        below = list(compress(below, map(_FOLLOWED.__contains__, map(type, below))))
+        below = list(compress(below, map(_FOLLOWED_IDS.__contains__, map(id, map(type, below)))))
         fresh = {id(value): value for value in below}
         del below
         for seen in visited.intersection(fresh):
@@ -128,7 +136,7 @@ def _walk(level: list[Any], found: Reach, copies: int = 0) -> None:
         found.complete = found.complete and len(visited) <= LARGE
         level = list(fresh.values())
         del fresh
-        mutable = list(compress(level, map(_MUTABLE.__contains__, map(type, level))))
+        mutable = list(compress(level, map(_MUTABLE_IDS.__contains__, map(id, map(type, level)))))
         if found.complete:
             found.ids.update(map(id, mutable))
         else:

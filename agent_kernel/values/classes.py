@@ -4,6 +4,8 @@ A class is saved as an entry of its own: a skeleton (metaclass, name, bases, slo
 attributes. All needed skeletons are made first; then methods go in, then attributes, by `type.__setattr__`. Instances
 name their class by a random id, so redefining `P` neither changes nor stores again what the old `P` made.
 """
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# What a class holds is of any type.
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from agent_kernel.values import restore
 from agent_kernel.values.reducers import is_importable
+from agent_kernel.values.restore import classes as restore
 
 _PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None), types.FunctionType})
 _SAFE_FIRST = (staticmethod, classmethod, property)
-_IN_SKELETON = frozenset({"__slots__", "__module__", "__qualname__", "__doc__", "__orig_bases__"})
+_IN_SKELETON = frozenset({"__slots__", "__module__", "__qualname__", "__doc__", "__orig_bases__", "__class__"})
 _NOT_SAVED = frozenset(
     {"__dict__", "__weakref__", "__firstlineno__", "__static_attributes__", "_abc_impl", "__abstractmethods__"}
 )
@@ -71,7 +73,7 @@ class FillMembers(Fill):
         return restore.enum_members, (self.kind, self.attributes)
 
 
-def skeleton(kind: type) -> tuple[object, ...]:
+def skeleton(kind: type[Any]) -> tuple[object, ...]:
     """What must exist before anything else of the class: the arguments of `restore.skeleton` or `enum_skeleton`."""
     if issubclass(kind, enum.Enum):
         members = [(name, member.value) for name, member in kind.__members__.items()]
@@ -133,7 +135,7 @@ def make(parts: tuple[Any, ...]) -> type:
     return made
 
 
-def body(kind: type) -> tuple[list[Fill], list[Fill]]:
+def body(kind: type[Any]) -> tuple[list[Fill], list[Fill]]:
     """The class's attributes: those that can go in before any instance exists (methods), and the rest."""
     first: dict[str, object] = {}
     rest: dict[str, object] = {}
@@ -147,15 +149,9 @@ def body(kind: type) -> tuple[list[Fill], list[Fill]]:
     return [Fill(kind, first)] if first else [], fills
 
 
-def _attributes(kind: type) -> Iterator[tuple[str, object]]:
+def _attributes(kind: Any) -> Iterator[tuple[str, object]]:
     is_enum = issubclass(kind, enum.Enum)
-    if type(kind).__module__ == "msgspec._core":
-        made_by_c = {name for name in vars(kind) if name.startswith("__struct_")} | {
-            "__match_args__",
-            "__annotations__",
-        }
-    else:
-        made_by_c = set()
+    made_by_c = _names_made_by_c(kind)
     for name, found in list(vars(kind).items()):
         if name in _NOT_SAVED or name in made_by_c or (name in _IN_SKELETON and not (is_enum and name == "__doc__")):
             continue
@@ -166,6 +162,12 @@ def _attributes(kind: type) -> Iterator[tuple[str, object]]:
         yield name, found
     if isinstance(kind, abc.ABCMeta) and vars(kind).get("__abstractmethods__"):
         yield "__abstractmethods__", vars(kind)["__abstractmethods__"]
+
+
+def _names_made_by_c(kind: type) -> set[str]:
+    if type(kind).__module__ != "msgspec._core":
+        return set()
+    return {name for name in vars(kind) if name.startswith("__struct_")} | {"__match_args__", "__annotations__"}
 
 
 def _is_enum_bookkeeping(name: str, found: object) -> bool:

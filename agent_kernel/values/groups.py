@@ -11,6 +11,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -72,7 +73,9 @@ def decode_layout(payload: bytes) -> Layout:
 
 
 _PLAIN = Layout()
-_ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None)})
+_SHORT = 256
+# By id: hashing a type runs its metaclass.
+_ATOM_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
 
 
 def class_entry(uid: str) -> str:
@@ -102,8 +105,10 @@ def dump_group(
     """
     if len(members) == 1:
         (value,) = members.values()
-        if type(value) in _ATOMS:
+        if id(type(value)) in _ATOM_IDS:
             return Dumped(_PLAIN, [pickle.dumps(value, PROTOCOL)], [], Dump(), Reach())
+        if _holds_only_atoms(value):
+            return Dumped(_PLAIN, [pickle.dumps(value, PROTOCOL)], [], Dump(), Reach({id(value)}))
     own_classes = [value for name, value in members.items() if name.startswith(CLASS_PREFIX)]
     if not own_classes and not whole:
         long_ones = [name for name, value in members.items() if segments.is_long(value)]
@@ -115,6 +120,17 @@ def dump_group(
     phases = _phases(members, own_classes)
     dump = _dump_shared(phases, names, namespace)
     return _assemble(members, own_classes, skeletons, dump)
+
+
+def _holds_only_atoms(value: object) -> bool:
+    """Whether this is a short list, set or dict of numbers and texts, for which nothing else needs to be noted."""
+    kind = type(value)
+    if (kind is not list and kind is not dict and kind is not set) or len(value) > _SHORT:  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        return False
+    items: Any = value
+    if not all(map(_ATOM_IDS.__contains__, map(id, map(type, items)))):
+        return False
+    return kind is not dict or all(map(_ATOM_IDS.__contains__, map(id, map(type, items.values()))))
 
 
 def _phases(members: Mapping[str, object], own_classes: Sequence[object]) -> list[object]:

@@ -17,7 +17,19 @@ def _raise(self: Any, *_: Any, **__: Any) -> NoReturn:
     raise LostValueError(object.__getattribute__(self, "_agent_kernel_name"), loss.type, loss.reason, loss.remedy)
 
 
-_EVERY_USE = ["__getattr__", "__setattr__", "__delattr__", "__call__", "__repr__", "__str__", "__bytes__", "__format__", "__hash__", "__bool__", "__len__", "__iter__", "__next__", "__reversed__", "__contains__", "__getitem__", "__setitem__", "__delitem__", "__dir__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__add__", "__radd__", "__iadd__", "__sub__", "__rsub__", "__isub__", "__mul__", "__rmul__", "__imul__", "__matmul__", "__rmatmul__", "__truediv__", "__rtruediv__", "__floordiv__", "__rfloordiv__", "__mod__", "__rmod__", "__divmod__", "__rdivmod__", "__pow__", "__rpow__", "__lshift__", "__rshift__", "__and__", "__rand__", "__or__", "__ror__", "__xor__", "__rxor__", "__neg__", "__pos__", "__abs__", "__invert__", "__int__", "__float__", "__complex__", "__index__", "__round__", "__enter__", "__exit__", "__aenter__", "__aexit__", "__await__", "__aiter__", "__anext__", "__reduce__", "__reduce_ex__", "__copy__", "__deepcopy__", "__fspath__", "__buffer__"]
+# fmt: off
+_EVERY_USE = [
+    "__getattr__", "__setattr__", "__delattr__", "__call__", "__repr__", "__str__", "__bytes__", "__format__",
+    "__hash__", "__bool__", "__len__", "__iter__", "__next__", "__reversed__", "__contains__", "__getitem__",
+    "__setitem__", "__delitem__", "__dir__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__add__",
+    "__radd__", "__iadd__", "__sub__", "__rsub__", "__isub__", "__mul__", "__rmul__", "__imul__", "__matmul__",
+    "__rmatmul__", "__truediv__", "__rtruediv__", "__floordiv__", "__rfloordiv__", "__mod__", "__rmod__", "__divmod__",
+    "__rdivmod__", "__pow__", "__rpow__", "__lshift__", "__rshift__", "__and__", "__rand__", "__or__", "__ror__",
+    "__xor__", "__rxor__", "__neg__", "__pos__", "__abs__", "__invert__", "__int__", "__float__", "__complex__",
+    "__index__", "__round__", "__enter__", "__exit__", "__aenter__", "__aexit__", "__await__", "__aiter__", "__anext__",
+    "__reduce__", "__reduce_ex__", "__copy__", "__deepcopy__", "__fspath__", "__buffer__",
+]
+# fmt: on
 
 
 class Unsavable:

@@ -39,11 +39,11 @@ class Cluster:
 
 def clusters_of(uses: Iterable[MemoryUse]) -> tuple[Cluster, ...]:
     """Find the memory that more than one object of a dump looks at."""
-    found: list[Cluster] = []
-    for group in overlapping(uses):
-        if len({id(use.holder) for use in group}) > 1 or _is_shared_bytes(group[0].holder):
-            found.append(_cluster(group))
-    return tuple(found)
+    return tuple(
+        _cluster(group)
+        for group in overlapping(uses)
+        if len({id(use.holder) for use in group}) > 1 or _is_shared_bytes(group[0].holder)
+    )
 
 
 def overlapping(uses: Iterable[MemoryUse]) -> list[list[MemoryUse]]:
@@ -83,7 +83,8 @@ def _cluster(group: list[MemoryUse]) -> Cluster:
 def owner_of(array: Any) -> Any:
     """The object at the end of the chain of bases, which owns the memory."""
     while (base := getattr(array, "base", None)) is not None:
-        array = base.obj if type(base) is memoryview and base.obj is not None else base
+        exporter: Any = getattr(base, "obj", None) if type(base) is memoryview else None
+        array = base if exporter is None else exporter
     return array
 
 
@@ -100,4 +101,4 @@ def _is_shared_bytes(holder: Any) -> bool:
 def _can_carry(holder: Any) -> bool:
     import numpy as np
 
-    return type(holder) is np.ndarray and not holder.dtype.hasobject and (holder.flags.c_contiguous)
+    return type(holder) is np.ndarray and not holder.dtype.hasobject and holder.flags.c_contiguous

@@ -8,6 +8,9 @@ When something below a value cannot be pickled, the value is dumped again with c
 fails is replaced by a token for the live object, and all the rest is saved.
 """
 
+# What is handled here is anyone's object, so its type has no parameters to know.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import ctypes
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from agent_kernel.values.memory import Cluster
 
 PROTOCOL = 5
+# What a foreign reducer may raise without it being the person's Ctrl-C.
+FOREIGN = (Exception, SystemExit, GeneratorExit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,7 @@ class Dump:
     definitions: dict[DefinitionId, bytes] = field(default_factory=dict["DefinitionId", bytes])
     losses: dict[str, Loss] = field(default_factory=dict[str, Loss])
     live: dict[str, object] = field(default_factory=dict[str, object])
+    class_level: set[int] = field(default_factory=set[int])
     # What reducers made on the way: ids above stay true only while these live.
     kept: list[object] = field(default_factory=list[object])
 
@@ -140,12 +146,13 @@ class Pickler(pickle.Pickler):
         """Note an object that reduces itself: what it gave is what was saved, and nothing else below it counts."""
         try:
             parts = reduced(value)
-        except Exception as error:
+        except FOREIGN as error:
             if not self.careful:
                 raise
             return self.lose(value, explain(error))
         if isinstance(parts, str):
             return parts
+        self._note_class_level(type(value))
         if id(value) in self.muted:
             self.mute(parts)
         elif len(parts) > 3:  # items come from an iterator, which cannot be looked into
@@ -159,13 +166,17 @@ class Pickler(pickle.Pickler):
         """Reduce an object that nobody changes: neither it nor anything below it can be shared in a way that shows."""
         try:
             parts = reduced(value)
-        except Exception as error:
+        except FOREIGN as error:
             if not self.careful:
                 raise
             return self.lose(value, explain(error))
         if not isinstance(parts, str):
             self.mute(parts)
         return parts
+
+    def _note_class_level(self, kind: type) -> None:
+        """What a library's class holds is not shared by its instances in a way that shows: each gets a copy anyway."""
+        self.dump_record.class_level |= reducers.class_level(kind)
 
     def mute(self, parts: object) -> None:
         """Do not note the objects that stand directly in `parts` when they are visited."""
@@ -210,12 +221,12 @@ class Pickler(pickle.Pickler):
         if id(value) in self._sound or reducers.is_notebook_type(type(value)):
             try:
                 return reduced(value)
-            except Exception as error:
+            except FOREIGN as error:
                 return self.lose(value, explain(error))
         probe = Dump()
         try:
             Pickler(_Nowhere(), probe, self.names, self.namespace, self.clusters).dump(value)
-        except Exception as error:
+        except FOREIGN as error:
             return self.lose(value, explain(error))
         self._sound.update(map(id, probe.instances))
         self.kept.append(probe)
@@ -223,8 +234,9 @@ class Pickler(pickle.Pickler):
 
 
 def _as_writable(memory: Any) -> Any:
-    """The same memory as a writable buffer: pickle marks others as read-only, and wants them as memory when it loads.
-    Nothing writes to it.
+    """The same memory as a writable buffer, which nothing writes to.
+
+    pickle marks read-only ones, and wants those as memory when it loads.
     """
     view = memoryview(memory)
     if not view.readonly:
@@ -282,7 +294,7 @@ def dump_objects(
         return _dump(phases, names, namespace, clusters, shared_owners, careful=False)
     except RecursionError:
         raise
-    except Exception:  # foreign reducers run here, and may raise anything
+    except FOREIGN:  # foreign reducers run here, and may raise anything
         return _dump(phases, names, namespace, clusters, shared_owners, careful=True)
 
 
@@ -305,20 +317,20 @@ def _dump(
     return dump
 
 
-_CONTAINERS = frozenset({list, dict, tuple, set, frozenset})
+_CONTAINER_IDS = frozenset(map(id, (list, tuple, set, frozenset)))
 
 
 def _leaves(parts: object) -> list[object]:
     """The non-container objects directly in nested exact containers."""
     found: list[object] = []
-    todo: list[object] = [parts]
+    todo: list[Any] = [parts]
     while todo:
         item = todo.pop()
-        kind = type(item)
-        if kind is dict:
-            todo.extend(item.values())  # type: ignore[attr-defined]  # pyright: ignore
-        elif kind in _CONTAINERS:
-            todo.extend(item)  # type: ignore[call-overload]  # pyright: ignore
+        kind = id(type(item))
+        if kind == id(dict):
+            todo.extend(item.values())
+        elif kind in _CONTAINER_IDS:
+            todo.extend(item)
         else:
             found.append(item)
     return found

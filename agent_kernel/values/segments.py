@@ -9,6 +9,9 @@ looked for in the others; when it is there too, the value is pickled whole. Obje
 row, after a loop) are `anchors`: segments refer to them by number, and they are pickled once, beside those variables.
 """
 
+# What is handled here is anyone's object, so its type has no parameters to know.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import io
@@ -20,17 +23,17 @@ from typing import Any
 from xxhash import xxh3_128_digest
 
 from agent_kernel.values import aliases
-from agent_kernel.values.pickler import Dump, LiveNames, Pickler
+from agent_kernel.values.pickler import FOREIGN, Dump, LiveNames, Pickler
 
 LENGTH = 1_000
 SHORTEST, LONGEST = 250, 2_000
 FROM_LENGTH = 2 * LENGTH
-_FORMS = frozenset({list, dict, set, tuple})
+_FORM_IDS = frozenset(map(id, (list, dict, set, tuple)))
 
 
 def is_long(value: object) -> bool:
     """Whether a container is cut into segments."""
-    return type(value) in _FORMS and len(value) >= FROM_LENGTH  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    return id(type(value)) in _FORM_IDS and len(value) >= FROM_LENGTH  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 @dataclass(slots=True)
@@ -112,7 +115,7 @@ def dump_segments(
     for items in _slices(value, cuts):
         try:
             dump = pickle_items(items, names, namespace)
-        except Exception:  # noqa: BLE001  # something needs care, which only a whole dump takes
+        except FOREIGN:  # something needs care, which only a whole dump takes
             return None
         if dump.memory:
             return None
@@ -188,4 +191,5 @@ def joined(segments: list[Segment]) -> tuple[Dump, list[int]]:
         whole.definitions.update(part.definitions)
         whole.losses.update(part.losses)
         whole.live.update(part.live)
+        whole.class_level |= part.class_level
     return whole, [len(segment.dump.buffers) for segment in segments]

@@ -2,10 +2,13 @@
 
 It notices that a connection or a parser changed; it cannot bring it back.
 """
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# What is read here is of any type.
 
 from __future__ import annotations
 
 import types
+from typing import Any
 
 import xxhash
 
@@ -23,22 +26,22 @@ def surface_digest(value: object) -> bytes:
                 if _is_plain(found):
                     seen.append((name, found))
     try:
-        attributes = object.__getattribute__(value, "__dict__")
+        attributes: Any = object.__getattribute__(value, "__dict__")
     except AttributeError:
-        attributes = {}
-    if type(attributes) is dict:
+        attributes = None
+    if type(attributes) is dict:  # exactly: a subclass would run its own code
         seen.extend((name, found) for name, found in attributes.items() if _is_plain(found))
     return xxhash.xxh3_64_digest(repr(seen).encode("utf-8", "surrogatepass"))
 
 
-def _read(descriptor: object, value: object) -> object:
+def _read(descriptor: Any, value: object) -> object:
     try:
-        return type(descriptor).__get__(descriptor, value)  # type: ignore[attr-defined]  # pyright: ignore
-    except Exception:  # a C getter of a closed or half-made object
+        return type(descriptor).__get__(descriptor, value)
+    except Exception:  # noqa: BLE001  # a C getter of a closed or half-made object
         return _read
 
 
-def _is_plain(found: object) -> bool:
+def _is_plain(found: Any) -> bool:
     if type(found) in _PLAIN:
         return True
-    return type(found) in (list, tuple) and all(type(item) in _PLAIN for item in found)  # type: ignore  # pyright: ignore
+    return type(found) in (list, tuple) and all(type(item) in _PLAIN for item in found)

@@ -164,8 +164,8 @@ THROUGH_THE_BACK_DOOR = (
     Small("import builtins\nx = []\nbuiltins.shared_list = x", "shared_list.append(1)"),
     Small("import sys\nx = []", "sys._getframe().f_globals[chr(120)].append(1)"),
     Small(
-        "import gc\nx = ['find', 'me']",
-        "[o for o in gc.get_objects() if type(o) is list and o == ['find', 'me']][0].append(1)",
+        "import gc\nmark = 'find ' + str(7)\nx = [mark, 'me']",
+        "[o for o in gc.get_objects() if type(o) is list and o[:1] and o[0] is mark][0].append(1)",
     ),
     Small("import ctypes\nx = [1]\naddress = id(x)", "ctypes.cast(address, ctypes.py_object).value.append(2)"),
     Small("import re\nx = []\ndef on_match(m):\n    x.append(m[0])\n    return ''", "re.sub('a', on_match, 'aa')"),

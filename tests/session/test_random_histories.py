@@ -100,7 +100,7 @@ def guarded(line: str) -> str:
     return f"try:\n{body}\nexcept Exception:\n    pass"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(histories())
 def test_every_commit_is_what_the_namespace_was(history: tuple[list[str], list[int]]) -> None:
     cells, visits = history
@@ -120,7 +120,7 @@ def test_every_commit_is_what_the_namespace_was(history: tuple[list[str], list[i
             assert portrait(again.namespace) == portraits[visit]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(histories(), st.lists(st.booleans(), min_size=3, max_size=8))
 def test_undo_and_redo_walk_the_same_states(history: tuple[list[str], list[int]], steps: list[bool]) -> None:
     cells, _ = history

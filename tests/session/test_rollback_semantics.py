@@ -140,6 +140,16 @@ class TestCheckout:
             assert len(set(made)) == 2
             assert set(nb.repo.branches()) == {"main", *made}
 
+    def test_again_and_again_does_not_run_out_of_branch_names(self) -> None:
+        with Notebook() as nb:
+            old = nb.run("x = 1")
+            nb.run("x = 2")
+            for value in range(110):
+                nb.checkout(old)
+                nb.run(f"x = {value}")
+            assert len(nb.repo.branches()) == 111
+            assert max(map(len, nb.repo.branches())) < 20
+
     def test_of_a_branch_goes_on_with_it(self) -> None:
         with Notebook() as nb:
             old = nb.run("x = 1")

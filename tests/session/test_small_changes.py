@@ -23,7 +23,8 @@ def as_params(smalls: tuple[Small, ...]) -> list[object]:
 @pytest.fixture(autouse=True)
 def clean_builtins() -> Iterator[None]:
     yield
-    vars(builtins).pop("shared_list", None)
+    if hasattr(builtins, "shared_list"):
+        delattr(builtins, "shared_list")
 
 
 @pytest.mark.parametrize("small", as_params((*EQUAL_BUT_NOT_THE_SAME, *METADATA, *LIBRARIES)))

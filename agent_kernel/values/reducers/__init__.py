@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copyreg
 import enum
+import functools
 import io
 import sys
 import types
@@ -62,12 +63,12 @@ def handler_for(kind: type) -> Handler:
     return handler
 
 
-def _find(kind: type) -> Handler:
+def _find(kind: type[Any]) -> Handler:
     from agent_kernel.values.reducers import code, containers, objects
 
-    for module in (code, objects):
-        if kind in module.EXACT:
-            return module.EXACT[kind]
+    for exact in (code.EXACT, objects.EXACT):
+        if kind in exact:
+            return exact[kind]
     if issubclass(kind, type):
         return code.reduce_class
     for base in kind.__mro__:
@@ -86,22 +87,19 @@ def _find(kind: type) -> Handler:
     return containers.handler_for(kind) or objects.handler_for(kind)
 
 
-_dispatch: dict[type, Callable[[Any], Any]] = {}
-_registered = -1
-
-
 def dispatch_table() -> Mapping[type, Callable[[Any], Any]]:
     """cloudpickle's reducers for what pickle lacks (views of dicts, loggers, ...), under the user's own in copyreg."""
-    global _registered
-    if len(copyreg.dispatch_table) != _registered:
-        import cloudpickle
+    return _dispatch_table(len(copyreg.dispatch_table))
 
-        _dispatch.update(cloudpickle.CloudPickler.dispatch_table)
-        # cloudpickle saves a file by reading it. A user's file is not ours to touch.
-        _dispatch.pop(io.TextIOWrapper, None)
-        _dispatch.update(copyreg.dispatch_table)
-        _registered = len(copyreg.dispatch_table)
-    return _dispatch
+
+@functools.lru_cache(maxsize=1)
+def _dispatch_table(registered: int) -> Mapping[type, Callable[[Any], Any]]:
+    import cloudpickle
+
+    found: dict[type, Callable[[Any], Any]] = dict(cloudpickle.CloudPickler.dispatch_table)
+    # cloudpickle saves a file by reading it. A user's file is not ours to touch.
+    found.pop(io.TextIOWrapper, None)
+    return found | copyreg.dispatch_table
 
 
 def is_notebook_type(kind: type) -> bool:
@@ -125,8 +123,24 @@ def is_importable(value: Any) -> bool:
     return found is value
 
 
+_class_level: dict[int, tuple[type, frozenset[int]]] = {}
+
+
+def class_level(kind: type) -> frozenset[int]:
+    """The ids of containers that the classes of a library's type hold, such as pandas' `_metadata`."""
+    known = _class_level.get(id(kind))
+    if known is None or known[0] is not kind:
+        held = () if is_notebook_type(kind) else (found for base in kind.__mro__ for found in vars(base).values())
+        containers = (list, dict, set, tuple, frozenset)
+        ids = frozenset(id(found) for found in held if any(type(found) is container for container in containers))
+        known = _class_level[id(kind)] = (kind, ids)
+    return known[1]
+
+
 def is_resumable(value: object) -> bool:
-    return type(value) in (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
+    # By identity: a metaclass may define equality.
+    kind = type(value)
+    return kind is types.GeneratorType or kind is types.CoroutineType or kind is types.AsyncGeneratorType
 
 
 def live_token(token: str, surface: bytes) -> Any:

@@ -1,4 +1,6 @@
 """numpy: buffers out of band, views as views, shared memory once."""
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# numpy says little of arrays whose dtype is known at run time only.
 
 from __future__ import annotations
 
@@ -8,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agent_kernel.values import restore
 from agent_kernel.values.memory import find_cluster, owner_of
 from agent_kernel.values.reducers import Handler, leaf
+from agent_kernel.values.restore import arrays as restore
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -54,7 +56,11 @@ def plain(pickler: Pickler, array: Any, low: int) -> Any:
     if cluster is not None and cluster.base is not array:
         made = (cluster.base, _address(array) - cluster.base_low, array.shape, array.strides, spell(array.dtype))
         return restore.view, (*made, array.flags.writeable)
-    if array.size and 0 in array.strides and any(n > 1 and s == 0 for n, s in zip(array.shape, array.strides)):
+    if (
+        array.size
+        and 0 in array.strides
+        and any(n > 1 and s == 0 for n, s in zip(array.shape, array.strides, strict=True))
+    ):
         return _reduce_broadcast(pickler, array)
     order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
     source = array.T if order == "F" else array
@@ -62,8 +68,8 @@ def plain(pickler: Pickler, array: Any, low: int) -> Any:
         order, source = _compact(array)
     step = source.strides[0] if source.ndim > 1 else None
     raw = pickler.buffer(source.reshape(-1).view(np.uint8) if source.nbytes else b"", step)
-    made = (raw, spell(array.dtype), array.shape, order)
-    return restore.array, made if array.flags.writeable else (*made, False)
+    own = (raw, spell(array.dtype), array.shape, order)
+    return restore.array, own if array.flags.writeable else (*own, False)
 
 
 def _compact(array: Any) -> tuple[str, Any]:
@@ -111,7 +117,7 @@ def _object_owner(array: Any) -> Any:
 
 
 def _reduce_subclass(pickler: Pickler, array: Any) -> Any:
-    kind: type = type(array)
+    kind: Any = type(array)
     if kind.__reduce__ is not np.ndarray.__reduce__ or array.dtype.hasobject or not _has_plain_memory(array.dtype):
         pickler.dump_record.instances.append(array)
         return pickler.protect(array) if pickler.careful else NotImplemented
@@ -122,7 +128,8 @@ def _reduce_subclass(pickler: Pickler, array: Any) -> Any:
 
 
 def reduce_masked(pickler: Pickler, array: Any) -> Any:
-    if type(array) is not np.ma.MaskedArray or array.dtype.hasobject:
+    kind: type = type(array)
+    if kind is not np.ma.MaskedArray or array.dtype.hasobject:
         pickler.dump_record.instances.append(array)
         return NotImplemented
     pickler.dump_record.opaque.append(array)

@@ -11,9 +11,11 @@ import typing
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from agent_kernel.values import restore
 from agent_kernel.values.definitions import define, names_used
 from agent_kernel.values.reducers import Handler, is_importable, leaf
+from agent_kernel.values.restore import code as restore
+from agent_kernel.values.restore.classes import notebook_class
+from agent_kernel.values.restore.objects import weak_proxy, weak_reference
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -46,8 +48,9 @@ def reduce_function(pickler: Pickler, function: types.FunctionType) -> Any:
 
 
 def _home(pickler: Pickler, function: types.FunctionType) -> Any:
-    """The module whose dict the function's globals are, not what its `__module__` says: a dataclass's methods have the
-    globals of `dataclasses`.
+    """The module whose dict the function's globals are.
+
+    Not what its `__module__` says: a dataclass's methods have the globals of `dataclasses`.
     """
     name = function.__globals__.get("__name__")
     module = sys.modules.get(name) if isinstance(name, str) else None
@@ -75,7 +78,7 @@ def reduce_class(pickler: Pickler, kind: type) -> Any:
         return _builtin_class(kind)
     uid = pickler.names.uid_of(kind)
     pickler.dump_record.classes[uid] = kind
-    return restore.notebook_class, (uid,)
+    return notebook_class, (uid,)
 
 
 def _builtin_class(kind: type) -> Any:
@@ -117,7 +120,7 @@ def reduce_method(_: Pickler, method: types.MethodType) -> Any:
 
 def reduce_builtin(pickler: Pickler, function: Any) -> Any:
     owner = function.__self__
-    if owner is not None and not isinstance(owner, (types.ModuleType, type)):
+    if owner is not None and not issubclass(type(owner), (types.ModuleType, type)):
         pickler.dump_record.instances.append(function)  # x.append keeps x alive, and changes it
         pickler.dump_record.roots.append((owner,))
     return NotImplemented
@@ -128,7 +131,7 @@ def reduce_lru_cache(pickler: Pickler, cached: Any) -> Any:
         return NotImplemented
     pickler.dump_record.instances.append(cached)
     parameters = cached.cache_parameters()
-    state = vars(cached)
+    state: Any = cached.__dict__
     made = (cached.__wrapped__, parameters["maxsize"], parameters["typed"])
     return restore.lru_cache, made, state, None, None, restore.lru_cache_state
 
@@ -154,7 +157,7 @@ def is_importable_name(variable: Any) -> bool:
 
 
 def reduce_weak_reference(_: Pickler, reference: Any) -> Any:
-    return restore.weak_reference, (reference(),)
+    return weak_reference, (reference(),)
 
 
 def reduce_weak_dict(pickler: Pickler, mapping: Any) -> Any:
@@ -181,9 +184,9 @@ def reduce_mapping_proxy(pickler: Pickler, proxy: Any) -> Any:
 def reduce_weak_proxy(pickler: Pickler, proxy: Any) -> Any:
     pickler.dump_record.opaque.append(proxy)
     try:
-        return restore.weak_proxy, (proxy.__init__.__self__,)
+        return weak_proxy, (proxy.__init__.__self__,)
     except ReferenceError:
-        return restore.weak_proxy, (None,)
+        return weak_proxy, (None,)
 
 
 def lose_resumable(pickler: Pickler, value: Any) -> Any:
@@ -202,7 +205,7 @@ EXACT: dict[type, Handler] = {
     types.CellType: reduce_cell,
     types.MethodType: reduce_method,
     types.BuiltinFunctionType: reduce_builtin,
-    functools._lru_cache_wrapper: reduce_lru_cache,  # the type has no public name
+    type(functools.cache(len)): reduce_lru_cache,  # it has no public name
     typing.TypeVar: reduce_type_var,
     weakref.ReferenceType: reduce_weak_reference,
     weakref.WeakValueDictionary: reduce_weak_dict,

@@ -3,21 +3,23 @@
 pickle would rebuild such an object by its own `append` or `__setitem__` before it has its attributes; classes that
 check or count their items then fail to load.
 """
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# What containers hold is of any type.
 
 from __future__ import annotations
 
 import copyreg
 from typing import TYPE_CHECKING, Any
 
-from agent_kernel.values import restore
 from agent_kernel.values.pickler import reduced
 from agent_kernel.values.reducers import Handler
+from agent_kernel.values.restore import objects as restore
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
 
 
-def handler_for(kind: type) -> Handler | None:
+def handler_for(kind: type[Any]) -> Handler | None:
     if not issubclass(kind, (list, dict, set)) or kind.__module__ in ("collections", "builtins"):
         return None
     if kind in copyreg.dispatch_table:
@@ -31,7 +33,7 @@ def reduce_container(pickler: Pickler, value: Any) -> Any:
     if issubclass(type(value), set):
         return restore.instance, (type(value),), (_state(value), tuple(set.copy(value))), None, None, _STATE
     parts = reduced(value)
-    if parts[0] is not copyreg.__newobj__:  # type: ignore[attr-defined]  # pyright: ignore
+    if parts[0] is not _NEW:
         pickler.dump_record.roots.append(parts)
         return parts
     state = parts[2] if len(parts) > 2 else None
@@ -45,4 +47,6 @@ def _state(value: Any) -> Any:
     return state or None
 
 
+_copyreg: Any = copyreg  # typeshed lacks `__newobj__`
+_NEW = _copyreg.__newobj__
 _STATE = restore.container_state

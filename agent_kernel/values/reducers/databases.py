@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
-from agent_kernel.values import restore
 from agent_kernel.values.reducers import Handler
+from agent_kernel.values.restore import objects as restore
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler

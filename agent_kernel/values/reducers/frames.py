@@ -1,4 +1,7 @@
 """pandas, polars and pyarrow: immutable parts stay out of the alias walk, blocks of a copy-on-write frame are private."""
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportMissingTypeStubs=false
+# pyarrow has no types.
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
-from agent_kernel.values import restore
 from agent_kernel.values.pickler import reduced
 from agent_kernel.values.reducers import Handler, immutable, leaf
+from agent_kernel.values.restore import frames as restore
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler

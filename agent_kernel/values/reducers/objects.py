@@ -10,13 +10,16 @@ import re
 import sys
 import threading
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from agent_kernel.values import restore
 from agent_kernel.values.lost import Lost, Unsavable
 from agent_kernel.values.memory import Span
 from agent_kernel.values.pickler import reduced
 from agent_kernel.values.reducers import Handler, custom, immutable, is_notebook_type, ordinary
+from agent_kernel.values.restore import objects as restore
+from agent_kernel.values.restore.buffers import memory
+from agent_kernel.values.restore.code import by_name
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -30,7 +33,7 @@ _IMMUTABLE_BASES = frozenset({("sympy.core.basic", "Basic")})
 _CACHES = frozenset({"cached_property", "_cached_property", "cache_readonly"})
 
 
-def handler_for(kind: type) -> Handler:
+def handler_for(kind: type[Any]) -> Handler:
     """The handler of an ordinary class."""
     if issubclass(kind, (threading.Thread, io.IOBase)) and kind not in (io.BytesIO, io.StringIO):
         return lose_resource
@@ -48,14 +51,16 @@ def _reduces_itself(kind: type) -> bool:
     return any(isinstance(hook, types.FunctionType) for hook in hooks)
 
 
-@functools.cache
-def _cached_names(kind: type) -> frozenset[str]:
+def _find_caches(kind: type) -> frozenset[str]:
     return frozenset(
         name for base in kind.__mro__ for name, found in vars(base).items() if type(found).__name__ in _CACHES
     )
 
 
-def reduce_without_caches(pickler: Pickler, value: Any) -> Any:
+_cached_names: Callable[[type], frozenset[str]] = functools.cache(_find_caches)
+
+
+def reduce_without_caches(pickler: Pickler, value: object) -> Any:
     """A library's cached properties are derived: reading one must not look like a change."""
     parts = reduced(value)
     if isinstance(parts, str):
@@ -121,7 +126,7 @@ def reduce_sentinel(_: Pickler, value: Any) -> Any:
     module = sys.modules[type(value).__module__]
     for name, found in vars(module).items():
         if found is value:
-            return restore.by_name, (module.__name__, name)
+            return by_name, (module.__name__, name)
     return NotImplemented
 
 
@@ -134,8 +139,10 @@ def reduce_unsavable(pickler: Pickler, marked: Unsavable) -> Any:
 
 
 def reduce_span(pickler: Pickler, span: Span) -> Any:
-    return restore.memory, (pickler.buffer(span.raw()),)
+    return memory, (pickler.buffer(span.raw()),)
 
+
+_dataclasses: Any = dataclasses  # one of its markers is not public
 
 EXACT: dict[type, Handler] = {
     Span: reduce_span,
@@ -148,5 +155,5 @@ EXACT: dict[type, Handler] = {
     memoryview: reduce_memoryview,
     type(dataclasses.MISSING): reduce_sentinel,
     type(dataclasses.KW_ONLY): reduce_sentinel,
-    type(dataclasses._FIELD): reduce_sentinel,  # type: ignore[attr-defined]  # pyright: ignore
+    type(_dataclasses._FIELD): reduce_sentinel,
 }

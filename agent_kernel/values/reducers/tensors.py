@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from agent_kernel.values import restore
 from agent_kernel.values.memory import Span, find_cluster
 from agent_kernel.values.reducers import Handler, leaf
+from agent_kernel.values.restore import tensors as restore
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler

@@ -1,0 +1,83 @@
+"""Rebuild functions, closures, modules and what stands around them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agent_kernel.values.restore.context import current
+
+
+def function(
+    definition: bytes, name: str, cells: tuple[types.CellType, ...] | None, home: str | dict[str, object] | None
+) -> types.FunctionType:
+    """A function bound to the live namespace (home None), to a module, or to a dict of its own."""
+    return types.FunctionType(current().code(definition), _globals(home), name, None, cells)
+
+
+def _globals(home: str | dict[str, object] | None) -> dict[str, object]:
+    if home is None:
+        return current().namespace
+    if isinstance(home, str):
+        return (sys.modules.get(home) or importlib.import_module(home)).__dict__
+    return home
+
+
+def function_state(made: types.FunctionType, state: tuple[Any, ...]) -> None:
+    attributes, made.__kwdefaults__, annotations, doc, module, qualname, made.__defaults__, extra_globals = state
+    made.__dict__.update(attributes)
+    made.__annotations__ = annotations
+    made.__doc__, made.__module__, made.__qualname__ = doc, module, qualname
+    if extra_globals:
+        made.__globals__.update(extra_globals)
+
+
+def code(definition: bytes) -> types.CodeType:
+    return current().code(definition)
+
+
+def cell() -> types.CellType:
+    return types.CellType()
+
+
+def cell_state(made: types.CellType, contents: tuple[object]) -> None:
+    made.cell_contents = contents[0]
+
+
+def lru_cache(wrapped: Callable[..., object], maxsize: int | None, typed: bool) -> object:
+    return functools.lru_cache(maxsize, typed)(wrapped)
+
+
+def lru_cache_state(made: object, state: Mapping[str, object]) -> None:
+    vars(made).update(state)
+
+
+_type_var: Any = typing.TypeVar  # type checkers want the arguments spelled out
+
+
+def type_var(
+    name: str, bound: object, constraints: tuple[object, ...], covariant: bool, contravariant: bool, module: str
+) -> object:
+    made = _type_var(name, *constraints, bound=bound, covariant=covariant, contravariant=contravariant)
+    with contextlib.suppress(AttributeError):
+        made.__module__ = module
+    return made
+
+
+def main_module() -> types.ModuleType:
+    return sys.modules["__main__"]
+
+
+def module(name: str) -> types.ModuleType:
+    return importlib.import_module(name)
+
+
+def by_name(module: str, name: str) -> object:
+    """A singleton that a module holds under a name."""
+    return functools.reduce(getattr, name.split("."), importlib.import_module(module))

@@ -1,0 +1,53 @@
+"""The loader that streams loaded in this thread refer to."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Generator
+from types import CodeType
+from typing import Any, Protocol
+
+
+class Context(Protocol):
+    """What rebuilding needs from the loader that runs it."""
+
+    namespace: dict[str, object]
+
+    def code(self, definition: bytes) -> CodeType: ...
+
+    def find_class(self, uid: str) -> type: ...
+
+    def live(self, token: str) -> object: ...
+
+    def once(self, key: tuple[int, str], make: Callable[[], object]) -> Any: ...
+
+    def live_or(self, token: str, make: Callable[[], object]) -> object: ...
+
+
+class _Active(threading.local):
+    context: Context | None = None
+
+
+_active = _Active()
+
+
+@contextlib.contextmanager
+def restoring(context: Context) -> Generator[None]:
+    """Make `context` the one that streams loaded in this thread refer to."""
+    before, _active.context = _active.context, context
+    try:
+        yield
+    finally:
+        _active.context = before
+
+
+def current() -> Context:
+    """The loader at work in this thread.
+
+    Raises:
+        RuntimeError: there is none, so this is a stream that someone unpickled by hand.
+    """
+    if _active.context is None:
+        raise RuntimeError("this stream belongs to an agent_kernel store; load it with Repository.at or a session")
+    return _active.context

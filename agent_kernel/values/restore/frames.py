@@ -1,0 +1,39 @@
+"""Rebuild polars and pyarrow data; pandas frames rebuild themselves around restored arrays."""
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportMissingTypeStubs=false
+# pyarrow has no types.
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent_kernel.values.restore.buffers import StoredBytes, bytes_of
+
+
+def polars_series(state: StoredBytes) -> Any:
+    import polars as pl
+
+    made = pl.Series.__new__(pl.Series)
+    made.__setstate__(bytes(bytes_of(state)))
+    return made
+
+
+def polars_frame(columns: list[Any]) -> Any:
+    import polars as pl
+
+    return pl.DataFrame([polars_series(state) for state in columns])
+
+
+def arrow_slice(kind: str, image: StoredBytes) -> Any:
+    import pyarrow as pa
+
+    table = pa.ipc.open_stream(pa.py_buffer(bytes_of(image))).read_all()
+    if kind == "Table":
+        return table
+    if kind == "RecordBatch":
+        return table.combine_chunks().to_batches()[0]
+    column = table.column(0)
+    if kind == "ChunkedArray":
+        return column
+    joined = column.combine_chunks()  # an array, or in older releases still one chunk
+    return joined.chunk(0) if isinstance(joined, pa.ChunkedArray) else joined

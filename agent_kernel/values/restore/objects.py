@@ -1,0 +1,112 @@
+"""Rebuild containers, weak references, locks and other objects that pickle needs help with."""
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# What is rebuilt here is of any type.
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from agent_kernel.values.restore.buffers import StoredBytes, bytes_of
+from agent_kernel.values.restore.context import current
+
+
+def live(token: str, surface: bytes = b"") -> object:
+    """An object that could not be saved: the one still alive in this process, or a placeholder that raises."""
+    return current().live(token)
+
+
+def lock(token: str, kind: str) -> object:
+    """The lock of a notebook object: the live one where it lives, else a new one, which is unlocked."""
+    return current().live_or(token, threading.RLock if kind == "RLock" else threading.Lock)
+
+
+def weak_reference(target: object) -> object:
+    return weakref.ref(target) if target is not None else weakref.ref(_Gone())
+
+
+def weak_proxy(target: Any) -> object:
+    return weakref.proxy(target if target is not None else _Gone())
+
+
+class _Gone:
+    """The target of a weak reference that was already dead."""
+
+
+def cached_property(function: Callable[[Any], Any], attribute: str | None, doc: str | None) -> object:
+    made = functools.cached_property(function)
+    made.attrname, made.__doc__ = attribute, doc
+    return made
+
+
+def regex_match(pattern: Any, text: Any, start: int, end: int, regions: tuple[tuple[int, int], ...]) -> object:
+    """Match again, and take the way that finds the same regions."""
+    tries = [
+        (pattern.match, start),
+        (pattern.fullmatch, start),
+        (pattern.search, start),
+        (pattern.match, regions[0][0]),
+    ]
+    found = [made for find, at in tries if (made := find(text, at, end)) is not None and made.regs == regions]
+    if not found:
+        raise ValueError(f"{pattern.pattern!r} no longer matches as it did")
+    return found[0]
+
+
+# -- containers
+
+
+def container_state(made: Any, state: tuple[object, Any]) -> None:
+    """Give a list, dict or set subclass its attributes first, then its items past any override."""
+    attributes, items = state
+    if attributes is not None:
+        set_attributes(made, attributes)
+    if isinstance(made, list):
+        list.extend(made, items)
+    elif isinstance(made, dict):
+        dict.update(made, items)
+    else:
+        set.update(made, items)
+
+
+def set_attributes(made: Any, state: Any) -> None:
+    """What pickle does with a state, including slots."""
+    if hasattr(type(made), "__setstate__"):
+        made.__setstate__(state)
+        return
+    slots = None
+    if isinstance(state, tuple) and len(state) == 2:
+        state, slots = state
+    if state:
+        made.__dict__.update(state)
+    for name, value in (slots or {}).items():
+        object.__setattr__(made, name, value)
+
+
+def instance(kind: Any, *arguments: object) -> object:
+    """What pickle's own way to make a bare instance does (`copyreg.__newobj__`)."""
+    return kind.__new__(kind, *arguments)
+
+
+# -- memory of other kinds
+
+
+def byte_view(owner: Any, offset: int, size: int, shape: tuple[int, ...], form: str, readonly: bool) -> memoryview:
+    whole = memoryview(owner).cast("B")[offset : offset + size]
+    if form != "B" or len(shape) != 1:
+        whole = whole.cast("B").cast(form, shape)  # type: ignore[call-overload]
+    return whole.toreadonly() if readonly else whole
+
+
+def sqlite_memory(image: StoredBytes, isolation_level: Any, row_factory: Any, text_factory: Any) -> object:
+    import sqlite3
+
+    made = sqlite3.connect(":memory:", isolation_level=isolation_level)
+    if image.size:
+        made.deserialize(bytes(bytes_of(image)))
+    made.row_factory = row_factory
+    made.text_factory = text_factory
+    return made

@@ -1,0 +1,232 @@
+"""Values that fight back cost only themselves: the cell is committed, and everything else in it is saved."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_kernel.testing.notebooks import Notebook
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+HOSTILE = {
+    "raises while it is pickled": """
+        class Bad:
+            def __reduce__(self):
+                raise RuntimeError("no")
+        bad = Bad()
+    """,
+    "raises SystemExit while it is pickled": """
+        class Bad:
+            def __reduce__(self):
+                raise SystemExit(3)
+        bad = Bad()
+    """,
+    "reduces to nonsense": """
+        class Bad:
+            def __reduce__(self):
+                return 5
+        bad = Bad()
+    """,
+    "reduces to itself for ever": """
+        class Bad:
+            def __reduce__(self):
+                return (Bad, (Bad(),))
+        bad = Bad()
+    """,
+    "has a __getattr__ that answers everything": """
+        class Bad:
+            def __getattr__(self, name):
+                return lambda *a: (_ for _ in ()).throw(RuntimeError(name))
+        bad = Bad()
+    """,
+    "lies about its class": """
+        class Bad:
+            @property
+            def __class__(self):
+                raise RuntimeError("who knows")
+        bad = Bad()
+    """,
+    "raises when it is compared, hashed, counted or shown": """
+        def no(*a):
+            raise RuntimeError("no")
+        class Bad:
+            __eq__ = __hash__ = __len__ = __bool__ = __repr__ = __str__ = __iter__ = __dir__ = __sizeof__ = no
+        bad = Bad()
+    """,
+    "has a metaclass that raises": """
+        class Meta(type):
+            def __repr__(cls):
+                raise RuntimeError("no")
+            def __eq__(cls, other):
+                raise RuntimeError("no")
+            def __hash__(cls):
+                return 1
+        class Bad(metaclass=Meta):
+            pass
+        bad = Bad()
+    """,
+    "is nested too deeply": """
+        bad = []
+        for level in range(200_000):
+            bad = [bad]
+    """,
+    "is nested too deeply through instances": """
+        class Node:
+            def __init__(self, next):
+                self.next = next
+        bad = None
+        for level in range(50_000):
+            bad = Node(bad)
+    """,
+    "is a frame, a traceback and a coroutine": """
+        import sys
+        async def forever():
+            pass
+        bad = [sys._getframe(), forever()]
+        try:
+            1 / 0
+        except ZeroDivisionError as error:
+            bad.append(error.__traceback__)
+    """,
+    "is an exception with its traceback": """
+        def deep(n):
+            return 1 / 0 if n == 0 else deep(n - 1)
+        try:
+            deep(30)
+        except ZeroDivisionError as error:
+            bad = error
+    """,
+    "changes the namespace while it is pickled": """
+        class Bad:
+            def __reduce__(self):
+                globals()["surprise"] = globals().get("surprise", 0) + 1
+                return (Bad, ())
+        bad = Bad()
+    """,
+    "deletes itself while it is pickled": """
+        class Bad:
+            def __reduce__(self):
+                globals().pop("bad", None)
+                return (Bad, ())
+        bad = Bad()
+    """,
+    "prints while it is pickled": """
+        class Bad:
+            def __reduce__(self):
+                print("being pickled")
+                return (Bad, ())
+        bad = Bad()
+    """,
+    "pickles differently every time": """
+        import itertools
+        times = itertools.count()
+        class Bad:
+            def __init__(self, n=0):
+                self.n = n
+            def __reduce__(self):
+                return (Bad, (next(Bad.times),))
+        Bad.times = times
+        bad = Bad()
+    """,
+    "is a namespace that holds itself": """
+        bad = globals()
+    """,
+    "is the interpreter's own": """
+        import sys
+        bad = [sys.modules, sys.stdout, sys.stdin]
+    """,
+    "is a lazy object whose import fails": """
+        class Bad:
+            def __getattr__(self, name):
+                raise ImportError(name)
+        bad = Bad()
+    """,
+    "has a descriptor that raises": """
+        class Raises:
+            def __get__(self, instance, owner):
+                raise RuntimeError("no")
+        class Bad:
+            value = Raises()
+            __doc__ = Raises()
+        bad = Bad()
+    """,
+}
+
+
+def dedented(source: str) -> str:
+    lines = source.strip("\n").splitlines()
+    return "\n".join(line[8:] for line in lines)
+
+
+@pytest.mark.parametrize("source", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_value_costs_only_itself(source: str) -> None:
+    with Notebook() as nb:
+        first = nb.run("good = [1]\nother = {'good': good}")
+        made = nb.run(f"good.append(2)\n{dedented(source)}\nlast = 'x'")
+        assert {"good", "other", "last"} <= {change.name for change in made.changed}
+        changed = nb.run("good.append(3)\ndel last")
+        nb.run("good.clear()")
+        for commit, expected in ((first, [1]), (made, [1, 2]), (changed, [1, 2, 3])):
+            nb.checkout(commit)
+            assert nb.look("(good, other['good'] is good)") == (expected, True)
+        assert nb.repo.at("HEAD")["good"] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["a b", "1", "", "ключ", "naïve", "x" * 5000, "/etc", "HEAD", "~", "-n", "é"])
+def test_names_that_no_cell_could_write_are_variables_too(name: str) -> None:
+    with Notebook() as nb:
+        made = nb.run(f"globals()[{name!r}] = [1]")
+        nb.run(f"globals()[{name!r}].append(2)")
+        nb.run(f"del globals()[{name!r}]")
+        assert name not in nb.namespace
+        nb.checkout(made)
+        assert nb.namespace[name] == [1]
+
+
+def test_a_name_that_no_text_can_hold_is_named_as_unsaved() -> None:
+    with Notebook() as nb:
+        report = nb.run("globals()['\\ud800'] = [1]\nx = 1")
+        assert [unsaved.reason for unsaved in report.unsaved] == ["its name is no valid text"]
+        assert {change.name for change in report.changed} == {"x"}
+
+
+def test_a_name_in_another_normal_form_is_the_same_name() -> None:
+    with Notebook() as nb:
+        made = nb.run("ﬁt = [1]")
+        report = nb.run("ﬁt.append(2)")
+        assert {change.name for change in report.changed} == {"fit"}
+        nb.checkout(made)
+        assert nb.look("fit") == [1]
+
+
+def test_keys_that_are_not_text_are_left_alone() -> None:
+    with Notebook() as nb:
+        made = nb.run("x = 1\nglobals()[5] = 'five'")
+        nb.run("x = 2")
+        nb.checkout(made)
+        assert nb.look("(x, globals()[5])") == (1, "five")
+
+
+def test_what_an_object_does_as_it_dies_is_seen_as_a_change() -> None:
+    with Notebook() as nb:
+        early = nb.run("log = []\nx = 1")
+        late = nb.run("class Last:\n    def __del__(self):\n        log.append('gone')\nlast = Last()\nx = 2")
+        nb.checkout(early)
+        assert nb.look("x") == 1
+        nb.checkout(late)
+        assert nb.look("(log, x)") == ([], 2)
+
+
+def test_a_value_that_raises_as_it_is_loaded_can_be_left_out() -> None:
+    with Notebook() as nb:
+        made = nb.run(
+            "broken = False\n"
+            "class Fragile:\n"
+            "    def __setstate__(self, state):\n"
+            "        raise RuntimeError('cannot')\n"
+            "fragile = Fragile()\nfragile.v = 1\nother = [1]"
+        )
+        nb.run("del fragile, other")
+        nb.checkout(made, names=["other"])
+        assert nb.look("other") == [1]
+        assert "fragile" not in nb.namespace
