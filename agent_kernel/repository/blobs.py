@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from agent_kernel.errors import DamagedObjectError
+from xxhash import xxh3_128_digest
+
 from agent_kernel.repository.commits import Blob
 from agent_kernel.repository.ids import Kind, ObjectId, address, hex_of
 from agent_kernel.repository.lists import load_list, store_list
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 INLINE: Final = 1024
 SHORT_LIST: Final = 64
-_BATCH: Final = 32  # pieces, up to 8 MB
+_BATCH: Final = 16  # pieces, up to 4 MB
 
 
 @dataclass(frozen=True)
@@ -46,29 +48,36 @@ def store_blob(
         digests: xxh3-128 of the pieces; see `digest_pieces`.
         known: what the last call for this buffer returned.
 
-    The buffer must not change before the commit is published.
+    Returns:
+        The blob, and what to remember of it. Its digests are of the bytes that were stored, which differ from `digests`
+        where another thread changed the buffer meanwhile.
     """
     view = memoryview(buffer).cast("B")
     if view.nbytes <= INLINE:
         return Blob(view.nbytes, inline=bytes(view)), Pieces(tuple(cuts), tuple(digests), (), writer.epoch)
     reusable = _reusable(writer, known)
     ids: list[ObjectId] = []
+    stored: list[bytes] = []
     fresh: list[tuple[ObjectId, memoryview, bytes]] = []
     start = 0
     for end, digest in zip(cuts, digests, strict=True):
         id = reusable.get(digest)
         if id is None:
-            id = reusable[digest] = address(view[start:end])
-            fresh.append((id, view[start:end], digest))
+            # A copy, because another thread may write to the array meanwhile: address and bytes have to agree.
+            piece = bytes(view[start:end])
+            digest = xxh3_128_digest(piece)  # noqa: PLW2901
+            id = reusable[digest] = address(piece)
+            fresh.append((id, memoryview(piece), digest))
             if len(fresh) == _BATCH:
                 writer.add_pieces(fresh)
                 fresh = []
         ids.append(id)
+        stored.append(digest)
         start = end
     writer.add_pieces(fresh)
     lengths = [end - begin for begin, end in zip([0, *cuts[:-1]], cuts, strict=True)]
     chunks = tuple(zip(ids, lengths, strict=True))
-    pieces = Pieces(tuple(cuts), tuple(digests), tuple(ids), writer.epoch)
+    pieces = Pieces(tuple(cuts), tuple(stored), tuple(ids), writer.epoch)
     if len(chunks) > SHORT_LIST:
         return Blob(view.nbytes, deep=store_list(writer, chunks)), pieces
     return Blob(view.nbytes, chunks=chunks), pieces

@@ -100,7 +100,10 @@ def save(
         blobs.append(stored)
         pieces.append(kept)
     manifest = _manifest(writer, dumped, blobs, tuple(members))
-    return _group(compared, members, _entries(writer, manifest, members), pieces, manifest.size, own)
+    made = _group(compared, members, _entries(writer, manifest, members), pieces, manifest.size, own)
+    # Where another thread wrote to a buffer while it was saved, the next cell saves it again.
+    made.stale = any(tuple(seen) != kept.digests for seen, kept in zip(compared.digests, pieces, strict=True))
+    return made
 
 
 def _manifest(writer: Writer, dumped: Dumped, blobs: list[Blob], names: tuple[str, ...]) -> Manifest:

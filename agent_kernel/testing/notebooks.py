@@ -304,8 +304,8 @@ def _work(sheet: Sheet) -> SheetResult:
     unsaved: list[str] = []
     tip = ""
     try:
-        repo = Repository.open(sheet.store)
-        with Notebook(repo) as nb, contextlib.redirect_stdout(sys.stderr):
+        opened = contextlib.closing(Repository.open(sheet.store))
+        with opened as repo, Notebook(repo) as nb, contextlib.redirect_stdout(sys.stderr):
             if sheet.checkout:
                 nb.checkout()
             for cell in sheet.cells:
@@ -314,7 +314,6 @@ def _work(sheet: Sheet) -> SheetResult:
                 unsaved += [f"{lost.name}: {lost.reason}" for lost in report.unsaved]
             for check in sheet.checks:
                 failed += _what_fails(nb, check)
-        repo.close()
     except Exception:  # noqa: BLE001  it is told to the process that asked
         return SheetResult(traceback.format_exc(), tuple(failed), tuple(unsaved), tip)
     return SheetResult("", tuple(failed), tuple(unsaved), tip)

@@ -65,6 +65,23 @@ def test_a_kind_comes_back_after_its_names_were_deleted(kind: Kind) -> None:
         nb.execute(kind.checks)
 
 
+@each_kind
+def test_a_kind_that_is_only_mentioned_has_not_changed(kind: Kind) -> None:
+    skip_without(kind)
+    with Notebook() as nb:
+        made = nb.run(kind.cell)
+        names = ", ".join(sorted(nb.variables()))
+        assert nb.run(f"{names}").changed == ()
+        nb.run(f"del {names}")
+        nb.checkout(made)
+        assert nb.run(f"{names}").changed == ()
+        again = nb.session.commit("all of it", full=True)
+        assert again.changed == ()
+        assert again.record is not None
+        assert made.record is not None
+        assert again.record.tree == made.record.tree
+
+
 @pytest.fixture(scope="module")
 def made_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SheetResult]:
     """The cells of all kinds, each run in a notebook of its own by one other process."""

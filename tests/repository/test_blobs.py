@@ -107,7 +107,7 @@ def test_a_gigabyte_of_zeros_is_one_chunk_and_short_lists(repo: Repository) -> N
     assert len(chunks_of(repo.objects, blob)) == 1024 > LONGEST
 
 
-def test_storing_an_array_copies_at_most_a_batch(repo: Repository) -> None:
+def test_storing_an_array_copies_at_most_two_batches(repo: Repository) -> None:
     buffer = os.urandom(64 << 20)
     cuts = plan_cuts(len(buffer))
     digests = digest_pieces(buffer, cuts)
@@ -117,7 +117,7 @@ def test_storing_an_array_copies_at_most_a_batch(repo: Repository) -> None:
     tracemalloc.start()
     try:
         store_blob(writer, buffer, cuts, digests)
-        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20  # of pieces that were copied, and of those that wait for a transaction
     finally:
         tracemalloc.stop()
         writer._store.put_many = put_many  # type: ignore[method-assign]

@@ -1,0 +1,58 @@
+"""Errors come back whole from a worker process, and say in one sentence what is wrong."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import pickle
+
+import pytest
+
+from agent_kernel import errors
+from agent_kernel.errors import AgentKernelError
+
+KINDS = [value for value in vars(errors).values() if inspect.isclass(value) and issubclass(value, AgentKernelError)]
+SAMPLES: dict[str, object] = {
+    "str": "trai\u0144",
+    "int": 3,
+    "tuple[str, ...]": ("main", "try-harder"),
+    "tuple[tuple[str, str, str], ...]": (("df", "DataFrame 3 x 2", "DataFrame 4 x 2"),),
+}
+
+
+def sample(kind: type[AgentKernelError]) -> AgentKernelError:
+    if not dataclasses.is_dataclass(kind):
+        return kind("what went wrong")
+    return kind(**{field.name: SAMPLES[str(field.type)] for field in dataclasses.fields(kind)})
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_an_error_survives_pickling(kind: type[AgentKernelError], protocol: int) -> None:
+    error = sample(kind)
+    back = pickle.loads(pickle.dumps(error, protocol))
+    assert type(back) is kind
+    assert vars(back) == vars(error)
+    assert str(back) == str(error)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_an_error_survives_copying(kind: type[AgentKernelError]) -> None:
+    error = sample(kind)
+    assert str(copy.deepcopy(error)) == str(error)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_an_error_speaks_in_a_plain_sentence(kind: type[AgentKernelError]) -> None:
+    text = str(sample(kind))
+    assert text
+    assert not text.endswith(".")
+    assert "<" not in text, "an object's repr slipped into the message"
+
+
+def test_what_is_not_there_is_also_a_key_error() -> None:
+    assert issubclass(errors.RefNotFoundError, KeyError)
+    assert str(errors.RefNotFoundError("trian", ("train",))) == (
+        "no branch, tag or commit is called 'trian' (branches and tags: train)"
+    )

@@ -1,0 +1,48 @@
+"""What `import agent_kernel as ak` promises is there, typed and complete."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import agent_kernel
+from agent_kernel import errors
+
+
+@pytest.mark.parametrize("name", agent_kernel.__all__)
+def test_every_public_name_resolves(name: str) -> None:
+    value: object = getattr(agent_kernel, name)
+    assert getattr(value, "__doc__", None), f"{name} says nothing about itself"
+
+
+def test_the_public_names_are_sorted_and_listed_once() -> None:
+    assert agent_kernel.__all__ == sorted(set(agent_kernel.__all__))
+
+
+def test_every_error_is_public() -> None:
+    raised = {
+        name
+        for name, value in vars(errors).items()
+        if inspect.isclass(value) and issubclass(value, errors.AgentKernelError)
+    }
+    assert raised == {name for name in agent_kernel.__all__ if name.endswith("Error")}
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'opne'"):
+        _ = agent_kernel.opne
+
+
+def test_tab_completion_sees_the_lazy_names() -> None:
+    assert set(agent_kernel.__all__) <= set(dir(agent_kernel))
+
+
+def test_the_version_is_the_one_that_pip_shows() -> None:
+    assert metadata.version("agent-kernel") == agent_kernel.__version__
+
+
+def test_type_checkers_are_told_that_the_package_is_typed() -> None:
+    assert (Path(inspect.getfile(agent_kernel)).parent / "py.typed").exists()
