@@ -17,6 +17,7 @@ from agent_kernel.session import saving
 from agent_kernel.session.tracking import Group, Tracking
 from agent_kernel.values import summaries
 from agent_kernel.values.aliases import Reach, held_elsewhere, share
+from agent_kernel.values.constants import library_constants, packages_of
 from agent_kernel.values.groups import CLASS_PREFIX, Dumped, class_entry, dump_group
 from agent_kernel.values.lost import Unsavable
 from agent_kernel.values.pickler import FOREIGN, explain, type_name
@@ -63,6 +64,7 @@ class Staging:
         self._alone: dict[str, saving.Compared] = {}
         self._joint: dict[tuple[str, ...], saving.Compared] = {}
         self._owns: dict[str, bytes] = {}
+        self._without_constants: set[str] = set()
         self._seen: set[str] = set()
         self._class_objects: dict[str, type] = {}
 
@@ -216,8 +218,31 @@ class Staging:
         unsettled = list(self._alone)
         while unsettled:
             name = unsettled.pop()
-            for group in list(self.tracking.sharing(self._alone[name].dumped.reach)):
+            for group in self._groups_sharing(name):
                 unsettled += self._dump_members(group)
+
+    def _groups_sharing(self, name: str) -> list[Group]:
+        dumped = self._alone[name].dumped
+        others = [group for group in self.tracking.sharing(dumped.reach) if name not in group.members]
+        if not others:
+            return [group for group in self.tracking.sharing(dumped.reach) if name in group.members]
+        self._leave_constants(name)
+        return list(self.tracking.sharing(dumped.reach))
+
+    def _leave_constants(self, name: str) -> None:
+        """What libraries hold is not shared by the values that use it. Looked up only where something seems shared."""
+        dumped = self._alone[name].dumped
+        if name in self._without_constants:
+            return
+        self._without_constants.add(name)
+        constants = library_constants(packages_of((*dumped.dump.instances, *dumped.dump.opaque)))
+        reach = dumped.reach
+        shared = (constants & reach.ids) - {id(self._value(name))}
+        if shared:
+            reach.ids -= shared
+            held = {id(use.holder): use for use in dumped.dump.memory}
+            gone = {(use.space, use.low) for holder, use in held.items() if holder in shared}
+            reach.memory = [use for use in reach.memory if (use.space, use.low) not in gone]
 
     def _dump_members(self, group: Group) -> list[str]:
         """Dump each member of a group alone, unless it was; returns those that were dumped."""
@@ -261,6 +286,18 @@ class Staging:
                 return True
         return False
 
+    def _tell_constants(self) -> None:
+        """Where two dumped names that were not saved together seem to share, leave out what libraries hold."""
+        first: dict[int, str] = {}
+        for name, compared in self._alone.items():
+            group = self.tracking.groups.get(name)
+            for item in compared.dumped.reach.ids:
+                other = first.setdefault(item, name)
+                if other != name and (group is None or other not in group.members):
+                    self._leave_constants(name)
+                    self._leave_constants(other)
+                    break
+
     def _clusters(self) -> list[list[str]]:
         """Names that share an object or memory, by union-find over what each reaches."""
         parent = {name: name for name in self._alone}
@@ -271,6 +308,7 @@ class Staging:
                 name = parent[name]
             return name
 
+        self._tell_constants()
         holder: dict[int, str] = {}
         with_memory: list[str] = []
         for name, compared in self._alone.items():

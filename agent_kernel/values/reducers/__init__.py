@@ -71,6 +71,8 @@ def _find(kind: type[Any]) -> Handler:
             return exact[kind]
     if issubclass(kind, type):
         return code.reduce_class
+    if kind.__name__ in ("cython_function_or_method", "fused_cython_function"):
+        return leaf  # each release of Cython makes types of this name; they pickle by name
     for base in kind.__mro__:
         package = base.__module__.partition(".")[0]
         if package in _FAMILIES:
