@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from agent_kernel.errors import DamagedObjectError
 from xxhash import xxh3_128_digest
 
+from agent_kernel.errors import DamagedObjectError
 from agent_kernel.repository.commits import Blob
 from agent_kernel.repository.ids import Kind, ObjectId, address, hex_of
 from agent_kernel.repository.lists import load_list, store_list
@@ -65,7 +65,7 @@ def store_blob(
         if id is None:
             # A copy, because another thread may write to the array meanwhile: address and bytes have to agree.
             piece = bytes(view[start:end])
-            digest = xxh3_128_digest(piece)  # noqa: PLW2901
+            digest = xxh3_128_digest(piece)
             id = reusable[digest] = address(piece)
             fresh.append((id, memoryview(piece), digest))
             if len(fresh) == _BATCH:

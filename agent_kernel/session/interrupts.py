@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from types import FrameType
 
 
 @contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
+def uninterrupted() -> Generator[None]:
     """Hold back Ctrl-C until the block is done; then it arrives."""
     if threading.current_thread() is not threading.main_thread():
         yield

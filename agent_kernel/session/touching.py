@@ -125,6 +125,18 @@ def _names_of_frames(frame: FrameType | None, namespace: Mapping[str, object]) -
     return found
 
 
+def draws(namespace: Mapping[str, object], touched: Iterable[str]) -> bool:
+    """Whether pyplot was touched, which changes the current figure without naming it."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    return pyplot is not None and any(namespace.get(name) is pyplot for name in touched)
+
+
+def pyplot_figures() -> set[int]:
+    """The ids of the figures that pyplot holds."""
+    helpers: Any = sys.modules["matplotlib._pylab_helpers"]
+    return {id(manager.canvas.figure) for manager in helpers.Gcf.get_all_fig_managers()}
+
+
 def frames_of_threads() -> dict[int, FrameType]:
     """What each thread runs now, by the thread's number."""
     return sys._current_frames()  # pyright: ignore[reportPrivateUsage]  # the documented way to see other threads

@@ -105,6 +105,8 @@ class Workspace:
             closure.add_code_names(touching.callback_names(self.callbacks(), self.namespace))
             if touching.mentions_outputs(source):
                 closure.add(self._holding({id(value) for value in self.outputs()}))
+            if touching.draws(self.namespace, closure.touched):
+                closure.add(self._holding(touching.pyplot_figures()))
         names = self.tracking.groups.keys() if closure.everything else closure.touched
         return Touched(frozenset(names), rebound, closure.everything)
 

@@ -1,5 +1,4 @@
-"""What belongs to a library and not to the values that use it: the arrays, lists and objects that its modules and
-classes hold.
+"""What belongs to a library and not to the values that use it: what its modules and classes hold.
 
 Two figures share matplotlib's marker paths and identity matrix. Saved apart, each gets its own copy, and nothing that a
 person does can tell; saved as one value, a change of one would store both. Only installed packages count: a module that

@@ -80,9 +80,14 @@ HOSTILE = {
     """,
     "is a frame, a traceback and a coroutine": """
         import sys
+        class Wait:
+            def __await__(self):
+                yield
         async def forever():
-            pass
-        bad = [sys._getframe(), forever()]
+            await Wait()
+        waiting = forever()
+        waiting.send(None)
+        bad = [sys._getframe(), waiting]
         try:
             1 / 0
         except ZeroDivisionError as error:

@@ -64,3 +64,35 @@ def test_going_back_and_forward_is_exact(small: Small) -> None:
         assert repr(nb.look(small.look)) == after
         nb.checkout(rev(made))
         assert repr(nb.look(small.look)) == before
+
+
+def test_a_figure_that_only_pyplot_names_is_found_in_the_same_cell() -> None:
+    with Notebook() as nb:
+        nb.run(
+            "import matplotlib\nmatplotlib.use('agg')\nimport matplotlib.pyplot as plt\nfigure, axes = plt.subplots()"
+        )
+        nb.run("x = 1")
+        report = nb.run("plt.title('drawn')")
+        nb.run("plt.close('all')")
+    assert {"figure", "axes"} <= {change.name for change in report.changed}
+
+
+def test_a_widget_is_named_as_unsaved_and_stays_where_it_is() -> None:
+    with Notebook() as nb:
+        report = nb.run("import ipywidgets\nslider = ipywidgets.IntSlider(3)\nx = [1]")
+        assert [unsaved.name for unsaved in report.unsaved] == ["slider"]
+        slider = nb.look("slider")
+        nb.run("x.append(2)")
+        nb.checkout(report)
+        assert nb.look("slider") is slider
+        assert nb.look("x") == [1]
+
+
+def test_an_empty_database_in_memory_comes_back() -> None:
+    with Notebook() as nb:
+        made = nb.run("import sqlite3\ndb = sqlite3.connect(':memory:')")
+        assert made.unsaved == ()
+        nb.run("db.close()\ndel db")
+        nb.checkout(made)
+        assert nb.look("db.execute('select 1').fetchall()") == [(1,)]
+        nb.run("db.close()")

@@ -36,6 +36,8 @@ _FAMILIES = {
     "torch": "tensors",
     "matplotlib": "figures",
     "sqlite3": "databases",
+    "ipywidgets": "handles",
+    "h5py": "handles",
 }
 
 

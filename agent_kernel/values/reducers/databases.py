@@ -16,6 +16,13 @@ def handler_for(kind: type) -> Handler | None:
     return reduce_connection if kind is sqlite3.Connection else None
 
 
+def _image(connection: sqlite3.Connection) -> bytes:
+    try:
+        return connection.serialize()
+    except sqlite3.OperationalError:  # an empty database has no pages to give
+        return b""
+
+
 def reduce_connection(pickler: Pickler, connection: sqlite3.Connection) -> Any:
     try:
         files = [path for _, _, path in sqlite3.Connection.execute(connection, "pragma database_list")]
@@ -27,6 +34,6 @@ def reduce_connection(pickler: Pickler, connection: sqlite3.Connection) -> Any:
     if connection.in_transaction:
         return pickler.lose(connection, "a database in memory with an open transaction", "commit or roll it back first")
     pickler.dump_record.opaque.append(connection)
-    image = pickler.buffer(connection.serialize())
+    image = pickler.buffer(_image(connection))
     made = (image, connection.isolation_level, connection.row_factory, connection.text_factory)
     return restore.sqlite_memory, made

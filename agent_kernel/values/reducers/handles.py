@@ -1,0 +1,31 @@
+"""Objects that stand for something outside the kernel: widgets in a front end, files of HDF5."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agent_kernel.values.reducers import Handler
+
+if TYPE_CHECKING:
+    from agent_kernel.values.pickler import Pickler
+
+
+def handler_for(kind: type) -> Handler | None:
+    names = {(base.__module__.partition(".")[0], base.__name__) for base in kind.__mro__}
+    if ("ipywidgets", "Widget") in names:
+        return lose_widget
+    if ("h5py", "HLObject") in names:
+        return lose_hdf5
+    return None
+
+
+def lose_widget(pickler: Pickler, value: Any) -> Any:
+    return pickler.lose(value, "a widget lives in the front end, only the cell that made it can show it again")
+
+
+def lose_hdf5(pickler: Pickler, value: Any) -> Any:
+    try:
+        where = f" {value.file.filename}"
+    except Exception:  # noqa: BLE001  # a closed file raises whatever its version likes
+        where = ""
+    return pickler.lose(value, f"an HDF5 object of the file{where} is not stored")
