@@ -1,0 +1,54 @@
+"""Stores that earlier formats wrote still open. The folders in tests/fixtures are never made again, only added to."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from agent_kernel.errors import LostValueError, UntrustedStoreError
+from agent_kernel.session import Repository
+from agent_kernel.testing.notebooks import Notebook
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+STORES = sorted(FIXTURES.glob("store-*"))
+
+
+@pytest.fixture(params=STORES, ids=lambda path: path.name)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(request.param, tmp_path / "store"))
+
+
+def test_there_is_a_store_of_every_format() -> None:
+    assert [path.name for path in STORES] == ["store-1"]
+
+
+def test_an_old_store_opens_is_sound_and_can_be_looked_through(store: Path) -> None:
+    with Repository.open(store, create=False) as repo:
+        assert repo.verify().is_sound
+        assert sorted(repo.branches()) == ["main", "side"]
+        changed = [[change.how + change.name for change in commit.changed] for _, commit in repo.log(repo.resolve("v1"))]
+        assert changed[0] == ["+generator", "-text"]
+        assert repo.at("v1").summary("numbers").startswith("list of 4 int")
+
+
+def test_an_old_store_that_came_from_elsewhere_is_not_loaded_before_it_is_trusted(store: Path) -> None:
+    with Repository.open(store, create=False) as repo, pytest.raises(UntrustedStoreError):
+        _ = repo.at("v1")["numbers"]
+
+
+def test_every_state_of_an_old_store_comes_back(store: Path) -> None:
+    with Repository.open(store, create=False) as repo:
+        repo.trust()
+        with Notebook(repo) as nb:
+            nb.session.checkout("v1")
+            assert nb.look("(numbers, same['numbers'] is numbers)") == ([1, 2, 3, 4], True)
+            assert nb.look("(double(5), type(point) is Point, Point.made[0] is point)") == (10, True, True)
+            assert nb.look("(len(rows), rows[2499])") == (2500, {"id": 2499, "tags": ["0"]})
+            with pytest.raises(LostValueError, match="run cell"):
+                nb.look("next(generator)")
+            nb.session.checkout("v1~4")
+            assert nb.look("(numbers, text, 'double' in globals())") == ([1, 2, 3], "grüße", False)
+            nb.session.switch("side")
+            assert nb.look("double(5)") == 15
