@@ -6,15 +6,46 @@ known, and offers the next step; it survives pickling, because errors come back 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import ClassVar, dataclass_transform
 
 
 def _bare(cls: type[AgentKernelError], arguments: tuple[object, ...]) -> AgentKernelError:
     return cls.__new__(cls, *arguments)
 
 
+@dataclass_transform(eq_default=False)
 class AgentKernelError(Exception):
-    """Catch this to catch everything the package raises on purpose."""
+    """Catch this to catch everything the package raises on purpose.
+
+    A subclass lists what it carries as a dataclass does. It is none, because `dataclass` compiles two functions for
+    each, and twenty errors would take a tenth of the time that `%load_ext` may.
+    """
+
+    __match_args__: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        fields = dict.fromkeys([*cls.__match_args__, *cls.__annotations__])
+        cls.__match_args__ = tuple(fields)  # type: ignore[misc]  # mypy would have it in the body of the class
+
+    def __init__(self, *values: object, **named: object) -> None:
+        fields = self.__match_args__
+        if not fields:
+            super().__init__(*values, **named)
+            return
+        given = dict(zip(fields, values, strict=False))
+        unknown = [*values[len(fields) :], *(name for name in named if name in given or name not in fields)]
+        missing = [name for name in fields if name not in given | named and not hasattr(type(self), name)]
+        if unknown or missing:
+            raise TypeError(f"{type(self).__name__} takes {', '.join(fields)}: {unknown=}, {missing=}")
+        given |= named
+        for name in fields:
+            setattr(self, name, given.get(name, getattr(type(self), name, None)))
+
+    def __repr__(self) -> str:
+        if not self.__match_args__:
+            return super().__repr__()
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
+        return f"{type(self).__qualname__}({shown})"
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exception replays positional arguments only, so an error built with keywords would not survive the way
@@ -29,7 +60,6 @@ class NotFoundError(AgentKernelError, KeyError):
         return Exception.__str__(self)
 
 
-@dataclass(eq=False)
 class RefNotFoundError(NotFoundError):
     """No branch, tag or commit has this name."""
 
@@ -42,7 +72,6 @@ class RefNotFoundError(NotFoundError):
         return f"no branch, tag or commit is called {self.name!r} (branches and tags: {known}{more})"
 
 
-@dataclass(eq=False)
 class AmbiguousRefError(NotFoundError):
     """A shortened commit id fits several commits."""
 
@@ -54,7 +83,6 @@ class AmbiguousRefError(NotFoundError):
         return f"{self.name!r} fits {len(self.candidates)} commits: {shown}; give more digits"
 
 
-@dataclass(eq=False)
 class NameNotFoundError(NotFoundError):
     """A commit, or the namespace, holds no variable of this name."""
 
@@ -67,7 +95,6 @@ class NameNotFoundError(NotFoundError):
         return f"there is no variable {self.name!r} in {self.where}{hint}"
 
 
-@dataclass(eq=False)
 class InvalidRefNameError(AgentKernelError, ValueError):
     """git would refuse this branch, tag or agent name, and so do we."""
 
@@ -78,7 +105,6 @@ class InvalidRefNameError(AgentKernelError, ValueError):
         return f"{self.name!r} cannot name a branch or tag: {self.reason}"
 
 
-@dataclass(eq=False)
 class RefExistsError(AgentKernelError):
     """A branch or tag of this name is already there."""
 
@@ -88,7 +114,6 @@ class RefExistsError(AgentKernelError):
         return f"{self.name!r} already exists; choose another name, or force it"
 
 
-@dataclass(eq=False)
 class UnmergedBranchError(AgentKernelError):
     """Deleting this branch would drop commits that no other ref reaches."""
 
@@ -103,7 +128,6 @@ class StoreError(AgentKernelError):
     """The store itself cannot do what was asked."""
 
 
-@dataclass(eq=False)
 class NotAStoreError(StoreError):
     """The path or URL does not hold a store."""
 
@@ -114,7 +138,6 @@ class NotAStoreError(StoreError):
         return f"{self.url} is not an agent_kernel store: {self.reason}"
 
 
-@dataclass(eq=False)
 class NewerFormatError(StoreError):
     """A newer release wrote this."""
 
@@ -126,7 +149,6 @@ class NewerFormatError(StoreError):
         return f"{self.what} has format {self.found} and this release reads up to {self.known}; upgrade agent-kernel"
 
 
-@dataclass(eq=False)
 class DamagedObjectError(StoreError):
     """A stored object is missing, or its bytes no longer match its id."""
 
@@ -140,7 +162,6 @@ class DamagedObjectError(StoreError):
         return f"{self.kind} {self.id[:16]}{of} is damaged: {self.reason}; run verify to see what is affected"
 
 
-@dataclass(eq=False)
 class StoreFullError(StoreError):
     """The disk under the store has no room left. Nothing was changed."""
 
@@ -151,7 +172,6 @@ class StoreFullError(StoreError):
         return f"no room left for {self.url}; nothing was changed, free some space and run the cell again"
 
 
-@dataclass(eq=False)
 class StoreUnavailableError(StoreError):
     """The store cannot be opened or reached just now."""
 
@@ -162,14 +182,12 @@ class StoreUnavailableError(StoreError):
         return f"{self.url} cannot be used: {self.reason}"
 
 
-@dataclass(eq=False)
 class StoreReadOnlyError(StoreUnavailableError):
     """The store's files or folder cannot be written."""
 
     reason: str = "it is read-only"
 
 
-@dataclass(eq=False)
 class BranchMovedError(AgentKernelError):
     """Another session moved the branch since it was read."""
 
@@ -179,7 +197,6 @@ class BranchMovedError(AgentKernelError):
         return f"branch {self.branch!r} was moved by another session; read it again, or work on a branch of your own"
 
 
-@dataclass(eq=False)
 class BranchInUseError(AgentKernelError):
     """A living process writes to this branch."""
 
@@ -190,7 +207,6 @@ class BranchInUseError(AgentKernelError):
         return f"branch {self.branch!r} is in use by {self.holder}"
 
 
-@dataclass(eq=False)
 class UntrustedStoreError(AgentKernelError):
     """Loading values runs code, and this store was made by someone else."""
 
@@ -203,7 +219,6 @@ class UntrustedStoreError(AgentKernelError):
         )
 
 
-@dataclass(eq=False)
 class MergeConflictError(AgentKernelError):
     """Both sides changed the same variables. Nothing was changed."""
 
@@ -217,7 +232,6 @@ class MergeConflictError(AgentKernelError):
         )
 
 
-@dataclass(eq=False)
 class UnrelatedHistoriesError(AgentKernelError):
     """The two commits share no ancestor."""
 
@@ -228,7 +242,6 @@ class UnrelatedHistoriesError(AgentKernelError):
         return f"{self.ours} and {self.theirs} have no common ancestor, so there is nothing to merge from"
 
 
-@dataclass(eq=False)
 class NothingToUndoError(AgentKernelError):
     """This session has done nothing that could be undone (or redone)."""
 
@@ -238,20 +251,18 @@ class NothingToUndoError(AgentKernelError):
         return f"nothing to {self.verb} in this session"
 
 
-@dataclass(eq=False)
 class LoadError(AgentKernelError):
     """A stored value could not be rebuilt. Nothing was changed."""
 
     names: tuple[str, ...]
     reason: str
-    packages: tuple[str, ...] = field(default=())
+    packages: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         saved = f" (saved with {', '.join(self.packages)})" if self.packages else ""
         return f"{', '.join(self.names)} could not be loaded{saved}: {self.reason}; nothing was changed"
 
 
-@dataclass(eq=False)
 class LostValueError(AgentKernelError):
     """The variable stands for an object that could not be saved."""
 
@@ -265,7 +276,6 @@ class LostValueError(AgentKernelError):
         return f"{what}; {self.remedy}" if self.remedy else what
 
 
-@dataclass(eq=False)
 class NotBoundError(AgentKernelError):
     """No store is bound to this notebook."""
 

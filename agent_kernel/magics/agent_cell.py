@@ -12,7 +12,8 @@ import re
 import shlex
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from agent_kernel.repository.refnames import check_ref_name
 from agent_kernel.verbs.parsing import Parser, UsageProblem
@@ -25,8 +26,7 @@ _QUESTION = re.compile(r"[^\W\d][^=()\[\]{}%!]*\s[^=()\[\]{}]*\?+\s*")
 _DEFAULT = "agent"
 
 
-@dataclass(frozen=True)
-class AgentCell:
+class AgentCell(msgspec.Struct, frozen=True):
     """A cell that begins with `%%agent`."""
 
     agent: str

@@ -6,9 +6,9 @@ Only pieces that are new are hashed for their address (BLAKE3) and written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from xxhash import xxh3_128_digest
 
 from agent_kernel.errors import DamagedObjectError
@@ -28,8 +28,7 @@ SHORT_LIST: Final = 64
 _BATCH: Final = 16  # pieces, up to 4 MB
 
 
-@dataclass(frozen=True)
-class Pieces:
+class Pieces(msgspec.Struct, frozen=True):
     """A buffer as it was stored: where it was cut, digests and ids of the pieces, and when they were known there."""
 
     cuts: tuple[int, ...]

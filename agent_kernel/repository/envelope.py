@@ -11,9 +11,9 @@ another one is payloads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import zstandard
 from blake3 import blake3
 from xxhash import xxh3_128_digest
@@ -43,8 +43,7 @@ BASE_FROM: Final = 160  # bytes; a smaller payload is stored whole
 _BASE_HEADER: Final = 1 + ID_SIZE
 
 
-@dataclass(frozen=True)
-class Base:
+class Base(msgspec.Struct, frozen=True):
     """An object that another is stored as a difference from."""
 
     id: ObjectId

@@ -7,7 +7,6 @@ over again. (An exact LRU costs more than the decoding it saves.)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import msgspec
@@ -27,8 +26,7 @@ CACHE_BYTES: Final = 8 << 20  # of payloads; decoded they take a few times as mu
 _BATCH: Final = 32
 
 
-@dataclass(frozen=True)
-class Fetched:
+class Fetched(msgspec.Struct, frozen=True):
     """A payload, and the key of the object that it is stored as a difference from."""
 
     payload: bytes

@@ -6,8 +6,9 @@ its own yet sees that one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from agent_kernel.errors import BranchMovedError, RefExistsError, RefNotFoundError, UnmergedBranchError
 from agent_kernel.repository.ids import Kind, ObjectId, hex_of
@@ -35,16 +36,14 @@ if TYPE_CHECKING:
 DEFAULT_BRANCH: Final = "main"
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(msgspec.Struct, frozen=True):
     """Where a session is: on a branch (whose commit is None before the first), or detached at a commit."""
 
     branch: str | None
     commit: ObjectId | None
 
 
-@dataclass(frozen=True)
-class ReflogEntry:
+class ReflogEntry(msgspec.Struct, frozen=True):
     """One move of a branch or of HEAD."""
 
     commit: ObjectId

@@ -1,10 +1,12 @@
-"""A repository: git's words over the immutable objects and the few changing keys of one store."""
+"""A repository: git's words over the immutable objects and the few changing keys of one store.
+
+What only upkeep and merges need loads when it is asked for, so that a notebook which binds to a store pays for little.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
@@ -12,14 +14,10 @@ from typing import TYPE_CHECKING, Final, Self
 import msgspec
 
 from agent_kernel.errors import NewerFormatError, NotAStoreError
-from agent_kernel.repository.collecting import GcReport, collect
 from agent_kernel.repository.commits import Commit, Entry, Manifest, decode_manifest, summary_id
-from agent_kernel.repository.forgetting import ForgetReport, forget_commit, forget_name
 from agent_kernel.repository.history import History
 from agent_kernel.repository.ids import Kind, ObjectId
 from agent_kernel.repository.leases import Holder, Leases
-from agent_kernel.repository.marking import commit_keys
-from agent_kernel.repository.merging import TreeMerge, merge_trees
 from agent_kernel.repository.objects import Objects
 from agent_kernel.repository.pointers import (
     EPOCH,
@@ -32,25 +30,24 @@ from agent_kernel.repository.pointers import (
     Pointers,
     Stamp,
 )
-from agent_kernel.repository.pruning import PruneReport, Retention, prune
-from agent_kernel.repository.publishing import publish
 from agent_kernel.repository.refs import Head, ReflogEntry, Refs, head_log
-from agent_kernel.repository.revisions import resolve
-from agent_kernel.repository.rewriting import tips
-from agent_kernel.repository.stats import Stats, measure
-from agent_kernel.repository.sweeping import Progress
 from agent_kernel.repository.tree import Tree
-from agent_kernel.repository.verifying import Verifier, VerifyReport
 from agent_kernel.repository.writer import Presence, Writer
 
 if TYPE_CHECKING:
+    from agent_kernel.repository.collecting import GcReport
+    from agent_kernel.repository.forgetting import ForgetReport
+    from agent_kernel.repository.merging import TreeMerge
+    from agent_kernel.repository.pruning import PruneReport, Retention
+    from agent_kernel.repository.stats import Stats
+    from agent_kernel.repository.sweeping import Progress
+    from agent_kernel.repository.verifying import VerifyReport
     from agent_kernel.storage import Store
 
 FORMAT_VERSION: Final = 1
 
 
-@dataclass(frozen=True)
-class NameDiff:
+class NameDiff(msgspec.Struct, frozen=True):
     """What one name stands for on two sides; None where it is not there."""
 
     name: str
@@ -138,6 +135,8 @@ class Repository:
 
     def resolve(self, text: str, session: str = "") -> ObjectId:
         """The commit that a revision names; raises RefNotFoundError or AmbiguousRefError."""
+        from agent_kernel.repository.revisions import resolve
+
         return resolve(self, text, session)
 
     def log(
@@ -188,6 +187,8 @@ class Repository:
             StoreUnavailableError: garbage collection took what the writer relied on. Nothing was changed; make the
                 commit again with a new writer.
         """
+        from agent_kernel.repository.publishing import publish
+
         return publish(self, writer, commit, head, session, message, branch)
 
     def merge_trees(
@@ -207,6 +208,8 @@ class Repository:
             choose_ours: names whose conflict is settled by keeping what we have, for all that move with them.
             choose_theirs: names whose conflict is settled by taking theirs.
         """
+        from agent_kernel.repository.merging import merge_trees
+
         return merge_trees(self, base, ours, theirs, choose_ours=choose_ours, choose_theirs=choose_theirs)
 
     # Refs
@@ -294,15 +297,23 @@ class Repository:
             BranchInUseError: another living process holds a branch, and the grace is 0.
             DamagedObjectError: it cannot be told what is reachable. Nothing more was deleted; run verify.
         """
+        from agent_kernel.repository.collecting import collect
+
         return collect(self, grace_s, dry_run, progress)
 
     def verify(self, progress: Progress | None = None) -> VerifyReport:
         """Read back everything reachable and compare it with its ids. Nothing is unpickled."""
+        from agent_kernel.repository.marking import commit_keys
+        from agent_kernel.repository.rewriting import tips
+        from agent_kernel.repository.verifying import Verifier
+
         logged = (entry.commit for entry in self.pointers.all(LOGS, LogRecord).values())
         return Verifier(self, progress).run(commit_keys([*tips(self), *logged]))
 
     def stats(self, session: str = "") -> Stats:
         """Counts and sizes."""
+        from agent_kernel.repository.stats import measure
+
         return measure(self, self.head(session).commit)
 
     def prune(self, policy: Retention, dry_run: bool = False) -> PruneReport:
@@ -314,6 +325,8 @@ class Repository:
         Raises:
             BranchInUseError: another living process works in this store. Nothing was changed.
         """
+        from agent_kernel.repository.pruning import prune
+
         return prune(self, policy, dry_run)
 
     def forget_name(self, name: str) -> ForgetReport:
@@ -323,10 +336,14 @@ class Repository:
             NameNotFoundError: no commit ever had it.
             BranchInUseError: another living process works in this store. Nothing was changed.
         """
+        from agent_kernel.repository.forgetting import forget_name
+
         return forget_name(self, name)
 
     def forget_commit(self, id: ObjectId) -> ForgetReport:
         """Take a commit out of all history; its children become children of its parents. Raises as `forget_name`."""
+        from agent_kernel.repository.forgetting import forget_commit
+
         return forget_commit(self, id)
 
     # Opening

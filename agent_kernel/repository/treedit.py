@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
 
 from agent_kernel.repository.ids import Kind
 from agent_kernel.repository.nodes import (
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
 Rows: TypeAlias = Mapping[str, bytes | None]
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """Neighbouring nodes of one level, and whether nodes follow them."""
 
     refs: Sequence[Ref]

@@ -8,8 +8,9 @@ it is not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from agent_kernel.repository.envelope import BASE_FROM, is_based, wrap
 from agent_kernel.repository.ids import Kind, ObjectId, address
@@ -24,12 +25,11 @@ _KNOWN_KEYS: Final = 200_000
 _KEEP_PAYLOAD: Final = 64 << 10
 
 
-@dataclass
-class Presence:
+class Presence(msgspec.Struct):
     """Keys that were in the store during one epoch: what nobody can have deleted while it lasts."""
 
     epoch: bytes | None = None
-    keys: set[bytes] = field(default_factory=set[bytes])
+    keys: set[bytes] = msgspec.field(default_factory=set[bytes])
 
     def at(self, epoch: bytes | None) -> Presence:
         """Forget what was known if the epoch is another one."""

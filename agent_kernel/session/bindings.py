@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import compress
 from operator import ne
+
+import msgspec
 
 HELD_BYTES = 4_096
 # By id: hashing a type runs its metaclass.
 _ATOM_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
 
 
-@dataclass(frozen=True, slots=True)
-class Rebound:
+class Rebound(msgspec.Struct, frozen=True):
     """Names by what happened to their binding since the last look."""
 
     new: frozenset[str]

@@ -9,7 +9,9 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from agent_kernel.repository import Author, Cell, Change, Head, Holder, ObjectId, Tree, Writer
 from agent_kernel.session import branches, growth
@@ -26,8 +28,10 @@ from agent_kernel.session.ignoring import IgnoreList
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.reports import Report, Status
 from agent_kernel.session.snapshot import Repository
-from agent_kernel.session.staging import Staged
 from agent_kernel.session.workspace import Touched, Workspace
+
+if TYPE_CHECKING:
+    from agent_kernel.session.staging import Staged
 
 # What Python itself puts into a module's namespace.
 _MODULE_NAMES = frozenset(
@@ -46,16 +50,14 @@ _MODULE_NAMES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(msgspec.Struct, frozen=True):
     """Where a session was: on a branch (or none) at a commit (or before the first)."""
 
     branch: str | None
     commit: ObjectId | None
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(msgspec.Struct, frozen=True):
     """One thing that undo can reverse. `moved`: HEAD went elsewhere, and no content was made."""
 
     before: Position
@@ -63,8 +65,7 @@ class Operation:
     moved: bool = False
 
 
-@dataclass(slots=True)
-class _Running:
+class _Running(msgspec.Struct):
     source: str
     id: str
     number: int | None

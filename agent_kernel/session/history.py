@@ -6,7 +6,6 @@ import platform
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -27,8 +26,7 @@ from agent_kernel.repository import (
 from agent_kernel.session import randomness
 
 
-@dataclass(slots=True)
-class Draft:
+class Draft(msgspec.Struct):
     """What a commit says besides its tree."""
 
     kind: str
@@ -38,7 +36,7 @@ class Draft:
     cell: Cell | None = None
     changed: tuple[Change, ...] = ()
     unsaved: tuple[Unsaved, ...] = ()
-    labels: list[str] = field(default_factory=list[str])
+    labels: list[str] = msgspec.field(default_factory=list[str])
     restores: ObjectId | None = None
     other_parents: tuple[ObjectId, ...] = ()
     random: ObjectId | None = None

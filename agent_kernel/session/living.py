@@ -7,23 +7,33 @@ takes out of the namespace is held until the session closes.
 
 from __future__ import annotations
 
+import functools
 import secrets
 import weakref
+from typing import TYPE_CHECKING
 
-from agent_kernel.values.classes import ClassRegistry
 from agent_kernel.values.lost import loss_of
-from agent_kernel.values.pickler import Loss
+
+if TYPE_CHECKING:
+    from agent_kernel.values.classes import ClassRegistry
+    from agent_kernel.values.pickler import Loss
 
 
 class Living:
     """Tokens and class ids of one session."""
 
     def __init__(self) -> None:
-        self.classes = ClassRegistry()
         self.cell = ""  # what made a new token, for the way out: "cell [3]"
         self._tokens: dict[int, tuple[_Hold, str]] = {}
         self._objects: dict[str, _Hold] = {}
         self._origins: dict[str, str] = {}
+
+    @functools.cached_property
+    def classes(self) -> ClassRegistry:
+        """The ids of notebook classes."""
+        from agent_kernel.values.classes import ClassRegistry
+
+        return ClassRegistry()
 
     def uid_of(self, kind: type) -> str:
         return self.classes.uid_of(kind)

@@ -7,7 +7,8 @@ of it is loaded again, so that instances and class belong together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from agent_kernel.errors import AgentKernelError, LoadError
 from agent_kernel.repository import (
@@ -27,19 +28,19 @@ from agent_kernel.session.living import Living
 from agent_kernel.session.tracking import Group, Tracking
 from agent_kernel.values.aliases import Reach
 from agent_kernel.values.definitions import DefinitionId
-from agent_kernel.values.groups import CLASS_PREFIX, decode_layout, dump_group, losses_of
+from agent_kernel.values.entries import CLASS_PREFIX
+from agent_kernel.values.groups import decode_layout, dump_group, losses_of
 from agent_kernel.values.loader import Loader, StoredGroup
 from agent_kernel.values.pickler import explain
 
 
-@dataclass(slots=True)
-class Plan:
+class Plan(msgspec.Struct):
     """What to load and what to take out of the namespace."""
 
-    entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
-    removed: set[str] = field(default_factory=set[str])
-    reusable: dict[str, type] = field(default_factory=dict[str, type])
-    manifests: dict[str, Manifest] = field(default_factory=dict[str, Manifest])
+    entries: dict[str, Entry] = msgspec.field(default_factory=dict[str, Entry])
+    removed: set[str] = msgspec.field(default_factory=set[str])
+    reusable: dict[str, type] = msgspec.field(default_factory=dict[str, type])
+    manifests: dict[str, Manifest] = msgspec.field(default_factory=dict[str, Manifest])
 
     def groups_by_member(self) -> Iterator[tuple[tuple[str, ...], dict[str, Entry]]]:
         """The members of each group in the order of their slots, with their entries."""
@@ -186,8 +187,7 @@ def build(
     return values, loader.made
 
 
-@dataclass(frozen=True, slots=True)
-class _StoredBytes:
+class _StoredBytes(msgspec.Struct, frozen=True):
     """A blob that is read when it is known what memory it is for."""
 
     repo: Repository

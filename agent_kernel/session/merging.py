@@ -7,8 +7,9 @@ all.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from agent_kernel.errors import MergeConflictError, NameNotFoundError, UnrelatedHistoriesError
 from agent_kernel.repository import Conflict, Entry, ObjectId, Tree, Writer, short
@@ -19,8 +20,7 @@ from agent_kernel.values import summaries
 from agent_kernel.values.groups import dump_group
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """The merged tree (None: nothing to merge), and whether the branch only has to move forward."""
 
     tree: Tree | None

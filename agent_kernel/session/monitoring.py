@@ -60,7 +60,7 @@ class Monitor:
         return None
 
     def _ran(self, code: CodeType, _: int) -> object:
-        frame = sys._getframe(1)  # the frame that begins to run
+        frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # the frame that begins to run
         if frame.f_globals is self._namespace and frame.f_code is code:
             self.names.update(code.co_names)
             if code.co_flags & _OPTIMIZED:  # a function, whose locals are its arguments now; a cell's are the namespace

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from agent_kernel.repository import Change, Commit, ObjectId, Unsaved
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(msgspec.Struct, frozen=True):
     """What one operation did. `commit` is None where nothing had to be recorded."""
 
     commit: ObjectId | None
@@ -21,8 +20,7 @@ class Report:
     written_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(msgspec.Struct, frozen=True):
     """Where a session stands. `changed` counts bindings only; `unverified` names what may have changed in place."""
 
     branch: str | None

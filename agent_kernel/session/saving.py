@@ -5,10 +5,9 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from importlib import metadata
 from typing import TYPE_CHECKING
 
+import msgspec
 from xxhash import xxh3_128, xxh3_128_digest
 
 from agent_kernel.repository import (
@@ -30,7 +29,8 @@ from agent_kernel.repository import (
 from agent_kernel.session.tracking import Group
 from agent_kernel.values import summaries
 from agent_kernel.values.definitions import DefinitionId
-from agent_kernel.values.groups import CLASS_PREFIX, Dumped, class_entry, encode_layout
+from agent_kernel.values.entries import CLASS_PREFIX, class_entry
+from agent_kernel.values.groups import Dumped, encode_layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 INLINE_MANIFEST = 320
 
 
-@dataclass(slots=True)
-class Compared:
+class Compared(msgspec.Struct):
     """A dumped group with the digests of its blobs; `signature` covers all that is stored of it."""
 
     dumped: Dumped
@@ -230,6 +229,8 @@ def _version(package: str) -> str:
         module = sys.modules.get(package)
         version = getattr(module, "__version__", None)
         if not isinstance(version, str):
+            from importlib import metadata
+
             try:
                 version = metadata.version(package)
             except metadata.PackageNotFoundError:

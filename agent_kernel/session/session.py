@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 from agent_kernel.errors import NameNotFoundError, NothingToUndoError, RefNotFoundError
-from agent_kernel.repository import Commit, Head, Kind, ObjectId, PruneReport, Retention, Tree, Unsaved, short
-from agent_kernel.session import merging, randomness, trust
+from agent_kernel.repository import Commit, Head, Kind, ObjectId, Tree, Unsaved, short
+from agent_kernel.session import randomness, trust
 from agent_kernel.session.committing import Committing, Operation, Position
 from agent_kernel.session.history import Draft, changes_between
 from agent_kernel.session.reports import Report
 from agent_kernel.session.snapshot import close_names
 from agent_kernel.session.workspace import Loaded
-from agent_kernel.values.groups import CLASS_PREFIX
+from agent_kernel.values.entries import CLASS_PREFIX
+
+if TYPE_CHECKING:
+    from agent_kernel.repository import PruneReport, Retention
 
 
 class Session(Committing):
@@ -132,6 +136,8 @@ class Session(Committing):
         Raises:
             MergeConflictError: others were changed on both sides. UnrelatedHistoriesError: no common ancestor.
         """
+        from agent_kernel.session import merging
+
         other = self.repo.resolve(rev, self.id)
         self._save_uncommitted()
         began = time.perf_counter()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,11 +10,11 @@ from typing import TYPE_CHECKING
 from agent_kernel import repository
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import ObjectId, short
-from agent_kernel.session import loading, trust
+from agent_kernel.session import trust
 from agent_kernel.session.living import Living
 from agent_kernel.session.tracking import Tracking
 from agent_kernel.values import summaries
-from agent_kernel.values.groups import CLASS_PREFIX
+from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.lost import name_loss
 
 if TYPE_CHECKING:
@@ -101,6 +100,8 @@ class Snapshot(Mapping[str, object]):
         return self._loaded[name]
 
     def _load(self, name: str) -> None:
+        from agent_kernel.session import loading
+
         empty = self.repo.tree(None)
         plan = loading.plan(self.repo, Tracking(), self._living, empty, self._tree, [name])
         for uid, kind in self._classes.items():
@@ -138,4 +139,6 @@ class Snapshot(Mapping[str, object]):
 
 def close_names(name: str, names: Iterable[str]) -> tuple[str, ...]:
     """Names that the person may have meant."""
+    import difflib
+
     return tuple(difflib.get_close_matches(name, [known for known in names if not known.startswith("\0")], 3))

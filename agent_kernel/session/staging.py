@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from agent_kernel.repository import Change, Entry, Unsaved, Writer
 from agent_kernel.session import saving
@@ -18,7 +19,8 @@ from agent_kernel.session.tracking import Group, Tracking
 from agent_kernel.values import summaries
 from agent_kernel.values.aliases import Reach, held_elsewhere, share
 from agent_kernel.values.constants import library_constants, packages_of
-from agent_kernel.values.groups import CLASS_PREFIX, Dumped, class_entry, dump_group
+from agent_kernel.values.entries import CLASS_PREFIX, class_entry
+from agent_kernel.values.groups import Dumped, dump_group
 from agent_kernel.values.lost import Unsavable
 from agent_kernel.values.pickler import FOREIGN, explain, type_name
 
@@ -29,17 +31,16 @@ if TYPE_CHECKING:
 LARGE_BYTES = 2_000_000_000
 
 
-@dataclass(slots=True)
-class Staged:
+class Staged(msgspec.Struct):
     """What a commit will hold: new entries by name (None: gone), and what to say about them."""
 
-    entries: dict[str, Entry | None] = field(default_factory=dict[str, "Entry | None"])
-    changes: dict[str, Change] = field(default_factory=dict[str, Change])
-    unsaved: dict[tuple[str, str], Unsaved] = field(default_factory=dict[tuple[str, str], Unsaved])
-    groups: list[Group] = field(default_factory=list[Group])
-    dropped: list[Group] = field(default_factory=list[Group])
-    unchanged: list[tuple[Group, Dumped]] = field(default_factory=list["tuple[Group, Dumped]"])
-    held_back: set[str] = field(default_factory=set[str])
+    entries: dict[str, Entry | None] = msgspec.field(default_factory=dict[str, "Entry | None"])
+    changes: dict[str, Change] = msgspec.field(default_factory=dict[str, Change])
+    unsaved: dict[tuple[str, str], Unsaved] = msgspec.field(default_factory=dict[tuple[str, str], Unsaved])
+    groups: list[Group] = msgspec.field(default_factory=list[Group])
+    dropped: list[Group] = msgspec.field(default_factory=list[Group])
+    unchanged: list[tuple[Group, Dumped]] = msgspec.field(default_factory=list["tuple[Group, Dumped]"])
+    held_back: set[str] = msgspec.field(default_factory=set[str])
 
 
 class Staging:
@@ -133,7 +134,7 @@ class Staging:
                 found += self._dump_alone(name, follow)
         if cut is not None:
             reach = Reach(set(cut.reach.ids), [], complete=False)
-            self._alone[long] = saving.Compared(replace(joint.dumped, reach=reach), [], [], b"")
+            self._alone[long] = saving.Compared(msgspec.structs.replace(joint.dumped, reach=reach), [], [], b"")
             self._owns[long] = joint.own
             self._joint[group.members] = joint
         return found

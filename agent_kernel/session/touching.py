@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from agent_kernel.session.tracking import Tracking
 from agent_kernel.values.definitions import names_used
-from agent_kernel.values.groups import class_entry
+from agent_kernel.values.entries import class_entry
 
 _WORD = re.compile(r"[^\W\d]\w*")
 # Words after which any name may have been read or bound.

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agent_kernel.repository import Entry, Pieces
-from agent_kernel.values.aliases import Reach
-from agent_kernel.values.groups import CLASS_PREFIX
-from agent_kernel.values.pickler import Loss
+import msgspec
+
+from agent_kernel.values.entries import CLASS_PREFIX
 
 if TYPE_CHECKING:
+    from agent_kernel.repository import Entry, Pieces
+    from agent_kernel.values.aliases import Reach
     from agent_kernel.values.groups import Dumped
+    from agent_kernel.values.pickler import Loss
 
 
-@dataclass(slots=True)
-class Group:
+class Group(msgspec.Struct):
     """Names saved together, and what their last dump was."""
 
     members: tuple[str, ...]
@@ -112,6 +112,8 @@ class Tracking:
             return
         self.remove(group)
         if dumped.segments is not None and dumped.segments.unwalked:
+            from agent_kernel.values.aliases import Reach
+
             found = Reach(ids=found.ids | group.reach.ids, complete=False)
         group.reach = found
         group.globals_used = frozenset(dumped.dump.globals_used)
@@ -136,12 +138,13 @@ class Tracking:
         return {id(group): group for item in ids for group in self._owners.get(item, ())}.values()
 
 
-@dataclass(slots=True)
-class _MemoryIndex:
+class _MemoryIndex(msgspec.Struct):
     """Address ranges of tracked groups, sorted; ranges of one group never nest far, so a short look back is enough."""
 
     stale: bool = False
-    ranges: list[tuple[str, int, int, bool, Group]] = field(default_factory=list[tuple[str, int, int, bool, Group]])
+    ranges: list[tuple[str, int, int, bool, Group]] = msgspec.field(
+        default_factory=list[tuple[str, int, int, bool, Group]]
+    )
     longest: int = 0
 
     def rebuild(self, tracking: Tracking) -> None:

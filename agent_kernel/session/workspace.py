@@ -9,20 +9,24 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import compress
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from agent_kernel.repository import Repository, Tree, Unsaved, Writer
-from agent_kernel.session import loading, touching
+from agent_kernel.session import touching
 from agent_kernel.session.bindings import HELD_BYTES, Bindings, Rebound
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.living import Living
 from agent_kernel.session.monitoring import Monitor
-from agent_kernel.session.staging import Staged, Staging
 from agent_kernel.session.tracking import Group, Tracking
-from agent_kernel.values.groups import CLASS_PREFIX
+from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.lost import loss_of, name_loss
-from agent_kernel.values.pickler import type_name
+
+if TYPE_CHECKING:
+    from agent_kernel.session import loading
+    from agent_kernel.session.staging import Staged
 
 # Time for looking at what nothing points to, in seconds a cell. A person's cells, seconds apart, get all of it; a loop of
 # cells pays a share of the time that it takes.
@@ -35,8 +39,7 @@ _EXPLAINED_REFERENCES = 3
 BUILTIN_IDS = frozenset(map(id, (list, dict, set, tuple, frozenset, bytearray)))
 
 
-@dataclass(frozen=True, slots=True)
-class Touched:
+class Touched(msgspec.Struct, frozen=True):
     """What to look at in a commit: names by code, and names whose binding moved."""
 
     names: frozenset[str]
@@ -115,6 +118,8 @@ class Workspace:
 
     def stage(self, touched: Touched, writer: Writer) -> Staged:
         """Dump what was touched, and what new code reaches from there, and store what changed."""
+        from agent_kernel.session.staging import Staging
+
         staging = Staging(self.namespace, self.tracking, self.living, writer, self.allowed)
         rebound = touched.rebound
         moved = rebound.new | rebound.rebound | rebound.removed
@@ -206,6 +211,8 @@ class Workspace:
 
     def unwritable(self) -> tuple[Unsaved, ...]:
         """Variables whose names no store can hold."""
+        from agent_kernel.values.pickler import type_name
+
         return tuple(
             Unsaved(repr(name)[1:-1], type_name(type(self.namespace[name])), "its name is no valid text", "rename it")
             for name in sorted(self.bindings.unwritable)
@@ -224,16 +231,22 @@ class Workspace:
         Raises:
             LoadError, DamagedObjectError: nothing was changed.
         """
+        from agent_kernel.session import loading
+
         plan = loading.plan(self.repo, self.tracking, self.living, tree, target, names)
         values, made = loading.build(self.repo, self.living, self.namespace, plan)
         return Loaded(plan, values, made)
 
     def without(self, loaded: Loaded, writer: Writer) -> Staged:
         """Store anew what shares objects now with the names that are about to be replaced."""
+        from agent_kernel.session.staging import Staging
+
         return Staging(self.namespace, self.tracking, self.living, writer).finish(loaded.values)
 
     def take_on(self, loaded: Loaded) -> None:
         """Put a loaded state in place. Cannot fail half-way: an interrupt waits until it is done."""
+        from agent_kernel.session import loading
+
         with uninterrupted():
             gone = [group for name in loaded.plan.removed if (group := self.tracking.groups.get(name)) is not None]
             for loss in (loss for group in self.tracking for loss in group.losses):
@@ -256,6 +269,8 @@ class Workspace:
 
     def read_again(self, loaded: Loaded) -> None:
         """Take the baseline for the next comparison from the live objects, straight after they were loaded."""
+        from agent_kernel.session import loading
+
         for members, entries in loaded.plan.groups_by_member():
             group = loading.baseline(self.repo, self.living, self.namespace, members, entries)
             if group is not None:
@@ -266,8 +281,7 @@ class Workspace:
         self.bindings.note(self.namespace)
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(msgspec.Struct, frozen=True):
     """Another state, built aside."""
 
     plan: loading.Plan

@@ -8,9 +8,10 @@ Objects are immutable and written with `put_many`; everything that changes (a br
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+import msgspec
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 """Contiguous bytes, of any item format."""
@@ -96,8 +97,7 @@ class SupportsPresence(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class StoreSize:
+class StoreSize(msgspec.Struct, frozen=True):
     """How large a store is."""
 
     disk_bytes: int  # what the store takes from its disk, or memory

@@ -15,10 +15,13 @@ from __future__ import annotations
 import gc
 import sys
 import types
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from itertools import compress
+from operator import lt
 from typing import Any
+
+import msgspec
 
 from agent_kernel.values.memory import owner_of
 from agent_kernel.values.pickler import Dump, MemoryUse
@@ -32,15 +35,14 @@ _FOLLOWED_IDS = frozenset(map(id, _FOLLOWED))
 LARGE = 20_000
 
 
-@dataclass(slots=True)
-class Reach:
+class Reach(msgspec.Struct):
     """The ids of mutable objects, and the memory, that a value reaches. Valid while the value is unchanged and alive.
 
     `complete` is False for a large value, where `ids` has only the containers that someone else holds too.
     """
 
-    ids: set[int] = field(default_factory=set[int])
-    memory: list[MemoryUse] = field(default_factory=list[MemoryUse])
+    ids: set[int] = msgspec.field(default_factory=set[int])
+    memory: list[MemoryUse] = msgspec.field(default_factory=list[MemoryUse])
     complete: bool = True
 
 
@@ -69,7 +71,7 @@ def held_below(items: object, dump: Dump) -> set[int]:
     return found.ids
 
 
-def held_elsewhere(values: Iterable[object], dump: Dump, holders: int) -> set[int]:
+def held_elsewhere(values: Sequence[object], dump: Dump, holders: int) -> set[int]:
     """The ids of mutable objects that something but the values themselves may hold.
 
     Errs on the safe side: a reference that cannot be explained counts as a holder.
@@ -78,9 +80,13 @@ def held_elsewhere(values: Iterable[object], dump: Dump, holders: int) -> set[in
         holders: how many references to each of the values their keepers account for.
     """
     found = Reach(complete=False)
+    explained = Counter(dict.fromkeys(map(id, values), holders))
+    for use in dump.memory:  # noted once more for its memory; an array that owns it is also the base of what was stored
+        explained[id(use.holder)] += 2 if getattr(use.holder, "base", use) is None else 1
     noted = [*dump.instances, *dump.opaque]
+    limits = [_NOTED + explained[id(item)] for item in noted]
     counts = list(map(sys.getrefcount, noted))
-    found.ids.update(map(id, compress(noted, map((_NOTED + holders).__lt__, counts))))
+    found.ids.update(map(id, compress(noted, map(lt, limits, counts))))
     del noted
     _walk([list(values)], found, copies=holders)
     _walk([*_entered((), dump), *dump.roots], found, leaves=dump.class_level)

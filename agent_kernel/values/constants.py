@@ -58,14 +58,15 @@ def _parts(value: Any, package: str) -> Iterator[object]:
     kind = type(value)
     if _is_data(value):
         yield value
-    elif isinstance(kind.__module__, str) and kind.__module__.partition(".")[0] == package and kind is not type:
+    elif str(kind.__module__).partition(".")[0] == package and kind is not type:
         yield value
         attributes = getattr(value, "__dict__", None)
         if type(attributes) is dict:
             yield attributes
             yield from filter(_is_data, list(attributes.values()))
         if issubclass(kind, dict):
-            yield from filter(_is_data, list(dict.values(value)))
+            entries: dict[object, object] = value
+            yield from filter(_is_data, list(dict[object, object].values(entries)))
 
 
 def _is_data(value: object) -> bool:

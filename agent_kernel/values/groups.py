@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from agent_kernel.values import classes, segments
 from agent_kernel.values.aliases import Reach, find, held_elsewhere, reach
+from agent_kernel.values.entries import CLASS_PREFIX
+from agent_kernel.values.entries import class_entry as class_entry
 from agent_kernel.values.memory import clusters_of, owner_of
 from agent_kernel.values.pickler import PROTOCOL, Dump, LiveNames, Loss, dump_objects
-
-CLASS_PREFIX = "\0class:"
 
 
 class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -42,8 +41,7 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
     long: int = -1
 
 
-@dataclass(slots=True)
-class Dumped:
+class Dumped(msgspec.Struct):
     """A group ready to store: `blobs` in the order that the layout speaks of, `steps` for cutting its buffers."""
 
     layout: Layout
@@ -76,11 +74,6 @@ _PLAIN = Layout()
 _SHORT = 256
 # By id: hashing a type runs its metaclass.
 _ATOM_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
-
-
-def class_entry(uid: str) -> str:
-    """The name under which a notebook class is saved."""
-    return CLASS_PREFIX + uid
 
 
 def dump_group(

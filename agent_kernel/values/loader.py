@@ -11,9 +11,10 @@ import io
 import pickle
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
 
 from agent_kernel.values import classes, restore
 from agent_kernel.values.definitions import compiled
@@ -37,8 +38,7 @@ class LiveObjects(Protocol):
     def live_object(self, token: str) -> object | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class StoredGroup:
+class StoredGroup(msgspec.Struct, frozen=True):
     """A group to load: `stream(i)` gives the bytes of its i-th blob, `buffer(i)` a handle that reads it into memory."""
 
     members: tuple[str, ...]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from agent_kernel.errors import LostValueError
-from agent_kernel.values.pickler import Loss
+
+if TYPE_CHECKING:
+    from agent_kernel.values.pickler import Loss
 
 _STATE = "_agent_kernel_lost"
 

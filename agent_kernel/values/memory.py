@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import MemoryUse
@@ -26,8 +27,7 @@ class Span:
         return (ctypes.c_char * (self.high - self.low)).from_address(self.low)
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(msgspec.Struct, frozen=True):
     """Memory that several visited objects look at. `base` is what is stored; the others become views of it."""
 
     space: str

@@ -17,8 +17,9 @@ import ctypes
 import io
 import pickle
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
 
 from agent_kernel.values import reducers
 from agent_kernel.values.surface import surface_digest
@@ -34,8 +35,7 @@ PROTOCOL = 5
 FOREIGN = (Exception, SystemExit, GeneratorExit)
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
+class Loss(msgspec.Struct, frozen=True):
     """Why an object below a value was not saved. `token` names the live object."""
 
     token: str
@@ -56,8 +56,7 @@ class LiveNames(Protocol):
     def uid_of(self, kind: type) -> str: ...
 
 
-@dataclass(slots=True)
-class MemoryUse:
+class MemoryUse(msgspec.Struct):
     """A buffer that a visited array or tensor looks at: `space` is "cpu" or a device, addresses are in bytes."""
 
     holder: object
@@ -67,28 +66,27 @@ class MemoryUse:
     private: bool = False
 
 
-@dataclass(slots=True)
-class Dump:
+class Dump(msgspec.Struct):
     """What pickling gave: streams and buffers to store, and what was visited, to compare and to walk."""
 
-    streams: list[bytes] = field(default_factory=list[bytes])
-    buffers: list[pickle.PickleBuffer] = field(default_factory=list[pickle.PickleBuffer])
-    steps: list[int | None] = field(default_factory=list[int | None])
+    streams: list[bytes] = msgspec.field(default_factory=list[bytes])
+    buffers: list[pickle.PickleBuffer] = msgspec.field(default_factory=list[pickle.PickleBuffer])
+    steps: list[int | None] = msgspec.field(default_factory=list[int | None])
     # Positions of buffers that a library's own reducer gave: it wants memory back, ours read when they know what for.
-    foreign: list[int] = field(default_factory=list[int])
-    instances: list[object] = field(default_factory=list[object])
-    opaque: list[object] = field(default_factory=list[object])
-    roots: list[object] = field(default_factory=list[object])
-    memory: list[MemoryUse] = field(default_factory=list[MemoryUse])
-    object_arrays: list[Any] = field(default_factory=list[Any])
-    globals_used: set[str] = field(default_factory=set[str])
-    classes: dict[str, type] = field(default_factory=dict[str, type])
-    definitions: dict[DefinitionId, bytes] = field(default_factory=dict["DefinitionId", bytes])
-    losses: dict[str, Loss] = field(default_factory=dict[str, Loss])
-    live: dict[str, object] = field(default_factory=dict[str, object])
-    class_level: set[int] = field(default_factory=set[int])
+    foreign: list[int] = msgspec.field(default_factory=list[int])
+    instances: list[object] = msgspec.field(default_factory=list[object])
+    opaque: list[object] = msgspec.field(default_factory=list[object])
+    roots: list[object] = msgspec.field(default_factory=list[object])
+    memory: list[MemoryUse] = msgspec.field(default_factory=list[MemoryUse])
+    object_arrays: list[Any] = msgspec.field(default_factory=list[Any])
+    globals_used: set[str] = msgspec.field(default_factory=set[str])
+    classes: dict[str, type] = msgspec.field(default_factory=dict[str, type])
+    definitions: dict[DefinitionId, bytes] = msgspec.field(default_factory=dict["DefinitionId", bytes])
+    losses: dict[str, Loss] = msgspec.field(default_factory=dict[str, Loss])
+    live: dict[str, object] = msgspec.field(default_factory=dict[str, object])
+    class_level: set[int] = msgspec.field(default_factory=set[int])
     # What reducers made on the way: ids above stay true only while these live.
-    kept: list[object] = field(default_factory=list[object])
+    kept: list[object] = msgspec.field(default_factory=list[object])
 
 
 class Pickler(pickle.Pickler):

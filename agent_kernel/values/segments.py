@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import Any
 
+import msgspec
 from xxhash import xxh3_128_digest
 
 from agent_kernel.values import aliases
@@ -36,8 +36,7 @@ def is_long(value: object) -> bool:
     return id(type(value)) in _FORM_IDS and len(value) >= FROM_LENGTH  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
-@dataclass(slots=True)
-class Segment:
+class Segment(msgspec.Struct):
     """One segment: its items while they are needed for walking, its dump, and a digest of its plain stream."""
 
     items: Any
@@ -46,14 +45,13 @@ class Segment:
     held: set[int] | None = None  # what something outside the segment holds too; None: not walked
 
 
-@dataclass(slots=True)
-class Segments:
+class Segments(msgspec.Struct):
     """All segments of one container. `starts` are the ids of the items that begin one."""
 
     value: Any
     segments: list[Segment]
     starts: frozenset[int]
-    reach: aliases.Reach = field(default_factory=aliases.Reach)
+    reach: aliases.Reach = msgspec.field(default_factory=aliases.Reach)
 
     @property
     def digests(self) -> frozenset[bytes]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
+
+import msgspec
 
 if TYPE_CHECKING:
     from argparse import _MutuallyExclusiveGroup as Choice  # pyright: ignore[reportPrivateUsage]  # it has no other name
@@ -110,8 +111,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageProblem(f"{message} ({usage})")
 
 
-@dataclass(frozen=True)
-class Verb:
+class Verb(msgspec.Struct, frozen=True):
     """One word of `%agent` and `agent-kernel`, and where its work is done."""
 
     name: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import inspect
 import pickle
 
@@ -22,9 +21,10 @@ SAMPLES: dict[str, object] = {
 
 
 def sample(kind: type[AgentKernelError]) -> AgentKernelError:
-    if not dataclasses.is_dataclass(kind):
+    if not kind.__match_args__:
         return kind("what went wrong")
-    return kind(**{field.name: SAMPLES[str(field.type)] for field in dataclasses.fields(kind)})
+    types = {name: said for base in reversed(kind.__mro__) for name, said in inspect.get_annotations(base).items()}
+    return kind(**{name: SAMPLES[types[name]] for name in kind.__match_args__})
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
@@ -56,3 +56,18 @@ def test_what_is_not_there_is_also_a_key_error() -> None:
     assert str(errors.RefNotFoundError("trian", ("train",))) == (
         "no branch, tag or commit is called 'trian' (branches and tags: train)"
     )
+
+
+def test_an_error_takes_its_fields_as_a_dataclass_does() -> None:
+    error = errors.StoreReadOnlyError("lmdb:///a")
+    assert repr(error) == "StoreReadOnlyError(url='lmdb:///a', reason='it is read-only')"
+    assert errors.StoreReadOnlyError(reason="of ice", url="lmdb:///a").reason == "of ice"
+
+
+@pytest.mark.parametrize(
+    ("values", "named"), [((), {}), (("a", "b", "c"), {}), (("a",), {"url": "b"}), (("a",), {"place": "b"})]
+)
+def test_an_error_refuses_fields_that_it_does_not_have(values: tuple[str, ...], named: dict[str, str]) -> None:
+    kind: type[AgentKernelError] = errors.StoreUnavailableError
+    with pytest.raises(TypeError, match="takes url, reason"):
+        kind(*values, **named)

@@ -112,12 +112,13 @@ def test_storing_an_array_copies_at_most_two_batches(repo: Repository) -> None:
     cuts = plan_cuts(len(buffer))
     digests = digest_pieces(buffer, cuts)
     writer = repo.writer()
+    # One of pieces that were copied, one of pieces that wait for a transaction.
     put_many = writer._store.put_many
     writer._store.put_many = lambda items: None  # type: ignore[method-assign]  # what the engine does is its own affair
     tracemalloc.start()
     try:
         store_blob(writer, buffer, cuts, digests)
-        assert tracemalloc.get_traced_memory()[1] < 16 << 20  # of pieces that were copied, and of those that wait for a transaction
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
     finally:
         tracemalloc.stop()
         writer._store.put_many = put_many  # type: ignore[method-assign]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,17 +50,16 @@ def check(store: Path, said: int) -> None:
     with Repository.open(store, create=False) as repo:
         report = repo.verify()
         assert report.is_sound, report.problems
-        namespace: dict[str, object] = {"__name__": "__main__"}
-        session = bind(namespace, repo)
+        found: dict[str, Any] = {"__name__": "__main__"}
+        session = bind(found, repo)
         assert session.branch == "main", "the dead process's lease was not taken over"
         session.checkout()
-        steps = namespace["steps"]
-        assert isinstance(steps, list)
+        steps = found["steps"]
         assert steps == list(range(len(steps)))
         assert said <= len(steps) <= said + 1
-        assert namespace["same"] == {"steps": steps}
-        assert namespace["same"]["steps"] is steps  # type: ignore[index]
-        assert set(namespace["block"]) == {float(len(steps))}  # type: ignore[call-overload]
+        assert found["same"] == {"steps": steps}
+        assert found["same"]["steps"] is steps
+        assert set(found["block"]) == {float(len(steps))}
         session.close()
 
 

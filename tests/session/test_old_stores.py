@@ -28,7 +28,9 @@ def test_an_old_store_opens_is_sound_and_can_be_looked_through(store: Path) -> N
     with Repository.open(store, create=False) as repo:
         assert repo.verify().is_sound
         assert sorted(repo.branches()) == ["main", "side"]
-        changed = [[change.how + change.name for change in commit.changed] for _, commit in repo.log(repo.resolve("v1"))]
+        changed = [
+            [change.how + change.name for change in commit.changed] for _, commit in repo.log(repo.resolve("v1"))
+        ]
         assert changed[0] == ["+generator", "-text"]
         assert repo.at("v1").summary("numbers").startswith("list of 4 int")
 

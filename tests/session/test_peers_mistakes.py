@@ -35,6 +35,7 @@ def test_a_file_that_a_cell_has_open_keeps_its_content(tmp_path: Path, mode: str
         nb.checkout(opened)
         assert path.read_text() == "first\n"
         assert [lost.name for lost in opened.unsaved] == ["f"]
+        nb.run("f.close()")
 
 
 def test_a_file_that_a_cell_writes_to_goes_on_from_where_it_was(tmp_path: Path) -> None:

@@ -61,8 +61,12 @@ class Namespace:
 
     def dump(self, members: Mapping[str, object]) -> Dumped:
         dumped = dump_group(members, self.living, self.names)
-        self.definitions.update(dumped.dump.definitions)
+        self.note_code(dumped)
         return dumped
+
+    def note_code(self, dumped: Dumped) -> None:
+        """Remember the code that a dump refers to, as a store would."""
+        self.definitions |= {bytes(definition): payload for definition, payload in dumped.dump.definitions.items()}
 
     def keep(self, *names: str, beside: Sequence[type] = ()) -> list[Kept]:
         """The named variables as one group, with the classes that share objects with them; others as groups alone."""

@@ -128,7 +128,7 @@ def test_a_method_is_found_by_its_qualified_name() -> None:
 
 def test_without_the_source_another_python_says_so() -> None:
     payload = made_by_another_python(payload_of(run(SQUARE, keep_text=False)["square"]))
-    with pytest.raises(NoSourceError, match="square was compiled by Python .* and its source is not known"):
+    with pytest.raises(NoSourceError, match=r"square was compiled by Python .* and its source is not known"):
         compiled(payload)
 
 

@@ -15,6 +15,7 @@ from agent_kernel.values.definitions import define, names_used
 from agent_kernel.values.reducers import Handler, is_importable, leaf
 from agent_kernel.values.restore import code as restore
 from agent_kernel.values.restore.classes import notebook_class
+from agent_kernel.values.restore.code import by_name
 from agent_kernel.values.restore.objects import weak_proxy, weak_reference
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _builtin_class(kind: type) -> Any:
     for module in ("types", "builtins"):
         for name, found in vars(sys.modules[module]).items():
             if found is kind:
-                return restore.by_name, (module, name)
+                return by_name, (module, name)
     return NotImplemented
 
 
@@ -114,6 +115,8 @@ def reduce_cell(pickler: Pickler, cell: types.CellType) -> Any:
 
 
 def reduce_method(_: Pickler, method: types.MethodType) -> Any:
+    if is_importable_name(method):  # random.choice is a method of the generator that random.seed() seeds
+        return by_name, (method.__module__, method.__name__)
     # pickle would write getattr(self, name), and nothing says that the function still has that name.
     return types.MethodType, (method.__func__, method.__self__)
 

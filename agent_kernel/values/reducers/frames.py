@@ -31,6 +31,8 @@ def _pandas(kind: type) -> Handler | None:
 
     if issubclass(kind, pd.api.extensions.ExtensionDtype):
         return immutable
+    if kind is type(pd.NaT):
+        return immutable
     if issubclass(kind, (pd.Index, pd.Timestamp, pd.Timedelta, pd.Period, pd.Interval, pd.offsets.BaseOffset)):
         return immutable
     if _copies_on_write() and issubclass(kind, pd.api.extensions.ExtensionArray):

@@ -29,7 +29,16 @@ IMMUTABLE_MODULES = frozenset(
     {"datetime", "decimal", "_decimal", "fractions", "uuid", "pathlib", "re", "zoneinfo", "ipaddress", "_struct"}
 )
 IMMUTABLE_PACKAGES = ("pandas._libs.tslibs", "pandas._libs.interval", "dateutil.tz", "pytz")
-_IMMUTABLE_BASES = frozenset({("sympy.core.basic", "Basic")})
+_IMMUTABLE_BASES = frozenset(
+    {
+        ("sympy.core.basic", "Basic"),
+        ("types", "GenericAlias"),
+        ("types", "UnionType"),
+        ("typing", "ForwardRef"),
+        ("typing", "Union"),
+        ("typing", "_BaseGenericAlias"),  # typing keeps these, so every annotation with Optional[int] is one object
+    }
+)
 _CACHES = frozenset({"cached_property", "_cached_property", "cache_readonly"})
 
 
@@ -37,11 +46,15 @@ def handler_for(kind: type[Any]) -> Handler:
     """The handler of an ordinary class."""
     if issubclass(kind, (threading.Thread, io.IOBase)) and kind not in (io.BytesIO, io.StringIO):
         return lose_resource
-    if any((base.__module__, base.__name__) in _IMMUTABLE_BASES for base in kind.__mro__):
+    if kind.__name__ != "_AnnotatedAlias" and any(
+        (base.__module__, base.__name__) in _IMMUTABLE_BASES for base in kind.__mro__
+    ):
         return immutable
     if not is_notebook_type(kind) and _cached_names(kind):
         return reduce_without_caches
-    return custom if _reduces_itself(kind) else ordinary
+    if _reduces_itself(kind):
+        return custom
+    return reduce_native if _reduces_itself_in_c(kind) else ordinary
 
 
 def _reduces_itself(kind: type) -> bool:
@@ -49,6 +62,23 @@ def _reduces_itself(kind: type) -> bool:
         return True
     hooks = (getattr(kind, name, None) for name in ("__reduce_ex__", "__reduce__", "__getstate__"))
     return any(isinstance(hook, types.FunctionType) for hook in hooks)
+
+
+def _reduces_itself_in_c(kind: type) -> bool:
+    """Whether an extension module says how objects of this kind are pickled."""
+    for base in kind.__mro__:
+        if "__reduce__" in vars(base) or "__reduce_ex__" in vars(base):
+            return base.__module__.partition(".")[0] not in sys.stdlib_module_names
+    return False
+
+
+def reduce_native(pickler: Pickler, value: object) -> Any:
+    """Functions of extension modules and their singletons give a name: what is found by name cannot be shared."""
+    parts = reduced(value)
+    if isinstance(parts, str):
+        return pickler.protect(value) if pickler.careful else parts
+    noted = pickler.instance(value)
+    return parts if noted is NotImplemented else noted
 
 
 def _find_caches(kind: type) -> frozenset[str]:

@@ -4,14 +4,28 @@ A value is looked up by the identity of its type, never by `isinstance`: what is
 `dispatch`, and so may define anything, is named by its type alone (`foreign`). Everything read from a type or an
 instance goes through the interpreter's own slots (`reading`). Nothing here imports a library; its types are known once
 the notebook has loaded it (`known`). What looks like a secret is masked (`masking`), and no summary takes more than two
-kilobytes (`model`).
+kilobytes (`model`). Modules load when a name of theirs is first used.
 """
 
-from agent_kernel.values.summaries.dispatch import summarize
-from agent_kernel.values.summaries.lines import line, lines_diff
-from agent_kernel.values.summaries.masking import holds_a_secret, names_a_secret
-from agent_kernel.values.summaries.model import MOST_BYTES, Column, Summary, decode, encode
-from agent_kernel.values.summaries.wording import MASK, clean, size_text
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agent_kernel.values.summaries.dispatch import summarize as summarize
+    from agent_kernel.values.summaries.lines import line as line
+    from agent_kernel.values.summaries.lines import lines_diff as lines_diff
+    from agent_kernel.values.summaries.masking import holds_a_secret as holds_a_secret
+    from agent_kernel.values.summaries.masking import names_a_secret as names_a_secret
+    from agent_kernel.values.summaries.model import MOST_BYTES as MOST_BYTES
+    from agent_kernel.values.summaries.model import Column as Column
+    from agent_kernel.values.summaries.model import Summary as Summary
+    from agent_kernel.values.summaries.model import decode as decode
+    from agent_kernel.values.summaries.model import encode as encode
+    from agent_kernel.values.summaries.wording import MASK as MASK
+    from agent_kernel.values.summaries.wording import clean as clean
+    from agent_kernel.values.summaries.wording import size_text as size_text
 
 __all__ = [
     "MASK",
@@ -28,3 +42,20 @@ __all__ = [
     "size_text",
     "summarize",
 ]
+
+_HOMES = {
+    "dispatch": ("summarize",),
+    "lines": ("line", "lines_diff"),
+    "masking": ("holds_a_secret", "names_a_secret"),
+    "model": ("MOST_BYTES", "Column", "Summary", "decode", "encode"),
+    "wording": ("MASK", "clean", "size_text"),
+}
+_HOME = {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value  # the next access skips this function
+    return value
