@@ -122,6 +122,7 @@ class Staging:
         if compared.dumped.layout.long >= 0:
             return self._split_around(group, compared, follow)
         self.staged.dropped.append(group)
+        self._joint[group.members] = compared
         return [name for member in group.members for name in self._dump_alone(member, follow)]
 
     def _split_around(self, group: Group, joint: saving.Compared, follow: set[str]) -> list[str]:
@@ -199,6 +200,7 @@ class Staging:
         self._regroup_rest()
         self._walk_segments()
         self._settle_sharing()
+        self._walk_segments()  # of the long ones that settling dumped
         for names in self._clusters():
             self._stage(sorted(names))
         for name in sorted(self._removed):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -138,14 +139,14 @@ class Tracking:
         return {id(group): group for item in ids for group in self._owners.get(item, ())}.values()
 
 
-class _MemoryIndex(msgspec.Struct):
+class _MemoryIndex:
     """Address ranges of tracked groups, sorted; ranges of one group never nest far, so a short look back is enough."""
 
-    stale: bool = False
-    ranges: list[tuple[str, int, int, bool, Group]] = msgspec.field(
-        default_factory=list[tuple[str, int, int, bool, Group]]
-    )
-    longest: int = 0
+    def __init__(self) -> None:
+        self.stale = False
+        self.ranges: list[tuple[str, int, int, bool, Group]] = []
+        self.keys: list[tuple[str, int]] = []
+        self.longest = 0
 
     def rebuild(self, tracking: Tracking) -> None:
         if not self.stale:
@@ -154,14 +155,14 @@ class _MemoryIndex(msgspec.Struct):
             ((use.space, use.low, use.high, use.private, group) for group in tracking for use in group.reach.memory),
             key=lambda row: row[:3],
         )
+        self.keys = [row[:2] for row in self.ranges]
         self.longest = max((high - low for _, low, high, _, _ in self.ranges), default=0)
         self.stale = False
 
     def meeting(self, reach: Reach) -> Iterator[Group]:
-        keys = [row[:2] for row in self.ranges]
         for use in reach.memory:
-            first = bisect_right(keys, (use.space, use.low - self.longest - 1))
-            for space, low, high, private, group in self.ranges[first:]:
+            first = bisect_right(self.keys, (use.space, use.low - self.longest - 1))
+            for space, low, high, private, group in islice(self.ranges, first, None):
                 if space != use.space or low >= use.high:
                     break
                 if high > use.low and not (private and use.private):

@@ -147,6 +147,11 @@ def rev(target: Report | ObjectId | str) -> str:
     return hex_of(target.commit)
 
 
+def names_changed(report: Report) -> set[str]:
+    """The names that a report says were added, changed or removed."""
+    return {change.name for change in report.changed}
+
+
 @dataclass(frozen=True)
 class ShellCell:
     """A cell that an IPython shell ran: what it printed, what it raised, and the commit it left behind."""

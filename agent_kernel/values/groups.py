@@ -17,7 +17,6 @@ import msgspec
 from agent_kernel.values import classes, segments
 from agent_kernel.values.aliases import Reach, find, held_elsewhere, reach
 from agent_kernel.values.entries import CLASS_PREFIX
-from agent_kernel.values.entries import class_entry as class_entry
 from agent_kernel.values.memory import clusters_of, owner_of
 from agent_kernel.values.pickler import PROTOCOL, Dump, LiveNames, Loss, dump_objects
 

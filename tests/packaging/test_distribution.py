@@ -52,10 +52,11 @@ def test_the_wheel_has_the_command_and_the_license(wheel: Path) -> None:
     assert "Requires-Python: >=3.11" in texts["METADATA"]
 
 
-def test_the_source_archive_carries_no_store(tmp_path: Path) -> None:
+def test_the_source_archive_carries_no_store_but_those_of_the_tests(tmp_path: Path) -> None:
     with tarfile.open(build("sdist", tmp_path)) as archive:
         names = archive.getnames()
-    assert not [name for name in names if ".agent-kernel" in name or name.endswith(".mdb")]
+    stores = [name for name in names if ".agent-kernel" in name or name.endswith(".mdb")]
+    assert not [name for name in stores if "/tests/fixtures/" not in name]
     assert [name for name in names if name.endswith("/notebooks/tour.ipynb")]
 
 

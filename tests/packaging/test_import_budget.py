@@ -1,10 +1,14 @@
-"""Importing the package stays cheap: facts about `sys.modules`, because times wobble."""
+"""Importing and loading the package stays cheap: facts about `sys.modules`, because times wobble."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 HEAVY = (
     "IPython",
@@ -22,12 +26,60 @@ HEAVY = (
     "torch",
     "traitlets",
 )
+ENGINE = {"IPython", "agent_kernel", "blake3", "lmdb", "msgspec", "platformdirs", "xxhash", "zstandard"}
+UPKEEP = {
+    "agent_kernel.repository.collecting",
+    "agent_kernel.repository.forgetting",
+    "agent_kernel.repository.merging",
+    "agent_kernel.repository.pruning",
+    "agent_kernel.repository.revisions",
+    "agent_kernel.repository.rewriting",
+    "agent_kernel.repository.stats",
+    "agent_kernel.repository.sweeping",
+    "agent_kernel.repository.verifying",
+    "agent_kernel.session.loading",
+    "agent_kernel.session.merging",
+    "agent_kernel.session.versioned",
+    "agent_kernel.values.loader",
+    "agent_kernel.verbs.table",
+}
+# What only the first commit needs.
+COMMITTING = {
+    "agent_kernel.repository.publishing",
+    "agent_kernel.session.saving",
+    "agent_kernel.session.staging",
+    "agent_kernel.values.classes",
+    "agent_kernel.values.groups",
+    "agent_kernel.values.pickler",
+    "agent_kernel.values.summaries.dispatch",
+    "agent_kernel.values.summaries.masking",
+}
+STANDARD = {"asyncio", "difflib", "fractions", "http", "importlib.metadata", "multiprocessing", "ssl", "urllib.request"}
+
+A_KERNEL = """
+import sys
+import ipykernel.kernelapp
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.run_cell("0", store_history=True)
+before = set(sys.modules)
+shell.run_line_magic("load_ext", "agent_kernel")
+"""
 
 
-def modules_after(code: str) -> set[str]:
-    script = f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+def modules_after(code: str, folder: Path | None = None) -> set[str]:
+    """What is loaded then; of what the code finds loaded as `before`, nothing."""
+    script = f"{code}\nimport json, sys\nprint(json.dumps(sorted(set(sys.modules) - globals().get('before', set()))))"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder, env=environment)
     return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.fixture(scope="module")
+def after_loading(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """What `%load_ext agent_kernel` adds to a running kernel."""
+    return modules_after(A_KERNEL, tmp_path_factory.mktemp("notebook"))
 
 
 def test_a_bare_import_loads_nothing_heavy() -> None:
@@ -43,3 +95,35 @@ def test_programs_without_a_notebook_never_load_ipython_or_a_data_library() -> N
     loaded = modules_after("import agent_kernel as ak; ak.Versioned(ak.open('memory:'))['x'] = 1")
     used = {"cloudpickle", "lmdb"}  # the engine, and the pickler of what is not importable
     assert not loaded & (set(HEAVY) - used)
+
+
+def test_loading_the_extension_adds_the_engine_and_the_standard_library_alone(after_loading: set[str]) -> None:
+    packages = {name.partition(".")[0] for name in after_loading}
+    assert packages - sys.stdlib_module_names <= ENGINE  # IPython: the magic itself loads when it is first used
+
+
+def test_loading_the_extension_adds_nothing_costly_of_the_standard_library(after_loading: set[str]) -> None:
+    assert not after_loading & STANDARD
+
+
+def test_loading_the_extension_leaves_commits_verbs_and_upkeep_for_later(after_loading: set[str]) -> None:
+    assert "agent_kernel.session.session" in after_loading
+    assert not after_loading & (UPKEEP | COMMITTING)
+
+
+def test_loading_the_extension_makes_no_dataclass(tmp_path: Path) -> None:
+    # Each takes a third of a millisecond, because it compiles its methods; a msgspec Struct takes a hundredth.
+    loaded = modules_after(
+        f"{A_KERNEL}\n"
+        "held = [value for name in set(sys.modules) - before for value in vars(sys.modules[name]).values()]\n"
+        "ours = [kind for kind in held if isinstance(kind, type) and kind.__module__.startswith('agent_kernel')]\n"
+        "assert ours and not [kind for kind in ours if '__dataclass_fields__' in vars(kind)]",
+        tmp_path,
+    )
+    assert loaded
+
+
+def test_a_first_plain_cell_loads_what_commits_need_and_no_more(tmp_path: Path) -> None:
+    loaded = modules_after(f'{A_KERNEL}\nshell.run_cell("x = 1", store_history=True)', tmp_path)
+    assert "agent_kernel.session.staging" in loaded
+    assert not loaded & ({*UPKEEP, *HEAVY, "importlib.metadata", "ssl"} - {"lmdb"})

@@ -78,7 +78,10 @@ def test_a_missing_object_is_named(repo: Repository) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.sampled_from([b"small", COMPRESSIBLE, random.Random(1).randbytes(300), random.Random(2).randbytes(20_000)]), st.data())
+@given(
+    st.sampled_from([b"small", COMPRESSIBLE, random.Random(1).randbytes(300), random.Random(2).randbytes(20_000)]),
+    st.data(),
+)
 def test_a_flipped_bit_anywhere_is_never_returned(payload: bytes, data: st.DataObject) -> None:
     key, stored = _key(payload), bytearray(_stored(payload))
     bit = data.draw(st.integers(0, len(stored) * 8 - 1))

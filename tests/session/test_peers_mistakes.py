@@ -8,15 +8,11 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.errors import LoadError
-from agent_kernel.session import Report, Repository
+from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, Sheet, elsewhere, rev
+from agent_kernel.testing.notebooks import Notebook, Sheet, elsewhere, names_changed, rev
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # cells that leave files open
-
-
-def names_changed(report: Report) -> set[str]:
-    return {change.name for change in report.changed}
 
 
 @pytest.mark.parametrize("mode", ["w", "a", "x", "r+", "wb"])

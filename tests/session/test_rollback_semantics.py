@@ -13,13 +13,9 @@ from agent_kernel.errors import (
     NothingToUndoError,
     RefNotFoundError,
 )
-from agent_kernel.session import Report, Repository, bind
+from agent_kernel.session import Repository, bind
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, rev
-
-
-def names_changed(report: Report) -> set[str]:
-    return {change.name for change in report.changed}
+from agent_kernel.testing.notebooks import Notebook, names_changed, rev
 
 
 def first_parents(nb: Notebook, start: str) -> list[str]:

@@ -8,7 +8,8 @@ from itertools import count
 from typing import Any
 
 from agent_kernel.session.living import Living
-from agent_kernel.values.groups import Dumped, class_entry, dump_group
+from agent_kernel.values.entries import class_entry
+from agent_kernel.values.groups import Dumped, dump_group
 from agent_kernel.values.loader import Loader, StoredGroup
 
 _cells = count(1)

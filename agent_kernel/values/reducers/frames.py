@@ -36,7 +36,8 @@ def _pandas(kind: type) -> Handler | None:
     if issubclass(kind, (pd.Index, pd.Timestamp, pd.Timedelta, pd.Period, pd.Interval, pd.offsets.BaseOffset)):
         return immutable
     if _copies_on_write() and issubclass(kind, pd.api.extensions.ExtensionArray):
-        return immutable
+        arrow = any(base.__name__ == "ArrowExtensionArray" for base in kind.__mro__)
+        return reduce_arrow_column if arrow else immutable
     if _copies_on_write() and any(base.__name__ in ("BaseBlockManager", "Block") for base in kind.__mro__):
         return reduce_block
     return None
@@ -54,6 +55,16 @@ def reduce_block(pickler: Pickler, block: Any) -> Any:
     parts = reduced(block)
     pickler.make_private(parts)
     return parts
+
+
+def reduce_arrow_column(pickler: Pickler, column: Any) -> Any:
+    """pandas would join the chunks first, which copies the column at every dump; they cannot change, so they go as is."""
+    state = dict(vars(column))
+    chunks = state.pop("_pa_array", None)
+    if chunks is None:
+        return pickler.immutable(column)
+    pickler.mute([chunks, state])
+    return restore.arrow_column, (type(column), chunks, state)
 
 
 def _polars(kind: type) -> Handler | None:

@@ -24,6 +24,13 @@ def polars_frame(columns: list[Any]) -> Any:
     return pl.DataFrame([polars_series(state) for state in columns])
 
 
+def arrow_column(kind: Any, chunks: Any, state: dict[str, object]) -> Any:
+    """A pandas column over Arrow chunks as they were."""
+    made = kind.__new__(kind)
+    made.__dict__.update(state, _pa_array=chunks)
+    return made
+
+
 def arrow_slice(kind: str, image: StoredBytes) -> Any:
     import pyarrow as pa
 
