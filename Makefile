@@ -50,7 +50,7 @@ types: $(VENV)/.lint $(VENV)/.test  ## mypy and pyright, strict, on package and 
 docs: $(VENV)/.docs  ## build the docs into site/, strictly
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-bench: $(VENV)/.test  ## the benchmarks, with the machine recorded beside the results
+bench: $(VENV)/.demo $(VENV)/.test  ## the benchmarks, with the machine recorded beside the results
 	$(RUN) -m benchmarks
 
 # The tests come last, so that their summary is the last thing to read.

@@ -96,3 +96,10 @@ def test_an_empty_database_in_memory_comes_back() -> None:
         nb.checkout(made)
         assert nb.look("db.execute('select 1').fetchall()") == [(1,)]
         nb.run("db.close()")
+
+
+def test_reading_a_column_of_dates_is_no_change() -> None:
+    with Notebook() as nb:
+        nb.run("import pandas as pd\nframe = pd.DataFrame({'d': pd.date_range('2020', periods=50)})")
+        report = nb.run("frame.sample(5)\nframe.d.dt.year.sum()\nframe.d.values\nframe.describe()")
+        assert report.changed == ()

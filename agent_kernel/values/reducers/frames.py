@@ -37,7 +37,7 @@ def _pandas(kind: type) -> Handler | None:
         return immutable
     if _copies_on_write() and issubclass(kind, pd.api.extensions.ExtensionArray):
         arrow = any(base.__name__ == "ArrowExtensionArray" for base in kind.__mro__)
-        return reduce_arrow_column if arrow else immutable
+        return reduce_arrow_column if arrow else reduce_column
     if _copies_on_write() and any(base.__name__ in ("BaseBlockManager", "Block") for base in kind.__mro__):
         return reduce_block
     return None
@@ -54,6 +54,16 @@ def reduce_block(pickler: Pickler, block: Any) -> Any:
     """Nothing reaches a block's array but its frame, unless a user's own array shares its memory."""
     parts = reduced(block)
     pickler.make_private(parts)
+    return parts
+
+
+def reduce_column(pickler: Pickler, column: Any) -> Any:
+    """What a column keeps of its own answers is no part of it: reading one must not look like a change."""
+    parts = pickler.immutable(column)
+    state = parts[2] if isinstance(parts, tuple) and len(parts) == 3 else None
+    if isinstance(state, tuple) and isinstance(state[-1], dict) and "_cache" in state[-1]:
+        kept = {name: value for name, value in state[-1].items() if name != "_cache"}
+        return *parts[:2], (*state[:-1], kept) if kept else state[:-1]
     return parts
 
 
