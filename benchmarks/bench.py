@@ -15,7 +15,7 @@ from benchmarks.peers import PEERS, python_of
 from benchmarks.script import Run, Step, read_run, write_steps
 
 ROOT = Path(__file__).resolve().parents[1]
-_LIMIT_S = 1_800.0
+_LIMIT_S = 1_500.0
 _START = "import sys; from benchmarks.child import main; main(*sys.argv[1:])"
 
 

@@ -20,6 +20,7 @@ from agent_kernel.magics.notices import Notices, place_text
 from agent_kernel.repository import Author
 from agent_kernel.session import Repository, Session
 from agent_kernel.session import bind as bind_session
+from agent_kernel.session.trust import look_first
 from agent_kernel.storage import open_store
 from agent_kernel.verbs.parsing import Helped, UsageProblem
 from agent_kernel.verbs.places import default_place, find_store, notebook_of
@@ -115,6 +116,7 @@ class LiveNotebook:
         return *self._open(str(place), branch, source), *told
 
     def _open(self, place: str, branch: str | None, source: str | None) -> tuple[str, ...]:
+        look_first(place)
         store = open_store(place, durability=self._options.durability)
         try:
             if source is not None:

@@ -39,7 +39,7 @@ def references(key: bytes, payload: bytes) -> Iterator[bytes]:
     """
     try:
         yield from _REFERENCES[kind_of(key)](payload) if kind_of(key) in STRUCTURAL else ()
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise damaged(key, f"it cannot be decoded ({error})") from error
 
 

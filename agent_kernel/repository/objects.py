@@ -164,5 +164,5 @@ class Objects:
 def _decoded(key: bytes, payload: bytes, decode: Callable[[bytes], T]) -> T:
     try:
         return decode(payload)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise damaged(key, f"it cannot be decoded ({error})") from error

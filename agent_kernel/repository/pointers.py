@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from agent_kernel.errors import AgentKernelError, StoreUnavailableError
+from agent_kernel.errors import AgentKernelError, DamagedObjectError, StoreUnavailableError
 from agent_kernel.repository.ids import ObjectId
 
 if TYPE_CHECKING:
@@ -94,7 +94,11 @@ def encoded(value: msgspec.Struct) -> bytes:
 
 
 def decoded(raw: bytes, shape: type[V]) -> V:
-    return msgspec.msgpack.decode(raw, type=shape)
+    """A record that changes; raises DamagedObjectError where its bytes are none."""
+    try:
+        return msgspec.msgpack.decode(raw, type=shape)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise DamagedObjectError("record", raw[:8].hex(), f"{shape.__name__} cannot be read: {error}") from error
 
 
 class Move:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
 
-from agent_kernel.errors import NewerFormatError, NotAStoreError
+from agent_kernel.errors import DamagedObjectError, NewerFormatError, NotAStoreError
 from agent_kernel.repository.commits import Commit, Entry, Manifest, decode_manifest, summary_id
 from agent_kernel.repository.history import History
 from agent_kernel.repository.ids import Kind, ObjectId
@@ -367,7 +367,7 @@ class Repository:
     def _format(self) -> Stamp | None:
         try:
             return self.pointers.get(FORMAT, Stamp)
-        except msgspec.MsgspecError as error:
+        except DamagedObjectError as error:
             raise NotAStoreError(self.store.url, "its format entry cannot be read") from error
 
     def _create(self) -> None:

@@ -33,14 +33,19 @@ class Repository(repository.Repository):
         Raises:
             NotAStoreError: it holds something else, or nothing and `create` is False.
             NewerFormatError: a newer release made it.
+            StoreUnavailableError: it cannot be used, or came from elsewhere damaged.
         """
+        if isinstance(store, str | Path):
+            trust.look_first(store)
         repo = super().open(store, create=create)
         if repo.setting("secret") is None and not repo.branches() and create and not repo.is_readonly():
             trust.register(repo)
+        elif trust.is_trusted(repo) and not repo.store.url.startswith("memory:"):
+            trust.register(repo)  # it was moved: this is where it is from now on
         return repo
 
     def is_readonly(self) -> bool:
-        return bool(getattr(self.store, "readonly", False))
+        return bool(getattr(self.store, "is_readonly", False))
 
     def trust(self) -> None:
         """Let values of this store be loaded, which can run code."""

@@ -31,13 +31,14 @@ def register(repo: Repository) -> None:
     if secret is None:
         secret = secrets.token_bytes(16)
         repo.set_setting(_SETTING, secret)
-    if secret.hex() in _known():
+    line = f"{secret.hex()} {repo.store.url}"
+    if line in _lines():
         return
     path = _list()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     with os.fdopen(handle, "a") as file:
-        file.write(f"{secret.hex()} {repo.store.url}\n")
+        file.write(f"{line}\n")
 
 
 def is_trusted(repo: Repository) -> bool:
@@ -48,6 +49,19 @@ def is_trusted(repo: Repository) -> bool:
     return secret is not None and secret.hex() in _known()
 
 
+def look_first(place: str | Path) -> None:
+    """Before a store that came from elsewhere is opened here, have another process read it through.
+
+    Raises:
+        StoreUnavailableError: its data file is damaged in a way that kills its reader.
+    """
+    folder = Path(str(place).removeprefix("lmdb://")).expanduser().absolute()
+    if (folder / "data.mdb").is_file() and f"lmdb://{folder}" not in _places():
+        from agent_kernel.storage.probe import probe
+
+        probe(folder)
+
+
 def require(repo: Repository) -> None:
     """Raise UntrustedStoreError unless the store is trusted."""
     if not is_trusted(repo):
@@ -55,7 +69,16 @@ def require(repo: Repository) -> None:
 
 
 def _known() -> set[str]:
+    return {line.partition(" ")[0] for line in _lines()}
+
+
+def _places() -> set[str]:
+    """Where trusted stores were when they were trusted."""
+    return {line.partition(" ")[2] for line in _lines()}
+
+
+def _lines() -> list[str]:
     try:
-        return {line.split()[0] for line in _list().read_text().splitlines() if line.strip()}
+        return [line for line in _list().read_text().splitlines() if line.strip()]
     except FileNotFoundError:
-        return set()
+        return []

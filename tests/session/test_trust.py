@@ -1,0 +1,92 @@
+"""Stores that came from elsewhere: looked through by another process first, browsed, and not loaded until trusted."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from agent_kernel.errors import AgentKernelError, UntrustedStoreError
+from agent_kernel.session import Repository, bind
+from agent_kernel.storage.probe import probe
+from agent_kernel.testing.notebooks import Notebook
+
+
+@pytest.fixture
+def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store that another user made."""
+    store = tmp_path / "store"
+    with pytest.MonkeyPatch.context() as other:
+        other.setenv("XDG_DATA_HOME", str(tmp_path / "other"))
+        with Notebook(Repository.open(store)) as nb:
+            for number in range(20):
+                nb.run(f"x{number} = list(range({number * 100}))\nlast = [{number}]")
+            repo = nb.repo
+        repo.close()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "mine"))
+    return store
+
+
+def test_one_that_i_made_is_loaded_without_asking(tmp_path: Path) -> None:
+    with Repository.open(tmp_path / "store") as repo, Notebook(repo) as nb:
+        nb.run("x = 1")
+        assert repo.at("HEAD")["x"] == 1
+
+
+def test_one_that_somebody_else_made_is_browsed_but_not_loaded(foreign: Path) -> None:
+    with Repository.open(foreign, create=False) as repo:
+        assert len(list(repo.log(repo.resolve("main")))) == 20
+        assert repo.at("main").summary("last") == "list of 1 int, [19]"
+        with pytest.raises(UntrustedStoreError):
+            _ = repo.at("main")["last"]
+        session = bind({}, repo)
+        for load in (session.checkout, lambda: session.rollback("HEAD~1"), lambda: session.checkout("main", ["last"])):
+            with pytest.raises(UntrustedStoreError):
+                load()
+        session.trust()
+        session.checkout()
+        assert session.namespace["last"] == [19]
+        session.close()
+
+
+def test_one_that_was_trusted_stays_so_where_it_is_moved_to(foreign: Path, tmp_path: Path) -> None:
+    with Repository.open(foreign, create=False) as repo:
+        repo.trust()
+    moved = foreign.rename(tmp_path / "moved")
+    for _ in range(2):
+        with Repository.open(moved, create=False) as repo:
+            assert repo.at("main")["last"] == [19]
+
+
+def test_one_that_is_known_is_not_looked_through_again(foreign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Path] = []
+    monkeypatch.setattr("agent_kernel.storage.probe.probe", lambda folder: looked.append(folder))
+    with Repository.open(foreign, create=False) as repo:
+        repo.trust()
+    with Repository.open(foreign, create=False):
+        pass
+    assert looked == [foreign]
+
+
+def test_a_damaged_file_never_ends_the_process_that_opens_it(foreign: Path, tmp_path: Path) -> None:
+    chance = random.Random(3)
+    refused = 0
+    for number in range(12):
+        damaged = Path(shutil.copytree(foreign, tmp_path / f"damaged-{number}"))
+        data = bytearray((damaged / "data.mdb").read_bytes())
+        for _ in range(30):
+            at = chance.randrange(len(data))
+            data[at] = chance.randrange(256)
+        (damaged / "data.mdb").write_bytes(bytes(data))
+        try:
+            with Repository.open(damaged, create=False) as repo:
+                refused += not repo.verify().is_sound
+        except AgentKernelError:
+            refused += 1
+    assert refused > 6, "most of these bytes are in use"
+
+
+def test_a_sound_store_is_read_through_quietly(foreign: Path) -> None:
+    probe(foreign)
