@@ -7,6 +7,7 @@ its id is believed until its content is verified.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Mapping
 from itertools import compress
@@ -105,6 +106,8 @@ class Bindings:
         if small or (id(type(value)) in _ATOM_IDS and _size(value) <= HELD_BYTES):
             self._held[name] = value
             return
+        if _is_array(value):  # numpy refuses to resize an array that is watched
+            return
         try:
             self._watched[name] = weakref.ref(value, lambda _, name=name: self._dead.add(name))  # type: ignore[misc]
         except TypeError:
@@ -115,6 +118,11 @@ class Bindings:
         self._held.pop(name, None)
         self._watched.pop(name, None)
         self._dead.discard(name)
+
+
+def _is_array(value: object) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and issubclass(type(value), numpy.ndarray)
 
 
 def _can_be_written(name: str) -> bool:

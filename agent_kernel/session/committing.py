@@ -188,7 +188,7 @@ class Committing:
         writer = self.repo.writer()
         touched = self.workspace.touched(source, everything=everything)
         checked = self.workspace.overdue(touched.names) if rolling and not touched.everything else []
-        wider = Touched(touched.names | frozenset(checked), touched.rebound, touched.everything)
+        wider = Touched(touched.names | frozenset(checked), touched.rebound, touched.everything, touched.full)
         if everything:
             self.workspace.allow_large()
         staged = self.workspace.stage(wider, writer)

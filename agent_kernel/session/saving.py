@@ -180,7 +180,7 @@ def _group(
         losses=tuple(dumped.dump.losses.values()),
         size=size,
         starts=dumped.segments.starts if dumped.segments else frozenset(),
-        digests=dumped.segments.digests if dumped.segments else frozenset(),
+        marks=dumped.segments.marks if dumped.segments else frozenset(),
     )
 
 

@@ -53,6 +53,7 @@ class Staging:
         living: Living,
         writer: Writer,
         allowed: Collection[str] = (),
+        everything: bool = False,
     ) -> None:
         self.namespace = namespace
         self.tracking = tracking
@@ -60,6 +61,7 @@ class Staging:
         self.writer = writer
         self.staged = Staged()
         self._allowed = allowed
+        self._everything = everything  # look for sharing in all of a long container, not only where it is new
         self._removed: frozenset[str] = frozenset()
         self._rebound: set[str] = set()
         self._alone: dict[str, saving.Compared] = {}
@@ -174,7 +176,7 @@ class Staging:
 
     def _dump_or_lose(self, members: Mapping[str, object], before: Group | None) -> Dumped:
         starts = before.starts if before else frozenset[int]()
-        known = before.digests if before else frozenset[bytes]()
+        known = before.marks if before and not self._everything else frozenset[bytes]()
         try:
             return dump_group(members, self.living, self.namespace, starts=starts, known=known)
         except RecursionError:

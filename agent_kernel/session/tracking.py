@@ -36,7 +36,7 @@ class Group(msgspec.Struct):
     losses: tuple[Loss, ...]
     size: int
     starts: frozenset[int] = frozenset()
-    digests: frozenset[bytes] = frozenset()
+    marks: frozenset[bytes] = frozenset()
     cost_s: float = 0.0
     checked: int = 0
     stale: bool = False

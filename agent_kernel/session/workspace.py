@@ -45,6 +45,7 @@ class Touched(msgspec.Struct, frozen=True):
     names: frozenset[str]
     rebound: Rebound
     everything: bool
+    full: bool = False  # as before a checkout: alias changes that leave all contents equal count too
 
 
 class Workspace:
@@ -64,6 +65,7 @@ class Workspace:
         self._large: set[str] = set()
         self._credit_s = 0.0
         self._looked_at = time.monotonic()
+        self._dearest_s = 0.0
 
     # -- noticing
 
@@ -111,7 +113,7 @@ class Workspace:
             if touching.draws(self.namespace, closure.touched):
                 closure.add(self._holding(touching.pyplot_figures()))
         names = self.tracking.groups.keys() if closure.everything else closure.touched
-        return Touched(frozenset(names), rebound, closure.everything)
+        return Touched(frozenset(names), rebound, closure.everything, everything)
 
     def _holding(self, ids: set[int]) -> set[str]:
         return {name for group in self.tracking.holding(ids) for name in group.members}
@@ -120,7 +122,7 @@ class Workspace:
         """Dump what was touched, and what new code reaches from there, and store what changed."""
         from agent_kernel.session.staging import Staging
 
-        staging = Staging(self.namespace, self.tracking, self.living, writer, self.allowed)
+        staging = Staging(self.namespace, self.tracking, self.living, writer, self.allowed, touched.full)
         rebound = touched.rebound
         moved = rebound.new | rebound.rebound | rebound.removed
         done = set(filter(self._is_saved, touched.names)) | rebound.new | rebound.rebound
@@ -184,14 +186,21 @@ class Workspace:
         """
         now = time.monotonic()
         earned = _LEAST_ROLLING_S + min(_ROLLING_S, _ROLLING_SHARE * (now - self._looked_at))
-        self._credit_s = min(self._credit_s + earned, _MOST_CREDIT_S)
+        self._credit_s = min(self._credit_s + earned, max(_MOST_CREDIT_S, self._dearest_s))
         self._looked_at = now
         chosen: list[str] = []
+        left = self._credit_s
+        self._dearest_s = 0.0
         for group in self._waiting():
             cost = max(group.cost_s, _LEAST_COST_S)
-            if cost > self._credit_s:
-                break
-            if touched.isdisjoint(group.members):
+            self._dearest_s = max(self._dearest_s, cost)
+            if cost > left:
+                # It waits until enough was saved; younger ones may use half of what each cell adds.
+                left = min(left, earned / 2)
+                if left < _LEAST_COST_S:
+                    break
+            elif touched.isdisjoint(group.members):
+                left -= cost
                 self._credit_s -= cost
                 chosen.extend(group.members)
         return chosen

@@ -66,6 +66,13 @@ class Fill:
         return restore.fill_class, (self.kind, self.attributes)
 
 
+class FillRegistered(Fill):
+    """Pickles as: register these classes with the abstract base class."""
+
+    def __reduce__(self) -> Any:
+        return restore.register_classes, (self.kind, list(self.attributes.values()))
+
+
 class FillMembers(Fill):
     """Pickles as: set these attributes on the members of an enum."""
 
@@ -146,7 +153,18 @@ def body(kind: type[Any]) -> tuple[list[Fill], list[Fill]]:
         first.update({"__module__": kind.__module__, "__qualname__": kind.__qualname__})
         extras = {name: _extra(member) for name, member in kind.__members__.items() if _extra(member)}
         fills += [FillMembers(kind, dict(extras))] if extras else []
+    registered = _registered(kind)
+    fills += [FillRegistered(kind, registered)] if registered else []
     return [Fill(kind, first)] if first else [], fills
+
+
+def _registered(kind: type) -> dict[str, object]:
+    """The classes that were registered with an abstract base class, by name."""
+    if not isinstance(kind, abc.ABCMeta):
+        return {}
+    dump: Any = getattr(abc, "_get_dump")  # noqa: B009  # the one way to see them; the C module has no types
+    alive = [found for reference in dump(kind)[0] if (found := reference()) is not None]
+    return {found.__qualname__: found for found in sorted(alive, key=lambda found: found.__qualname__)}
 
 
 def _attributes(kind: Any) -> Iterator[tuple[str, object]]:

@@ -89,7 +89,7 @@ def dump_group(
     Args:
         members: by entry name, in the order of their slots; a notebook class under `class_entry(uid)`.
         starts: where the segments of a long container began the last time, as ids of items.
-        known: digests of the segments of the last time, in which shared objects need not be looked for again.
+        known: marks of the segments of the last time, in which shared objects need not be looked for again.
         whole: do not cut into segments.
 
     Raises:

@@ -15,6 +15,7 @@ row, after a loop) are `anchors`: segments refer to them by number, and they are
 from __future__ import annotations
 
 import io
+from array import array
 from collections.abc import Collection, Iterator, Mapping
 from itertools import islice, pairwise
 from typing import Any
@@ -42,6 +43,7 @@ class Segment(msgspec.Struct):
     items: Any
     dump: Dump
     digest: bytes
+    mark: bytes = b""  # covers the content and which objects the items are
     held: set[int] | None = None  # what something outside the segment holds too; None: not walked
 
 
@@ -54,8 +56,8 @@ class Segments(msgspec.Struct):
     reach: aliases.Reach = msgspec.field(default_factory=aliases.Reach)
 
     @property
-    def digests(self) -> frozenset[bytes]:
-        return frozenset(segment.digest for segment in self.segments)
+    def marks(self) -> frozenset[bytes]:
+        return frozenset(segment.mark for segment in self.segments)
 
     @property
     def unwalked(self) -> bool:
@@ -67,7 +69,7 @@ class Segments(msgspec.Struct):
 
     def walk_new(self, known: Collection[bytes], anchors: Collection[int]) -> bool:
         """Walk the segments that were not seen before, and all of them if one holds what someone else holds too."""
-        fresh = [segment for segment in self.segments if segment.digest not in known]
+        fresh = [segment for segment in self.segments if segment.mark not in known]
         if not all(self._walk(segment, anchors) for segment in fresh):
             return False
         unexplained = len(self.reach.ids) > 1 and any(held not in anchors for held in self.reach.ids - {id(self.value)})
@@ -99,25 +101,27 @@ def dump_segments(
 
     Args:
         starts: where segments began the last time.
-        known: digests of the segments of the last time. Only others are walked for shared objects at once.
+        known: marks of the segments of the last time. Only others are walked for shared objects at once.
         anchors: ids of objects that may stand in several segments, because they will be stored beside them.
     """
     if not is_long(value):
         return None
-    keys = list(value)
-    cuts = _cuts(list(map(id, keys)), starts)
-    made = Segments(value, [], frozenset(id(keys[start]) for start, _ in cuts))
-    del keys
+    ids = list(map(id, value))
+    cuts = _cuts(ids, starts)
+    made = Segments(value, [], frozenset(ids[start] for start, _ in cuts))
+    below = list(map(id, value.values())) if type(value) is dict else ids
     made.reach.ids.add(id(value))
     made.reach.complete = False
-    for items in _slices(value, cuts):
+    for items, (start, end) in zip(_slices(value, cuts), cuts, strict=True):
         try:
             dump = pickle_items(items, names, namespace)
         except FOREIGN:  # something needs care, which only a whole dump takes
             return None
         if dump.memory:
             return None
-        made.segments.append(Segment(items, dump, xxh3_128_digest(dump.streams[0])))
+        digest = xxh3_128_digest(dump.streams[0])
+        mark = xxh3_128_digest(digest + array("Q", below[start:end]).tobytes())
+        made.segments.append(Segment(items, dump, digest, mark))
     return made if made.walk_new(known, anchors) else None
 
 

@@ -58,9 +58,9 @@ class Driver(ShellDriver):
         return str(self._tree.head)
 
     def come_back(self, state: str) -> None:
-        snapshot = self._tree.repo.snapshot(state)
+        snapshot = self._tree.repo.snapshot(commit=state)
         values = snapshot.get_many(*snapshot)
-        for name in self.variables().keys() - values.keys():
+        for name in self._left_out.savable(self.variables()).keys() - values.keys():
             del self.namespace[name]
         self.namespace.update(values)
 

@@ -43,6 +43,6 @@ class Driver(ShellDriver):
 
     def come_back(self, state: Any) -> None:
         values: dict[str, Any] = self._saver.get_tuple(state).checkpoint["channel_values"]
-        for name in self.variables().keys() - values.keys():
+        for name in self._left_out.savable(self.variables()).keys() - values.keys():
             del self.namespace[name]
         self.namespace.update(values)

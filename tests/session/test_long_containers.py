@@ -57,3 +57,25 @@ def test_two_long_lists_may_share_rows() -> None:
         nb.run("other[0]['id'] = 'x'")
         nb.checkout(commit)
         assert nb.look("(len(other), other[0] is rows[1000], other[0]['id'])") == (3000, True, 1000)
+
+
+def test_sharing_that_leaves_all_contents_equal_is_a_change() -> None:
+    with Notebook() as nb:
+        nb.run("rows = [[7] for n in range(5000)]")
+        before = nb.run("x = 1")
+        shared = nb.run("rows[4000] = rows[1]")
+        assert names_changed(shared) == {"rows"}
+        nb.checkout(before)
+        assert nb.look("rows[4000] is rows[1]") is False
+        nb.checkout(shared)
+        assert nb.look("rows[4000] is rows[1]")
+
+
+def test_sharing_deep_inside_is_found_before_anything_is_replaced() -> None:
+    with Notebook() as nb:
+        before = nb.run("rows = [{'t': [7]} for n in range(5000)]")
+        nb.run("rows[4000]['t'] = rows[1]['t']")
+        nb.checkout(before)
+        assert nb.look("rows[4000]['t'] is rows[1]['t']") is False
+        nb.session.undo()
+        assert nb.look("rows[4000]['t'] is rows[1]['t']")

@@ -103,3 +103,44 @@ def test_reading_a_column_of_dates_is_no_change() -> None:
         nb.run("import pandas as pd\nframe = pd.DataFrame({'d': pd.date_range('2020', periods=50)})")
         report = nb.run("frame.sample(5)\nframe.d.dt.year.sum()\nframe.d.values\nframe.describe()")
         assert report.changed == ()
+
+
+def test_an_array_of_a_bound_notebook_can_be_resized() -> None:
+    with Notebook() as nb:
+        nb.run("import numpy as np\narray = np.arange(5)")
+        nb.run("array.resize(3, refcheck=False)")
+        assert nb.look("list(array)") == [0, 1, 2]
+
+
+def test_a_class_that_was_registered_with_an_abstract_one_stays_so() -> None:
+    with Notebook() as nb:
+        before = nb.run("import abc\nclass Shape(abc.ABC):\n    pass\nclass Square:\n    pass\nsquare = Square()")
+        after = nb.run("Shape.register(Square)")
+        assert "Shape" in {change.name for change in after.changed}
+        nb.checkout(before)
+        assert not nb.look("isinstance(square, Shape)")
+        nb.checkout(after)
+        assert nb.look("isinstance(square, Shape)")
+
+
+def test_a_masked_array_without_a_mask_has_none_afterwards() -> None:
+    with Notebook() as nb:
+        made = nb.run("import numpy as np\nmasked = np.ma.array([1, 2])")
+        nb.run("del masked")
+        nb.checkout(made)
+        assert nb.look("masked.mask is np.ma.nomask")
+
+
+def test_a_value_that_takes_long_to_look_at_does_not_keep_others_waiting() -> None:
+    with Notebook() as nb:
+        nb.run(
+            "inner = [1]\nouter = {'inner': inner}\nslow = {'x': [1]}\ndel inner\nkept = outer['inner']\nkeep = [kept]"
+        )
+        nb.run("del kept\nimport builtins\nbuiltins.hidden = keep[0]\ndel keep")
+        for group in nb.session.workspace.tracking:
+            if "slow" in group.members:
+                group.cost_s = 10.0
+        reports = [nb.run("import builtins as b\nb.hidden.append(2)")]
+        reports += [nb.run(f"y = {number}") for number in range(40)]
+        nb.run("del builtins.hidden")
+    assert any("outer" in {change.name for change in report.changed} for report in reports)

@@ -28,7 +28,7 @@ class Saved(Namespace):
         dumped = dump_group(members, self.living, self.names, starts=self.starts, known=self.known)
         self.note_code(dumped)
         cut = dumped.segments
-        self.starts, self.known = (cut.starts, cut.digests) if cut else (frozenset(), frozenset())
+        self.starts, self.known = (cut.starts, cut.marks) if cut else (frozenset(), frozenset())
         if cut is not None:
             cut.let_go()
         return dumped

@@ -133,7 +133,7 @@ def reduce_masked(pickler: Pickler, array: Any) -> Any:
         pickler.dump_record.instances.append(array)
         return NotImplemented
     pickler.dump_record.opaque.append(array)
-    mask = array._mask  # `.mask` gives a new view each time
+    mask = None if array._mask is np.ma.nomask else array._mask  # `.mask` gives a new view each time
     state = {"_hardmask": array._hardmask, "_sharedmask": False}
     values = _as_plain(pickler, array)
     # fill_value is set by merely showing the array, so only one that differs from the default counts.

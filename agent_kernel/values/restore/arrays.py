@@ -77,7 +77,10 @@ def array_subclass(plain: Any, kind: type, state: dict[str, object] | None) -> A
 def masked_array(kind: type, values: Any, mask: Any, fill_value: object, state: dict[str, object]) -> Any:
     import numpy as np
 
-    made: Any = np.ma.MaskedArray(values, mask=mask, copy=False, keep_mask=False, shrink=False).view(kind)
+    if mask is None:
+        made: Any = np.ma.MaskedArray(values, copy=False).view(kind)
+    else:
+        made = np.ma.MaskedArray(values, mask=mask, copy=False, keep_mask=False, shrink=False).view(kind)
     made._fill_value = fill_value
     made.__dict__.update(state)
     return made

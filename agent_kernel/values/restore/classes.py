@@ -45,6 +45,12 @@ def enum_skeleton(meta: Any, name: str, bases: tuple[type, ...], members: list[t
     return made
 
 
+def register_classes(made: Any, registered: list[type]) -> None:
+    """Make classes virtual subclasses of an abstract base class again, past any override of `register`."""
+    for kind in registered:
+        abc.ABCMeta.register(made, kind)
+
+
 def enum_members(made: Any, extras: dict[str, dict[str, object]]) -> None:
     for name, attributes in extras.items():
         made.__members__[name].__dict__.update(attributes)
