@@ -31,7 +31,7 @@ from agent_kernel.session.snapshot import Repository
 from agent_kernel.session.workspace import Touched, Workspace
 
 if TYPE_CHECKING:
-    from agent_kernel.session.staging import Staged
+    from agent_kernel.session.dumping import Staged
 
 # What Python itself puts into a module's namespace.
 _MODULE_NAMES = frozenset(

@@ -26,7 +26,7 @@ from agent_kernel.values.lost import loss_of, name_loss
 
 if TYPE_CHECKING:
     from agent_kernel.session import loading
-    from agent_kernel.session.staging import Staged
+    from agent_kernel.session.dumping import Staged
 
 # Time for looking at what nothing points to, in seconds a cell. A person's cells, seconds apart, get all of it; a loop of
 # cells pays a share of the time that it takes.

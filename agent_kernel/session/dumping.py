@@ -1,0 +1,186 @@
+"""Dump what a cell may have touched, each name alone, and tell which groups look as they did.
+
+A group that looks unchanged as a whole is not looked into further. Of one that changed each member is dumped alone, to
+see what it reaches now and whether its own content is another.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from agent_kernel.repository import Change, Entry, Unsaved
+from agent_kernel.session import saving
+from agent_kernel.session.tracking import Group, Tracking
+from agent_kernel.values.aliases import Reach
+from agent_kernel.values.entries import CLASS_PREFIX, class_entry
+from agent_kernel.values.groups import Dumped, dump_group
+from agent_kernel.values.lost import Unsavable
+from agent_kernel.values.pickler import FOREIGN, explain, type_name
+
+if TYPE_CHECKING:
+    from agent_kernel.session.living import Living
+
+
+class Staged(msgspec.Struct):
+    """What a commit will hold: new entries by name (None: gone), and what to say about them."""
+
+    entries: dict[str, Entry | None] = msgspec.field(default_factory=dict[str, "Entry | None"])
+    changes: dict[str, Change] = msgspec.field(default_factory=dict[str, Change])
+    unsaved: dict[tuple[str, str], Unsaved] = msgspec.field(default_factory=dict[tuple[str, str], Unsaved])
+    groups: list[Group] = msgspec.field(default_factory=list[Group])
+    dropped: list[Group] = msgspec.field(default_factory=list[Group])
+    unchanged: list[tuple[Group, Dumped]] = msgspec.field(default_factory=list["tuple[Group, Dumped]"])
+    held_back: set[str] = msgspec.field(default_factory=set[str])
+
+
+class Dumps:
+    """The dumps of one commit: `alone` by name, `joint` by the members of a group that was dumped together."""
+
+    def __init__(
+        self, namespace: dict[str, object], tracking: Tracking, living: Living, staged: Staged, everything: bool
+    ) -> None:
+        self.namespace = namespace
+        self.tracking = tracking
+        self.living = living
+        self.staged = staged
+        self.alone: dict[str, saving.Compared] = {}
+        self.joint: dict[tuple[str, ...], saving.Compared] = {}
+        self.owns: dict[str, bytes] = {}
+        self.seen: set[str] = set()
+        self.rebound: set[str] = set()
+        self._everything = everything  # look for sharing in all of a long container, not only where it is new
+        self._class_objects: dict[str, type] = {}
+
+    def add(self, names: Iterable[str], rebound: frozenset[str] = frozenset()) -> set[str]:
+        """Dump these names, and what they are grouped with; returns globals that new code uses, to be touched too."""
+        follow: set[str] = set()
+        self.rebound |= rebound
+        todo = [name for name in names if name not in self.seen]
+        while todo:
+            name = todo.pop()
+            if name in self.seen:
+                continue
+            group = self.tracking.groups.get(name)
+            if group is not None and not group.stale and not rebound & set(group.members) and self._all_bound(group):
+                self.seen.update(group.members)
+                todo += self._check_group(group, follow)
+            else:
+                todo += [member for member in (group.members if group else ()) if member not in self.seen]
+                self.seen.add(name)
+                todo += self.dump_alone(name, follow)
+        return follow
+
+    def _all_bound(self, group: Group) -> bool:
+        return all(self.is_there(name) for name in group.members)
+
+    def is_there(self, name: str) -> bool:
+        if name.startswith(CLASS_PREFIX):
+            return self.class_of(name) is not None
+        return name in self.namespace
+
+    def class_of(self, entry: str) -> type | None:
+        return self._class_objects.get(entry) or self.living.classes.live(entry.removeprefix(CLASS_PREFIX))
+
+    def value(self, name: str) -> object:
+        return self.class_of(name) if name.startswith(CLASS_PREFIX) else self.namespace[name]
+
+    def _check_group(self, group: Group, follow: set[str]) -> list[str]:
+        """Dump a group whose names are bound as they were. Unchanged as a whole means unchanged."""
+        members = {name: self.value(name) for name in group.members}
+        compared = self.dump(members, group)
+        if compared is None:
+            return []
+        follow |= compared.dumped.dump.globals_used
+        if compared.signature == group.signature:
+            # At once: ids may be others now, and sharing is judged by them.
+            self.tracking.refresh(group, compared.dumped)
+            self.staged.unchanged.append((group, compared.dumped))
+            return self._new_classes(compared.dumped)
+        if len(group.members) == 1:
+            self.alone[group.members[0]] = compared
+            return self._new_classes(compared.dumped)
+        if compared.dumped.layout.long >= 0:
+            return self._split_around(group, compared, follow)
+        self.staged.dropped.append(group)
+        self.joint[group.members] = compared
+        return [name for member in group.members for name in self.dump_alone(member, follow)]
+
+    def _split_around(self, group: Group, joint: saving.Compared, follow: set[str]) -> list[str]:
+        """A long container and variables that hold parts of it changed: dump those alone, but not the long one."""
+        found: list[str] = []
+        long = group.members[joint.dumped.layout.long]
+        cut = joint.dumped.segments
+        for name in group.members:
+            if name != long or cut is None:
+                found += self.dump_alone(name, follow)
+        if cut is not None:
+            reach = Reach(set(cut.reach.ids), [], complete=False)
+            self.alone[long] = saving.Compared(msgspec.structs.replace(joint.dumped, reach=reach), [], [], b"")
+            self.owns[long] = joint.own
+            self.joint[group.members] = joint
+        return found
+
+    def dump_alone(self, name: str, follow: set[str]) -> list[str]:
+        if not self.is_there(name):
+            return []
+        compared = self.dump({name: self.value(name)}, self.tracking.groups.get(name))
+        if compared is None:
+            return []
+        follow |= compared.dumped.dump.globals_used
+        self.alone[name] = compared
+        return self._new_classes(compared.dumped)
+
+    def _new_classes(self, dumped: Dumped) -> list[str]:
+        """Entries of classes that the value needs: their bodies are values too, and may have changed."""
+        found: list[str] = []
+        for uid, kind in dumped.dump.classes.items():
+            entry = class_entry(uid)
+            self._class_objects.setdefault(entry, kind)
+            if entry not in self.seen:
+                found.append(entry)
+        return found
+
+    def dump(self, members: Mapping[str, object], before: Group | None) -> saving.Compared | None:
+        """Dump and hash; what cannot be dumped at all is dumped as lost. None: interrupted, and left for the next cell."""
+        began = time.perf_counter()
+        try:
+            dumped = self._dump_or_lose(members, before)
+            compared = saving.compare(dumped)
+        except KeyboardInterrupt:
+            self.interrupt(members, before)
+            return None
+        dumped.seconds = time.perf_counter() - began
+        return compared
+
+    def _dump_or_lose(self, members: Mapping[str, object], before: Group | None) -> Dumped:
+        starts = before.starts if before else frozenset[int]()
+        known = before.marks if before and not self._everything else frozenset[bytes]()
+        try:
+            return dump_group(members, self.living, self.namespace, starts=starts, known=known)
+        except RecursionError:
+            reason = "it is nested too deeply to be saved"
+        except FOREIGN as error:
+            reason = explain(error)
+        replaced = {name: Unsavable(value, reason) for name, value in members.items()}
+        return dump_group(replaced, self.living, self.namespace)
+
+    def interrupt(self, members: Mapping[str, object], before: Group | None) -> None:
+        if before is not None:
+            before.stale = True
+        for name, value in members.items():
+            if not name.startswith("\0"):
+                unsaved = Unsaved(name, type_name(type(value)), "saving it was interrupted", "the next cell saves it")
+                self.staged.unsaved[name, ""] = unsaved
+
+    def let_go(self) -> None:
+        """The commit is staged: drop copies of the items of long containers."""
+        for dumped in (*(found.dumped for found in (*self.alone.values(), *self.joint.values())), *self._unchanged()):
+            if dumped.segments is not None:
+                dumped.segments.let_go()
+
+    def _unchanged(self) -> Iterable[Dumped]:
+        return (dumped for _, dumped in self.staged.unchanged)

@@ -1,0 +1,152 @@
+"""Which dumped names share objects or memory, and so have to be saved as one value.
+
+What was dumped in this commit is judged by what it reaches. Sharing with names that were not touched is judged by
+remembered ids, and settled by dumping those names too.
+"""
+
+from __future__ import annotations
+
+from agent_kernel.session import saving
+from agent_kernel.session.dumping import Dumps
+from agent_kernel.session.tracking import Group
+from agent_kernel.values.aliases import held_elsewhere, share
+from agent_kernel.values.constants import library_constants, packages_of
+from agent_kernel.values.groups import Dumped, dump_group
+
+
+class Sharing:
+    """Settles what shares with what; `settle` first, then `clusters`."""
+
+    def __init__(self, dumps: Dumps, removed: frozenset[str]) -> None:
+        self._dumps = dumps
+        self._removed = removed
+        self._without_constants: set[str] = set()
+
+    def settle(self) -> None:
+        """Dump whatever has to be looked at again before names can be grouped."""
+        self._regroup_rest()
+        known = -1
+        while known != len(self._dumps.alone):  # settling dumps long containers, which have to be walked in turn
+            known = len(self._dumps.alone)
+            self._walk_segments()
+            self._settle_sharing()
+
+    def _regroup_rest(self) -> None:
+        """A name that left a group changes how the others are stored, even if their bytes are equal."""
+        for name in self._removed:
+            self._dump_members(self._dumps.tracking.groups[name])
+
+    def _settle_sharing(self) -> None:
+        """Dump untouched groups that, by what was remembered, hold something in common with a dumped name."""
+        unsettled = list(self._dumps.alone)
+        while unsettled:
+            name = unsettled.pop()
+            for group in self._groups_sharing(name):
+                unsettled += self._dump_members(group)
+
+    def _groups_sharing(self, name: str) -> list[Group]:
+        dumped = self._dumps.alone[name].dumped
+        others = [group for group in self._dumps.tracking.sharing(dumped.reach) if name not in group.members]
+        if not others:
+            return [group for group in self._dumps.tracking.sharing(dumped.reach) if name in group.members]
+        self._leave_constants(name)
+        return list(self._dumps.tracking.sharing(dumped.reach))
+
+    def _leave_constants(self, name: str) -> None:
+        """What libraries hold is not shared by the values that use it. Looked up only where something seems shared."""
+        dumped = self._dumps.alone[name].dumped
+        if name in self._without_constants:
+            return
+        self._without_constants.add(name)
+        constants = library_constants(packages_of((*dumped.dump.instances, *dumped.dump.opaque)))
+        reach = dumped.reach
+        shared = (constants & reach.ids) - {id(self._dumps.value(name))}
+        if shared:
+            reach.ids -= shared
+            held = {id(use.holder): use for use in dumped.dump.memory}
+            gone = {(use.space, use.low) for holder, use in held.items() if holder in shared}
+            reach.memory = [use for use in reach.memory if (use.space, use.low) not in gone]
+
+    def _dump_members(self, group: Group) -> list[str]:
+        """Dump each member of a group alone, unless it was; returns those that were dumped."""
+        fresh = [name for name in group.members if name not in self._dumps.alone and name not in self._removed]
+        for name in fresh:
+            self._dumps.seen.add(name)
+            self._dumps.add(self._dumps.dump_alone(name, set()))
+        return [name for name in fresh if name in self._dumps.alone]
+
+    def _walk_segments(self) -> None:
+        """Walk all of a long container when another dumped name may hold a part of it."""
+        for name, dumped in self._long_ones():
+            if dumped.segments is None or not dumped.segments.unwalked or not self._others_are_held(name):
+                continue
+            if dumped.segments.walk_rest():
+                dumped.reach.ids |= dumped.segments.reach.ids
+                group = self._dumps.tracking.groups.get(name)
+                if group is not None and name not in self._dumps.alone:
+                    self._dumps.tracking.refresh(group, dumped)
+            else:
+                whole = dump_group(
+                    {name: self._dumps.value(name)}, self._dumps.living, self._dumps.namespace, whole=True
+                )
+                self._dumps.alone[name] = saving.compare(whole)
+
+    def _long_ones(self) -> list[tuple[str, Dumped]]:
+        dumped = [(name, found.dumped) for name, found in self._dumps.alone.items()]
+        dumped += [(group.members[found.layout.long], found) for group, found in self._dumps.staged.unchanged]
+        return [(name, found) for name, found in dumped if found.segments is not None]
+
+    def _others_are_held(self, name: str) -> bool:
+        # Whoever was dumped together with the long one was looked for in it already.
+        beside = {member for members in self._dumps.joint if name in members for member in members}
+        for other, compared in self._dumps.alone.items():
+            if other == name or not compared.dumped.reach.ids or other in beside:
+                continue
+            # Held by the namespace, and by what remembers small values.
+            if held_elsewhere([self._dumps.value(other)], compared.dumped.dump, holders=2):
+                return True
+        return False
+
+    def _tell_constants(self) -> None:
+        """Where two dumped names that were not saved together seem to share, leave out what libraries hold."""
+        first: dict[int, str] = {}
+        for name, compared in self._dumps.alone.items():
+            group = self._dumps.tracking.groups.get(name)
+            for item in compared.dumped.reach.ids:
+                other = first.setdefault(item, name)
+                if other != name and (group is None or other not in group.members):
+                    self._leave_constants(name)
+                    self._leave_constants(other)
+                    break
+
+    def clusters(self) -> list[list[str]]:
+        """Names that share an object or memory, by union-find over what each reaches."""
+        parent = {name: name for name in self._dumps.alone}
+
+        def find(name: str) -> str:
+            while parent[name] != name:
+                parent[name] = parent[parent[name]]
+                name = parent[name]
+            return name
+
+        self._tell_constants()
+        holder: dict[int, str] = {}
+        with_memory: list[str] = []
+        for name, compared in self._dumps.alone.items():
+            reach = compared.dumped.reach
+            for item in reach.ids:
+                first = holder.setdefault(item, name)
+                if first != name:
+                    parent[find(name)] = find(first)
+            if reach.memory:
+                with_memory.append(name)
+        for position, name in enumerate(with_memory):
+            for other in with_memory[:position]:
+                if find(name) != find(other) and share(
+                    self._dumps.alone[name].dumped.reach, self._dumps.alone[other].dumped.reach
+                ):
+                    parent[find(name)] = find(other)
+        clusters: dict[str, list[str]] = {}
+        for name in self._dumps.alone:
+            clusters.setdefault(find(name), []).append(name)
+        return list(clusters.values())
