@@ -76,7 +76,7 @@ class Bindings:
         current = self.names(namespace)
         bound = self._bound
         new = frozenset(name for name in current if name not in bound)
-        rebound = {name for name in current if name in bound and bound[name] != id(namespace[name])}
+        rebound = {name for name in current if name in bound and bound[name] != id(namespace.get(name))}
         removed = frozenset(bound.keys() - set(current))
         return Rebound(new, frozenset(rebound | ((dead & bound.keys()) - removed)), removed)
 

@@ -189,9 +189,9 @@ class Committing:
         touched = self.workspace.touched(source, everything=everything)
         checked = self.workspace.overdue(touched.names) if rolling and not touched.everything else []
         wider = Touched(touched.names | frozenset(checked), touched.rebound, touched.everything, touched.full)
-        if everything:
-            self.workspace.allow_large()
         staged = self.workspace.stage(wider, writer)
+        if staged.interrupted and everything:  # something is about to be replaced that could not be saved
+            raise KeyboardInterrupt
         if only_changes and not staged.entries and not self._fresh:
             self.workspace.accept(staged)
             return Report(None, None, self.branch, seconds=time.perf_counter() - began)

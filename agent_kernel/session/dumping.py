@@ -34,7 +34,11 @@ class Staged(msgspec.Struct):
     groups: list[Group] = msgspec.field(default_factory=list[Group])
     dropped: list[Group] = msgspec.field(default_factory=list[Group])
     unchanged: list[tuple[Group, Dumped]] = msgspec.field(default_factory=list["tuple[Group, Dumped]"])
-    held_back: set[str] = msgspec.field(default_factory=set[str])
+    interrupted: bool = False
+
+
+class VanishedError(LookupError):
+    """A name was bound when the look began and is not any more; the next commit sees that it was removed."""
 
 
 class Dumps:
@@ -86,12 +90,25 @@ class Dumps:
         return self._class_objects.get(entry) or self.living.classes.live(entry.removeprefix(CLASS_PREFIX))
 
     def value(self, name: str) -> object:
-        return self.class_of(name) if name.startswith(CLASS_PREFIX) else self.namespace[name]
+        """What the name is bound to; raises VanishedError if a thread or a reducer took it away meanwhile."""
+        if name.startswith(CLASS_PREFIX):
+            return self.class_of(name)
+        value = self.namespace.get(name, self)
+        if value is self:
+            raise VanishedError(name)
+        return value
+
+    def values(self, names: Iterable[str]) -> dict[str, object] | None:
+        """The values of all these names; None if one of them is gone by now."""
+        try:
+            return {name: self.value(name) for name in names}
+        except VanishedError:
+            return None
 
     def _check_group(self, group: Group, follow: set[str]) -> list[str]:
         """Dump a group whose names are bound as they were. Unchanged as a whole means unchanged."""
-        members = {name: self.value(name) for name in group.members}
-        compared = self.dump(members, group)
+        members = self.values(group.members)
+        compared = None if members is None else self.dump(members, group)
         if compared is None:
             return []
         follow |= compared.dumped.dump.globals_used
@@ -127,7 +144,8 @@ class Dumps:
     def dump_alone(self, name: str, follow: set[str]) -> list[str]:
         if not self.is_there(name):
             return []
-        compared = self.dump({name: self.value(name)}, self.tracking.groups.get(name))
+        members = self.values([name])
+        compared = None if members is None else self.dump(members, self.tracking.groups.get(name))
         if compared is None:
             return []
         follow |= compared.dumped.dump.globals_used
@@ -169,8 +187,9 @@ class Dumps:
         return dump_group(replaced, self.living, self.namespace)
 
     def interrupt(self, members: Mapping[str, object], before: Group | None) -> None:
+        self.staged.interrupted = True
         if before is not None:
-            before.stale = True
+            self.tracking.mark_stale(before)
         for name, value in members.items():
             if not name.startswith("\0"):
                 unsaved = Unsaved(name, type_name(type(value)), "saving it was interrupted", "the next cell saves it")

@@ -262,15 +262,14 @@ def baseline(
     entries: Mapping[str, Entry],
 ) -> Group | None:
     """Pickle what was just loaded, so that the next comparison is with the live object's own bytes."""
-    values = {name: _member(living, namespace, name) for name in members}
     first = members[0]
     try:
+        values = {name: _member(living, namespace, name) for name in members}
         compared = saving.compare(dump_group(values, living, namespace))
-        own = {first: compared.signature}
+        own = {first: compared.own}
         if len(members) > 1:
             own = {
-                name: saving.compare(dump_group({name: value}, living, namespace)).signature
-                for name, value in values.items()
+                name: saving.compare(dump_group({name: value}, living, namespace)).own for name, value in values.items()
             }
     except (Exception, KeyboardInterrupt):  # noqa: BLE001  # it stays unread, and the next commit saves it again
         return None

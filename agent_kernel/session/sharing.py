@@ -60,7 +60,7 @@ class Sharing:
         self._without_constants.add(name)
         constants = library_constants(packages_of((*dumped.dump.instances, *dumped.dump.opaque)))
         reach = dumped.reach
-        shared = (constants & reach.ids) - {id(self._dumps.value(name))}
+        shared = (constants & reach.ids) - set(map(id, (self._dumps.values([name]) or {}).values()))
         if shared:
             reach.ids -= shared
             held = {id(use.holder): use for use in dumped.dump.memory}
@@ -102,8 +102,9 @@ class Sharing:
         for other, compared in self._dumps.alone.items():
             if other == name or not compared.dumped.reach.ids or other in beside:
                 continue
-            # Held by the namespace, and by what remembers small values.
-            if held_elsewhere([self._dumps.value(other)], compared.dumped.dump, holders=2):
+            values = list((self._dumps.values([other]) or {}).values())
+            # Held by the namespace, by what remembers small values, and by `values`.
+            if held_elsewhere(values, compared.dumped.dump, holders=3):
                 return True
         return False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from agent_kernel.repository import Change, Unsaved, Writer
@@ -30,14 +30,13 @@ class Staging:
         tracking: Tracking,
         living: Living,
         writer: Writer,
-        allowed: Collection[str] = (),
         everything: bool = False,
     ) -> None:
         self.namespace = namespace
         self.tracking = tracking
         self.writer = writer
         self.staged = Staged()
-        self._allowed = allowed
+        self._everything = everything
         self._dumps = Dumps(namespace, tracking, living, self.staged, everything)
 
     def add(self, names: Iterable[str], rebound: frozenset[str] = frozenset()) -> set[str]:
@@ -59,12 +58,12 @@ class Staging:
 
     def _stage(self, names: list[str]) -> None:
         names = [name for name in names if self._dumps.is_there(name)]  # a reducer may have deleted it
-        if not names:
+        members = self._dumps.values(names)
+        if not members:
             return
         before = {name: self.tracking.groups.get(name) for name in names}
         group = before[names[0]]
         same_members = group is not None and list(group.members) == names
-        members = {name: self._dumps.value(name) for name in names}
         compared = self._dumps.joint.get(tuple(names))
         if compared is None and len(names) == 1 and names[0] not in self._dumps.owns:
             compared = self._dumps.alone[names[0]]
@@ -88,10 +87,9 @@ class Staging:
     def _hold_back(self, names: list[str], members: Mapping[str, object], compared: saving.Compared) -> bool:
         """A value of gigabytes is asked about once, before it fills the disk."""
         size = compared.size
-        if size <= LARGE_BYTES or any(name in self.tracking.groups or name in self._allowed for name in names):
+        if self._everything or size <= LARGE_BYTES or any(name in self.tracking.groups for name in names):
             return False
         for name in names:
-            self.staged.held_back.add(name)
             reason = f"it takes {summaries.size_text(size)}"
             remedy = "%agent commit --full stores it, %agent ignore leaves it out"
             self.staged.unsaved[name, ""] = Unsaved(name, type_name(type(members[name])), reason, remedy)

@@ -49,6 +49,7 @@ class Tracking:
         self.groups: dict[str, Group] = {}
         self.class_entries: set[str] = set()
         self._all: dict[int, Group] = {}
+        self._stale: dict[int, Group] = {}
         # Those that can change unseen, the one not looked at for longest first.
         self._by_age: dict[int, Group] = {}
         self.class_uses: dict[str, int] = {}
@@ -63,6 +64,15 @@ class Tracking:
         """Groups that can change unseen, the one not looked at for longest first."""
         return list(self._by_age.values())
 
+    def mark_stale(self, group: Group) -> None:
+        """What is saved of the group is not what it holds: the next cell saves it, whatever it touches."""
+        group.stale = True
+        self._stale[id(group)] = group
+
+    @property
+    def stale(self) -> list[Group]:
+        return list(self._stale.values())
+
     def settle(self, group: Group) -> None:
         """Nothing but another binding can change the group: it need not be looked at."""
         self._by_age.pop(id(group), None)
@@ -74,6 +84,8 @@ class Tracking:
             self._by_age[id(group)] = group
 
     def add(self, group: Group) -> None:
+        if group.stale:
+            self._stale[id(group)] = group
         self._all[id(group)] = self._by_age[id(group)] = group
         for name in group.members:
             self.groups[name] = group
@@ -88,6 +100,7 @@ class Tracking:
 
     def remove(self, group: Group) -> None:
         self._all.pop(id(group), None)
+        self._stale.pop(id(group), None)
         self._by_age.pop(id(group), None)
         for name in group.members:
             if self.groups.get(name) is group:

@@ -61,8 +61,6 @@ class Workspace:
         self.outputs: Callable[[], Iterable[object]] = tuple
         self.monitor = Monitor(namespace)
         self._turn = 0
-        self.allowed: set[str] = set()
-        self._large: set[str] = set()
         self._credit_s = 0.0
         self._looked_at = time.monotonic()
         self._dearest_s = 0.0
@@ -103,6 +101,7 @@ class Workspace:
         closure.everything = everything or touching.looks_up_names(source, words)
         if not closure.everything:
             closure.add(words)
+            closure.add(name for group in self.tracking.stale for name in group.members)
             closure.add(rebound.rebound)
             closure.add_code_names(self.monitor.names)
             closure.add(self._holding(self.monitor.ids))
@@ -122,7 +121,7 @@ class Workspace:
         """Dump what was touched, and what new code reaches from there, and store what changed."""
         from agent_kernel.session.staging import Staging
 
-        staging = Staging(self.namespace, self.tracking, self.living, writer, self.allowed, touched.full)
+        staging = Staging(self.namespace, self.tracking, self.living, writer, touched.full)
         rebound = touched.rebound
         moved = rebound.new | rebound.rebound | rebound.removed
         done = set(filter(self._is_saved, touched.names)) | rebound.new | rebound.rebound
@@ -141,16 +140,11 @@ class Workspace:
     def _is_saved(self, name: str) -> bool:
         return name in self.tracking.groups or self.bindings.is_versioned(name)
 
-    def allow_large(self) -> None:
-        """Store from now on the large values that were held back: whoever commits everything was told of them."""
-        self.allowed |= self._large
-
     def accept(self, staged: Staged) -> None:
         """The staged state was published: it is now what the next look compares with."""
         for group in {id(group): group for group in staged.dropped}.values():
             self.tracking.remove(group)
         self._turn += 1
-        self._large |= staged.held_back
         dropped = {id(group) for group in staged.dropped}
         for group, dumped in staged.unchanged:
             if id(group) not in dropped:
@@ -168,8 +162,8 @@ class Workspace:
 
     def _bind(self, group: Group) -> None:
         for name in group.members:
-            if not name.startswith(CLASS_PREFIX) and name in self.namespace:
-                value = self.namespace[name]
+            value = self.namespace.get(name, self)
+            if not name.startswith(CLASS_PREFIX) and value is not self:
                 plain = id(type(value)) in BUILTIN_IDS and not group.classes and not group.losses
                 small = plain and group.size <= HELD_BYTES and not group.reach.memory
                 self.bindings.bind(name, value, small=small)

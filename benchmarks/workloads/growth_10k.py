@@ -34,7 +34,7 @@ def _commits(bench: Bench, table: Table, count: int) -> None:
         Row(
             "a commit: first 500 → last 500",
             f"{ms(first)} → {ms(last)} = {times(last / first)}",
-            "flat (≤ 1.15× or + 0.3 ms)",
+            "flat (≤ 1.15×, or + 0.3 ms to raw)",
             last / first <= 1.15 or added <= 0.3e-3,
             beside=f"raw {ms(raw_first)} → {ms(raw_last)}",
             numbers={"first": first, "last": last, "raw first": raw_first, "raw last": raw_last},

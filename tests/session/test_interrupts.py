@@ -1,0 +1,94 @@
+"""Ctrl-C while a value is saved: the cell is committed without it, it is named, and nothing unsaved is ever replaced."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_kernel.testing.notebooks import Notebook, names_changed
+
+INTERRUPTS = (
+    "class Slow:\n"
+    "    interrupt = False\n"
+    "    def __init__(self, v):\n"
+    "        self.v = v\n"
+    "    def __reduce__(self):\n"
+    "        if Slow.interrupt:\n"
+    "            Slow.interrupt = False\n"
+    "            raise KeyboardInterrupt\n"
+    "        return Slow, (self.v,)\n"
+    "slow = Slow(1)"
+)
+
+
+def test_an_interrupt_while_saving_costs_only_the_value_that_was_being_saved() -> None:
+    with Notebook() as nb:
+        nb.run(INTERRUPTS)
+        report = nb.run("slow.v = 2\nother = [1]\nSlow.interrupt = True")
+        assert "other" in names_changed(report)
+        assert [(unsaved.name, unsaved.reason) for unsaved in report.unsaved] == [("slow", "saving it was interrupted")]
+
+
+def test_the_next_cell_saves_what_was_interrupted_whatever_it_is_about() -> None:
+    with Notebook() as nb:
+        nb.run(INTERRUPTS)
+        nb.run("slow.v = 2\nSlow.interrupt = True")
+        report = nb.run("unrelated = 1")
+        assert "slow" in names_changed(report)
+        assert report.record is not None
+        assert not any("something else" in label for label in report.record.labels)
+        nb.run("slow.v = 3")
+        nb.checkout(report)
+        assert nb.look("slow.v") == 2
+
+
+@pytest.mark.parametrize("move", ["checkout", "rollback", "undo", "switch", "merge"])
+def test_an_interrupt_before_a_move_leaves_everything_as_it_was(move: str) -> None:
+    with Notebook() as nb:
+        nb.run(INTERRUPTS)
+        nb.session.switch("side", create=True)
+        nb.run("y = 1")
+        nb.session.switch("main")
+        nb.run("z = 1")
+        nb.namespace["Slow"].interrupt = True  # type: ignore[attr-defined]
+        nb.namespace["slow"].v = 5  # type: ignore[attr-defined]
+        head, branch = nb.session.head, nb.session.branch
+        moves = {
+            "checkout": lambda: nb.session.checkout("HEAD~1"),
+            "rollback": lambda: nb.session.rollback("HEAD~1"),
+            "undo": nb.session.undo,
+            "switch": lambda: nb.session.switch("side"),
+            "merge": lambda: nb.session.merge("side"),
+        }
+        with pytest.raises(KeyboardInterrupt):
+            moves[move]()
+        assert (nb.session.head, nb.session.branch) == (head, branch)
+        assert nb.look("(slow.v, z)") == (5, 1)
+        moves[move]()
+        found = [commit for commit, _ in nb.repo.log(list(nb.repo.branches().values()))]
+        kept = [nb.repo.at(commit[:-1].hex())["slow"] for commit in found]
+        assert any(getattr(slow, "v", None) == 5 for slow in kept), "what was not committed yet was lost"
+
+
+def test_a_thread_that_binds_and_deletes_names_stops_nothing() -> None:
+    with Notebook() as nb:
+        nb.run(
+            "import threading\nstop = threading.Event()\nkeep = [1]\n"
+            "def churn():\n"
+            "    n = 0\n"
+            "    while not stop.is_set():\n"
+            "        n += 1\n"
+            "        globals()[f't{n % 5}'] = [n]\n"
+            "        globals().pop(f't{(n + 2) % 5}', None)\n"
+            "thread = threading.Thread(target=churn)\nthread.start()"
+        )
+        try:
+            for number in range(40):
+                report = nb.run(f"keep.append({number})")
+                assert "keep" in names_changed(report)
+                if number % 8 == 7:
+                    nb.session.undo()
+                    nb.session.redo()
+        finally:
+            nb.run("stop.set()\nthread.join()")
+        assert nb.look("keep") == [1, *range(40)]
+        assert nb.repo.verify().is_sound
