@@ -260,7 +260,7 @@ class LoadError(AgentKernelError):
 
     def __str__(self) -> str:
         saved = f" (saved with {', '.join(self.packages)})" if self.packages else ""
-        return f"{', '.join(self.names)} could not be loaded{saved}: {self.reason}; nothing was changed"
+        return f"{', '.join(self.names)} could not be loaded{saved}: {self.reason}; nothing was changed (checkout REF -- NAME takes single variables)"
 
 
 class LostValueError(AgentKernelError):

@@ -104,7 +104,7 @@ class Sharing:
                 continue
             values = list((self._dumps.values([other]) or {}).values())
             # Held by the namespace, by what remembers small values, and by `values`.
-            if held_elsewhere(values, compared.dumped.dump, holders=3):
+            if held_elsewhere(values, compared.dumped.dump, holders=2):
                 return True
         return False
 

@@ -35,6 +35,10 @@ PROTOCOL = 5
 FOREIGN = (Exception, SystemExit, GeneratorExit)
 
 
+class CannotSaveError(Exception):
+    """Below the value there is something that cannot be saved: it has to be dumped with care."""
+
+
 class Loss(msgspec.Struct, frozen=True):
     """Why an object below a value was not saved. `token` names the live object."""
 
@@ -130,6 +134,10 @@ class Pickler(pickle.Pickler):
         handler = _HANDLERS.get(type(obj))
         if handler is None:
             handler = reducers.handler_for(type(obj))
+        if self.careful and id(obj) not in self._sound and reducers.goes_whole(type(obj), handler):
+            failed = self._why_not_whole(obj)
+            if failed:
+                return self.lose(obj, failed)
         return handler(self, obj)
 
     # -- what reducers call
@@ -199,7 +207,9 @@ class Pickler(pickle.Pickler):
             self.dump_record.memory.append(MemoryUse(holder, space, low, high, id(holder) in self.private))
 
     def lose(self, value: Any, reason: str, remedy: str = "") -> Any:
-        """Save a token in the place of an object that cannot be saved."""
+        """Save a token in the place of an object that cannot be saved; only a careful dump knows where that may be."""
+        if not self.careful:
+            raise CannotSaveError(reason)
         carried = self.names.loss_of(value)
         token = carried.token if carried else self.names.token_of(value)
         loss = carried or Loss(token, type_name(type(value)), reason, self.names.remedy_of(token) or remedy)
@@ -215,20 +225,25 @@ class Pickler(pickle.Pickler):
         self.dump_record.globals_used.update(reducers.names_used(code))
 
     def protect(self, value: Any) -> Any:
-        """In a careful dump: a library object goes in whole or not at all, a notebook's own is looked into."""
-        if id(value) in self._sound or reducers.is_notebook_type(type(value)):
-            try:
-                return reduced(value)
-            except FOREIGN as error:
-                return self.lose(value, explain(error))
+        """In a careful dump: reduce an object whose parts are looked into one by one."""
+        try:
+            return reduced(value)
+        except FOREIGN as error:
+            return self.lose(value, explain(error))
+
+    def _why_not_whole(self, value: Any) -> str:
+        """Why a library's object cannot go in whole; nothing if it can. It is never taken apart.
+
+        A copy with a part missing may do anything when it dies: close the person's file, delete a folder.
+        """
         probe = Dump()
         try:
             Pickler(_Nowhere(), probe, self.names, self.namespace, self.clusters).dump(value)
         except FOREIGN as error:
-            return self.lose(value, explain(error))
-        self._sound.update(map(id, probe.instances))
+            return explain(error)
+        self._sound.update(map(id, probe.instances), map(id, probe.opaque), (id(value),))
         self.kept.append(probe)
-        return reduced(value)
+        return ""
 
 
 def _as_writable(memory: Any) -> Any:

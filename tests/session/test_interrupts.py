@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from agent_kernel.testing.notebooks import Notebook, names_changed
@@ -52,7 +54,7 @@ def test_an_interrupt_before_a_move_leaves_everything_as_it_was(move: str) -> No
         nb.namespace["Slow"].interrupt = True  # type: ignore[attr-defined]
         nb.namespace["slow"].v = 5  # type: ignore[attr-defined]
         head, branch = nb.session.head, nb.session.branch
-        moves = {
+        moves: dict[str, Callable[[], object]] = {
             "checkout": lambda: nb.session.checkout("HEAD~1"),
             "rollback": lambda: nb.session.rollback("HEAD~1"),
             "undo": nb.session.undo,

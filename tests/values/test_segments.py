@@ -197,11 +197,11 @@ def test_arrays_have_the_list_pickled_whole() -> None:
     assert notebook.save().layout.form == ""
 
 
-@pytest.mark.parametrize(("item", "form"), [("(n for n in ())", "list"), ("threading.Lock()", "")])
-def test_a_row_that_cannot_be_saved_costs_only_itself(item: str, form: str) -> None:
+@pytest.mark.parametrize("item", ["(n for n in ())", "threading.Lock()"])
+def test_a_row_that_cannot_be_saved_costs_only_itself(item: str) -> None:
     notebook = Saved(f"import threading\nrows = [[n] for n in range({LONG})]\nrows[3].append({item})")
     dumped = notebook.save()
-    assert dumped.layout.form == form  # what needs care has the list pickled whole
+    assert dumped.layout.form == ""  # what needs care has the list pickled whole
     assert len(dumped.dump.losses) == 1
     assert notebook.again()[4:] == notebook["rows"][4:]
 

@@ -127,6 +127,20 @@ def is_importable(value: Any) -> bool:
     return found is value
 
 
+# Modules whose objects are containers or wrappers like the builtin ones: they are looked into.
+_OPEN_MODULES = frozenset({"builtins", "types", "collections", "functools", "itertools", "weakref", "agent_kernel"})
+
+
+def goes_whole(kind: type, handler: Handler) -> bool:
+    """Whether objects of this type are saved whole or not at all: a library's, which nobody else should take apart."""
+    from agent_kernel.values.reducers import code, objects
+
+    if handler in (leaf, immutable, code.reduce_class) or kind in code.EXACT or kind in objects.EXACT:
+        return False
+    module = str(kind.__module__).partition(".")[0]
+    return module not in _OPEN_MODULES and not is_notebook_type(kind)
+
+
 _class_level: dict[int, tuple[type, frozenset[int]]] = {}
 
 

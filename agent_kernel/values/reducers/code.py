@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values.definitions import define, names_used
 from agent_kernel.values.reducers import Handler, is_importable, leaf
+from agent_kernel.values.reducers.objects import can_be_made_bare
 from agent_kernel.values.restore import code as restore
 from agent_kernel.values.restore.classes import notebook_class
 from agent_kernel.values.restore.code import by_name
@@ -77,6 +78,8 @@ def reduce_class(pickler: Pickler, kind: type) -> Any:
         return NotImplemented
     if kind.__module__ == "builtins":
         return _builtin_class(kind)
+    if not can_be_made_bare(kind):
+        return pickler.lose(kind, f"the metaclass of {kind.__name__} is written in C, so the class cannot be saved")
     uid = pickler.names.uid_of(kind)
     pickler.dump_record.classes[uid] = kind
     return notebook_class, (uid,)
@@ -201,7 +204,16 @@ def lose_frame(pickler: Pickler, value: Any) -> Any:
     return pickler.lose(value, f"a {type(value).__name__} cannot be saved")
 
 
+def reduce_new_type(_: Pickler, made: Any) -> Any:
+    return (
+        NotImplemented
+        if is_importable(made)
+        else (restore.new_type, (made.__name__, made.__supertype__, made.__module__))
+    )
+
+
 EXACT: dict[type, Handler] = {
+    typing.NewType: reduce_new_type,
     types.FunctionType: reduce_function,
     types.ModuleType: reduce_module,
     types.CodeType: reduce_code,

@@ -10,6 +10,7 @@ import re
 import sys
 import threading
 import types
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,12 @@ def handler_for(kind: type[Any]) -> Handler:
     """The handler of an ordinary class."""
     if issubclass(kind, (threading.Thread, io.IOBase)) and kind not in (io.BytesIO, io.StringIO):
         return lose_resource
+    if kind.__module__ == "tempfile" or kind is weakref.finalize:
+        return lose_temporary
+    if is_notebook_type(kind) and not can_be_made_bare(kind):
+        return lose_native
+    if issubclass(kind, BaseException) and _is_plain_exception(kind):
+        return reduce_exception
     if kind.__name__ != "_AnnotatedAlias" and any(
         (base.__module__, base.__name__) in _IMMUTABLE_BASES for base in kind.__mro__
     ):
@@ -54,7 +61,48 @@ def handler_for(kind: type[Any]) -> Handler:
         return reduce_without_caches
     if _reduces_itself(kind):
         return custom
+    if is_notebook_type(kind) and hasattr(kind, "__getattr__") and not hasattr(kind, "__setstate__"):
+        return reduce_answering
     return reduce_native if _reduces_itself_in_c(kind) else ordinary
+
+
+def can_be_made_bare(kind: type) -> bool:
+    """Whether a class can be made before its body: not if its metaclass is written in C and makes another kind."""
+    meta = type(kind)
+    if isinstance(meta.__new__, types.FunctionType) or meta.__new__ is type.__new__:
+        return True
+    return meta.__module__ == "msgspec._core"
+
+
+def _is_plain_exception(kind: type) -> bool:
+    """A notebook's own exception over a builtin one that has no fields of its own."""
+    builtin = next(base for base in kind.__mro__ if base.__module__ == "builtins")
+    own: Any = kind.__reduce__
+    plain = builtin.__basicsize__ == BaseException.__basicsize__ and own is BaseException.__reduce__
+    return plain and is_notebook_type(kind) and "__setstate__" not in {n for b in kind.__mro__[:-3] for n in vars(b)}
+
+
+def reduce_exception(pickler: Pickler, error: BaseException) -> Any:
+    """pickle would call the class with `args`, which rarely are what its `__init__` was called with."""
+    pickler.dump_record.instances.append(error)
+    return restore.exception, (type(error), error.args), (dict(error.__dict__),), None, None, restore.exception_state
+
+
+def reduce_answering(pickler: Pickler, value: Any) -> Any:
+    """An object that answers for any name: pickle would ask it for `__setstate__` before it has its attributes."""
+    pickler.dump_record.instances.append(value)
+    parts = pickler.protect(value) if pickler.careful else reduced(value)
+    if len(parts) < 3 or type(parts[2]) is not dict or any(part is not None for part in parts[3:]):
+        return parts
+    return *parts[:3], None, None, restore.attributes_state
+
+
+def lose_temporary(pickler: Pickler, value: Any) -> Any:
+    return pickler.lose(value, f"a {type(value).__name__.strip('_')} deletes what it stands for when it goes")
+
+
+def lose_native(pickler: Pickler, value: Any) -> Any:
+    return pickler.lose(value, f"the metaclass of {type(value).__name__} is written in C, so its class cannot be saved")
 
 
 def _reduces_itself(kind: type) -> bool:

@@ -58,7 +58,14 @@ def lru_cache_state(made: object, state: Mapping[str, object]) -> None:
     vars(made).update(state)
 
 
+_new_type: Any = typing.NewType
 _type_var: Any = typing.TypeVar  # type checkers want the arguments spelled out
+
+
+def new_type(name: str, supertype: Any, module: str) -> object:
+    made = _new_type(name, supertype)
+    made.__module__ = module
+    return made
 
 
 def type_var(

@@ -14,6 +14,22 @@ from agent_kernel.values.restore.buffers import StoredBytes, bytes_of
 from agent_kernel.values.restore.context import current
 
 
+def exception(kind: Any, arguments: tuple[object, ...]) -> Any:
+    """An exception as it was, without its `__init__`."""
+    made = kind.__new__(kind, *arguments)
+    made.args = arguments
+    return made
+
+
+def exception_state(made: Any, state: tuple[dict[str, object]]) -> None:
+    object.__getattribute__(made, "__dict__").update(state[0])
+
+
+def attributes_state(made: Any, state: dict[str, object]) -> None:
+    """Attributes of an object whose class answers `__getattr__`, which pickle would ask before they are there."""
+    object.__getattribute__(made, "__dict__").update(state)
+
+
 def live(token: str, surface: bytes = b"") -> object:
     """An object that could not be saved: the one still alive in this process, or a placeholder that raises."""
     return current().live(token)
