@@ -1,7 +1,7 @@
 """What variables are, as digests that can be compared before and after a checkout. Knows no versioning system.
 
 Two states agree when every variable has the same type and contents, functions see the notebook's globals as they did,
-arrays can be written as before, and the same names share the same object or memory.
+arrays that could be written still can, and the same names share the same object or memory.
 """
 
 from __future__ import annotations
@@ -13,16 +13,23 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
+_SHARING = "(sharing)"
+_WRITABLE = "(writable)"
 _OWN = {"In", "Out", "exit", "quit", "get_ipython", "open"}
 _ATOMS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis))
 
 
 def fingerprints(namespace: Mapping[str, Any], before: set[str]) -> dict[str, str]:
-    """A digest for each of the user's variables, and one for what they share."""
+    """A digest for each of the user's variables, what they share, and which arrays can be written."""
     users = {name: value for name, value in list(namespace.items()) if is_users(name, before)}
     found = {name: _digest_of(value, namespace) for name, value in users.items()}
-    found["(sharing)"] = "; ".join(sorted(_sharing(users)))
+    found[_SHARING] = "; ".join(sorted(_sharing(users)))
+    found[_WRITABLE] = " ".join(name for name, value in users.items() if _is_writable(value))
     return found
+
+
+def _is_writable(value: object) -> bool:
+    return type(value).__name__ == "ndarray" and bool(getattr(value, "flags").writeable)  # noqa: B009
 
 
 def _digest_of(value: object, namespace: Mapping[str, Any]) -> str:
@@ -40,8 +47,9 @@ def differences(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Names that are missing, left over or unequal."""
     missing = [f"{name} missing" for name in was if name not in now]
     extra = [f"{name} left over" for name in now if name not in was]
-    wrong = [name for name, digest in was.items() if name in now and now[name] != digest]
-    return missing + extra + wrong
+    wrong = [name for name, digest in was.items() if name in now and now[name] != digest and name != _WRITABLE]
+    lost = set(was[_WRITABLE].split()) - set(now[_WRITABLE].split())
+    return missing + extra + wrong + [f"{name} read-only" for name in sorted(lost) if name in now]
 
 
 def _sharing(users: Mapping[str, Any]) -> list[str]:
@@ -101,7 +109,8 @@ class _Digest:
         if isinstance(value, type):
             return self._class(value)
         if special is not None:
-            return special(self, value)
+            special(self, value)
+            return None
         return self._object(value)
 
     def _plain(self, value: Any) -> None:
@@ -144,14 +153,14 @@ class _Digest:
     def _array(self, value: Any) -> None:
         import numpy as np
 
-        self._say(value.dtype.str, value.shape, bool(value.flags.writeable))
+        self._say(value.dtype.str, value.shape)
         if value.dtype.names:
             for name in value.dtype.names:
                 self._add(value[name])
         elif value.dtype.hasobject:
             self._add(value.tolist())
         else:
-            self._hash.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8))
+            self._hash.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
 
     def _frame(self, value: Any) -> None:
         self._add(list(value.columns))
@@ -165,7 +174,7 @@ class _Digest:
         self._say(str(value.dtype), getattr(value, "name", None))
         series = value.to_series() if isinstance(value, pd.Index) else value
         try:
-            self._hash.update(pd.util.hash_pandas_object(series, index=False).to_numpy())
+            self._hash.update(pd.util.hash_pandas_object(series, index=False).to_numpy().data)
         except TypeError:
             self._add(list(series))
         if not isinstance(value, pd.Index):

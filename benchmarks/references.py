@@ -26,7 +26,7 @@ def _durable_write(driver: Any, _: str) -> float:
     """One small transaction of the raw engine, made durable as the default store does."""
     environment = _environment(driver)
     times: list[float] = []
-    for _ in range(5):
+    for _round in range(5):
         payloads = [os.urandom(size) for size in _PAYLOADS]
         began = time.perf_counter()
         with environment.begin(write=True) as transaction:

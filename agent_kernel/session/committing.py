@@ -6,6 +6,7 @@ state to compare with; a failed publish leaves everything to the next commit.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from agent_kernel.errors import StoreError
 from agent_kernel.repository import Author, Cell, Change, Head, Holder, ObjectId, Tree, Writer
 from agent_kernel.session import branches, growth
 from agent_kernel.session.history import (
@@ -192,7 +194,9 @@ class Committing:
         staged = self.workspace.stage(wider, writer)
         if staged.interrupted and everything:  # something is about to be replaced that could not be saved
             raise KeyboardInterrupt
-        if only_changes and not staged.entries and not self._fresh:
+        # On no branch, only a change starts one: looking at a past state must not.
+        looks = only_changes or (self.branch is None and not draft.message)
+        if looks and not staged.entries and not self._fresh:
             self.workspace.accept(staged)
             return Report(None, None, self.branch, seconds=time.perf_counter() - began)
         if rolling:
@@ -217,9 +221,10 @@ class Committing:
         before = Position(self.branch, self.head)
         target, note = self._branch_to_write()
         head = Head(self.branch, self.head)
+        changes = tree.id != self._tree.id
         made, record = self._recorder.publish(writer, tree, draft, head, target)
         self.branch, self.head, self._tree, self._fresh = target, made, tree, False
-        if draft.kind not in ("undo", "redo"):
+        if changes and draft.kind not in ("undo", "redo"):  # a cell that only looked is nothing to undo
             self._done.append(Operation(before, Position(self.branch, self.head)))
             self._undone.clear()
         return Report(
@@ -284,7 +289,8 @@ class Committing:
         self._closed = True
         self.workspace.monitor.close()
         if self.branch is not None:
-            self.repo.release_lease(self.branch, self._holder)
+            with contextlib.suppress(StoreError):  # the store may be gone by now, and its leases with it
+                self.repo.release_lease(self.branch, self._holder)
 
 
 def _labels(staged: Staged, touched: Touched, checked: frozenset[str], outside: frozenset[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from agent_kernel.errors import StoreUnavailableError
 from agent_kernel.storage import Store, SupportsSize
 from agent_kernel.values.summaries import size_text
 
@@ -22,7 +23,10 @@ class Growth:
         """A line for the person, or nothing."""
         if not isinstance(store, SupportsSize):
             return ""
-        used = store.size().disk_bytes
+        try:
+            used = store.size().disk_bytes
+        except StoreUnavailableError:  # the commit that follows says so better
+            return ""
         if used < max(2 * self._said_at, 1):
             return ""
         path = store.url.removeprefix("lmdb://")

@@ -172,7 +172,11 @@ class LmdbStore:
         """Return the size of the data file, and what of it is in use."""
         stat = self._environment().read(lambda txn: txn.stat())
         pages = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
-        return StoreSize((self.path / DATA).stat().st_size, pages * stat["psize"], stat["entries"])
+        try:
+            on_disk = (self.path / DATA).stat().st_size
+        except OSError as error:
+            raise StoreUnavailableError(self.url, "its folder is gone") from error
+        return StoreSize(on_disk, pages * stat["psize"], stat["entries"])
 
     def data_version(self) -> int:
         """Return a number that differs after every commit of any process. Reads no page; compare for equality."""

@@ -31,9 +31,9 @@ class Driver(ShellDriver):
         gone = known.keys() - savable.keys()
         try:
             self._commit(changed, gone)
-        except Exception:  # noqa: BLE001 - whatever the codec raises
+        except Exception as failure:  # noqa: BLE001 - whatever the codec raises
             self._tree.discard()
-            self._left_out.find(changed)
+            self._left_out.find(changed, failure)
             savable = self._left_out.savable(savable)
             self._commit({name: value for name, value in changed.items() if name in savable}, gone)
         self._bound = {name: id(value) for name, value in savable.items()}

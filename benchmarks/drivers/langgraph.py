@@ -30,8 +30,8 @@ class Driver(ShellDriver):
         values = self._left_out.savable(self.variables())
         try:
             self._put(values)
-        except Exception:  # noqa: BLE001 - whatever the serializer raises
-            self._left_out.find(values)
+        except Exception as failure:  # noqa: BLE001 - whatever the serializer raises
+            self._left_out.find(values, failure)
             self._put(self._left_out.savable(values))
 
     def _put(self, values: dict[str, Any]) -> None:

@@ -21,11 +21,11 @@ class LeftOut:
             if not isinstance(value, types.ModuleType) and self._refused.get(name) != id(value)
         }
 
-    def find(self, variables: Mapping[str, Any]) -> None:
+    def find(self, variables: Mapping[str, Any], failure: Exception) -> None:
         """Try each of them alone, and remember those that fail.
 
         Raises:
-            ValueError: each can be saved alone, so it was not for one of them.
+            Exception: each can be saved alone, so the failure was not for one of them.
         """
         found = False
         for name, value in variables.items():
@@ -35,4 +35,4 @@ class LeftOut:
                 self._refused[name] = id(value)
                 found = True
         if not found:
-            raise ValueError("saving failed, though every variable can be saved alone")
+            raise failure

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from agent_kernel.errors import (
+    AgentKernelError,
     AmbiguousRefError,
     LostValueError,
     NameNotFoundError,
@@ -142,7 +145,7 @@ class TestCheckout:
             nb.run("x = 2")
             for value in range(110):
                 nb.checkout(old)
-                nb.run(f"x = {value}")
+                nb.run(f"x = {value + 10}")
             assert len(nb.repo.branches()) == 111
             assert max(map(len, nb.repo.branches())) < 20
 
@@ -485,3 +488,43 @@ class TestBranches:
             nb.checkout(early)
             assert nb.look("(x, secret)") == (1, "k")
             assert "secret" not in nb.repo.at("main")
+
+
+class TestLooking:
+    """A cell that changes nothing is in the history, and is nothing to undo."""
+
+    def test_undo_reverses_the_last_change_past_cells_that_only_looked(self) -> None:
+        with Notebook() as nb:
+            nb.run("x = [1]")
+            nb.run("x.append(2)")
+            nb.run("len(x)")
+            nb.run("x")
+            nb.session.undo()
+            assert nb.look("x") == [1]
+            nb.run("x")
+            nb.session.redo()
+            assert nb.look("x") == [1, 2]
+
+    def test_a_look_at_a_past_state_starts_no_branch(self) -> None:
+        with Notebook() as nb:
+            old = nb.run("x = [1]")
+            nb.run("x.append(2)")
+            nb.checkout(old)
+            nb.run("x")
+            assert nb.session.branch is None
+            assert list(nb.repo.branches()) == ["main"]
+            nb.run("x.append(3)")
+            assert nb.session.branch is not None
+
+
+def test_a_store_whose_folder_was_removed_is_told_of_and_can_be_left(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with Notebook(Repository.open(store)) as nb:
+        nb.run("x = 1")
+        shutil.rmtree(store)
+        with pytest.raises(AgentKernelError):
+            nb.session.status()
+        nb.session.close()
+        other = bind(nb.namespace, Repository.open(tmp_path / "other"))
+        assert other.commit("here").commit is not None
+        other.close()
