@@ -209,6 +209,7 @@ class Committing:
         draft.changed = sorted_changes(staged.changes.values())
         if self._fresh:
             draft.labels.append("restart")
+            writer.flush()  # the comparison reads manifests that are new
             draft.changed = changes_between(self.repo, self._tree, tree)
         draft.unsaved = (*staged.unsaved.values(), *self.workspace.unwritable())
         with uninterrupted():

@@ -146,6 +146,7 @@ class Session(Committing):
         outcome = merging.merge(self.repo, writer, self.workspace, self.head, other, rev, set(ours), set(theirs))
         if outcome.tree is None:
             return Report(self.head, self._record_here(), self.branch, notes=(outcome.note,))
+        writer.flush()  # what was merged key by key is loaded like the rest
         loaded = self.workspace.load(self._tree, outcome.tree)
         draft = Draft(kind="merge", author=self.author, message=message or f"merge {rev}")
         draft.changed = changes_between(self.repo, self._tree, outcome.tree)
@@ -237,6 +238,7 @@ class Session(Committing):
         writer = self.repo.writer()
         rest = self.workspace.without(loaded, writer)
         tree = self._tree.edit(writer, {**rest.entries, **loaded.plan.entries})
+        writer.flush()  # the comparison reads manifests that are new
         message = f"take {', '.join(names)} from {short(commit)}"
         draft = Draft(kind="rollback", author=self.author, message=message, restores=commit)
         draft.changed = changes_between(self.repo, self._tree, tree)
