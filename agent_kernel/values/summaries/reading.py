@@ -19,7 +19,7 @@ _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made at run time, so its __module__ 
 _LONGEST_NAME = 100
 _MOST_ENTRIES = 4_000
 # These offer their types at the top and move them between inner modules from release to release.
-_FLAT = frozenset({"pandas", "polars", "pyarrow"})
+_FLAT = frozenset({"pathlib", "pandas", "polars", "pyarrow"})
 
 _characters: Callable[[object], str] = type.__dict__["__dict__"].__get__(str)["__str__"]
 _name_of: Any = type.__dict__["__name__"].__get__
