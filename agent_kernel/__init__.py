@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import LoadError as LoadError
     from agent_kernel.errors import LostValueError as LostValueError
     from agent_kernel.errors import MergeConflictError as MergeConflictError
+    from agent_kernel.errors import MissingCodeError as MissingCodeError
     from agent_kernel.errors import NameNotFoundError as NameNotFoundError
     from agent_kernel.errors import NewerFormatError as NewerFormatError
     from agent_kernel.errors import NotAStoreError as NotAStoreError
@@ -69,6 +70,7 @@ __all__ = [
     "LoadError",
     "LostValueError",
     "MergeConflictError",
+    "MissingCodeError",
     "NameNotFoundError",
     "NewerFormatError",
     "NotAStoreError",

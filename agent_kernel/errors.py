@@ -276,6 +276,19 @@ class LostValueError(AgentKernelError):
         return f"{what}; {self.remedy}" if self.remedy else what
 
 
+class MissingCodeError(AgentKernelError):
+    """A function was compiled by another Python, and its source is not known."""
+
+    name: str
+    made_by: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name!r} was compiled by Python {self.made_by} from a source that is not known; "
+            f"run the code that makes it again, or use it under Python {self.made_by}"
+        )
+
+
 class NotBoundError(AgentKernelError):
     """No store is bound to this notebook."""
 

@@ -276,12 +276,14 @@ class SheetResult(msgspec.Struct, frozen=True):
     tip: str = ""
 
 
-def elsewhere(sheets: Mapping[str, Sheet], *, timeout_s: float = 300.0) -> dict[str, SheetResult]:
+def elsewhere(
+    sheets: Mapping[str, Sheet], *, timeout_s: float = 300.0, python: str = sys.executable
+) -> dict[str, SheetResult]:
     """Work through `sheets` in one new process: bind, check out if asked, run the cells, then the checks."""
     # Results come line by line, so that a crash of the interpreter costs one sheet and not all of them.
     script = "from agent_kernel.testing.notebooks import work_through; work_through()"
     process = subprocess.run(
-        [sys.executable, "-c", script],
+        [python, "-c", script],
         input=msgspec.json.encode(sheets),
         capture_output=True,
         timeout=timeout_s,

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from agent_kernel.values import classes, restore
-from agent_kernel.values.definitions import compiled
+from agent_kernel.values.definitions import NoSourceError, compiled
 from agent_kernel.values.groups import Layout, losses_of
 from agent_kernel.values.lost import Lost
 from agent_kernel.values.pickler import Loss
+from agent_kernel.values.recompiling import stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,8 +92,17 @@ class Loader:
 
     def code(self, definition: bytes) -> CodeType:
         if definition not in self._codes:
-            self._codes[definition] = compiled(self._source.definition(definition))
+            payload = self._source.definition(definition)
+            try:
+                self._codes[definition] = compiled(payload)
+            except NoSourceError:
+                self._codes[definition] = stand_in(payload)
         return self._codes[definition]
+
+    def code_with_cells(self, definition: bytes, cells: int) -> CodeType:
+        code = self.code(definition)
+        # Another Python may close over other names: then the code cannot run with the cells that were saved.
+        return code if len(code.co_freevars) == cells else stand_in(self._source.definition(definition), cells)
 
     def find_class(self, uid: str) -> type:
         if uid not in self.classes:

@@ -32,7 +32,7 @@ def reduce_function(pickler: Pickler, function: types.FunctionType) -> Any:
     else:
         pickler.note_globals(function.__code__)
     pickler.dump_record.instances.append(function)
-    definition, payload = define(function.__code__)
+    definition, payload = define(function.__code__, pickler.namespace)
     pickler.dump_record.definitions[definition] = payload
     extra = _own_globals(function) if home is not None and not isinstance(home, str) else None
     state = (
@@ -103,7 +103,7 @@ def reduce_module(pickler: Pickler, module: types.ModuleType) -> Any:
 
 def reduce_code(pickler: Pickler, code: types.CodeType) -> Any:
     pickler.note_globals(code)
-    definition, payload = define(code)
+    definition, payload = define(code, pickler.namespace)
     pickler.dump_record.definitions[definition] = payload
     return restore.code, (definition,)
 

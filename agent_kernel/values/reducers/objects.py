@@ -20,6 +20,7 @@ from agent_kernel.values.pickler import reduced
 from agent_kernel.values.reducers import Handler, custom, immutable, is_notebook_type, ordinary
 from agent_kernel.values.restore import objects as restore
 from agent_kernel.values.restore.buffers import memory
+from agent_kernel.values.restore.classes import known_slots
 from agent_kernel.values.restore.code import by_name
 
 if TYPE_CHECKING:
@@ -208,6 +209,13 @@ def reduce_sentinel(_: Pickler, value: Any) -> Any:
     return NotImplemented
 
 
+def reduce_by_slots(_: Pickler, value: Any) -> Any:
+    """What dataclasses keep of a field has other slots in each Python."""
+    slots: Any = value.__slots__
+    held = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    return restore.instance, (type(value),), held, None, None, known_slots
+
+
 def reduce_lost(pickler: Pickler, value: Any) -> Any:
     return pickler.lose(value, "")
 
@@ -234,4 +242,6 @@ EXACT: dict[type, Handler] = {
     type(dataclasses.MISSING): reduce_sentinel,
     type(dataclasses.KW_ONLY): reduce_sentinel,
     type(_dataclasses._FIELD): reduce_sentinel,
+    dataclasses.Field: reduce_by_slots,
+    _dataclasses._DataclassParams: reduce_by_slots,
 }

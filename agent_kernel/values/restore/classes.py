@@ -6,7 +6,11 @@ import abc
 import types
 from typing import Any
 
+from agent_kernel.values.generated import complete
 from agent_kernel.values.restore.context import current
+
+# What a dataclass says of itself where an older Python did not say it: as if the option had not been used.
+_NEWER_SLOTS = {"match_args": True, "kw_only": False, "slots": False, "weakref_slot": False, "doc": None}
 
 
 def notebook_class(uid: str) -> type:
@@ -60,3 +64,11 @@ def fill_class(made: type, attributes: dict[str, object]) -> None:
     # type.__setattr__, so that no metaclass of the notebook's runs.
     for name, value in attributes.items():
         type.__setattr__(made, name, value)
+    complete(made, attributes)
+
+
+def known_slots(made: Any, state: dict[str, object]) -> None:
+    """The slots that this Python's version of a library class has; one that it lacks means nothing to it."""
+    for name, value in {**_NEWER_SLOTS, **state}.items():
+        if name in made.__slots__:
+            object.__setattr__(made, name, value)

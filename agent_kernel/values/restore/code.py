@@ -18,7 +18,8 @@ def function(
     definition: bytes, name: str, cells: tuple[types.CellType, ...] | None, home: str | dict[str, object] | None
 ) -> types.FunctionType:
     """A function bound to the live namespace (home None), to a module, or to a dict of its own."""
-    return types.FunctionType(current().code(definition), _globals(home), name, None, cells)
+    code = current().code_with_cells(definition, len(cells or ()))
+    return types.FunctionType(code, _globals(home), name, None, cells)
 
 
 def _globals(home: str | dict[str, object] | None) -> dict[str, object]:
