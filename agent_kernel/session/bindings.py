@@ -9,15 +9,27 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Mapping
-from itertools import compress
-from operator import ne
+from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
 
 import msgspec
 
 HELD_BYTES = 4_096
 # By id: hashing a type runs its metaclass.
 _ATOM_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
+_STRETCH = 256
+
+
+class Look(NamedTuple):
+    """The whole namespace at one moment."""
+
+    keys: list[str]
+    ids: list[int]
+
+    @classmethod
+    def at(cls, namespace: Mapping[str, object]) -> Look:
+        return cls(list(namespace), list(map(id, namespace.values())))
 
 
 class Rebound(msgspec.Struct, frozen=True):
@@ -41,12 +53,15 @@ class Bindings:
         self._watched: dict[str, weakref.ref[object]] = {}
         self._dead: set[str] = set()
         self._names: list[str] = []
+        self._is_whole = False  # the names that were versioned at the last note are those that are bound
+        self._look: Look | None = None
+        self._looked: dict[str, int] = {}  # what names that moved were bound to at that look
         self.unwritable: set[str] = set()  # names that are no text UTF-8 could hold
 
     def forget_rules(self) -> None:
         """The rule for which names are versioned changed."""
         self._versioned.clear()
-        self._keys = []
+        self._keys, self._names, self._is_whole = [], [], False
 
     def is_versioned(self, name: str) -> bool:
         """Whether the session saves what is bound to this name."""
@@ -60,37 +75,52 @@ class Bindings:
 
     def names(self, namespace: Mapping[str, object]) -> list[str]:
         """The versioned names, in the namespace's order."""
-        if self._keys and list(namespace) == self._keys:
-            return self._names
-        return list(filter(self.is_versioned, list(namespace)))
+        return self._names_among(list(namespace))
+
+    def _names_among(self, keys: list[str]) -> list[str]:
+        known = len(self._keys)
+        if keys[:known] != self._keys:
+            return list(filter(self.is_versioned, keys))
+        return self._names + list(filter(self.is_versioned, keys[known:]))
 
     def changed(self, namespace: Mapping[str, object]) -> Rebound:
         """Compare with the last `note`. Costs a quarter of a millisecond for 5,000 names that stayed."""
-        keys = list(namespace)
-        ids = list(map(id, namespace.values()))
-        dead = self._dead  # emptied name by name as they are saved again
-        if keys == self._keys:
-            suspects = [name for name in compress(keys, map(ne, ids, self._ids)) if self._versioned.get(name)]
-            rebound = {name for name in suspects if self._bound.get(name) != id(namespace.get(name))}
-            return Rebound(frozenset(), frozenset(rebound | (dead & self._bound.keys())), frozenset())
-        current = self.names(namespace)
+        look = Look.at(namespace)
+        self._look = None
+        if not self._is_whole or look.keys[: len(self._keys)] != self._keys or len(look.keys) != len(look.ids):
+            return self._changed_anywhere(look.keys, namespace)
+        # Names of its own, which IPython binds at every cell, come last.
+        suspects = [(look.keys[place], look.ids[place]) for place in differences(self._ids, look.ids)]
+        self._look = look
+        self._looked = {name: found for name, found in suspects if self.is_versioned(name)}
+        moved = {name for name, found in self._looked.items() if self._bound.get(name) != found}
+        new = moved - self._bound.keys()
+        return Rebound(frozenset(new), frozenset((moved - new) | (self._dead & self._bound.keys())), frozenset())
+
+    def _changed_anywhere(self, keys: list[str], namespace: Mapping[str, object]) -> Rebound:
+        current = self._names_among(keys)
         bound = self._bound
         new = frozenset(name for name in current if name not in bound)
         rebound = {name for name in current if name in bound and bound[name] != id(namespace.get(name))}
         removed = frozenset(bound.keys() - set(current))
-        return Rebound(new, frozenset(rebound | ((dead & bound.keys()) - removed)), removed)
+        # The dead are emptied name by name as they are saved again.
+        return Rebound(new, frozenset(rebound | ((self._dead & bound.keys()) - removed)), removed)
 
-    def seems_unmoved(self, namespace: Mapping[str, object]) -> bool:
-        """Whether every name is bound to the id that it had: the quickest look."""
-        return not self._dead and list(map(id, namespace.values())) == self._ids
+    def note(self, namespace: Mapping[str, object], *, as_looked: bool = False) -> None:
+        """Remember the order and ids of the whole namespace, so that the next look can be one comparison.
 
-    def note(self, namespace: Mapping[str, object]) -> None:
-        """Remember the order and ids of the whole namespace, so that the next look can be one comparison."""
-        keys = list(namespace)
-        if keys != self._keys:
-            self._names = list(filter(self.is_versioned, keys))
-            self._keys = keys
-        self._ids = list(map(id, namespace.values()))
+        Args:
+            as_looked: what the last look saw is what was saved; what moved after it, the next one finds.
+        """
+        look, self._look = self._look, None
+        if not as_looked or look is None or look.keys != list(namespace):
+            look = Look.at(namespace)
+            self._names = self._names_among(look.keys)
+            self._is_whole = self._bound.keys() == set(self._names)
+        elif len(look.keys) > len(self._keys):
+            self._names = self._names_among(look.keys)
+            self._is_whole = len(self._bound) == len(self._names)
+        self._keys, self._ids = look
 
     def is_settled(self, name: str) -> bool:
         """Whether the name is bound to an immutable builtin that is kept: only another binding can change it."""
@@ -98,6 +128,8 @@ class Bindings:
 
     def bind(self, name: str, value: object, *, small: bool) -> None:
         """The name's value was saved. `small`: it is builtin data of at most `HELD_BYTES`, which may be kept."""
+        if self._look is not None and self._looked.get(name, self._bound.get(name)) != id(value):
+            self._look = None  # it moved after the look
         watch = self._watched.get(name)
         if (name in self._held and self._held[name] is value) or (watch is not None and watch() is value):
             return
@@ -118,6 +150,16 @@ class Bindings:
         self._held.pop(name, None)
         self._watched.pop(name, None)
         self._dead.discard(name)
+
+
+def differences(before: Sequence[int], now: Sequence[int]) -> list[int]:
+    """Places at which two long lists differ. Most of them do at a few, so they are compared a stretch at a time."""
+    found: list[int] = []
+    for start in range(0, max(len(before), len(now)), _STRETCH):
+        then, here = before[start : start + _STRETCH], now[start : start + _STRETCH]
+        if then != here:
+            found += [start + place for place, (a, b) in enumerate(zip_longest(then, here)) if a != b]
+    return found
 
 
 def _is_array(value: object) -> bool:

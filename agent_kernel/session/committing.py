@@ -131,7 +131,7 @@ class Committing:
             self._cell.depth += 1
             return
         outside: frozenset[str] = frozenset()
-        if self.workspace.tracking.groups and not self.workspace.bindings.seems_unmoved(self.namespace):
+        if self.workspace.tracking.groups:
             rebound = self.workspace.bindings.changed(self.namespace)
             outside = rebound.new | rebound.rebound | rebound.removed
         self.workspace.living.cell = f"cell [{number}]" if number is not None else "the cell that made it"

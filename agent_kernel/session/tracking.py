@@ -60,9 +60,9 @@ class Tracking:
         """Each group once."""
         return iter(self._all.values())
 
-    def by_age(self) -> list[Group]:
+    def by_age(self) -> Iterator[Group]:
         """Groups that can change unseen, the one not looked at for longest first."""
-        return list(self._by_age.values())
+        return iter(self._by_age.values())
 
     def mark_stale(self, group: Group) -> None:
         """What is saved of the group is not what it holds: the next cell saves it, whatever it touches."""

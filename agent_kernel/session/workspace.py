@@ -9,14 +9,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import compress
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from agent_kernel.repository import Repository, Tree, Unsaved, Writer
 from agent_kernel.session import touching
-from agent_kernel.session.bindings import HELD_BYTES, Bindings, Rebound
+from agent_kernel.session.bindings import HELD_BYTES, Bindings, Rebound, differences
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.living import Living
 from agent_kernel.session.monitoring import Monitor
@@ -64,6 +63,8 @@ class Workspace:
         self._credit_s = 0.0
         self._looked_at = time.monotonic()
         self._dearest_s = 0.0
+        self._counts: list[int] = []
+        self._many: set[int] = set()
 
     # -- noticing
 
@@ -158,7 +159,7 @@ class Workspace:
             group.checked = self._turn
             self.tracking.add(group)
             self._bind(group)
-        self.bindings.note(self.namespace)
+        self.bindings.note(self.namespace, as_looked=True)
 
     def _bind(self, group: Group) -> None:
         for name in group.members:
@@ -207,10 +208,16 @@ class Workspace:
     def _held_by_others(self) -> list[str]:
         """Names of builtin containers with more references than the namespace and our own witness explain."""
         namespace = self.namespace
-        counts = list(map(sys.getrefcount, namespace.values()))
-        many = list(compress(list(namespace), map(_EXPLAINED_REFERENCES.__lt__, counts)))
+        keys, counts = list(namespace), list(map(sys.getrefcount, namespace.values()))
+        for place in differences(self._counts, counts):
+            if place < len(counts) and counts[place] > _EXPLAINED_REFERENCES:
+                self._many.add(place)
+            else:
+                self._many.discard(place)
+        self._counts = counts
         shown = {id(value) for value in self.outputs()}
-        return [name for name in many if id(type(namespace[name])) in BUILTIN_IDS and id(namespace[name]) not in shown]
+        many = ((keys[place], namespace.get(keys[place])) for place in sorted(self._many) if place < len(keys))
+        return [name for name, value in many if id(type(value)) in BUILTIN_IDS and id(value) not in shown]
 
     def unwritable(self) -> tuple[Unsaved, ...]:
         """Variables whose names no store can hold."""
