@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -253,7 +254,7 @@ def _written(monkeypatch: pytest.MonkeyPatch, cell: str) -> Repository:
     with monkeypatch.context() as patch:
         patch.setattr(definitions, "PYTHON", (3, 99))
         patch.setattr(definitions, "_known", {})
-        patch.setattr(definitions.marshal, "dumps", lambda *_: b"bytecode that would crash")
+        patch.setattr(definitions, "marshal", SimpleNamespace(dumps=lambda *_: b"bytecode that would crash"))
         with Notebook() as nb:
             assert not nb.run(cell).unsaved
     return nb.repo
@@ -286,7 +287,8 @@ def test_a_function_without_its_text_is_no_change_and_is_saved_again_as_it_was(m
         assert not nb.session.commit(full=True).changed
         moved = nb.run("other = {'kept': unknown}")
         monkeypatch.setattr(definitions, "PYTHON", (3, 99))
-        monkeypatch.setattr(definitions.marshal, "loads", lambda _: (lambda a: 5).__code__)
+        # Not in the module `marshal` itself: imports need it.
+        monkeypatch.setattr(definitions, "marshal", SimpleNamespace(loads=lambda _: (lambda a: 5).__code__))
         with Notebook(nb.repo) as back:
             back.checkout(moved)
             assert back.look("other['kept']() == held[0]() == unknown() == 5")
