@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -57,6 +57,7 @@ class Dumped(msgspec.Struct):
         return len(self.layout.skeletons) + self.layout.streams
 
 
+Body: TypeAlias = "tuple[list[classes.Fill], list[classes.Fill]]"  # of a class: methods, and the rest
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 _decoder = msgspec.msgpack.Decoder(Layout)
 
@@ -109,9 +110,11 @@ def dump_group(
             if cut is not None:
                 return cut
     skeletons = [_skeleton(kind, names, namespace) for kind in own_classes if isinstance(kind, type)]
-    phases = _phases(members, own_classes)
-    dump = _dump_shared(phases, names, namespace)
-    return _assemble(members, own_classes, skeletons, dump)
+    bodies = [classes.body(kind) for kind in own_classes if isinstance(kind, type)]
+    dump = _dump_shared(_phases(members, bodies), names, namespace)
+    # The walk notes ids of what was made to take classes apart: alive, nothing else has them in this commit.
+    dump.kept.append(bodies)
+    return _assemble(members, skeletons, dump, bodies)
 
 
 def _holds_only_atoms(value: object) -> bool:
@@ -125,11 +128,10 @@ def _holds_only_atoms(value: object) -> bool:
     return kind is not dict or all(map(_ATOM_IDS.__contains__, map(id, map(type, items.values()))))
 
 
-def _phases(members: Mapping[str, object], own_classes: Sequence[object]) -> list[object]:
+def _phases(members: Mapping[str, object], bodies: Sequence[Body]) -> list[object]:
     values = tuple(members.values())
-    if not own_classes:
+    if not bodies:
         return [values[0] if len(values) == 1 else values]
-    bodies = [classes.body(kind) for kind in own_classes if isinstance(kind, type)]
     methods = [fill for first, _ in bodies for fill in first]
     attributes = [fill for _, rest in bodies for fill in rest]
     return [methods, attributes, values]
@@ -157,9 +159,7 @@ def _skeleton(kind: type, names: LiveNames, namespace: dict[str, object]) -> Dum
     return dump_objects([classes.skeleton(kind)], names, namespace)
 
 
-def _assemble(
-    members: Mapping[str, object], own_classes: Sequence[object], skeletons: Sequence[Dump], dump: Dump
-) -> Dumped:
+def _assemble(members: Mapping[str, object], skeletons: Sequence[Dump], dump: Dump, bodies: Sequence[Body]) -> Dumped:
     parts = [*skeletons, dump]
     for skeleton in skeletons:
         _merge(dump, skeleton)
@@ -168,14 +168,14 @@ def _assemble(
     layout = Layout(
         skeletons=uids,
         buffers=counts if any(counts) else (),
-        fills=2 if own_classes else 0,
+        fills=2 if bodies else 0,
         losses=_losses(dump),
         foreign=_foreign(parts),
     )
     blobs: list[bytes | pickle.PickleBuffer] = [stream for part in parts for stream in part.streams]
     blobs += [buffer for part in parts for buffer in part.buffers]
     steps = [step for part in parts for step in part.steps]
-    return Dumped(layout, blobs, steps, dump, reach(_shareable(members), dump))
+    return Dumped(layout, blobs, steps, dump, reach(_shareable(members, bodies), dump))
 
 
 def _foreign(parts: Sequence[Dump]) -> tuple[int, ...]:
@@ -187,13 +187,10 @@ def _foreign(parts: Sequence[Dump]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _shareable(members: Mapping[str, object]) -> Iterable[object]:
+def _shareable(members: Mapping[str, object], bodies: Sequence[Body]) -> Iterable[object]:
     """The members that the walk starts from; a class is reached through what its body holds."""
-    for name, value in members.items():
-        if not name.startswith(CLASS_PREFIX):
-            yield value
-        elif isinstance(value, type):
-            yield from ([fill.attributes for fills in classes.body(value) for fill in fills],)
+    yield from (value for name, value in members.items() if not name.startswith(CLASS_PREFIX))
+    yield from (fill.attributes for first, rest in bodies for fill in (*first, *rest))
 
 
 def _cut(

@@ -94,3 +94,11 @@ def test_a_class_whose_metaclass_is_written_in_c_is_named_and_costs_only_itself(
         nb.run("x.append(2)")
         nb.checkout(made)
         assert nb.look("(x, s.a, type(s) is S)") == ([1], 3, True)
+
+
+def test_classes_of_one_cell_that_share_nothing_are_saved_apart() -> None:
+    bodies = ["pass", "x = [1]", "def m(self):\n        return 1", "x = {'a': [2]}\n    def m(self):\n        return 2"]
+    with Notebook() as nb:
+        nb.run("\n".join(f"class C{number}:\n    {body}" for number, body in enumerate(bodies * 3)))
+        tree = nb.repo.tree_at(nb.session.head)
+        assert {entry.leader for _, entry in tree.items()} == {""}
