@@ -43,6 +43,7 @@ class AgentKernel(Configurable):
     author = Unicode("", help="Who is named as the author of your cells. Empty: the user who is logged in.").tag(
         config=True
     )
+    outputs = Enum(["keep", "none"], "keep", help="Whether commits keep what their cells showed.").tag(config=True)
     on_restart = Enum(
         ["offer", "restore"], "offer", help="What a fresh kernel does with the variables of the last one."
     ).tag(config=True)

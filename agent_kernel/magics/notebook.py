@@ -17,6 +17,7 @@ from agent_kernel.errors import AgentKernelError, InvalidRefNameError
 from agent_kernel.magics.agent_cell import runs, split_cell
 from agent_kernel.magics.names import is_shells_own
 from agent_kernel.magics.notices import Notices, place_text
+from agent_kernel.magics.outputs.recorder import OutputRecorder
 from agent_kernel.repository import Author
 from agent_kernel.session import Repository, Session
 from agent_kernel.session import bind as bind_session
@@ -43,6 +44,7 @@ class Options(Protocol):
     commits: str
     quiet: bool
     author: str
+    outputs: str
     on_restart: str
     durability: Durability
 
@@ -53,7 +55,8 @@ class LiveNotebook:
     def __init__(self, shell: Shell, options: Options) -> None:
         self._shell = shell
         self._options = options
-        self._notices = Notices(lambda: options.quiet)
+        self._outputs = OutputRecorder(shell, lambda: options.outputs == "keep")
+        self._notices = Notices(lambda: options.quiet, self._outputs.aside)
         self._tried = False
         self.session: Session | None = None
         self.repo: Repository | None = None
@@ -129,7 +132,7 @@ class LiveNotebook:
         except BaseException:
             store.close()
             raise
-        session.workspace.outputs = self._outputs
+        session.workspace.outputs = self._results
         session.workspace.callbacks = self._callbacks
         self.repo, self.session = repo, session
         return self._line("Every cell is now a commit on"), *self._restart(session, repo)
@@ -137,7 +140,7 @@ class LiveNotebook:
     def _skip(self, name: str) -> bool:
         return is_shells_own(name, self.namespace, self._shell.user_ns_hidden)
 
-    def _outputs(self) -> Iterable[object]:
+    def _results(self) -> Iterable[object]:
         """What cells can reach through `Out` and `_`."""
         kept = self.namespace.get("_oh")
         values = list(cast("dict[object, object]", kept).values()) if isinstance(kept, dict) else []
@@ -189,7 +192,9 @@ class LiveNotebook:
         try:
             if self._options.commits == "agent":
                 self.session.commit()  # what the person's cells changed is not the agent's doing
-            self.session.begin_cell(source, cell_id=cell_id, number=self._number(), author=author)
+            number = self._number()
+            self.session.begin_cell(source, cell_id=cell_id, number=number, author=author)
+            self._outputs.begin(number)
         except Exception as error:  # noqa: BLE001 - a cell is never lost for its commit
             self._failed(error)
             return False
@@ -200,7 +205,7 @@ class LiveNotebook:
         if self.session is None:
             return
         try:
-            report = self.session.end_cell(error=error)
+            report = self.session.end_cell(error=error, outputs=self._outputs.end())
         except KeyboardInterrupt:
             self._notices.warn("interrupted while committing; the next cell commits what is missing")
             return
@@ -223,6 +228,7 @@ class LiveNotebook:
 
     def close(self) -> None:
         """Let go of the store; the variables stay."""
+        self._outputs.close()
         session, repo, self.session, self.repo = self.session, self.repo, None, None
         if session is not None:
             session.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,16 +23,22 @@ _AT_ONCE = 3  # unsaved variables that one cell may tell of
 class Notices:
     """Prints notices beside the output of a cell."""
 
-    def __init__(self, is_quiet: Callable[[], bool]) -> None:
+    def __init__(
+        self, is_quiet: Callable[[], bool], aside: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
         self._is_quiet = is_quiet
+        self._aside = aside
         self._told: set[tuple[str, str, str]] = set()
 
     def say(self, *lines: str) -> None:
-        for line in lines:
-            print(f"{_MARK} {clean(line)}")
+        if lines:
+            with self._aside():
+                for line in lines:
+                    print(f"{_MARK} {clean(line)}")
 
     def warn(self, line: str) -> None:
-        print(f"{_MARK} {clean(line)}", file=sys.stderr)
+        with self._aside():
+            print(f"{_MARK} {clean(line)}", file=sys.stderr)
 
     def report(self, report: Report) -> None:
         """Tell what a cell's commit could not save, and, unless quiet, what it holds."""

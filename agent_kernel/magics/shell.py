@@ -75,6 +75,7 @@ class Shell(Protocol):
     history_manager: History | None
     events: Events
     display_pub: Publisher
+    displayhook: object
     input_transformers_cleanup: list[object]
     input_transformer_manager: Transformers
     Completer: Completer

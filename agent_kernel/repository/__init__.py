@@ -37,6 +37,12 @@ if TYPE_CHECKING:
     from agent_kernel.repository.merging import Conflict as Conflict
     from agent_kernel.repository.merging import TreeMerge as TreeMerge
     from agent_kernel.repository.objects import Objects as Objects
+    from agent_kernel.repository.outputs import Face as Face
+    from agent_kernel.repository.outputs import Output as Output
+    from agent_kernel.repository.outputs import Outputs as Outputs
+    from agent_kernel.repository.outputs import read_face as read_face
+    from agent_kernel.repository.outputs import read_outputs as read_outputs
+    from agent_kernel.repository.outputs import store_outputs as store_outputs
     from agent_kernel.repository.pruning import PruneReport as PruneReport
     from agent_kernel.repository.pruning import Retention as Retention
     from agent_kernel.repository.refnames import check_ref_name as check_ref_name
@@ -59,6 +65,7 @@ __all__ = [
     "Commit",
     "Conflict",
     "Entry",
+    "Face",
     "ForgetReport",
     "GcReport",
     "Head",
@@ -68,6 +75,8 @@ __all__ = [
     "NameDiff",
     "ObjectId",
     "Objects",
+    "Output",
+    "Outputs",
     "Pieces",
     "Problem",
     "PruneReport",
@@ -89,9 +98,12 @@ __all__ = [
     "pieces_of",
     "plan_cuts",
     "read_blob",
+    "read_face",
+    "read_outputs",
     "short",
     "split_path",
     "store_blob",
+    "store_outputs",
     "stream_cuts",
 ]
 
@@ -135,6 +147,14 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "TreeMerge",
     ),
     "objects": ("Objects",),
+    "outputs": (
+        "Face",
+        "Output",
+        "Outputs",
+        "read_face",
+        "read_outputs",
+        "store_outputs",
+    ),
     "pruning": (
         "PruneReport",
         "Retention",

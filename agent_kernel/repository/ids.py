@@ -28,6 +28,7 @@ class Kind:
     CHUNK: Final = b"b"
     LIST: Final = b"l"
     DEFINITION: Final = b"d"
+    OUTPUTS: Final = b"o"
     SMALL: Final = b"s"
 
 
@@ -38,6 +39,7 @@ KIND_NAMES: Final[dict[bytes, str]] = {
     Kind.CHUNK: "chunk",
     Kind.LIST: "chunk list",
     Kind.DEFINITION: "definition",
+    Kind.OUTPUTS: "output",
     Kind.SMALL: "small object",
 }
 

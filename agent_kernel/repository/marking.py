@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agent_kernel.repository.commits import (
+    Blob,
     Commit,
     Manifest,
     decode_commit,
@@ -22,12 +23,13 @@ from agent_kernel.repository.envelope import damaged
 from agent_kernel.repository.ids import Kind, ObjectId, kind_of
 from agent_kernel.repository.lists import decode_list
 from agent_kernel.repository.nodes import Inner, decode_node
+from agent_kernel.repository.outputs import blobs_of, decode_outputs
 
 if TYPE_CHECKING:
     from agent_kernel.repository.objects import Objects
     from agent_kernel.storage import Store
 
-STRUCTURAL: Final = frozenset({Kind.COMMIT, Kind.TREE, Kind.MANIFEST, Kind.LIST})
+STRUCTURAL: Final = frozenset({Kind.COMMIT, Kind.TREE, Kind.MANIFEST, Kind.LIST, Kind.OUTPUTS})
 _BATCH: Final = 256
 
 
@@ -47,20 +49,25 @@ def of_commit(commit: Commit, *, parents: bool = True) -> Iterator[bytes]:
     yield Kind.TREE + commit.tree
     if parents:
         yield from (Kind.COMMIT + parent for parent in commit.parents)
-    outputs = commit.cell.outputs if commit.cell else None
-    for id in (outputs, commit.random, commit.environment, commit.notebook):
+    if commit.cell is not None and commit.cell.outputs is not None:
+        yield Kind.OUTPUTS + commit.cell.outputs
+    for id in (commit.random, commit.environment, commit.notebook):
         if id is not None:
             yield Kind.SMALL + id
 
 
 def of_manifest(manifest: Manifest) -> Iterator[bytes]:
-    for blob in manifest.blobs:
+    yield from _of_blobs(manifest.blobs)
+    for id in manifest.definitions:
+        yield Kind.DEFINITION + id
+
+
+def _of_blobs(blobs: Iterable[Blob]) -> Iterator[bytes]:
+    for blob in blobs:
         if blob.deep is not None:
             yield Kind.LIST + blob.deep
         for id, _ in blob.chunks:
             yield Kind.CHUNK + id
-    for id in manifest.definitions:
-        yield Kind.DEFINITION + id
 
 
 def of_row(row: bytes) -> Iterator[bytes]:
@@ -97,11 +104,16 @@ def _of_manifest(payload: bytes) -> Iterator[bytes]:
     return of_manifest(decode_manifest(payload))
 
 
+def _of_outputs(payload: bytes) -> Iterator[bytes]:
+    return _of_blobs(blobs_of(decode_outputs(payload)))
+
+
 _REFERENCES: Final = {
     Kind.COMMIT: _of_commit,
     Kind.TREE: _of_node,
     Kind.MANIFEST: _of_manifest,
     Kind.LIST: _of_list,
+    Kind.OUTPUTS: _of_outputs,
 }
 
 

@@ -40,7 +40,16 @@ Progress: TypeAlias = Callable[[int, int], None]  # done, of how many
 
 _SLICE: Final = 2000
 _ATTEMPTS: Final = 100
-_ORDER: Final = (Kind.COMMIT, Kind.TREE, Kind.MANIFEST, Kind.LIST, Kind.DEFINITION, Kind.SMALL, Kind.CHUNK)
+_ORDER: Final = (
+    Kind.COMMIT,
+    Kind.TREE,
+    Kind.MANIFEST,
+    Kind.OUTPUTS,
+    Kind.LIST,
+    Kind.DEFINITION,
+    Kind.SMALL,
+    Kind.CHUNK,
+)
 
 
 class Sweeper:

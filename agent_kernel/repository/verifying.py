@@ -139,6 +139,8 @@ class Verifier:
         for key in commits if self._faults else ():
             commit = decode_commit(self._repo.objects.fetch([key])[key].payload)
             direct = {below: set[str]() for below in of_commit(commit) if below in self._faults}
+            if commit.cell is not None and commit.cell.outputs is not None:
+                direct |= self._faults_in(Kind.OUTPUTS + commit.cell.outputs)
             for fault, names in (direct | self._faults_in(Kind.TREE + commit.tree)).items():
                 concerned[fault][0].add(id_of(key))
                 concerned[fault][1].update(names)

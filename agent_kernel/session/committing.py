@@ -33,6 +33,7 @@ from agent_kernel.session.snapshot import Repository
 from agent_kernel.session.workspace import Touched, Workspace
 
 if TYPE_CHECKING:
+    from agent_kernel.repository import Outputs
     from agent_kernel.session.dumping import Staged
 
 # What Python itself puts into a module's namespace.
@@ -138,8 +139,12 @@ class Committing:
         self._cell = _Running(source, cell_id, number, author or self.author, time.perf_counter(), outside)
         self.workspace.monitor.start()
 
-    def end_cell(self, *, error: BaseException | None = None, outputs: ObjectId | None = None) -> Report | None:
-        """The cell has run, well or not: commit what it changed. None for a cell of nothing but %agent lines."""
+    def end_cell(self, *, error: BaseException | None = None, outputs: Outputs | None = None) -> Report | None:
+        """The cell has run, well or not: commit what it changed. None for a cell of nothing but %agent lines.
+
+        Args:
+            outputs: what the cell showed; pictures in it may still be inline.
+        """
         running = self._cell
         if running is None:
             return None
@@ -161,8 +166,8 @@ class Committing:
                 number=running.number,
                 duration_s=round(time.perf_counter() - running.began, 6),
                 error="" if error is None else describe_error(error),
-                outputs=outputs,
             ),
+            outputs=outputs,
         )
         return self._commit(draft, running.source, outside=running.outside, rolling=True)
 

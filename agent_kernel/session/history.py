@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -25,6 +26,9 @@ from agent_kernel.repository import (
 )
 from agent_kernel.session import randomness
 
+if TYPE_CHECKING:
+    from agent_kernel.repository import Outputs
+
 
 class Draft(msgspec.Struct):
     """What a commit says besides its tree."""
@@ -40,6 +44,7 @@ class Draft(msgspec.Struct):
     restores: ObjectId | None = None
     other_parents: tuple[ObjectId, ...] = ()
     random: ObjectId | None = None
+    outputs: Outputs | None = None
 
 
 class Recorder:
@@ -65,7 +70,7 @@ class Recorder:
             message=draft.message,
             kind=draft.kind,
             status=draft.status,
-            cell=draft.cell,
+            cell=_cell(writer, draft),
             changed=draft.changed,
             unsaved=draft.unsaved,
             labels=tuple(draft.labels),
@@ -100,6 +105,14 @@ class Recorder:
             versions["platform"] = f"{sys.platform}-{platform.machine()}"
             self._environment = writer.add(Kind.SMALL, msgspec.msgpack.encode(versions))
         return self._environment
+
+
+def _cell(writer: Writer, draft: Draft) -> Cell | None:
+    if draft.cell is None or draft.outputs is None:
+        return draft.cell
+    from agent_kernel.repository import store_outputs
+
+    return msgspec.structs.replace(draft.cell, outputs=store_outputs(writer, draft.outputs))
 
 
 def _cwd() -> str:

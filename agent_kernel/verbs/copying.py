@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["copy_store"]
 
 _BATCH = 64
-_OBJECTS = b"bcdlmst"  # the kinds of immutable objects
+_OBJECTS = b"bcdlmost"  # the kinds of immutable objects
 _OWN = frozenset({EPOCH, GARBAGE, ROSTER})  # what a store knows of itself
 
 

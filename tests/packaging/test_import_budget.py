@@ -45,6 +45,8 @@ UPKEEP = {
 }
 # What only the first commit needs.
 COMMITTING = {
+    "agent_kernel.magics.outputs.collecting",
+    "agent_kernel.repository.outputs",
     "agent_kernel.repository.publishing",
     "agent_kernel.session.saving",
     "agent_kernel.session.staging",

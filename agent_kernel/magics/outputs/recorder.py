@@ -1,0 +1,109 @@
+"""Which outputs belong to which cell."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from agent_kernel.magics.outputs.collecting import Collector
+    from agent_kernel.magics.shell import Shell
+    from agent_kernel.repository import Outputs
+
+__all__ = ["OutputRecorder"]
+
+logger = logging.getLogger(__name__)
+
+
+class Tap(Protocol):
+    """Tells a collector what is shown."""
+
+    def install(self) -> None: ...
+    def remove(self) -> None: ...
+    def begin(self, number: int | None) -> None:
+        """What is shown from now on belongs to a cell."""
+        ...
+
+    def end(self) -> None:
+        """The cell has ended, and all that it showed was heard."""
+        ...
+
+    def settle(self) -> None:
+        """Hear what was printed and is still on its way."""
+        ...
+
+    def mute(self, muted: bool) -> None:
+        """Do not listen to the streams for a while."""
+        ...
+
+
+class OutputRecorder:
+    """Keeps what cells show until their commits take it. Never raises: no cell is lost for its outputs."""
+
+    def __init__(self, shell: Shell, is_on: Callable[[], bool]) -> None:
+        self._shell = shell
+        self._is_on = is_on
+        self._listening: tuple[Tap, Collector] | None = None  # from the first cell on
+        self._running = False
+
+    def begin(self, number: int | None) -> None:
+        """A cell that will be a commit begins."""
+        if not self._is_on():
+            self.close()
+            return
+        self.end()  # of a cell whose end nobody told
+        try:
+            tap, _ = self._listening = self._listening or self._listen()
+            tap.begin(number)
+            self._running = True
+        except Exception:
+            logger.exception("the outputs of a cell are not kept")
+
+    def end(self) -> Outputs | None:
+        """It has ended: all that it showed."""
+        if not self._running or self._listening is None:
+            return None
+        self._running = False
+        tap, collector = self._listening
+        try:
+            tap.end()
+            return collector.take()
+        except Exception:
+            logger.exception("the outputs of a cell are not kept")
+            return None
+
+    @contextmanager
+    def aside(self) -> Generator[None]:
+        """What is printed here is the extension's own, and no output of a cell."""
+        if self._listening is None:
+            yield
+            return
+        tap, _ = self._listening
+        tap.settle()
+        tap.mute(True)
+        try:
+            yield
+        finally:
+            tap.settle()
+            tap.mute(False)
+
+    def close(self) -> None:
+        """Stop listening."""
+        if self._listening is not None:
+            self._listening[0].remove()
+            self._listening, self._running = None, False
+
+    def _listen(self) -> tuple[Tap, Collector]:
+        from agent_kernel.magics.outputs.collecting import Collector
+        from agent_kernel.magics.outputs.kernel import KernelTap
+        from agent_kernel.magics.outputs.terminal import TerminalTap
+
+        collector = Collector()
+        session = getattr(getattr(self._shell, "kernel", None), "session", None)
+        tap: Tap = TerminalTap(collector, self._shell)
+        if session is not None:
+            tap = KernelTap(collector, self._shell, session)
+        tap.install()
+        return tap, collector

@@ -1,0 +1,132 @@
+"""What a cell showed: an object of its own, to which the cell's commit refers.
+
+Outputs are those that the front end got, with all their MIME types, so that they can be shown again as they were. Text
+and JSON stand in the object itself; pictures, and bytes in general, are blobs, so that the same figure in ten commits
+is stored once. What was left out for its size stays visible as a gap or as a face without content.
+
+The text is untrusted: nothing here escapes, masks or renders it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from agent_kernel.errors import NewerFormatError
+from agent_kernel.repository.blobs import INLINE, read_blob, store_blob
+from agent_kernel.repository.commits import Blob, encode
+from agent_kernel.repository.cuts import digest_pieces, plan_cuts
+from agent_kernel.repository.ids import Kind, ObjectId
+
+if TYPE_CHECKING:
+    from agent_kernel.repository.objects import Objects
+    from agent_kernel.repository.writer import Writer
+
+VERSION: Final = 1
+
+_OUTPUT_KEYS = {
+    "kind": "k",
+    "name": "n",
+    "text": "t",
+    "faces": "f",
+    "metadata": "m",
+    "traceback": "b",
+    "number": "x",
+    "display": "d",
+    "widget": "w",
+    "under": "u",
+    "size": "z",
+}
+_OUTPUTS_KEYS = {"version": "v", "outputs": "o", "dropped_outputs": "n", "dropped_bytes": "z"}
+
+
+class Face(msgspec.Struct, frozen=True, array_like=True):
+    """One MIME type of an output. With neither text nor blob it was left out for its size."""
+
+    mime: str
+    form: str  # "text", "json" (the text is JSON) or "bytes" (base64 in messages)
+    size: int  # bytes
+    text: str | None = None
+    blob: Blob | None = None
+
+    @property
+    def is_kept(self) -> bool:
+        return self.text is not None or self.blob is not None
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=_OUTPUT_KEYS):
+    """One output, in the words of the Jupyter protocol."""
+
+    kind: str  # stream, display_data, execute_result, update_display_data, error; or gap: something was left out here
+    name: str = ""  # stdout or stderr; of an error its type
+    text: str = ""  # of a stream; of an error what it says
+    faces: tuple[Face, ...] = ()
+    metadata: str = ""  # JSON
+    traceback: tuple[str, ...] = ()
+    number: int | None = None  # the prompt of a result
+    display: str = ""  # the display id; an update names one of an earlier cell
+    widget: str = ""  # the model of the output widget that it was shown in
+    under: int | None = None  # the prompt of the earlier cell that it was shown under
+    size: int = 0  # of a gap: bytes
+
+
+class Outputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=_OUTPUTS_KEYS):
+    """All that one cell showed, in order; of each display id the last state."""
+
+    version: int
+    outputs: tuple[Output, ...]
+    dropped_outputs: int = 0
+    dropped_bytes: int = 0
+
+
+_DECODER = msgspec.msgpack.Decoder(Outputs)
+
+
+def decode_outputs(payload: bytes) -> Outputs:
+    """The outputs of a cell.
+
+    Raises:
+        NewerFormatError: a newer release wrote them, and what they refer to is not known.
+    """
+    found = _DECODER.decode(payload)
+    if found.version > VERSION:
+        raise NewerFormatError("the output of a cell", found.version, VERSION)
+    return found
+
+
+def blobs_of(outputs: Outputs) -> Iterator[Blob]:
+    return (face.blob for output in outputs.outputs for face in output.faces if face.blob is not None)
+
+
+def store_outputs(writer: Writer, outputs: Outputs) -> ObjectId:
+    """Store the outputs, whose blobs may still hold their bytes inline however long they are."""
+    stored = tuple(
+        msgspec.structs.replace(output, faces=tuple(_stored(writer, face) for face in output.faces))
+        if output.faces
+        else output
+        for output in outputs.outputs
+    )
+    return writer.add(Kind.OUTPUTS, encode(msgspec.structs.replace(outputs, outputs=stored)))
+
+
+def _stored(writer: Writer, face: Face) -> Face:
+    content = face.blob.inline if face.blob is not None else None
+    if content is None or len(content) <= INLINE:
+        return face
+    cuts = plan_cuts(len(content))
+    blob, _ = store_blob(writer, content, cuts, digest_pieces(content, cuts))
+    return msgspec.structs.replace(face, blob=blob)
+
+
+def read_outputs(objects: Objects, id: ObjectId) -> Outputs:
+    """The outputs that a commit refers to; raises as `Objects.get`, and NewerFormatError."""
+    return objects.load(Kind.OUTPUTS, id, decode_outputs)
+
+
+def read_face(objects: Objects, face: Face) -> bytes | None:
+    """The whole content of one MIME type; None if it was left out."""
+    if face.text is not None:
+        return face.text.encode("utf-8", "surrogatepass")
+    return None if face.blob is None else bytes(read_blob(objects, face.blob))

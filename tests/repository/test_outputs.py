@@ -1,0 +1,130 @@
+"""The outputs of a cell are an object of their own, whose pictures are stored once."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+import pytest
+
+from agent_kernel.errors import NewerFormatError, StoreError
+from agent_kernel.repository import (
+    Blob,
+    Cell,
+    Commit,
+    Face,
+    Kind,
+    ObjectId,
+    Output,
+    Outputs,
+    Repository,
+    encode,
+    read_face,
+    read_outputs,
+    store_outputs,
+)
+from agent_kernel.repository.outputs import VERSION
+from agent_kernel.storage import MemoryStore
+from agent_kernel.testing.repositories import AUTHOR, commit_values
+from agent_kernel.verbs.copying import copy_store
+
+
+def picture(payload: bytes) -> Output:
+    return Output(
+        kind="display_data", faces=(Face("image/png", "bytes", len(payload), blob=Blob(len(payload), payload)),)
+    )
+
+
+def shown(*outputs: Output) -> Outputs:
+    return Outputs(version=VERSION, outputs=outputs)
+
+
+def commit_outputs(repo: Repository, outputs: Outputs, source: str = "plot()") -> ObjectId:
+    writer = repo.writer()
+    head = repo.head("s")
+    cell = Cell(source, outputs=store_outputs(writer, outputs))
+    parents = () if head.commit is None else (head.commit,)
+    commit = Commit(tree=repo.tree_at(head.commit).id, parents=parents, author=AUTHOR, time_ns=1, cell=cell)
+    return repo.publish(writer, commit, head=head, session="s", message="")
+
+
+def outputs_of(repo: Repository, commit: ObjectId) -> Outputs:
+    cell = repo.commit_at(commit).cell
+    assert cell is not None
+    assert cell.outputs is not None
+    return read_outputs(repo.objects, cell.outputs)
+
+
+def test_outputs_come_back_as_they_were(any_repo: Repository) -> None:
+    commit_values(any_repo, {"x": "1"})
+    large, small = os.urandom(600_000), b"\x89PNG"
+    said = Output(kind="stream", name="stdout", text="three\nlines\n…")
+    made = commit_outputs(any_repo, shown(said, picture(large), picture(small)))
+    any_repo.objects.forget_cached()
+    first, second, third = outputs_of(any_repo, made).outputs
+    assert first == said
+    assert read_face(any_repo.objects, second.faces[0]) == large
+    assert read_face(any_repo.objects, third.faces[0]) == small
+
+
+def test_a_picture_shown_twice_is_stored_once(any_repo: Repository) -> None:
+    commit_values(any_repo, {"x": "1"})
+    payload = os.urandom(100_000)
+    commit_outputs(any_repo, shown(picture(payload)))
+    before = any_repo.stats("s").objects["chunk"]
+    commit_outputs(any_repo, shown(picture(payload), Output(kind="stream", name="stdout", text="again")))
+    assert any_repo.stats("s").objects["chunk"] == before == 1
+    assert any_repo.stats("s").objects["output"] == 2
+
+
+def test_collection_keeps_outputs_with_their_commit_and_no_longer(any_repo: Repository) -> None:
+    commit_values(any_repo, {"x": "1"})
+    kept = commit_outputs(any_repo, shown(picture(os.urandom(70 * 262_080))), "kept")
+    lost = commit_outputs(any_repo, shown(picture(os.urandom(300_000))), "lost")
+    any_repo.gc(grace_s=0)
+    assert outputs_of(any_repo, lost).outputs
+    any_repo.forget_commit(lost)
+    assert any_repo.stats("s").objects["output"] == 1
+    assert len(read_face(any_repo.objects, outputs_of(any_repo, kept).outputs[0].faces[0]) or b"") == 70 * 262_080
+
+
+def test_verify_reads_outputs_and_says_whose_are_damaged(any_repo: Repository) -> None:
+    commit_values(any_repo, {"x": "1"})
+    made = commit_outputs(any_repo, shown(picture(os.urandom(100_000))))
+    assert any_repo.verify().is_sound
+    (chunk,) = any_repo.pointers.keys(Kind.CHUNK)
+    any_repo.store.delete_many([chunk])
+    (problem,) = any_repo.verify().problems
+    assert problem.reachable_from == (made,)
+    (key,) = any_repo.pointers.keys(Kind.OUTPUTS)
+    any_repo.store.delete_many([key])
+    assert {problem.kind for problem in any_repo.verify().problems} == {"output"}
+
+
+def test_a_copied_store_has_the_outputs_too(tmp_path: object) -> None:
+    source = f"{tmp_path}/source"
+    with Repository.open(source) as repo:
+        commit_values(repo, {"x": "1"})
+        made = commit_outputs(repo, shown(picture(b"\x89" * 50_000)))
+    target = MemoryStore()
+    copy_store(source, target)
+    copy = Repository.open(target)
+    assert read_face(copy.objects, outputs_of(copy, made).outputs[0].faces[0]) == b"\x89" * 50_000
+
+
+def test_outputs_of_a_newer_release_are_refused_and_never_collected(repo: Repository) -> None:
+    commit_values(repo, {"x": "1"})
+    commit_outputs(repo, msgspec.structs.replace(shown(picture(os.urandom(5_000))), version=VERSION + 1))
+    with pytest.raises(NewerFormatError):
+        repo.gc(grace_s=0)
+    assert repo.stats("s").objects["chunk"] == 1
+
+
+def test_fields_that_a_newer_release_added_do_no_harm(repo: Repository) -> None:
+    raw = msgspec.msgpack.decode(encode(shown(Output(kind="stream", name="stdout", text="x"))))
+    raw["new"] = raw["o"][0]["new"] = "?"
+    writer = repo.writer()
+    id = writer.add(Kind.OUTPUTS, msgspec.msgpack.encode(raw))
+    writer.flush()
+    assert read_outputs(repo.objects, id).outputs[0].text == "x"
+    assert issubclass(NewerFormatError, StoreError)
