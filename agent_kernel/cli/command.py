@@ -102,7 +102,7 @@ def _run(verb: Verb, options: Namespace) -> int:
     with closing(repo), progress_bar() as progress:
         if verb.writes and not options.force and not _only_reads(verb, options):
             _refuse_used(repo, verb, options)
-        scope = Scope(repo, place=place, command=_COMMAND, brief=sys.stdout.isatty(), progress=progress)
+        scope = Scope(repo, place=options.store, command=_COMMAND, brief=sys.stdout.isatty(), progress=progress)
         result = run(verb, scope, options)
     return _print(result, as_json=options.json)
 

@@ -56,6 +56,8 @@ def _kind(parser: Parser, done: list[str]) -> Kind | None:
         return of_option
     valued = {at + 1 for at, word in enumerate(done) if parser.options.get(word)}
     position = sum(not word.startswith("-") and at not in valued for at, word in enumerate(done))
+    if parser.repeats:
+        position = min(position, len(parser.kinds) - 1)
     return parser.kinds[position] if position < len(parser.kinds) else None
 
 

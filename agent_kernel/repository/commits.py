@@ -177,6 +177,12 @@ def decode_entry(row: bytes) -> Entry:
 def amended(payload: bytes, **fields: object) -> bytes:
     """The same encoded commit with some fields replaced, keeping those that this release does not know."""
     stored: dict[str, Any] = msgspec.msgpack.decode(payload)
+    cell = fields.get("cell")
+    if isinstance(cell, Cell):
+        known: dict[str, Any] = msgspec.msgpack.decode(encode(cell))
+        before: dict[str, Any] = stored.get(_COMMIT_KEYS["cell"]) or {}
+        unknown = {key: value for key, value in before.items() if key not in _CELL_KEYS.values()}
+        fields["cell"] = {**unknown, **known}
     default = {_COMMIT_KEYS[field.name]: field.default for field in msgspec.structs.fields(Commit)}
     stored.update({_COMMIT_KEYS[name]: value for name, value in fields.items()})
     return ENCODER.encode({name: value for name, value in stored.items() if value != default.get(name, ...)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent_kernel.errors import NameNotFoundError, RefNotFoundError, StoreFullError, StoreUnavailableError
@@ -11,8 +11,10 @@ from agent_kernel.repository.ids import ObjectId, hex_of
 from agent_kernel.repository.rewriting import Plan, Rewrite, rewrite, tips
 
 if TYPE_CHECKING:
+    from agent_kernel.repository.redacting import Mask, Redaction
     from agent_kernel.repository.repository import Repository
     from agent_kernel.repository.tree import Tree
+    from agent_kernel.repository.writer import Writer
 
 
 @dataclass(frozen=True)
@@ -25,34 +27,87 @@ class ForgetReport:
     erased: bool  # whether the store's file was rewritten too, so that its free space holds nothing of it
     shared_with: tuple[str, ...] = ()  # names that hold the same value, or did
     mentioned_in: tuple[ObjectId, ...] = ()  # commits, by their new ids, whose code speaks of the name
+    redacted: bool = False  # whether that code was masked
+    code_dropped: tuple[str, ...] = ()  # functions and classes that went too, because their code held it
+    also_in: tuple[str, ...] = ()  # values that hold what the code gave away, and stay
 
 
-def forget_name(repo: Repository, name: str) -> ForgetReport:
-    """See `Repository.forget_name`."""
-    shared: set[str] = set()
-    mentioned: set[ObjectId] = set()
+@dataclass
+class Traces:
+    """What a history says of a name, before anything is changed."""
+
+    found: bool = False  # some commit holds it, or says that it could not be saved
+    shared: set[str] = field(default_factory=set[str])
+    mentioned: set[ObjectId] = field(default_factory=set[ObjectId])
+    code: set[str] = field(default_factory=set[str])
+    values: set[str] = field(default_factory=set[str])
+
+
+def traces_of(repo: Repository, name: str, redaction: Redaction | None = None) -> Traces:
+    """Look through all history for a name, and with a redaction also for what the code gave away."""
+    found = Traces()
     word = re.compile(rf"\b{re.escape(name)}\b")
-    found = False
     for id, commit in repo.history.walk(tips(repo)):
         tree = repo.tree(commit.tree)
         mentions = {change.name for change in commit.changed} | {unsaved.name for unsaved in commit.unsaved}
-        found |= name in tree or name in mentions
-        shared |= _sharing(tree, name)
+        found.found |= name in tree or name in mentions
+        found.shared |= _sharing(tree, name)
         if commit.cell is not None and word.search(commit.cell.source):
-            mentioned.add(id)
-    if not found:
-        raise NameNotFoundError(name, "any commit")
-    plan = Plan(edit=lambda writer, tree: tree.edit_rows(writer, {name: None}), drops=frozenset([name]))
+            found.mentioned.add(id)
+        if redaction is not None:
+            code, values = redaction.holders(tree)
+            found.code |= code - {name}
+            found.values |= values
+    return found
+
+
+def redaction_of(repo: Repository, name: str, mask: Mask) -> Redaction:
+    """What taking a name's code out of the sources would take out."""
+    from agent_kernel.repository.redacting import Redaction
+
+    return Redaction(repo, name, (commit for _, commit in repo.history.walk(tips(repo))), mask)
+
+
+def forget_name(repo: Repository, name: str, mask: Mask | None = None) -> ForgetReport:
+    """See `Repository.forget_name`."""
+    redaction = None if mask is None else redaction_of(repo, name, mask)
+    traces = traces_of(repo, name, redaction)
+    if not traces.found and not (redaction is not None and traces.mentioned):
+        spoken = f", only in the code of {len(traces.mentioned)} cells, which --sources masks"
+        raise NameNotFoundError(name, f"any commit{spoken if traces.mentioned else ''}")
+
+    def edit(writer: Writer, tree: Tree) -> Tree:
+        code = redaction.holders(tree)[0] if redaction is not None else ()
+        return tree.edit_rows(writer, dict.fromkeys([name, *code]))
+
+    plan = Plan(edit=edit, drops=frozenset([name]))
+    if redaction is not None:
+        plan = Plan(edit=edit, drops=frozenset([name]), says=redaction.fields, logs=redaction.text)
     result = rewrite(repo, plan)
-    places = tuple(sorted(result.moved.get(id, id) for id in mentioned))
-    return _report(repo, result, tuple(sorted(shared)), places)
+    return ForgetReport(
+        result.moved,
+        result.objects_deleted,
+        result.bytes_freed,
+        _erase(repo),
+        shared_with=tuple(sorted(traces.shared)),
+        mentioned_in=tuple(sorted(result.moved.get(id, id) for id in traces.mentioned)),
+        redacted=redaction is not None,
+        code_dropped=_names(traces.code),
+        also_in=_names(traces.values),
+    )
 
 
 def forget_commit(repo: Repository, id: ObjectId) -> ForgetReport:
     """See `Repository.forget_commit`."""
     if id not in {found for found, _ in repo.history.walk(tips(repo))}:
         raise RefNotFoundError(hex_of(id), repo.refs.known())
-    return _report(repo, rewrite(repo, Plan(keeps=lambda found, commit: found != id)))
+    result: Rewrite = rewrite(repo, Plan(keeps=lambda found, commit: found != id, renews=True))
+    return ForgetReport(result.moved, result.objects_deleted, result.bytes_freed, _erase(repo))
+
+
+def _names(entries: set[str]) -> tuple[str, ...]:
+    """The variables among a tree's names; a class goes by the variables that need it."""
+    return tuple(sorted(name for name in entries if not name.startswith("\0")))
 
 
 def _sharing(tree: Tree, name: str) -> set[str]:
@@ -61,19 +116,6 @@ def _sharing(tree: Tree, name: str) -> set[str]:
         return set()
     value = (entry.leader, entry.manifest, entry.value)
     return {other for other, it in tree.items() if other != name and (it.leader, it.manifest, it.value) == value}
-
-
-def _report(
-    repo: Repository, result: Rewrite, shared: tuple[str, ...] = (), mentioned: tuple[ObjectId, ...] = ()
-) -> ForgetReport:
-    return ForgetReport(
-        result.moved,
-        result.objects_deleted,
-        result.bytes_freed,
-        _erase(repo),
-        shared_with=shared,
-        mentioned_in=mentioned,
-    )
 
 
 def _erase(repo: Repository) -> bool:

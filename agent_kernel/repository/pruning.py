@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from agent_kernel.repository.commits import Commit
 from agent_kernel.repository.ids import ObjectId
@@ -13,6 +14,11 @@ from agent_kernel.repository.rewriting import Plan, rewrite, tips
 
 if TYPE_CHECKING:
     from agent_kernel.repository.repository import Repository
+
+
+REASONS: Final = ("newest", "HEAD", "tagged", "young", "named")
+_SPEAKING: Final = frozenset({"undo", "redo", "rollback"})
+_BY_ITSELF: Final = ("changes that no cell had committed yet", "forget ", "merge ")
 
 
 @dataclass(frozen=True)
@@ -27,10 +33,15 @@ class Retention:
 
 @dataclass(frozen=True)
 class PruneReport:
-    """What was pruned, or would have been."""
+    """What was pruned, or would have been.
+
+    Attributes:
+        reasons: how many commits are kept for which reason; each counts once, for the first that fits.
+    """
 
     kept: int
     dropped: int
+    reasons: dict[str, int] = field(default_factory=dict[str, int])
     moved: dict[ObjectId, ObjectId] = field(default_factory=dict[ObjectId, ObjectId])  # new ids by old ones
     objects_deleted: int = 0
     bytes_freed: int = 0
@@ -38,31 +49,40 @@ class PruneReport:
 
 def prune(repo: Repository, policy: Retention, dry_run: bool = False) -> PruneReport:
     """See `Repository.prune`."""
-    wanted = _wanted(repo, policy)
-
-    def keeps(id: ObjectId, commit: Commit) -> bool:
-        return id in wanted or _is_wanted(policy, commit)
-
+    reasons = _reasons(repo, policy)
+    counts = Counter(reasons.values())
+    told = {reason: counts[reason] for reason in REASONS if counts[reason]}
     if dry_run:
-        commits = list(repo.history.walk(tips(repo)))
-        kept = sum(keeps(id, commit) for id, commit in commits)
-        return PruneReport(kept, len(commits) - kept)
-    result = rewrite(repo, Plan(keeps=keeps, renews=True))
+        total = sum(1 for _ in repo.history.walk(tips(repo)))
+        return PruneReport(len(reasons), total - len(reasons), told)
+    # What is committed while this goes on is new, and stays.
+    known = {id for id, _ in repo.history.walk(tips(repo))}
+    result = rewrite(repo, Plan(keeps=lambda id, commit: id in reasons or id not in known, renews=True))
     kept = len(result.places) - len(result.dropped)
-    return PruneReport(kept, len(result.dropped), result.moved, result.objects_deleted, result.bytes_freed)
+    return PruneReport(kept, len(result.dropped), told, result.moved, result.objects_deleted, result.bytes_freed)
 
 
-def _is_wanted(policy: Retention, commit: Commit) -> bool:
-    if policy.keep_named and commit.message:
-        return True
-    return policy.keep_days is not None and time.time_ns() - commit.time_ns < policy.keep_days * 86_400e9
-
-
-def _wanted(repo: Repository, policy: Retention) -> set[ObjectId]:
-    wanted = {head.commit for head in repo.heads().values() if head.commit is not None}
+def _reasons(repo: Repository, policy: Retention) -> dict[ObjectId, str]:
+    """The commits to keep, each with the first reason for it."""
+    found: dict[ObjectId, str] = {}
     for tip in repo.branches().values():
         last = repo.history.walk([tip], first_parent=True)
-        wanted.update(id for id, _ in islice(last, max(policy.keep_last or 1, 1)))
+        for id, _ in islice(last, max(policy.keep_last or 1, 1)):
+            found.setdefault(id, "newest")
+    for head in repo.heads().values():
+        if head.commit is not None:
+            found.setdefault(head.commit, "HEAD")
     if policy.keep_tagged:
-        wanted.update(repo.tags().values())
-    return wanted
+        for id in repo.tags().values():
+            found.setdefault(id, "tagged")
+    for id, commit in repo.history.walk(tips(repo)):
+        if policy.keep_days is not None and time.time_ns() - commit.time_ns < policy.keep_days * 86_400e9:
+            found.setdefault(id, "young")
+        elif policy.keep_named and is_named(commit):
+            found.setdefault(id, "named")
+    return found
+
+
+def is_named(commit: Commit) -> bool:
+    """Whether somebody gave the commit its message: undo, rollback and the like write one by themselves."""
+    return bool(commit.message) and commit.kind not in _SPEAKING and not commit.message.startswith(_BY_ITSELF)

@@ -36,9 +36,10 @@ from agent_kernel.repository.writer import Presence, Writer
 
 if TYPE_CHECKING:
     from agent_kernel.repository.collecting import GcReport
-    from agent_kernel.repository.forgetting import ForgetReport
+    from agent_kernel.repository.forgetting import ForgetReport, Traces
     from agent_kernel.repository.merging import TreeMerge
     from agent_kernel.repository.pruning import PruneReport, Retention
+    from agent_kernel.repository.redacting import Mask
     from agent_kernel.repository.stats import Stats
     from agent_kernel.repository.sweeping import Progress
     from agent_kernel.repository.verifying import VerifyReport
@@ -329,8 +330,12 @@ class Repository:
 
         return prune(self, policy, dry_run)
 
-    def forget_name(self, name: str) -> ForgetReport:
+    def forget_name(self, name: str, mask: Mask | None = None) -> ForgetReport:
         """Take a variable out of all history and its bytes out of the store; old commit ids then name nothing.
+
+        Args:
+            mask: gives a source without the literals of its statements about some names, and those literals. With it,
+                they are taken out of everything that commits say too, and stored code that holds one goes.
 
         Raises:
             NameNotFoundError: no commit ever had it.
@@ -338,7 +343,13 @@ class Repository:
         """
         from agent_kernel.repository.forgetting import forget_name
 
-        return forget_name(self, name)
+        return forget_name(self, name, mask)
+
+    def traces_of(self, name: str, mask: Mask | None = None) -> Traces:
+        """What forgetting a name would find. Nothing is changed."""
+        from agent_kernel.repository.forgetting import redaction_of, traces_of
+
+        return traces_of(self, name, None if mask is None else redaction_of(self, name, mask))
 
     def forget_commit(self, id: ObjectId) -> ForgetReport:
         """Take a commit out of all history; its children become children of its parents. Raises as `forget_name`."""

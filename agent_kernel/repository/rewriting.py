@@ -7,12 +7,13 @@ deleted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from agent_kernel.repository.commits import Change, Commit, amended, decode_commit
-from agent_kernel.repository.ids import Kind, ObjectId
+from agent_kernel.repository.commits import Change, Commit, Unsaved, amended, decode_commit
+from agent_kernel.repository.ids import Kind, ObjectId, short
 from agent_kernel.repository.marking import Reach, commit_keys
 from agent_kernel.repository.pointers import BRANCHES, HEADS, LOGS, TAGS, HeadRecord, LogRecord, Move, Ref
 from agent_kernel.repository.sweeping import Sweeper
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from agent_kernel.repository.repository import Repository
     from agent_kernel.repository.tree import Tree
     from agent_kernel.repository.writer import Writer
+
+
+_SHORT = re.compile(r"\b[0-9a-f]{8}\b")
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,8 @@ class Plan:
         edit: the tree of a commit that stays, given its old one.
         renews: whether to work out anew what a commit changed, if it gets another first parent.
         drops: names that commits are no longer to mention as changed or unsaved.
+        says: the fields of a commit that are text and are to be other ones.
+        logs: the message of a reflog's line, given its old one.
         holds: whether a branch or tag (by its key) stays when its commit goes; it moves to the commit before.
     """
 
@@ -39,6 +45,8 @@ class Plan:
     edit: Callable[[Writer, Tree], Tree] = lambda writer, tree: tree
     renews: bool = False
     drops: frozenset[str] = frozenset()
+    says: Callable[[Commit], Mapping[str, object]] = lambda commit: {}
+    logs: Callable[[str], str] = str
     holds: Callable[[bytes], bool] = lambda key: key.startswith(BRANCHES)
 
 
@@ -50,6 +58,7 @@ class Rewrite:
     dropped: set[ObjectId] = field(default_factory=set[ObjectId])
     objects_deleted: int = 0
     bytes_freed: int = 0
+    shorts: dict[str, str] = field(default_factory=dict[str, str])  # new ids by old ones, as people see them
 
     @property
     def moved(self) -> dict[ObjectId, ObjectId]:
@@ -99,8 +108,8 @@ def _attempt(repo: Repository, plan: Plan, result: Rewrite, move: Move) -> None:
         place = result.places.get(line.commit)
         if place is None or line.commit in result.dropped:
             move.set(key, None)
-        elif place != line.commit:
-            move.set(key, LogRecord(place, line.message, line.session, line.left))
+        elif (place, said := plan.logs(line.message)) != (line.commit, line.message):
+            move.set(key, LogRecord(place, said, line.session, line.left))
 
 
 def _rewrite_commits(repo: Repository, plan: Plan, result: Rewrite) -> None:
@@ -111,7 +120,8 @@ def _rewrite_commits(repo: Repository, plan: Plan, result: Rewrite) -> None:
             dict.fromkeys(new for old in commit.parents for new in parents_of.get(old, _place(result, old)))
         )
         if plan.keeps(id, commit):
-            result.places[id] = _rewritten(repo, writer, plan, result, id, commit, parents)
+            new = result.places[id] = _rewritten(repo, writer, plan, result, id, commit, parents)
+            result.shorts[short(id)] = short(new)
         else:
             parents_of[id] = parents
             result.dropped.add(id)
@@ -133,18 +143,39 @@ def _rewritten(
     commit: Commit,
     parents: tuple[ObjectId, ...],
 ) -> ObjectId:
-    tree = plan.edit(writer, repo.tree(commit.tree))
-    changed = tuple(change for change in commit.changed if change.name not in plan.drops)
+    before = repo.tree(commit.tree)
+    tree = plan.edit(writer, before)
+    changed = tuple(
+        change
+        for change in commit.changed
+        if change.name not in plan.drops and (change.name in tree or change.name not in before)
+    )
     if plan.renews and parents[:1] != commit.parents[:1]:
         changed = _changes(repo, parents[0] if parents else None, tree)
-    unsaved = tuple(unsaved for unsaved in commit.unsaved if unsaved.name not in plan.drops)
+    said = dict(plan.says(commit))
+    said["message"] = _message(commit, str(said.get("message", commit.message)), result)
+    told = cast("tuple[Unsaved, ...]", said.pop("unsaved", commit.unsaved))
+    unsaved = tuple(unsaved for unsaved in told if unsaved.name not in plan.drops)
     restores = None if commit.restores is None else result.places.get(commit.restores)
-    new = (tree.id, parents, changed, unsaved, restores)
-    if new == (commit.tree, commit.parents, commit.changed, commit.unsaved, commit.restores):
+    fields = {
+        "tree": tree.id,
+        "parents": parents,
+        "changed": changed,
+        "unsaved": unsaved,
+        "restores": restores,
+        **said,
+    }
+    if all(getattr(commit, name) == value for name, value in fields.items()):
         return id
-    fields = dict(zip(("tree", "parents", "changed", "unsaved", "restores"), new, strict=True))
     payload = amended(repo.objects.get(Kind.COMMIT, id), **fields)
     return writer.add(Kind.COMMIT, payload, decoded=decode_commit(payload))
+
+
+def _message(commit: Commit, message: str, result: Rewrite) -> str:
+    """What undo, redo and rollback said by themselves, with the new ids of the commits that they speak of."""
+    if commit.kind not in ("undo", "redo", "rollback"):
+        return message
+    return _SHORT.sub(lambda found: result.shorts.get(found[0], found[0]), message)
 
 
 def _changes(repo: Repository, parent: ObjectId | None, tree: Tree) -> tuple[Change, ...]:

@@ -1,8 +1,13 @@
-"""The variables that are never stored, as `%agent ignore` names them. The list belongs to the store."""
+"""The variables that are never stored, as `%agent ignore` names them. The list belongs to the store.
+
+An entry is a name, or a pattern as shells write it (`tmp_*`).
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from fnmatch import translate
 
 import msgspec
 
@@ -11,16 +16,23 @@ from agent_kernel.repository import Repository
 _SETTING = "ignored"
 
 
+def is_pattern(text: str) -> bool:
+    """Whether an entry of the list stands for many names."""
+    return any(sign in text for sign in "*?[")
+
+
 class IgnoreList:
-    """A set of names that survives the session."""
+    """A set of names and patterns that survives the session."""
 
     def __init__(self, repo: Repository) -> None:
         self._repo = repo
         stored = repo.setting(_SETTING)
         self._names: set[str] = set() if stored is None else set(msgspec.msgpack.decode(stored, type=list[str]))
+        self._patterns = self._compiled()
 
     def __contains__(self, name: str) -> bool:
-        return name in self._names
+        # Asked for every name of the namespace after every cell: without patterns it stays a look into a set.
+        return name in self._names or (self._patterns is not None and self._patterns.match(name) is not None)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -33,5 +45,10 @@ class IgnoreList:
         self._names.discard(name)
         self._save()
 
+    def _compiled(self) -> re.Pattern[str] | None:
+        patterns = sorted(filter(is_pattern, self._names))
+        return re.compile("|".join(map(translate, patterns))) if patterns else None
+
     def _save(self) -> None:
+        self._patterns = self._compiled()
         self._repo.set_setting(_SETTING, msgspec.msgpack.encode(sorted(self._names)))

@@ -21,7 +21,7 @@ from agent_kernel.session.workspace import Loaded
 from agent_kernel.values.entries import CLASS_PREFIX
 
 if TYPE_CHECKING:
-    from agent_kernel.repository import PruneReport, Retention
+    from agent_kernel.repository import ForgetReport, PruneReport, Retention
 
 
 class Session(Committing):
@@ -312,22 +312,45 @@ class Session(Committing):
         """Let values of this store be loaded, which can run code."""
         self.repo.trust()
 
-    def forget(self, name_or_ref: str) -> object:
+    def forget(self, name_or_ref: str, *, sources: bool = False) -> ForgetReport:
         """Rewrite the history without a variable, or without a commit, and collect what it held at once.
 
         A variable that is forgotten is ignored from then on; the live one stays as it is.
+
+        Args:
+            sources: of a variable, also mask what the code that speaks of it gave away.
+
+        Raises:
+            NameNotFoundError: it is neither a variable of any commit nor the name of a commit.
+            BranchInUseError: another process works in this store. Nothing was changed.
         """
-        if name_or_ref in self.namespace or any(name_or_ref in tree for tree in [self._tree]):
-            self.ignore(name_or_ref)
-            group = self.workspace.tracking.groups.get(name_or_ref)
-            if group is not None:
-                self._commit(Draft(kind="commit", author=self.author, message=f"forget {name_or_ref}"), "")
-            report = self.repo.forget_name(name_or_ref)
-        else:
+        self.repo.leases.refuse_others()
+        found = self._commit_meant(name_or_ref)
+        if found is not None:
             self._save_uncommitted()
-            report = self.repo.forget_commit(self.repo.resolve(name_or_ref, self.id))
+            report = self.repo.forget_commit(found)
+        else:
+            report = self._forget_name(name_or_ref, sources=sources)
         self._reread_head()
         return report
+
+    def _commit_meant(self, text: str) -> ObjectId | None:
+        """The commit of this name; a variable of the same name goes first."""
+        if text in self.namespace or text in self._tree:
+            return None
+        try:
+            return self.repo.resolve(text, self.id)
+        except RefNotFoundError:
+            return None
+
+    def _forget_name(self, name: str, *, sources: bool) -> ForgetReport:
+        from agent_kernel.values import summaries
+
+        if name in self.namespace or name in self._tree:
+            self.ignore(name)
+            if self.workspace.tracking.groups.get(name) is not None:
+                self._commit(Draft(kind="commit", author=self.author, message=f"forget {name}"), "")
+        return self.repo.forget_name(name, summaries.mask_code if sources else None)
 
     def prune(self, policy: Retention, *, dry_run: bool = False) -> PruneReport:
         """Thin out the history by a retention policy; see `Repository.prune`."""

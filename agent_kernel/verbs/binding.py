@@ -1,4 +1,4 @@
-"""`bind`, `status`, `commit`, `ignore`, `trust`, `on` and `off`: this notebook and its store."""
+"""`bind`, `status`, `commit`, `trust`, `on` and `off`: this notebook and its store."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 from agent_kernel.errors import NotBoundError
 from agent_kernel.repository import Commit, ObjectId, hex_of
-from agent_kernel.session.ignoring import IgnoreList
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.moving import Moved
 from agent_kernel.verbs.output import Block, Json, Line, Result, Said
-from agent_kernel.verbs.parsing import Parser, UsageProblem
+from agent_kernel.verbs.parsing import Parser
 from agent_kernel.verbs.scope import Notebook, Scope
 from agent_kernel.verbs.text import chip_line, clean, plural, size_text
 
@@ -25,12 +24,11 @@ __all__ = [
     "bind_arguments",
     "commit",
     "commit_arguments",
-    "ignore",
-    "ignore_arguments",
     "off",
     "off_arguments",
     "on",
     "on_arguments",
+    "spelled",
     "status",
     "status_arguments",
     "trust",
@@ -104,10 +102,10 @@ class Where(Result):
             chips = chip_line(((one.how, one.name, one.size) for one in status.changed), most=_NAMES)
             lines.append(f"Not committed yet: {chips}")
         if status.unverified:
-            lines.append(f"Not looked at since their last commit: {_spelled(status.unverified)}")
+            lines.append(f"Not looked at since their last commit: {spelled(status.unverified)}")
         lines += [describe.unsaved_line(one) for one in status.lost]
         if status.ignored:
-            lines.append(f"Ignored: {_spelled(status.ignored)}")
+            lines.append(f"Ignored: {spelled(status.ignored)}")
         lines.append(f"Store: {clean(status.store_url)}, {size_text(status.store_bytes)}")
         return [Line(line, strong=at == 0) for at, line in enumerate(lines)]
 
@@ -138,7 +136,7 @@ def _where(branch: str | None, at: tuple[ObjectId, Commit] | None) -> str:
     return f"{where}, no commit yet" if at is None else f"{where} at {describe.label(*at)}"
 
 
-def _spelled(names: Sequence[str]) -> str:
+def spelled(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
     return clean(", ".join(names[:_NAMES])) + more
 
@@ -154,27 +152,6 @@ def commit(scope: Scope, options: Namespace) -> Result:
         return Moved("Nothing to commit", scope.live().head, report.branch)
     said = describe.label(report.commit, scope.repo.commit_at(report.commit))
     return Moved(f"Committed {said}", report.commit, report.branch, report)
-
-
-def ignore_arguments(parser: Parser) -> None:
-    parser.takes("name", "name", help="the variable; without one, list those that are ignored")
-    parser.flag("--remove", help="store it again from now on")
-
-
-def ignore(scope: Scope, options: Namespace) -> Result:
-    ignored = IgnoreList(scope.repo) if scope.session is None else scope.session.ignoring
-    name: str | None = options.name
-    if name is None:
-        if options.remove:
-            raise UsageProblem("say which variable")
-        names = sorted(ignored)
-        return Said((f"Ignored: {_spelled(names)}" if names else "No variable is ignored.",), {"ignored": names})
-    if options.remove:
-        (ignored.remove if scope.session is None else scope.session.unignore)(name)
-        return Said((f"{clean(name)} is stored again, from the next commit on",), {"stored": name})
-    (ignored.add if scope.session is None else scope.session.ignore)(name)
-    told = f"{clean(name)} is not stored from now on; what is stored already goes with {scope.command} forget {name}"
-    return Said((told,), {"ignored": name})
 
 
 def trust_arguments(parser: Parser) -> None:

@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from agent_kernel.repository import (
     Change,
     Commit,
@@ -39,6 +41,7 @@ __all__ = [
     "living_holders",
     "names_close_to",
     "prompt",
+    "shown",
     "summary_of",
     "title",
     "unsaved_blocks",
@@ -61,8 +64,22 @@ def entry_line(repo: Repository, entry: Entry | None) -> str:
     return clean(summaries.line(summary)) if summary is not None else "not described"
 
 
+def shown(commit: Commit) -> Commit:
+    """The commit as every door shows it: what looks like a secret is masked in its code, its error and its message."""
+    cell, hidden = commit.cell, frozenset[str]()
+    if cell is not None:
+        source, hidden = summaries.mask_code(cell.source)
+        cell = msgspec.structs.replace(cell, source=source, error=summaries.mask_text(cell.error, hidden))
+    message = summaries.mask_text(commit.message, hidden)
+    unsaved = tuple(
+        msgspec.structs.replace(one, reason=summaries.mask_text(one.reason, hidden)) for one in commit.unsaved
+    )
+    return msgspec.structs.replace(commit, cell=cell, message=message, unsaved=unsaved)
+
+
 def title(commit: Commit) -> str:
     """What the commit is about, in one line; never empty."""
+    commit = shown(commit)
     said = subject(commit.message, commit.cell.source if commit.cell else "")
     return said or {"root": "the beginning", "commit": "what no cell had committed yet"}.get(commit.kind, commit.kind)
 
@@ -92,6 +109,7 @@ def decorations(repo: Repository, head: Head) -> dict[ObjectId, tuple[str, ...]]
 
 def commit_json(found: ObjectId, commit: Commit) -> dict[str, Json]:
     """One commit for programs; these keys are what scripts may rely on."""
+    commit = shown(commit)
     cell = commit.cell
     return {
         "id": hex_of(found),
@@ -133,7 +151,7 @@ def unsaved_line(one: Unsaved) -> str:
     kind = f" ({one.type})" if one.type else ""
     said = f"{one.name} is not saved{kind}: {one.reason}".rstrip(". ") + "."
     remedy = f" {one.remedy[0].upper()}{one.remedy[1:].rstrip('.')}." if one.remedy else ""
-    return clean(said + remedy)
+    return clean(summaries.mask_text(said + remedy))
 
 
 def unsaved_blocks(unsaved: Iterable[Unsaved]) -> list[Line]:

@@ -42,12 +42,20 @@ class Parser(argparse.ArgumentParser):
         self.kinds: list[Kind] = []  # of the positional arguments, in order
         self.options: dict[str, Kind | None] = {"--help": None, "-h": None}  # option: what its value is
         self.takes_names = False
+        self.repeats = False  # the last positional argument may be given again
+        self._explained = ""
 
     def takes(self, name: str, kind: Kind, *, help: str, optional: bool = True, default: str | None = None) -> None:
         """Take one positional argument of this kind."""
         self.kinds.append(kind)
         nargs = "?" if optional else None
         self.add_argument(name, nargs=nargs, default=default, metavar=name.upper(), help=help)
+
+    def takes_all(self, name: str, kind: Kind, *, help: str) -> None:
+        """Take any number of positional arguments of this kind, as `words`; nothing may come after them."""
+        self.kinds.append(kind)
+        self.repeats = True
+        self.add_argument("words", nargs="*", metavar=name.upper(), help=help)
 
     def one_of(self) -> Choice:
         """A group of flags of which at most one may be given."""
@@ -82,6 +90,10 @@ class Parser(argparse.ArgumentParser):
         self.takes_names = True
         self.epilog = f"after --:\n  NAME  {help}"
 
+    def explains(self, text: str) -> None:
+        """Say more below the options."""
+        self._explained = text
+
     def read(self, words: Sequence[str]) -> argparse.Namespace:
         """Parse the words; `names` of the answer holds what stood after `--`.
 
@@ -101,7 +113,8 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def print_help(self, file: object = None) -> None:
-        raise Helped(self.format_help().rstrip())
+        more = f"\n\n{self._explained}" if self._explained else ""
+        raise Helped(self.format_help().rstrip() + more)
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         raise UsageProblem((message or "").strip())

@@ -1,19 +1,21 @@
-"""`prune` and `forget`: the two verbs that rewrite history."""
+"""`prune` and `forget`: the two verbs that rewrite history. Both say first what would go, and do it with `--yes`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from agent_kernel.errors import NotFoundError
+from agent_kernel.errors import NameNotFoundError, RefNotFoundError
 from agent_kernel.repository import Retention, hex_of, short
+from agent_kernel.values import summaries
 from agent_kernel.verbs.output import Json, Result, Said
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.text import clean, plural, size_text
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterable
 
-    from agent_kernel.repository import ForgetReport, ObjectId
+    from agent_kernel.repository import ForgetReport, ObjectId, PruneReport
     from agent_kernel.verbs.scope import Scope
 
 __all__ = ["forget", "forget_arguments", "prune", "prune_arguments"]
@@ -23,6 +25,8 @@ def prune_arguments(parser: Parser) -> None:
     parser.value("--keep-last", metavar="N", help="keep the newest N commits of each branch", convert=int)
     parser.value("--keep-days", metavar="D", help="keep what is younger than D days", convert=float)
     parser.flag("--dry-run", help="only say what would go")
+    parser.flag("--yes", help="really: it cannot be undone")
+    parser.explains("Tags, and commits that somebody gave a message, are kept in any case.")
 
 
 def prune(scope: Scope, options: Namespace) -> Result:
@@ -31,61 +35,129 @@ def prune(scope: Scope, options: Namespace) -> Result:
     if (options.keep_last or 0) < 0 or (options.keep_days or 0) < 0:
         raise UsageProblem("what to keep cannot be less than nothing")
     policy = Retention(keep_last=options.keep_last or 1, keep_days=options.keep_days or 0.0)
-    if scope.session is None or options.dry_run:
-        report = scope.repo.prune(policy, dry_run=options.dry_run)
-    else:
-        report = scope.session.prune(policy)
-    facts: dict[str, Json] = {
+    if options.dry_run or not options.yes:
+        report = scope.repo.prune(policy, dry_run=True)
+        would = f"would drop {plural(report.dropped, 'commit')} and keep {_kept(report, policy)}"
+        if options.dry_run:
+            return Said((would[0].upper() + would[1:],), _prune_facts(report))
+        if report.dropped:
+            asked = scope.typed("prune", *_policy_words(options), "--yes")
+            raise UsageProblem(f"prune {would}; it rewrites the history and cannot be undone; to do it: {asked}")
+        return Said((f"Nothing to prune: every commit is kept, {_kept(report, policy)}",), _prune_facts(report))
+    report = scope.repo.prune(policy) if scope.session is None else scope.session.prune(policy)
+    dropped = f"Dropped {plural(report.dropped, 'commit')}, kept {_kept(report, policy)}"
+    return Said((f"{dropped}; freed {size_text(report.bytes_freed)}",), _prune_facts(report))
+
+
+def _policy_words(options: Namespace) -> list[str]:
+    last = ["--keep-last", str(options.keep_last)] if options.keep_last is not None else []
+    days = ["--keep-days", f"{options.keep_days:g}"] if options.keep_days is not None else []
+    return [*last, *days]
+
+
+def _kept(report: PruneReport, policy: Retention) -> str:
+    """`24: the newest 5 of each branch (10), tagged (3), with a message (11)`; the numbers add up."""
+    words = {
+        "newest": f"the newest {policy.keep_last} of each branch" if (policy.keep_last or 1) > 1 else "branch tips",
+        "HEAD": "where a session is",
+        "tagged": "tagged",
+        "young": f"younger than {policy.keep_days:g} days",
+        "named": "with a message",
+    }
+    why = ", ".join(f"{words[reason]} ({count:,})" for reason, count in report.reasons.items())
+    return f"{report.kept:,}: {why}" if why else f"{report.kept:,}"
+
+
+def _prune_facts(report: PruneReport) -> dict[str, Json]:
+    reasons: dict[str, Json] = dict(report.reasons)
+    return {
         "kept": report.kept,
         "dropped": report.dropped,
+        "reasons": reasons,
         "objects_deleted": report.objects_deleted,
         "bytes_freed": report.bytes_freed,
     }
-    if options.dry_run:
-        return Said((f"Would drop {plural(report.dropped, 'commit')} and keep {report.kept:,}",), facts)
-    dropped = f"Dropped {plural(report.dropped, 'commit')}, kept {report.kept:,}"
-    return Said((f"{dropped}; freed {size_text(report.bytes_freed)}",), facts)
 
 
 def forget_arguments(parser: Parser) -> None:
     parser.takes("what", "name", help="a variable, or a commit", optional=False)
+    parser.flag("--sources", help="also mask what the code that speaks of the variable gave away")
     parser.flag("--yes", help="really: it cannot be undone")
+    parser.explains(
+        "--sources masks the literals of all statements that speak of the variable, and the same text wherever a\n"
+        "commit holds it: in code, errors, messages and outputs. Functions and classes whose code holds it go too.\n"
+        "Other values that hold it stay, and are named."
+    )
 
 
 def forget(scope: Scope, options: Namespace) -> Result:
     what: str = options.what
     found = _commit_meant(scope, what)
+    if found is not None and options.sources:
+        raise UsageProblem("--sources goes with a variable; a commit takes its code along when it is forgotten")
     meant = f"variable {clean(what)}" if found is None else f"commit {short(found)}"
     if not options.yes:
-        raise UsageProblem(
-            f"forget rewrites the whole history without {meant}, and cannot be undone; "
-            f"to do it: {scope.command} forget {clean(what)} --yes"
-        )
+        raise UsageProblem(_asked(scope, what, meant, found, sources=options.sources))
     if scope.session is not None:
-        report = cast("ForgetReport", scope.session.forget(what))
+        report = scope.session.forget(what, sources=options.sources)
+    elif found is not None:
+        report = scope.repo.forget_commit(found)
     else:
-        report = scope.repo.forget_name(what) if found is None else scope.repo.forget_commit(found)
-    return _forgotten(meant, report)
+        report = scope.repo.forget_name(what, summaries.mask_code if options.sources else None)
+    return _forgotten(scope, what, meant, report)
 
 
 def _commit_meant(scope: Scope, what: str) -> ObjectId | None:
     """The commit that is meant; None: it is a variable. A name that is both a variable and a ref is the variable."""
     if what in scope.repo.tree_at(scope.head().commit):
         return None
+    if scope.session is not None and what in scope.session.namespace:
+        return None
     try:
         return scope.resolve(what)
-    except NotFoundError:
+    except RefNotFoundError:
         return None
 
 
-def _forgotten(meant: str, report: ForgetReport) -> Said:
+def _asked(scope: Scope, what: str, meant: str, found: ObjectId | None, *, sources: bool) -> str:
+    """What forgetting would do, and what to type to have it done."""
+    start = f"forget rewrites the whole history without {meant}, and cannot be undone"
+    do_it = f"to do it: {scope.typed('forget', what, *(['--sources'] if sources else []), '--yes')}"
+    if found is not None:
+        return f"{start}; {do_it}"
+    traces = scope.repo.traces_of(what, summaries.mask_code if sources else None)
+    if not traces.found and not traces.mentioned:
+        raise NameNotFoundError(what, "any commit, and no commit of this name")
+    spoken = f"the code of {plural(len(traces.mentioned), 'cell')} speaks of it" if traces.mentioned else ""
+    if not sources:
+        return "; ".join(filter(None, [start, do_it, f"{spoken}: --sources masks it there too" if spoken else ""]))
+    code = _names(traces.code)
+    gone = f"{clean(', '.join(code[:5]))} would go too, with the text in the code" if code else ""
+    return "; ".join(filter(None, [start, f"{spoken} and would be masked" if spoken else "", gone, do_it]))
+
+
+def _names(entries: Iterable[str]) -> list[str]:
+    return sorted(name for name in entries if not name.startswith("\0"))
+
+
+def _forgotten(scope: Scope, what: str, meant: str, report: ForgetReport) -> Said:
     lines = [f"Forgot {meant}; freed {size_text(report.bytes_freed)}"]
     if report.shared_with:
         others = clean(", ".join(report.shared_with[:5]))
         lines.append(f"The same value is, or was, also in {others}: forget them too if it must go")
     if report.mentioned_in:
         many = plural(len(report.mentioned_in), "cell")
-        lines.append(f"The code of {many} still speaks of it: {' '.join(map(short, report.mentioned_in[:5]))}")
+        places = " ".join(map(short, report.mentioned_in[:5]))
+        if report.redacted:
+            lines.append(f"Masked what the code of {many} gave away: {places}")
+        else:
+            asked = scope.typed("forget", what, "--sources", "--yes")
+            lines.append(f"The code of {many} still speaks of it: {places}; to mask it there: {asked}")
+    if report.code_dropped:
+        lines.append(f"Went too, with the text in the code: {clean(', '.join(report.code_dropped[:5]))}")
+    if report.also_in:
+        asked = scope.typed("forget", report.also_in[0], "--yes")
+        lines.append(f"The same text is in the value of {clean(', '.join(report.also_in[:5]))}, which stays; {asked}")
     if not report.erased:
         lines.append("Free space in the store's file may still hold its bytes until it is written over")
     facts: dict[str, Json] = {
@@ -94,5 +166,8 @@ def _forgotten(meant: str, report: ForgetReport) -> Said:
         "erased": report.erased,
         "shared_with": list(report.shared_with),
         "mentioned_in": [hex_of(commit) for commit in report.mentioned_in],
+        "sources_masked": report.redacted,
+        "code_dropped": list(report.code_dropped),
+        "also_in": list(report.also_in),
     }
     return Said(tuple(lines), facts)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from agent_kernel.errors import NotBoundError
@@ -38,11 +37,19 @@ class Scope:
     bound_repo: Repository | None
     session: Session | None = None
     notebook: Notebook | None = None
-    place: Path | str = ""  # how the store was named by whoever asked
+    place: str = ""  # how the store was named, where the line names one
     command: str = "%agent"  # what a hint should tell them to type
     now_ns: int = field(default_factory=time.time_ns)
     progress: Progress | None = None
     brief: bool = True  # someone reads the answer: the newest part of a long one will do
+
+    def typed(self, *words: str) -> str:
+        """What to type at this door, with these words."""
+        from shlex import quote
+
+        verb, *rest = words
+        place = [quote(str(self.place))] if self.place else []
+        return " ".join([self.command, verb, *place, *map(quote, rest)])
 
     def step(self, doing: str) -> Callable[[int, int], None] | None:
         """What a long operation of the repository reports to, if someone wants to see it."""

@@ -34,7 +34,7 @@ def _commit(scope: Scope, found: ObjectId, commit: Commit) -> ShownCommit:
         change.name: describe.entry_line(scope.repo, tree.get(change.name)) or "removed" for change in commit.changed
     }
     refs = describe.decorations(scope.repo, scope.head()).get(found, ())
-    return ShownCommit(found, commit, refs, lines)
+    return ShownCommit(found, describe.shown(commit), refs, lines)
 
 
 @dataclass(frozen=True)

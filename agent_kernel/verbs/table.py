@@ -37,7 +37,7 @@ _ALL = (
     Verb("gc", "delete what no branch, tag or session can reach", "upkeep"),
     Verb("prune", "thin out old history by a retention policy", "pruning"),
     Verb("forget", "erase a variable or a commit from the whole history", "pruning"),
-    Verb("ignore", "never store a variable", "binding"),
+    Verb("ignore", "never store a variable", "ignoring"),
     Verb("trust", "allow loading from a store that someone else made", "binding"),
     Verb("on", "let cells be commits again", "binding", needs="notebook"),
     Verb("off", "stop making cells commits", "binding", needs="notebook"),

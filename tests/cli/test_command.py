@@ -205,7 +205,8 @@ def test_forget_prune_and_gc(run: Any, store: Path) -> None:
     history = run("log", store, "--all", "--json").json
     assert "z" not in {change["name"] for commit in history for change in commit["changed"]}
     assert run("prune", store, "--keep-last", "1", "--dry-run").status == 0
-    assert run("prune", store, "--keep-last", "1").status == 0
+    assert run("prune", store, "--keep-last", "1").status == 2
+    assert run("prune", store, "--keep-last", "1", "--yes").status == 0
     assert run("gc", store).status == 0
     assert run("verify", store).status == 0
 

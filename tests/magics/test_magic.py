@@ -229,7 +229,10 @@ def test_prune_thins_out_history_under_a_live_session(shell: Shell) -> None:
     for number in range(6):
         shell.run(f"x = {number}")
     assert "Would drop" in shell.run("%agent prune --keep-last 2 --dry-run").out
-    assert "Dropped" in shell.run("%agent prune --keep-last 2").out
+    asked = shell.run("%agent prune --keep-last 2").err
+    assert "prune would drop" in asked
+    assert "cannot be undone; to do it: %agent prune --keep-last 2 --yes" in asked
+    assert "Dropped" in shell.run("%agent prune --keep-last 2 --yes").out
     shell.run("x = 'after'")
     assert len(shell.log()) == 3
     assert shell.run("%agent checkout HEAD~1").result.success

@@ -7,7 +7,7 @@ import pytest
 
 from agent_kernel.errors import BranchInUseError, DamagedObjectError, NameNotFoundError, RefNotFoundError
 from agent_kernel.repository.commits import Cell, Change, Unsaved
-from agent_kernel.repository.ids import Kind, ObjectId, address, hex_of
+from agent_kernel.repository.ids import Kind, ObjectId, address, hex_of, short
 from agent_kernel.repository.leases import Holder
 from agent_kernel.repository.pruning import Retention
 from agent_kernel.repository.repository import Repository
@@ -79,6 +79,33 @@ def test_tagged_named_and_young_commits_are_kept(repo: Repository) -> None:
     assert values_at(repo, repo.tags()["v1"]) == {"x0": "0", "x1": "1"}
     assert _is_gone(repo, named)
     assert repo.prune(Retention(keep_days=10_000)).dropped == 0
+
+
+def test_the_reasons_for_what_is_kept_add_up(repo: Repository) -> None:
+    old = _line(repo, 5)
+    commit_values(repo, {"n": "1"}, message="before the experiment")
+    _line(repo, 3)
+    repo.create_tag("v1", old[1])
+    for dry in (True, False):
+        report = repo.prune(Retention(keep_last=2), dry_run=dry)
+        assert report.reasons == {"newest": 2, "tagged": 1, "named": 1}
+        assert (report.kept, report.dropped) == (4, 5)
+
+
+def test_a_message_that_nobody_typed_keeps_no_commit(repo: Repository) -> None:
+    _line(repo, 2)
+    commit_values(repo, {"n": "1"}, message="undo of [1] x", kind="undo")
+    commit_values(repo, {"n": "2"}, message="changes that no cell had committed yet")
+    _line(repo, 2)
+    assert repo.prune(Retention(keep_last=1)).kept == 1
+
+
+def test_what_an_undo_said_speaks_of_the_new_commit(repo: Repository) -> None:
+    old = _line(repo, 3)
+    commit_values(repo, {"n": "1"}, message=f"undo of {short(old[2])} [3] x", kind="undo", restores=old[2])
+    repo.prune(Retention(keep_last=2))
+    (_, undo), (before, _) = repo.log(_tip(repo))
+    assert undo.message == f"undo of {short(before)} [3] x"
 
 
 def test_a_policy_may_let_tags_go(repo: Repository) -> None:

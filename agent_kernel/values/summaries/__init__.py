@@ -3,7 +3,7 @@
 A value is looked up by the identity of its type, never by `isinstance`: what is not exactly of a type listed in
 `dispatch`, and so may define anything, is named by its type alone (`foreign`). Everything read from a type or an
 instance goes through the interpreter's own slots (`reading`). Nothing here imports a library; its types are known once
-the notebook has loaded it (`known`). What looks like a secret is masked (`masking`), and no summary takes more than two
+the notebook has loaded it (`known`). What looks like a secret is masked (`masking`, and `hiding` for code and messages), and no summary takes more than two
 kilobytes (`model`). Modules load when a name of theirs is first used.
 """
 
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent_kernel.values.summaries.dispatch import summarize as summarize
+    from agent_kernel.values.summaries.hiding import mask_code as mask_code
+    from agent_kernel.values.summaries.hiding import mask_text as mask_text
     from agent_kernel.values.summaries.lines import line as line
     from agent_kernel.values.summaries.lines import lines_diff as lines_diff
     from agent_kernel.values.summaries.masking import holds_a_secret as holds_a_secret
@@ -38,6 +40,8 @@ __all__ = [
     "holds_a_secret",
     "line",
     "lines_diff",
+    "mask_code",
+    "mask_text",
     "names_a_secret",
     "size_text",
     "summarize",
@@ -45,6 +49,7 @@ __all__ = [
 
 _HOMES = {
     "dispatch": ("summarize",),
+    "hiding": ("mask_code", "mask_text"),
     "lines": ("line", "lines_diff"),
     "masking": ("holds_a_secret", "names_a_secret"),
     "model": ("MOST_BYTES", "Column", "Summary", "decode", "encode"),

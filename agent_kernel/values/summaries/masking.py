@@ -10,6 +10,8 @@ import re
 from functools import lru_cache
 from itertools import pairwise
 
+from agent_kernel.values.summaries.wording import MASK
+
 _WINDOW = 400  # characters of a text that are searched; previews show fewer
 _LONGEST_LABEL = 40
 
@@ -26,23 +28,33 @@ _MEASURE = re.compile("counts?|len|length|size|limit|usage|index|idx|ratio|ids|t
 # In a record one entry may name what another one holds: {"name": "password", "value": "hunter2"}.
 _NAMING = re.compile("name|key|header|field|variable|setting", re.IGNORECASE)
 
+_PRIVATE_KEY = r"""-----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY(?:.*?-----END[ ][A-Z ]*PRIVATE[ ]KEY-----|[^"']*)"""
+PRIVATE_KEY = re.compile(_PRIVATE_KEY, re.DOTALL)
+# Each alternative takes a secret to its end and no further, for a text that is shown without it.
 _CONTENT = re.compile(
-    r"""
-      -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY
+    _PRIVATE_KEY
+    + r"""
     | (?<![A-Za-z0-9])(?:
           sk-[A-Za-z0-9_-]{12,}
         | [spr]k_(?:live|test)_[A-Za-z0-9]{8,}
         | gh[pousr]_[A-Za-z0-9]{16,} | github_pat_[A-Za-z0-9_]{16,} | glpat-[A-Za-z0-9_-]{12,}
-        | (?:AKIA|ASIA)[A-Z0-9]{12,} | AIza[A-Za-z0-9_-]{24,} | ya29\.[A-Za-z0-9_-]{16,}
+        | (?:AKIA|ASIA)[A-Z0-9]{12,} | AIza[A-Za-z0-9_-]{24,} | ya29\.[A-Za-z0-9_-]{16,}[A-Za-z0-9._-]*
         | xox[abeoprs]-[A-Za-z0-9-]{8,} | hf_[A-Za-z0-9]{16,} | npm_[A-Za-z0-9]{24,} | pypi-[A-Za-z0-9_-]{24,}
-        | eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,} | SG\.[A-Za-z0-9_-]{12,}\.
-        | [Bb]earer[ ]+[A-Za-z0-9._~+/-]{12,} | [Bb]asic[ ]+(?=\S*[A-Z])(?=\S*[a-z0-9])[A-Za-z0-9+/]{12,}
+        | eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}[A-Za-z0-9._-]* | SG\.[A-Za-z0-9_-]{12,}\.[A-Za-z0-9_-]*
+        | (?P<bearer>[Bb]earer[ ]+)[A-Za-z0-9._~+/-]{12,}=*
+        | (?P<basic>[Bb]asic[ ]+)(?=\S*[A-Z])(?=\S*[a-z0-9])[A-Za-z0-9+/]{12,}=*
       )
-    | ://[^/\s:@]*:[^@/\s]+@
-    | (?i:passw(?:or)?d|\bpwd|secret|token|api[_-]?key|access[_-]?key|account[_-]?key)["']?\s*[=:]\s*["']?[^\s"',;]{4}
+    | (?P<login>://[^/\s:@]*:)[^@/\s]+(?=@)
+    | (?P<said>(?i:passw(?:or)?d|\bpwd|secret|token|api[_-]?key|access[_-]?key|account[_-]?key)["']?\s*[=:]\s*["']?)
+      (?!\{[^{}]*\}|•)[^\s"',;]{4,}
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.DOTALL,
 )
+_KEPT = ("bearer", "basic", "login", "said")  # what stands before the secret and says what it is
+
+# Code in which none of these stands gives no literal a name that could be one of a secret.
+SECRET_WORDS = re.compile(r"pass|pwd|pw|secret|key|cred|auth|bearer|token|cookie|dsn", re.IGNORECASE)
+
 # Every alternative of _CONTENT needs one of these; most texts have none, and a class of characters is found fast.
 _HINT = re.compile(r"[-_:=.]|AKIA|ASIA|AIza|earer|asic")
 
@@ -91,3 +103,16 @@ def holds_a_secret(text: str) -> bool:
     """
     window = text[:_WINDOW]
     return len(window) >= 8 and _HINT.search(window) is not None and _CONTENT.search(window) is not None
+
+
+def without_secrets(text: str) -> str:
+    """The whole text, with a mask in place of each key, token, private key and login.
+
+    >>> without_secrets("token: abcdef123, then ghp_" + "x" * 36)
+    'token: •••• masked, then •••• masked'
+    """
+    return _CONTENT.sub(_mask, text) if _HINT.search(text) is not None else text
+
+
+def _mask(found: re.Match[str]) -> str:
+    return next((found[kept] for kept in _KEPT if found[kept]), "") + MASK

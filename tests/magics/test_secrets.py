@@ -1,0 +1,179 @@
+"""No door shows a secret, and `forget --sources` leaves nothing of one in the store."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_kernel.cli import main
+from agent_kernel.repository.ids import Kind
+from agent_kernel.session import Repository
+from tests.magics.shells import Shell
+
+SECRET = "hunter2-hunter2"
+KINDS = (Kind.COMMIT, Kind.TREE, Kind.MANIFEST, Kind.LIST, Kind.DEFINITION, Kind.SMALL, Kind.CHUNK)
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    with Shell(store=str(tmp_path / "store")) as shell:
+        yield shell
+
+
+def leave_traces(shell: Shell) -> None:
+    shell.run(f"db_password = '{SECRET}'")
+    shell.run(f"raise ValueError('bad ' + (db_password := '{SECRET}'))")
+    shell.run(f"%agent commit -m 'tried password={SECRET}'")
+    shell.run("other = 1")
+
+
+def held(place: Path, text: str) -> list[bytes]:
+    """The kinds of stored objects, and the file, that hold the text."""
+    with closing(Repository.open(place, create=False)) as repo:
+        found = [
+            kind
+            for kind in KINDS
+            for key in repo.pointers.keys(kind)
+            if text.encode() in repo.objects.fetch([key])[key].payload
+        ]
+        logs = [
+            key for key in repo.pointers.keys(b"g/") if text.encode() in b"".join(repo.store.get_many([key]).values())
+        ]
+    in_file = [b"file"] if text.encode() in (place / "data.mdb").read_bytes() else []
+    return [*found, *logs, *in_file]
+
+
+@pytest.mark.parametrize(
+    "line", ["log", "log --json", "show HEAD", "show HEAD~2", "show HEAD~3 --json", "diff HEAD~3", "status"]
+)
+def test_no_verb_of_a_notebook_shows_a_secret(shell: Shell, line: str) -> None:
+    leave_traces(shell)
+    typed = shell.run(f"%agent {line}")
+    assert typed.result.success, typed.err
+    assert SECRET not in typed.out + typed.err
+
+
+@pytest.mark.parametrize(
+    "words", [["log"], ["log", "--json"], ["show", "HEAD~3"], ["show", "HEAD~1", "--json"], ["branch"]]
+)
+def test_no_verb_of_the_command_line_shows_a_secret(
+    shell: Shell, tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    leave_traces(shell)
+    shell.extension.notebook.close()
+    assert main([words[0], str(tmp_path / "store"), *words[1:]]) == 0
+    assert SECRET not in capsys.readouterr().out
+
+
+def test_the_stored_source_stays_as_it_was_typed(shell: Shell) -> None:
+    leave_traces(shell)
+    repo = shell.extension.notebook.repo
+    assert repo is not None
+    sources = [commit.cell.source for _, commit in repo.log(list(repo.branches().values())) if commit.cell]
+    assert f"db_password = '{SECRET}'" in sources
+
+
+def test_forget_takes_the_value_and_says_what_takes_the_code(shell: Shell) -> None:
+    leave_traces(shell)
+    asked = shell.run("%agent forget db_password").err
+    assert "%agent forget db_password --yes" in asked
+    assert "the code of 2 cells speaks of it: --sources masks it there too" in asked
+    told = shell.run("%agent forget db_password --yes").out
+    assert "to mask it there: %agent forget db_password --sources --yes" in told
+    told = shell.run("%agent forget db_password --sources --yes").out
+    assert "Masked what the code of 2 cells gave away" in told
+
+
+def test_after_forgetting_with_sources_nothing_in_the_store_holds_it(shell: Shell, tmp_path: Path) -> None:
+    leave_traces(shell)
+    shell.run(f"def connect():\n    return '{SECRET}'")
+    shell.run(f"class Client:\n    password = '{SECRET}'\n    def login(self): return '{SECRET}'")
+    shell.run("client = Client()")
+    shell.run("kept = [1, 2]")
+    assert held(tmp_path / "store", SECRET)
+    asked = shell.run("%agent forget db_password --sources").err
+    assert "connect" in asked
+    typed = shell.run("%agent forget db_password --sources --yes")
+    assert "Went too, with the text in the code: Client, client, connect" in typed.out
+    history: list[dict[str, Any]] = shell.log()
+    assert history[1]["cell"]["source"] == "kept = [1, 2]"
+    assert {change["name"] for commit in history for change in commit["changed"]} == {"kept", "other"}
+    shell.run("kept.append(3)")
+    assert shell.run("%agent verify").result.success
+    shell.extension.notebook.close()
+    assert held(tmp_path / "store", SECRET) == []
+
+
+def test_a_value_that_holds_it_too_is_named_and_stays(shell: Shell) -> None:
+    leave_traces(shell)
+    shell.run("config = {'x': db_password}")
+    told = shell.run("%agent forget db_password --sources --yes").out
+    assert "The same text is in the value of config, which stays; %agent forget config --yes" in told
+    assert shell.run("%agent show HEAD:config").result.success
+
+
+def test_a_secret_that_was_never_stored_can_leave_the_code(shell: Shell, tmp_path: Path) -> None:
+    shell.run("%agent ignore thing")
+    shell.run(f"thing = '{SECRET}'")
+    assert "only in the code of 1 cells, which --sources masks" in shell.run("%agent forget thing --yes").err
+    shell.run("%agent forget thing --sources --yes")
+    shell.extension.notebook.close()
+    assert held(tmp_path / "store", SECRET) == []
+
+
+def test_a_name_that_nothing_speaks_of_is_no_variable_and_no_commit(shell: Shell) -> None:
+    shell.run("x = 1")
+    assert "no variable 'nosuch' in any commit, and no commit of this name" in shell.run("%agent forget nosuch").err
+
+
+def test_a_refused_forget_changes_nothing(shell: Shell, tmp_path: Path) -> None:
+    from agent_kernel.repository.leases import Holder, boot_id, start_of
+
+    shell.run("x = 1")
+    repo = shell.extension.notebook.repo
+    assert repo is not None
+    repo.create_branch("theirs", repo.branches()["main"])
+    repo.acquire_lease("theirs", Holder(socket.gethostname(), boot_id(), 1, start_of(1)))
+    before = shell.log()
+    assert "in use" in shell.run("%agent forget x --yes").err
+    assert shell.log() == before
+    assert "No variable is ignored" in shell.run("%agent ignore").out
+
+
+def test_ignoring_says_what_it_does_not_take(shell: Shell) -> None:
+    shell.run("secret = 'x'")
+    told = shell.run("%agent ignore secret").out
+    assert "The code of its cells is kept as typed: %agent forget secret --sources --yes takes out both" in told
+
+
+def test_several_names_and_patterns_are_ignored(shell: Shell) -> None:
+    shell.run("a = b = 1")
+    told = shell.run("%agent ignore a 'tmp_*' later").out
+    assert "What fits tmp_* is not stored from now on (0 variables now)" in told
+    assert "later is not bound now; it will be ignored when it appears" in told
+    shell.run("tmp_1 = tmp_2 = 2; later = 3; b = 4")
+    assert [change["name"] for change in shell.log()[0]["changed"]] == ["a", "b"]
+    assert "Ignored: a, later, tmp_*" in shell.run("%agent ignore").out
+    shell.run("%agent ignore --remove 'tmp_*' later")
+    shell.run("tmp_1 = 5")
+    assert "tmp_1" in [change["name"] for change in shell.log()[0]["changed"]]
+    assert "not on the list" in shell.run("%agent ignore --remove nothing").err
+
+
+@pytest.mark.parametrize("name", ["''", "HEAD~999", "../..", "'a b'"])
+def test_what_can_be_no_name_is_not_ignored(shell: Shell, name: str) -> None:
+    assert "cannot be the name of a variable" in shell.run(f"%agent ignore {name}").err
+    assert shell.run("%agent ignore").out.strip() == "No variable is ignored."
+
+
+def test_json_of_forget_says_all_of_it(shell: Shell) -> None:
+    leave_traces(shell)
+    facts = json.loads(shell.run("%agent forget db_password --sources --yes --json").out)
+    assert facts["sources_masked"] is True
+    assert len(facts["mentioned_in"]) == 2
