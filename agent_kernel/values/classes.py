@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from agent_kernel.values.generated import is_made_for_protocol
+from agent_kernel.values.generated import is_made_again
 from agent_kernel.values.reducers import is_importable
 from agent_kernel.values.restore import classes as restore
 
@@ -176,7 +176,7 @@ def _attributes(kind: Any) -> Iterator[tuple[str, object]]:
             continue
         if isinstance(found, (types.MemberDescriptorType, types.GetSetDescriptorType)) and found.__objclass__ is kind:
             continue  # slots are made by the skeleton
-        if is_made_for_protocol(kind, name, found):
+        if is_made_again(kind, name, found):
             continue
         if is_enum and (name in kind.__members__ or _is_enum_bookkeeping(name, found)):
             continue

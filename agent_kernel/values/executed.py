@@ -24,7 +24,7 @@ def executed_text(code: CodeType, namespace: Mapping[str, object]) -> str:
         return ""
     word = "lambda" if code.co_name == "<lambda>" else code.co_name
     for text in _texts(namespace, word):
-        if _holds(text, code):
+        if holds(text, code):
             return text
     return ""
 
@@ -50,7 +50,8 @@ def _literals(cell: str, word: str) -> Iterator[str]:
             yield node.value
 
 
-def _holds(text: str, code: CodeType) -> bool:
+def holds(text: str, code: CodeType) -> bool:
+    """Whether compiling the text gives this very code somewhere."""
     try:
         module = compile(text, code.co_filename, "exec", dont_inherit=True)
     except (SyntaxError, ValueError):

@@ -26,14 +26,21 @@ def complete(kind: type, given: typing.Iterable[str]) -> None:
     own = type.__getattribute__(kind, "__dict__")
     if "__dataclass_fields__" in given:
         _replace_missing(kind, lambda: _bare_dataclass(kind, own))
+        _let_replace(kind)
     if "_fields" in given and tuple in kind.__bases__:
         _replace_missing(kind, lambda: _bare_named_tuple(kind, own))
     if "_is_protocol" in given and type(kind) is _PROTOCOL_KIND:
         _complete_protocol(kind)
 
 
-def is_made_for_protocol(kind: type, name: str, found: object) -> bool:
-    """Whether typing put this attribute into the class, which it will do again."""
+def is_made_again(kind: type, name: str, found: object) -> bool:
+    """Whether the library that put this attribute into the class has its own way to do it again."""
+    if name == "__replace__":
+        return "__dataclass_fields__" in type.__getattribute__(kind, "__dict__") and found is _dataclass_replace()
+    return _is_made_for_protocol(kind, name, found)
+
+
+def _is_made_for_protocol(kind: type, name: str, found: object) -> bool:
     if type(kind) is not _PROTOCOL_KIND:
         return False
     if name in _MADE_FOR_PROTOCOLS or (name == "__init__" and found is object.__init__):
@@ -66,6 +73,19 @@ def _function(found: object) -> types.FunctionType | None:
         found = found.__func__
     inner = found.__dict__.get("__wrapped__")
     return inner if isinstance(inner, types.FunctionType) else found
+
+
+def _let_replace(kind: type) -> None:
+    """`copy.replace`, from Python 3.13 on."""
+    replace = _dataclass_replace()
+    if replace is not None and "__replace__" not in type.__getattribute__(kind, "__dict__"):
+        type.__setattr__(kind, "__replace__", replace)
+
+
+def _dataclass_replace() -> object:
+    import dataclasses
+
+    return vars(dataclasses).get("_replace")
 
 
 def _bare_dataclass(kind: type, own: typing.Mapping[str, Any]) -> type:
@@ -116,7 +136,7 @@ def _moved(fresh: Any, missing: Any, source: type, kind: type) -> Any:
 def _complete_protocol(kind: type) -> None:
     begin: Any = vars(typing.Protocol)["__init_subclass__"]
     stored = vars(kind).get("__subclasshook__")
-    if stored is not None and is_made_for_protocol(kind, "__subclasshook__", stored):
+    if stored is not None and _is_made_for_protocol(kind, "__subclasshook__", stored):
         type.__delattr__(kind, "__subclasshook__")
     initialise: Any = vars(_PROTOCOL_KIND).get("__init__")
     begin.__func__(kind)

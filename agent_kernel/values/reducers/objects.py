@@ -179,6 +179,11 @@ def reduce_cached_property(_: Pickler, made: Any) -> Any:
     return restore.cached_property, (made.func, made.attrname, made.__doc__)
 
 
+def reduce_single_dispatch_method(_: Pickler, made: Any) -> Any:
+    # From Python 3.13 on, it has a cache.
+    return restore.single_dispatch_method, (), {"dispatcher": made.dispatcher, "func": made.func}
+
+
 def reduce_match(_: Pickler, match: re.Match[Any]) -> Any:
     return restore.regex_match, (match.re, match.string, match.pos, match.endpos, match.regs)
 
@@ -237,6 +242,7 @@ EXACT: dict[type, Handler] = {
     type(threading.Lock()): reduce_lock,
     type(threading.RLock()): reduce_lock,
     functools.cached_property: reduce_cached_property,
+    functools.singledispatchmethod: reduce_single_dispatch_method,
     re.Match: reduce_match,
     memoryview: reduce_memoryview,
     type(dataclasses.MISSING): reduce_sentinel,

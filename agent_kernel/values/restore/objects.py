@@ -58,6 +58,12 @@ def cached_property(function: Callable[[Any], Any], attribute: str | None, doc: 
     return made
 
 
+def single_dispatch_method() -> object:
+    """Without its functions, which are given to it later; with the cache that this Python's version has."""
+    made: object = functools.singledispatchmethod(live)
+    return made
+
+
 def regex_match(pattern: Any, text: Any, start: int, end: int, regions: tuple[tuple[int, int], ...]) -> object:
     """Match again, and take the way that finds the same regions."""
     tries = [
