@@ -132,6 +132,7 @@ class LiveNotebook:
         except BaseException:
             store.close()
             raise
+        session.watch_notebook(notebook_of(os.environ, self.namespace))
         session.workspace.outputs = self._results
         session.workspace.callbacks = self._callbacks
         self.repo, self.session = repo, session

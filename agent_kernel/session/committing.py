@@ -10,6 +10,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -170,6 +171,10 @@ class Committing:
             outputs=outputs,
         )
         return self._commit(draft, running.source, outside=running.outside, rolling=True)
+
+    def watch_notebook(self, path: Path | None) -> None:
+        """Keep the cells of this notebook file with the commits, as they were on the disk at the time."""
+        self._recorder.notebook = path
 
     def commit(self, message: str = "", *, full: bool = False, author: Author | None = None) -> Report:
         """Commit now. Without a message, and with nothing changed, there is nothing to record.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import platform
-import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -28,6 +26,8 @@ from agent_kernel.session import randomness
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Outputs
+    from agent_kernel.session.environment import EnvironmentWatch
+    from agent_kernel.session.notebooks import NotebookWatch
 
 
 class Draft(msgspec.Struct):
@@ -55,7 +55,9 @@ class Recorder:
         self.session_id = session_id
         self._random_digest = b""
         self._random_id: ObjectId | None = None
-        self._environment: ObjectId | None = None
+        self._environment: EnvironmentWatch | None = None
+        self._page: NotebookWatch | None = None
+        self.notebook: Path | None = None  # the file, if there is one
 
     def publish(
         self, writer: Writer, tree: Tree, draft: Draft, head: Head, branch: str | None
@@ -79,6 +81,7 @@ class Recorder:
             session=self.session_id,
             restores=draft.restores,
             environment=self._environment_id(writer),
+            notebook=self._notebook(writer),
         )
         said = draft.message or draft.kind
         id = self.repo.publish(
@@ -99,12 +102,24 @@ class Recorder:
             self._random_digest = digest
         return self._random_id
 
+    # What only commits need loads with the first one.
+
     def _environment_id(self, writer: Writer) -> ObjectId:
         if self._environment is None:
-            versions = {"python": platform.python_version(), "implementation": sys.implementation.name}
-            versions["platform"] = f"{sys.platform}-{platform.machine()}"
-            self._environment = writer.add(Kind.SMALL, msgspec.msgpack.encode(versions))
-        return self._environment
+            from agent_kernel.session.environment import EnvironmentWatch
+
+            self._environment = EnvironmentWatch()
+        return writer.add(Kind.SMALL, self._environment.payload())
+
+    def _notebook(self, writer: Writer) -> ObjectId | None:
+        if self.notebook is None:
+            return None
+        if self._page is None:
+            from agent_kernel.session.notebooks import NotebookWatch
+
+            self._page = NotebookWatch()
+        payload = self._page.payload(self.notebook)
+        return None if payload is None else writer.add(Kind.SMALL, payload)
 
 
 def _cell(writer: Writer, draft: Draft) -> Cell | None:

@@ -48,6 +48,8 @@ COMMITTING = {
     "agent_kernel.magics.outputs.collecting",
     "agent_kernel.repository.outputs",
     "agent_kernel.repository.publishing",
+    "agent_kernel.session.environment",
+    "agent_kernel.session.notebooks",
     "agent_kernel.session.saving",
     "agent_kernel.session.staging",
     "agent_kernel.values.classes",

@@ -1,0 +1,109 @@
+"""What the notebook ran on: the interpreter, the platform, and every installed distribution with its version.
+
+The lock is read from the names of the metadata folders, without opening one: `numpy-2.4.6.dist-info` says all, and a
+thousand of them take a few milliseconds where parsing them takes seconds. It is read again only when one of the folders
+that Python imports from has changed, as it does with every `%pip install`; so equal environments are one object.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from agent_kernel.repository import encode
+
+__all__ = ["Environment", "EnvironmentWatch", "decode_environment", "installed_in"]
+
+# The name stops at the first dash: in these file names a dash inside a name is written as an underscore.
+_METADATA: Final = re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(?:-py[\d.]+(?:-.+)?)?\.(?:dist|egg)-info")
+_SEPARATORS: Final = re.compile(r"[-_.]+")
+
+
+class Environment(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Names and versions; nothing that says whose machine it is."""
+
+    python: str = ""
+    implementation: str = ""
+    platform: str = ""
+    packages: tuple[str, ...] = ()  # name==version, sorted; names as the package index writes them
+
+
+_DECODER = msgspec.msgpack.Decoder(Environment)
+
+
+def decode_environment(payload: bytes) -> Environment:
+    """What a commit's environment says, of any release."""
+    return _DECODER.decode(payload)
+
+
+class EnvironmentWatch:
+    """The environment now, worked out anew only where something was installed or removed."""
+
+    def __init__(self) -> None:
+        self._path: list[str] = []
+        self._folders: list[str] = []
+        self._changed: list[int] = []
+        self._payload = b""
+
+    def payload(self) -> bytes:
+        """The encoded environment."""
+        if self._path != sys.path:
+            self._path = list(sys.path)
+            self._folders, self._changed = _folders(self._path), []
+        changed = list(map(_changed_ns, self._folders))
+        if changed != self._changed or not self._payload:
+            self._changed = changed
+            self._payload = encode(_environment(self._folders))
+        return self._payload
+
+
+def _environment(folders: list[str]) -> Environment:
+    return Environment(
+        python=platform.python_version(),
+        implementation=sys.implementation.name,
+        platform=f"{sys.platform}-{platform.machine()}",
+        packages=tuple(installed_in(folders)),
+    )
+
+
+def _folders(path: list[str]) -> list[str]:
+    """Where Python imports from, less its own library and the working directory, which nothing is installed into."""
+    library = os.path.dirname(os.__file__)  # noqa: PTH120 - to compare with sys.path as it is spelled there
+    own = {library, f"{library}{os.sep}lib-dynload", "", os.curdir}
+    folders = [entry for entry in dict.fromkeys(path) if type(entry) is str and entry not in own]
+    try:
+        here = str(Path.cwd())
+    except OSError:  # the directory was removed
+        here = ""
+    return [folder for folder in folders if folder != here]
+
+
+def _changed_ns(folder: str) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns  # noqa: PTH116 - half the time of Path.stat, and every commit waits for it
+    except (OSError, ValueError):
+        return 0
+
+
+def installed_in(folders: list[str]) -> list[str]:
+    """The distributions in these folders as `name==version`; of one that is in several, the one that is imported."""
+    found: dict[str, str] = {}
+    for folder in folders:
+        for name in _entries(folder):
+            metadata = _METADATA.fullmatch(name) if name.endswith("-info") else None
+            if metadata is not None:
+                found.setdefault(_SEPARATORS.sub("-", metadata["name"]).lower(), metadata["version"])
+    return sorted(f"{name}=={version}" for name, version in found.items())
+
+
+def _entries(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208 - names are all that is needed of some thousand entries
+    except (OSError, ValueError):  # not there, not readable, or a zip file
+        return []

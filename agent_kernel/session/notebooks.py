@@ -1,0 +1,104 @@
+"""The notebook's cells as they were saved on the disk when a commit was made.
+
+A kernel knows the code that it ran, and not the page that it stands on: not the text between, the order, the cells that
+were never run. The file knows, as of the last time that somebody saved it. It is read again only after it changed;
+outputs are skipped, since commits keep their own.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from agent_kernel.repository import encode
+
+__all__ = ["NotebookCell", "NotebookSnapshot", "NotebookWatch", "decode_notebook"]
+
+_LARGEST: Final = 64 << 20  # bytes of a file, most of them pictures, that may be read after a cell
+
+
+class NotebookCell(msgspec.Struct, frozen=True, array_like=True):
+    """One cell of the page. Notebooks of old formats give their cells no ids."""
+
+    id: str
+    type: str  # code, markdown or raw
+    source: str
+
+
+class NotebookSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A page: what it is called, when it was saved, and its cells in order."""
+
+    name: str
+    saved_ns: int
+    cells: tuple[NotebookCell, ...] = ()
+    language: str = ""
+
+
+class _FileCell(msgspec.Struct):
+    cell_type: str
+    source: str | list[str] = ""
+    id: str = ""
+
+
+class _Language(msgspec.Struct):
+    name: str = ""
+
+
+class _Metadata(msgspec.Struct):
+    language_info: _Language = msgspec.field(default_factory=_Language)
+
+
+class _File(msgspec.Struct):
+    cells: list[_FileCell]
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+_SNAPSHOT = msgspec.msgpack.Decoder(NotebookSnapshot)
+
+
+def decode_notebook(payload: bytes) -> NotebookSnapshot:
+    """The snapshot that a commit refers to."""
+    return _SNAPSHOT.decode(payload)
+
+
+class NotebookWatch:
+    """The page now, read anew only after it was saved."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[object, ...] = ()
+        self._snapshot: NotebookSnapshot | None = None
+        self._payload: bytes | None = None
+
+    def payload(self, path: Path) -> bytes | None:
+        """The encoded snapshot; None where there is no such file, or it cannot be read."""
+        try:
+            found = os.stat(path)  # noqa: PTH116 - half the time of Path.stat, and every commit waits for it
+        except (OSError, ValueError):
+            return None
+        seen = (path, found.st_mtime_ns, found.st_size)
+        if seen != self._seen:
+            self._seen = seen
+            self._take(_read(path, found.st_mtime_ns) if found.st_size <= _LARGEST else None)
+        return self._payload
+
+    def _take(self, read: NotebookSnapshot | None) -> None:
+        before = self._snapshot
+        # Saved again with the same cells (new outputs, mostly): the snapshot stays the one that it was.
+        if read is None or before is None or (read.name, read.cells) != (before.name, before.cells):
+            self._snapshot = read
+            self._payload = None if read is None else encode(read)
+
+
+def _read(path: Path, saved_ns: int) -> NotebookSnapshot | None:
+    try:
+        file = msgspec.json.decode(path.read_bytes(), type=_File)
+    except (OSError, msgspec.MsgspecError):  # being written just now, or no notebook of ours to understand
+        return None
+    cells = tuple(
+        NotebookCell(cell.id, cell.cell_type, cell.source if isinstance(cell.source, str) else "".join(cell.source))
+        for cell in file.cells
+    )
+    return NotebookSnapshot(path.name, saved_ns, cells, file.metadata.language_info.name)
