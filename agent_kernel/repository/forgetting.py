@@ -6,7 +6,10 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from agent_kernel.errors import NameNotFoundError, RefNotFoundError, StoreFullError, StoreUnavailableError
+from agent_kernel.repository.commits import Cell, Commit
 from agent_kernel.repository.ids import ObjectId, hex_of
 from agent_kernel.repository.rewriting import Plan, Rewrite, rewrite, tips
 
@@ -27,6 +30,7 @@ class ForgetReport:
     erased: bool  # whether the store's file was rewritten too, so that its free space holds nothing of it
     shared_with: tuple[str, ...] = ()  # names that hold the same value, or did
     mentioned_in: tuple[ObjectId, ...] = ()  # commits, by their new ids, whose code speaks of the name
+    outputs_dropped: int = 0  # cells that changed it or spoke of it, and whose outputs went too
     redacted: bool = False  # whether that code was masked
     code_dropped: tuple[str, ...] = ()  # functions and classes that went too, because their code held it
     also_in: tuple[str, ...] = ()  # values that hold what the code gave away, and stay
@@ -39,6 +43,7 @@ class Traces:
     found: bool = False  # some commit holds it, or says that it could not be saved
     shared: set[str] = field(default_factory=set[str])
     mentioned: set[ObjectId] = field(default_factory=set[ObjectId])
+    shown: set[ObjectId] = field(default_factory=set[ObjectId])  # outputs that may show it
     code: set[str] = field(default_factory=set[str])
     values: set[str] = field(default_factory=set[str])
 
@@ -54,6 +59,8 @@ def traces_of(repo: Repository, name: str, redaction: Redaction | None = None) -
         found.shared |= _sharing(tree, name)
         if commit.cell is not None and word.search(commit.cell.source):
             found.mentioned.add(id)
+        if commit.cell is not None and commit.cell.outputs is not None and (name in mentions or id in found.mentioned):
+            found.shown.add(commit.cell.outputs)
         if redaction is not None:
             code, values = redaction.holders(tree)
             found.code |= code - {name}
@@ -80,10 +87,16 @@ def forget_name(repo: Repository, name: str, mask: Mask | None = None) -> Forget
         code = redaction.holders(tree)[0] if redaction is not None else ()
         return tree.edit_rows(writer, dict.fromkeys([name, *code]))
 
-    plan = Plan(edit=edit, drops=frozenset([name]))
-    if redaction is not None:
-        plan = Plan(edit=edit, drops=frozenset([name]), says=redaction.fields, logs=redaction.text)
-    result = rewrite(repo, plan)
+    def says(commit: Commit) -> dict[str, object]:
+        fields = {} if redaction is None else redaction.fields(commit)
+        cell = fields.get("cell", commit.cell)
+        # A cell that made the variable, or looked at it, may have shown what it held.
+        if isinstance(cell, Cell) and cell.outputs in traces.shown:
+            fields["cell"] = msgspec.structs.replace(cell, outputs=None)
+        return fields
+
+    logs = str if redaction is None else redaction.text
+    result = rewrite(repo, Plan(edit=edit, drops=frozenset([name]), says=says, logs=logs))
     return ForgetReport(
         result.moved,
         result.objects_deleted,
@@ -91,6 +104,7 @@ def forget_name(repo: Repository, name: str, mask: Mask | None = None) -> Forget
         _erase(repo),
         shared_with=tuple(sorted(traces.shared)),
         mentioned_in=tuple(sorted(result.moved.get(id, id) for id in traces.mentioned)),
+        outputs_dropped=len(traces.shown),
         redacted=redaction is not None,
         code_dropped=_names(traces.code),
         also_in=_names(traces.values),

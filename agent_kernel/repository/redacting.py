@@ -16,7 +16,8 @@ import msgspec
 
 from agent_kernel.repository.blobs import chunks_of
 from agent_kernel.repository.commits import Blob, Commit, Entry, Manifest, decode_entry, decode_manifest, summary_id
-from agent_kernel.repository.ids import Kind
+from agent_kernel.repository.ids import Kind, ObjectId
+from agent_kernel.repository.outputs import blobs_of, read_outputs
 
 if TYPE_CHECKING:
     from agent_kernel.repository.repository import Repository
@@ -66,12 +67,14 @@ class Redaction:
             "labels": tuple(map(self.text, commit.labels)),
             "unsaved": tuple(msgspec.structs.replace(one, reason=self.text(one.reason)) for one in commit.unsaved),
         }
+        if commit.notebook is not None and self._on_page(commit.notebook):
+            found["notebook"] = None
         if commit.cell is not None:
             source = commit.cell.source
             if self.speaks(source):
                 source = self._mask(source, self._names)[0]
             outputs = commit.cell.outputs
-            kept = None if outputs is not None and self.is_telling(Kind.SMALL + outputs) else outputs
+            kept = None if self.speaks(source) or self._in_outputs(outputs) else outputs
             found["cell"] = msgspec.structs.replace(
                 commit.cell, source=self.text(source), error=self.text(commit.cell.error), outputs=kept
             )
@@ -105,6 +108,17 @@ class Redaction:
         if entry.value:
             return decode_manifest(entry.value)
         return self._repo.read_manifest(entry) if entry.manifest is not None else None
+
+    def _in_outputs(self, id: ObjectId | None) -> bool:
+        if id is None:
+            return False
+        outputs = read_outputs(self._repo.objects, id)
+        return self.is_telling(Kind.OUTPUTS + id) or any(map(self._in_blob, blobs_of(outputs)))
+
+    def _on_page(self, id: ObjectId) -> bool:
+        """Whether a notebook's cells as they were saved speak of the variable, or hold a literal."""
+        page = self._repo.objects.get(Kind.SMALL, id)
+        return self._holds(page) or self.speaks(page.decode("utf-8", "replace"))
 
     def _in_summary(self, entry: Entry) -> bool:
         id = summary_id(entry)

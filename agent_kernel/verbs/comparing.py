@@ -12,7 +12,7 @@ from agent_kernel.repository import Commit, Entry, NameDiff, ObjectId, hex_of
 from agent_kernel.values import summaries
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.output import Block, Code, Json, Line, Result
-from agent_kernel.verbs.parsing import Parser
+from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.text import clean, clean_lines, plural
 
@@ -25,18 +25,31 @@ __all__ = ["diff", "diff_arguments"]
 def diff_arguments(parser: Parser) -> None:
     parser.takes("old", "ref", help="compare from here (HEAD~1 unless told)")
     parser.takes("new", "ref", help="to here (HEAD unless told)", default="HEAD")
+    parser.flag("--environment", help="compare what they ran on: the interpreter and the installed packages")
     parser.names("only these variables")
 
 
 def diff(scope: Scope, options: Namespace) -> Result:
     new, commit = scope.commit(options.new)
     old = scope.resolve(options.old) if options.old is not None else commit.parents[0] if commit.parents else None
+    if options.environment:
+        if options.names:
+            raise UsageProblem("--environment compares packages, and takes no names of variables")
+        return _environments(scope.repo, old, (new, commit))
     differences = scope.repo.diff(old, new)
     if options.names:
         _check_names(scope.repo, options.names, old, new)
         differences = [one for one in differences if one.name in options.names]
     rows = tuple(_difference(scope.repo, one) for one in differences)
     return Differences(None if old is None else (old, scope.repo.commit_at(old)), (new, commit), rows)
+
+
+def _environments(repo: Repository, old: ObjectId | None, new: tuple[ObjectId, Commit]) -> Result:
+    from agent_kernel.verbs.environments import EnvironmentDifferences, environment_of
+
+    before = None if old is None else (old, repo.commit_at(old))
+    was = environment_of(repo, None if before is None else before[1])
+    return EnvironmentDifferences(before, new, was, environment_of(repo, new[1]))
 
 
 def _check_names(repo: Repository, names: Sequence[str], old: ObjectId | None, new: ObjectId) -> None:

@@ -145,6 +145,8 @@ def _forgotten(scope: Scope, what: str, meant: str, report: ForgetReport) -> Sai
     if report.shared_with:
         others = clean(", ".join(report.shared_with[:5]))
         lines.append(f"The same value is, or was, also in {others}: forget them too if it must go")
+    if report.outputs_dropped:
+        lines.append(f"What {plural(report.outputs_dropped, 'cell')} showed went too, since it may show the value")
     if report.mentioned_in:
         many = plural(len(report.mentioned_in), "cell")
         places = " ".join(map(short, report.mentioned_in[:5]))
@@ -166,6 +168,7 @@ def _forgotten(scope: Scope, what: str, meant: str, report: ForgetReport) -> Sai
         "erased": report.erased,
         "shared_with": list(report.shared_with),
         "mentioned_in": [hex_of(commit) for commit in report.mentioned_in],
+        "outputs_dropped": report.outputs_dropped,
         "sources_masked": report.redacted,
         "code_dropped": list(report.code_dropped),
         "also_in": list(report.also_in),

@@ -11,7 +11,8 @@ from agent_kernel.repository import Commit, ObjectId, hex_of, short, split_path
 from agent_kernel.values import summaries
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.output import Block, Code, Json, Line, Result, Table
-from agent_kernel.verbs.parsing import Parser
+from agent_kernel.verbs.outputs import ShownOutputs, outputs_of
+from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.text import clean, clean_lines, duration, exact_time, size_text
 
@@ -20,21 +21,33 @@ __all__ = ["show", "show_arguments"]
 
 def show_arguments(parser: Parser) -> None:
     parser.takes("rev", "path", help="a commit (HEAD unless told), or REF:NAME for a variable in it", default="HEAD")
+    what = parser.one_of()
+    parser.flag("--outputs", help="all that the cell showed, not only its first lines", group=what)
+    parser.flag("--environment", help="the interpreter, the platform and the installed packages", group=what)
 
 
 def show(scope: Scope, options: Namespace) -> Result:
     rev, name = split_path(options.rev)
     found, commit = scope.commit(rev or "HEAD")
-    return _commit(scope, found, commit) if name is None else _variable(scope, found, commit, name)
+    if name is not None:
+        if options.outputs or options.environment:
+            raise UsageProblem(f"a variable has neither outputs nor an environment; they are those of {rev or 'HEAD'}")
+        return _variable(scope, found, commit, name)
+    if options.environment:
+        from agent_kernel.verbs.environments import ShownEnvironment, environment_of
+
+        return ShownEnvironment(found, commit, environment_of(scope.repo, commit))
+    return _commit(scope, found, commit, full=options.outputs)
 
 
-def _commit(scope: Scope, found: ObjectId, commit: Commit) -> ShownCommit:
+def _commit(scope: Scope, found: ObjectId, commit: Commit, *, full: bool) -> ShownCommit:
     tree = scope.repo.tree(commit.tree)
     lines = {
         change.name: describe.entry_line(scope.repo, tree.get(change.name)) or "removed" for change in commit.changed
     }
     refs = describe.decorations(scope.repo, scope.head()).get(found, ())
-    return ShownCommit(found, describe.shown(commit), refs, lines)
+    more = scope.typed("show", short(found), "--outputs")
+    return ShownCommit(found, describe.shown(commit), refs, lines, outputs_of(scope.repo, commit), full, more)
 
 
 @dataclass(frozen=True)
@@ -45,16 +58,27 @@ class ShownCommit(Result):
     commit: Commit
     refs: tuple[str, ...]
     lines: dict[str, str]  # changed name: its value in one line
+    outputs: ShownOutputs | None
+    full: bool  # all outputs, not only their first lines
+    how_to_see_more: str
 
     def to_json(self) -> Json:
         values: dict[str, Json] = dict(self.lines)
-        return {**describe.commit_json(self.id, self.commit), "refs": list(self.refs), "values": values}
+        outputs: Json = self.outputs.to_json() if self.outputs is not None else []
+        said = describe.commit_json(self.id, self.commit)
+        return {**said, "refs": list(self.refs), "values": values, "outputs": outputs}
 
     def blocks(self) -> Sequence[Block]:
         refs = f" ({', '.join(self.refs)})" if self.refs else ""
         shown: list[Block] = [Line(f"commit {hex_of(self.id)}{refs}", strong=True), Table(("", ""), self._facts())]
         if text := self._text():
             shown += [Line(""), Code(text)]
+        if self.outputs is not None:
+            shown += [
+                Line(""),
+                Line("Output:"),
+                *self.outputs.blocks(full=self.full, how_to_see_more=self.how_to_see_more),
+            ]
         if self.commit.changed:
             shown += [Line(""), Table(("", "", ""), self._rows(), flexible=2)]
         return [*shown, *(Line(f"! {describe.unsaved_line(one)}") for one in self.commit.unsaved)]

@@ -128,3 +128,17 @@ def test_fields_that_a_newer_release_added_do_no_harm(repo: Repository) -> None:
     writer.flush()
     assert read_outputs(repo.objects, id).outputs[0].text == "x"
     assert issubclass(NewerFormatError, StoreError)
+
+
+def test_forgetting_a_name_takes_the_outputs_of_the_cells_that_speak_of_it(any_repo: Repository) -> None:
+    commit_values(any_repo, {"secret": "1", "other": "2"})
+    said = Output(kind="stream", name="stdout", text="hunter2")
+    commit_outputs(any_repo, shown(said, picture(os.urandom(50_000))), "print(secret)")
+    commit_outputs(any_repo, shown(Output(kind="stream", name="stdout", text="harmless")), "print(other)")
+    report = any_repo.forget_name("secret")
+    assert report.outputs_dropped == 1
+    cells = [commit.cell for _, commit in any_repo.log(any_repo.branches()["main"]) if commit.cell]
+    assert [(cell.source, cell.outputs is None) for cell in cells] == [("print(other)", False), ("print(secret)", True)]
+    assert any_repo.stats("s").objects["output"] == 1
+    assert any_repo.stats("s").objects["chunk"] == 0
+    assert any_repo.verify().is_sound
