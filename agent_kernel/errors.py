@@ -65,11 +65,13 @@ class RefNotFoundError(NotFoundError):
 
     name: str
     known: tuple[str, ...] = ()
+    reason: str = ""  # why it names nothing, where that is known
 
     def __str__(self) -> str:
         known = ", ".join(self.known[:8]) or "none yet"
         more = f" and {len(self.known) - 8} more" if len(self.known) > 8 else ""
-        return f"no branch, tag or commit is called {self.name!r} (branches and tags: {known}{more})"
+        what = f"{self.name!r} names no commit: {self.reason}" if self.reason else ""
+        return f"{what or f'no branch, tag or commit is called {self.name!r}'} (branches and tags: {known}{more})"
 
 
 class AmbiguousRefError(NotFoundError):
@@ -109,9 +111,10 @@ class RefExistsError(AgentKernelError):
     """A branch or tag of this name is already there."""
 
     name: str
+    remedy: str = "choose another name"
 
     def __str__(self) -> str:
-        return f"{self.name!r} already exists; choose another name, or force it"
+        return f"{self.name!r} already exists; {self.remedy}"
 
 
 class UnmergedBranchError(AgentKernelError):
@@ -121,7 +124,10 @@ class UnmergedBranchError(AgentKernelError):
     commits: int
 
     def __str__(self) -> str:
-        return f"branch {self.name!r} has {self.commits} commits that nothing else reaches; force it to delete them"
+        many = f"{self.commits} commits" if self.commits > 1 else "a commit"
+        return (
+            f"branch {self.name!r} has {many} that nothing else reaches; -D (from Python: force=True) deletes it anyway"
+        )
 
 
 class StoreError(AgentKernelError):
@@ -215,21 +221,26 @@ class UntrustedStoreError(AgentKernelError):
     def __str__(self) -> str:
         return (
             f"{self.url} was made by someone else, and loading its values can run their code; "
-            "look through it with log, show and diff, then run %agent trust"
+            "look through it with log, show and diff, then run %agent trust (from Python: Session.trust or Repository.trust)"
         )
 
 
 class MergeConflictError(AgentKernelError):
     """Both sides changed the same variables. Nothing was changed."""
 
-    conflicts: tuple[tuple[str, str, str], ...]  # (name, our summary, their summary)
+    conflicts: tuple[tuple[str, str, str], ...]  # (name, or name and key, our summary, their summary)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables that clash; of `prices['tea']` that is prices."""
+        return tuple(name.partition("[")[0] for name, _, _ in self.conflicts)
 
     def __str__(self) -> str:
         lines = [f"  {name}: ours {ours} | theirs {theirs}" for name, ours, theirs in self.conflicts]
-        many = f"{len(lines)} variables" if len(lines) > 1 else "one variable"
-        return "\n".join(
-            [f"both sides changed {many}; nothing was merged", *lines, "choose with --ours NAME or --theirs NAME"]
-        )
+        names = list(dict.fromkeys(self.variables))
+        many = f"{len(names)} variables" if len(names) > 1 else "one variable"
+        choose = f"choose with --ours {names[0]} or --theirs {names[0]}" if names else ""
+        return "\n".join([f"both sides changed {many}; nothing was merged", *lines, choose])
 
 
 class UnrelatedHistoriesError(AgentKernelError):
@@ -293,4 +304,4 @@ class NotBoundError(AgentKernelError):
     """No store is bound to this notebook."""
 
     def __str__(self) -> str:
-        return "no store is bound to this namespace; run %agent bind"
+        return "no store is bound to this namespace; run %agent bind (from Python: agent_kernel.bind)"

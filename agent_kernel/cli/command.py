@@ -22,7 +22,7 @@ from agent_kernel.verbs.output import Result, Said
 from agent_kernel.verbs.parsing import Helped, Parser, UsageProblem, Verb
 from agent_kernel.verbs.places import find_store
 from agent_kernel.verbs.scope import Scope
-from agent_kernel.verbs.table import VERBS, Overview, parser_of, run, verb_named
+from agent_kernel.verbs.table import VERBS, Overview, as_asked, error_json, parser_of, run, verb_named, wants_json
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -40,9 +40,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a terminal without UTF-8 shows ? for what it lacks
     try:
         return _dispatch(words)
-    except UsageProblem as problem:
-        return _complain(str(problem), _MISUSED)
-    except AgentKernelError as error:
+    except (UsageProblem, AgentKernelError) as error:
+        if wants_json(words):
+            print(json.dumps(error_json(error), ensure_ascii=False, indent=2))
+            sys.stdout.flush()
+            return _MISUSED if isinstance(error, UsageProblem) else _FAILED
+        if isinstance(error, UsageProblem):
+            return _complain(str(error), _MISUSED)
         return _complain(str(error).replace("%agent", _COMMAND), _FAILED)
     except KeyboardInterrupt:
         return _complain("interrupted", _INTERRUPTED)
@@ -57,7 +61,8 @@ def _complain(text: str, status: int) -> int:
     return status
 
 
-def _dispatch(words: list[str]) -> int:
+def _dispatch(words: Sequence[str]) -> int:
+    words = as_asked(words)
     if not words or words[0] in ("-h", "--help", "help"):
         return _print(_overview(), as_json=False)
     if words[0] == "--version":
@@ -67,7 +72,7 @@ def _dispatch(words: list[str]) -> int:
             from agent_kernel.cli.install import install
 
             return _print(install(words[1:]), as_json=False)
-        verb = verb_named(words[0])
+        verb = verb_named(words[0], [*(name for name, verb in VERBS.items() if verb.needs == "store"), "install"])
         if verb.needs != "store":
             raise UsageProblem(f"{verb.name} is for a running notebook: use it there as %agent {verb.name}")
         options = _parser(verb).read(words[1:])
@@ -84,12 +89,12 @@ def _version() -> str:
 def _overview() -> Overview:
     verbs = [verb for verb in VERBS.values() if verb.needs == "store"]
     install = Verb("install", "make the kernel “Python 3 (Agent)” known to Jupyter", "")
-    return Overview(_COMMAND, [*verbs, install])
+    return Overview(_COMMAND, [*verbs, install], alone=True)
 
 
 def _parser(verb: Verb) -> Parser:
     parser = parser_of(verb, _COMMAND, names_store=True)
-    if verb.writes:
+    if verb.writes and "--force" not in parser.options:
         parser.flag("--force", help="write even where a living process uses the branch")
     return parser
 

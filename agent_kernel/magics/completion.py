@@ -89,4 +89,11 @@ def _places(last: str) -> Iterable[str]:
     folder = Path(last).expanduser() if last.endswith("/") else Path(last).expanduser().parent
     start = last if last.endswith("/") else last[: len(last) - len(Path(last).name)]
     found = [one for one in folder.iterdir() if one.is_dir() or one.suffix == ".ipynb"] if folder.is_dir() else []
-    return [f"{start}{one.name}{'/' if one.is_dir() else ''}" for one in found]
+    named = [f"{start}{one.name}{'/' if one.is_dir() else ''}" for one in found if _is_meant(one.name, last)]
+    # Never nothing at the start: IPython would offer its own magics.
+    return [*named, *(["~/"] if not last else [])]
+
+
+def _is_meant(name: str, last: str) -> bool:
+    """Hidden folders are offered to those who typed the dot."""
+    return not name.startswith(".") or last.rpartition("/")[2].startswith(".")

@@ -18,7 +18,7 @@ from IPython.core.error import UsageError
 from IPython.core.inputtransformer2 import TokenTransformBase
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
-from agent_kernel.errors import AgentKernelError
+from agent_kernel.errors import AgentKernelError, MergeConflictError
 from agent_kernel.magics.agent_cell import header_parser, is_python, read_header
 from agent_kernel.verbs.parsing import Helped, UsageProblem
 
@@ -29,11 +29,25 @@ if TYPE_CHECKING:
 
     from agent_kernel.magics.notebook import LiveNotebook
     from agent_kernel.magics.shell import Shell
-    from agent_kernel.verbs.output import Result
+    from agent_kernel.verbs.output import Json, Result
 
 __all__ = ["AgentMagics", "VerbHelp"]
 
 _SHOWN_NEXT = {"POP_TOP", "PRINT_EXPR", "CALL_INTRINSIC_1"}
+
+
+class ShownConflictError(MergeConflictError):
+    """A merge conflict, which IPython shows as the lines that it is, without a traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"Conflict: {self}"]
+
+
+class AlreadyTold(UsageError):  # noqa: N818 - what went wrong was printed as JSON; this only ends the cell
+    """A line that failed and said so as JSON."""
+
+    def _render_traceback_(self) -> list[str]:
+        return []
 
 
 @magics_class
@@ -47,7 +61,7 @@ class AgentMagics(Magics):
 
     @no_var_expand
     @line_cell_magic
-    def agent(self, line: str, cell: str | None = None) -> Result | None:
+    def agent(self, line: str, cell: str | None = None) -> Result | Json:
         """Look at, compare and restore what your variables were.
 
         %agent VERB …       `%agent` alone lists the verbs, `%agent VERB --help` explains one
@@ -57,25 +71,35 @@ class AgentMagics(Magics):
             if cell is None:
                 return self._line(line)
             self._cell(line, cell)
+        except MergeConflictError as conflict:
+            raise ShownConflictError(conflict.conflicts) from None
         except (UsageProblem, AgentKernelError) as problem:
             raise UsageError(str(problem)) from None
         return None
 
-    def _line(self, line: str) -> Result | None:
-        from agent_kernel.verbs.table import answer
+    def _line(self, line: str) -> Result | Json:
+        from agent_kernel.verbs.table import answer, error_json, wants_json
 
         self._notebook.bind_first()
         try:
-            words = shlex.split(line)
+            words = shlex.split(line.rstrip().removesuffix(";"))  # IPython's sign for showing nothing
         except ValueError as error:
             raise UsageProblem(str(error)) from None
-        result, as_json = answer(words, self._notebook.scope())
+        kept = _is_kept(inspect.currentframe())
+        try:
+            result, as_json = answer(words, self._notebook.scope())
+        except (UsageProblem, AgentKernelError) as error:
+            if kept or not wants_json(words):
+                raise
+            print(json.dumps(error_json(error), ensure_ascii=False, indent=2))
+            raise AlreadyTold(str(error)) from None
+        if kept:
+            return result.to_json() if as_json else result
         if as_json:
             print(json.dumps(result.to_json(), ensure_ascii=False, indent=2))
-        elif not _is_kept(inspect.currentframe()):
+        else:
             self._show(result)
-            return None
-        return result if _is_kept(inspect.currentframe()) else None
+        return None
 
     def _show(self, result: Result) -> None:
         if getattr(self._shell, "kernel", None) is None:

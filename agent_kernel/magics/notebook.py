@@ -24,7 +24,7 @@ from agent_kernel.session import bind as bind_session
 from agent_kernel.session.trust import look_first
 from agent_kernel.storage import open_store
 from agent_kernel.verbs.parsing import Helped, UsageProblem
-from agent_kernel.verbs.places import default_place, find_store, notebook_of
+from agent_kernel.verbs.places import default_place, find_store, notebook_of, what_is_new
 from agent_kernel.verbs.text import clock, plural
 
 if TYPE_CHECKING:
@@ -100,7 +100,9 @@ class LiveNotebook:
         try:
             if place is None and (source is not None or before is None):
                 return self._bind_default(branch, source)
-            return self._open(find_store(place, create=True) if place else before or "", branch, source)
+            found = find_store(place, create=True) if place else before or ""
+            new = what_is_new(found) if source is None else ""
+            return *self._open(found, branch, source), *([new] if new else [])
         except AgentKernelError:
             if before is not None:
                 self._open(before, on, None)
@@ -189,6 +191,8 @@ class LiveNotebook:
             return False
         if self.session is None or (self._options.commits == "agent" and agent is None):
             return False
+        if agent is not None:
+            self._warn_of_a_verb(agent.agent)
         author = Author(agent.agent, "agent") if agent else None
         try:
             if self._options.commits == "agent":
@@ -200,6 +204,12 @@ class LiveNotebook:
             self._failed(error)
             return False
         return True
+
+    def _warn_of_a_verb(self, agent: str) -> None:
+        from agent_kernel.verbs.table import VERBS
+
+        if agent in VERBS:
+            self._notices.warn(f"{agent!r} is taken for the agent's name here; the verb is a line, %agent {agent}")
 
     def end(self, error: BaseException | None) -> None:
         """It has ended: commit what it did."""

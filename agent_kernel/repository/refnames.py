@@ -26,6 +26,18 @@ def check_ref_name(name: str) -> str:
     return name
 
 
+def check_new_ref_name(name: str) -> str:
+    """The same for a name that is being given: `refs/heads/main` is how git writes main, and would look like it.
+
+    Raises:
+        InvalidRefNameError: it begins with `refs/`, or as `check_ref_name`.
+    """
+    if name.startswith("refs/"):
+        plain = name.removeprefix("refs/").removeprefix("heads/").removeprefix("tags/")
+        raise InvalidRefNameError(name, f"it begins with refs/; say {plain}" if plain else "it begins with refs/")
+    return check_ref_name(name)
+
+
 def _objection(name: str) -> str:
     if not name:
         return "it is empty"

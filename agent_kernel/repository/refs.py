@@ -27,7 +27,7 @@ from agent_kernel.repository.pointers import (
     log_prefix,
     stamp_of_log,
 )
-from agent_kernel.repository.refnames import check_ref_name
+from agent_kernel.repository.refnames import check_new_ref_name, check_ref_name
 
 if TYPE_CHECKING:
     from agent_kernel.repository.history import History
@@ -173,7 +173,7 @@ class Refs:
             RefExistsError: there is one, and `force` is False.
             BranchInUseError: a living session writes to the one there is.
         """
-        check_ref_name(name)
+        check_new_ref_name(name)
 
         def build(move: Move) -> None:
             move.raw(EPOCH)
@@ -189,7 +189,7 @@ class Refs:
 
     def create_tag(self, name: str, at: ObjectId, force: bool = False) -> None:
         """Make a tag, or with `force` move the one of that name; raises as `create_branch` does."""
-        check_ref_name(name)
+        check_new_ref_name(name)
 
         def build(move: Move) -> None:
             move.raw(EPOCH)
@@ -234,7 +234,7 @@ class Refs:
 
     def rename_branch(self, old: str, new: str, force: bool = False) -> None:
         """Rename a branch with its reflog, its lease and the HEADs that are on it."""
-        check_ref_name(new)
+        check_new_ref_name(new)
         if old == new:
             return
 

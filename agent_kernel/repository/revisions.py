@@ -40,7 +40,7 @@ def resolve(repo: Repository, text: str, session: str = "") -> ObjectId:
     """
     match = _REVISION.match(text)
     if not text or match is None:
-        raise _unknown(repo, text)
+        raise _unknown(repo, text, "it is empty")
     base, rest = match["base"], match["rest"]
     first = _SUFFIX.match(rest)
     if first is not None and first["ago"] is not None:
@@ -63,7 +63,7 @@ def _base(repo: Repository, text: str, base: str, session: str) -> ObjectId:
     at_head = base in ("HEAD", "@")
     id = repo.head(session).commit if at_head else _ref(repo, base) or _by_digits(repo, base)
     if id is None:
-        raise _unknown(repo, text)
+        raise _unknown(repo, text, "there is no commit yet" if at_head else "")
     return id
 
 
@@ -100,21 +100,24 @@ def _from_reflog(repo: Repository, text: str, base: str, ago: int, session: str)
             raise _unknown(repo, text)
         left = [entry.left for entry in repo.reflog(repo.head_log(session)) if entry.left]
         if len(left) < -ago:
-            raise _unknown(repo, text)
+            raise _unknown(repo, text, f"HEAD was moved {_times(len(left))}")
         return _base(repo, text, left[-ago - 1], session)
     if base == "":  # of the branch that is checked out, as in git; detached, of HEAD
         base = repo.head(session).branch or "HEAD"
     name = repo.head_log(session) if base in ("HEAD", "@") else base.removeprefix("refs/").removeprefix("heads/")
     entries = repo.reflog(name, ago + 1)
     if len(entries) <= ago:
-        raise _unknown(repo, text)
+        raise _unknown(repo, text, f"{base} was moved {_times(len(entries))}" if entries else "")
     return entries[ago].commit
 
 
 def _ancestor(repo: Repository, text: str, id: ObjectId, suffix: re.Match[str]) -> ObjectId:
     if suffix["up"] is not None:
-        for _ in range(int(suffix["up"] or 1)):
-            id = _parent(repo, text, id, 1)
+        for before in range(int(suffix["up"] or 1)):
+            parents = repo.commit_at(id).parents
+            if not parents:
+                raise _unknown(repo, text, f"{_start_of(text, suffix)} has {_commits(before)} before it")
+            id = parents[0]
         return id
     number = int(suffix["parent"] or 1)
     return id if number == 0 else _parent(repo, text, id, number)
@@ -123,9 +126,23 @@ def _ancestor(repo: Repository, text: str, id: ObjectId, suffix: re.Match[str]) 
 def _parent(repo: Repository, text: str, id: ObjectId, number: int) -> ObjectId:
     parents = repo.commit_at(id).parents
     if len(parents) < number:
-        raise _unknown(repo, text)
+        many = {0: "the first commit has no parent", 1: "a commit on its way has one parent only"}
+        raise _unknown(repo, text, many.get(len(parents), f"a commit on its way has {len(parents)} parents"))
     return parents[number - 1]
 
 
-def _unknown(repo: Repository, text: str) -> RefNotFoundError:
-    return RefNotFoundError(text, repo.refs.known())
+def _start_of(text: str, suffix: re.Match[str]) -> str:
+    """The revision in front of the suffix, as it was typed."""
+    return text[: len(text) - len(suffix.string) + suffix.start()]
+
+
+def _commits(count: int) -> str:
+    return {0: "no commit", 1: "one commit"}.get(count, f"{count:,} commits")
+
+
+def _times(count: int) -> str:
+    return {0: "never", 1: "once"}.get(count, f"{count:,} times")
+
+
+def _unknown(repo: Repository, text: str, reason: str = "") -> RefNotFoundError:
+    return RefNotFoundError(text, repo.refs.known(), reason)

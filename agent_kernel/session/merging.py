@@ -6,14 +6,13 @@ all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
 
 import msgspec
 
 from agent_kernel.errors import MergeConflictError, NameNotFoundError, UnrelatedHistoriesError
 from agent_kernel.repository import Conflict, Entry, ObjectId, Tree, Writer, short
-from agent_kernel.session import saving
+from agent_kernel.session import keys, saving
 from agent_kernel.session.snapshot import Repository, Snapshot
 from agent_kernel.session.workspace import Workspace
 from agent_kernel.values import summaries
@@ -56,12 +55,20 @@ def merge(
     trees = (repo.tree_at(base), mine, repo.tree_at(other))
     plain = repo.merge_trees(*trees)
     _check_names(ours | theirs, plain.conflicts, mine, rev)
-    merged = repo.merge_trees(*trees, choose_ours=ours, choose_theirs=theirs)
-    by_key = _merge_dicts(repo, writer, workspace, base, here, other, merged.conflicts)
-    left = {name: found for name, found in merged.conflicts.items() if name not in by_key}
+    dicts = _merge_dicts(repo, writer, workspace, base, here, other, plain.conflicts, ours, theirs)
+    # Of a dict, a choice settles the keys that clash; of anything else, the whole value.
+    settled = dicts.entries.keys()
+    merged = repo.merge_trees(*trees, choose_ours=ours - settled, choose_theirs=theirs - settled)
+    left = {name: found for name, found in merged.conflicts.items() if name not in dicts.entries}
     if left:
-        raise MergeConflictError(tuple(_described(repo, name, found) for name, found in sorted(left.items())))
-    changes: dict[str, Entry | None] = {**merged.changes, **by_key}
+        raise MergeConflictError(
+            tuple(
+                row
+                for name, found in sorted(left.items())
+                for row in dicts.clashes.get(name) or [_described(repo, name, found)]
+            )
+        )
+    changes: dict[str, Entry | None] = {**merged.changes, **dicts.entries}
     return Outcome(mine.edit(writer, changes) if changes else mine)
 
 
@@ -79,6 +86,15 @@ def _summary(repo: Repository, entry: Entry | None) -> str:
     return "deleted" if entry is None else summaries.line(summaries.decode(repo.read_summary(entry)))
 
 
+class _Dicts(msgspec.Struct, frozen=True):
+    """The dicts that could be merged key by key, and what clashes in the others."""
+
+    entries: dict[str, Entry] = msgspec.field(default_factory=dict[str, Entry])
+    clashes: dict[str, list[tuple[str, str, str]]] = msgspec.field(
+        default_factory=dict[str, "list[tuple[str, str, str]]"]
+    )
+
+
 def _merge_dicts(
     repo: Repository,
     writer: Writer,
@@ -87,51 +103,29 @@ def _merge_dicts(
     here: ObjectId,
     other: ObjectId,
     conflicts: Mapping[str, Conflict],
-) -> dict[str, Entry]:
-    """Merge dicts that both sides changed, where they changed different keys."""
-    found: dict[str, Entry] = {}
+    ours: Collection[str],
+    theirs: Collection[str],
+) -> _Dicts:
+    """Merge dicts that both sides changed: key by key, and keys that both changed as was chosen."""
+    found = _Dicts()
     snapshots = [Snapshot(repo, commit, workspace.namespace) for commit in (base, here, other)]
     for name, conflict in conflicts.items():
         sides = (conflict.base, conflict.ours, conflict.theirs)
         if any(side is None or side.leader for side in sides) or not all(_is_dict(repo, side) for side in sides):
             continue
-        merged = _by_key(workspace, *(snapshot[name] for snapshot in snapshots))
-        if merged is not None:
-            compared = saving.compare(dump_group({name: merged}, workspace.living, workspace.namespace))
-            group = saving.save(writer, compared, {name: merged}, None, {})
-            found[name] = group.entries[name]
+        prefer: keys.Preference = "ours" if name in ours else "theirs" if name in theirs else ""
+        was, mine, new = (snapshot[name] for snapshot in snapshots)
+        made = keys.merge_keys(workspace, was, mine, new, prefer)
+        if made is None:
+            continue
+        if made.clashes:
+            found.clashes[name] = keys.described(name, made.clashes)
+            continue
+        compared = saving.compare(dump_group({name: made.merged}, workspace.living, workspace.namespace))
+        group = saving.save(writer, compared, {name: made.merged}, None, {})
+        found.entries[name] = group.entries[name]
     return found
 
 
 def _is_dict(repo: Repository, entry: Entry | None) -> bool:
     return entry is not None and summaries.decode(repo.read_summary(entry)).type == "dict"
-
-
-_GONE = object()
-
-
-def _by_key(workspace: Workspace, *sides: Any) -> dict[object, object] | None:
-    """The merged dict in our order, or None where both changed a key in different ways."""
-    if not all(type(side) is dict for side in sides):
-        return None
-    prints = [_fingerprints(workspace, side) for side in sides]
-    base, ours, theirs = sides
-    merged: dict[object, object] = dict(ours)
-    for key in [*base, *theirs]:
-        was, mine, new = (found.get(key) for found in prints)
-        if new in (was, mine):
-            continue
-        if mine != was:
-            return None
-        if new is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = theirs[key]
-    return merged
-
-
-def _fingerprints(workspace: Workspace, side: dict[object, object]) -> dict[object, bytes]:
-    return {
-        key: saving.compare(dump_group({"": value}, workspace.living, workspace.namespace)).signature
-        for key, value in side.items()
-    }

@@ -15,6 +15,7 @@ from agent_kernel.repository import Commit, Head, Kind, ObjectId, Tree, Unsaved,
 from agent_kernel.session import randomness, trust
 from agent_kernel.session.committing import Committing, Operation, Position
 from agent_kernel.session.history import Draft, changes_between
+from agent_kernel.session.labels import named
 from agent_kernel.session.reports import Report
 from agent_kernel.session.snapshot import close_names
 from agent_kernel.session.workspace import Loaded
@@ -89,7 +90,7 @@ class Session(Committing):
         Raises: as `checkout`.
         """
         target = self.repo.resolve(rev, self.id)
-        draft = Draft(kind="rollback", author=self.author, message=f"roll back to {short(target)}")
+        draft = Draft(kind="rollback", author=self.author, message=f"roll back to {self._named(target, rev)}")
         return self._restore(target, draft, keep_random=keep_random)
 
     def undo(self) -> Report:
@@ -123,7 +124,7 @@ class Session(Committing):
     def _reverse(self, operation: Operation, to: Position, verb: str) -> Report:
         if operation.moved:
             return self._move(to, f"{verb}: moving to {to.branch or 'a commit'}", keep_random=False)
-        what = "" if operation.after.commit is None else f" of {short(operation.after.commit)}"
+        what = "" if operation.after.commit is None else f" of {self._named(operation.after.commit)}"
         return self._restore(to.commit, Draft(kind=verb, author=self.author, message=verb + what), keep_random=False)
 
     def merge(self, rev: str, *, ours: Collection[str] = (), theirs: Collection[str] = (), message: str = "") -> Report:
@@ -239,13 +240,16 @@ class Session(Committing):
         rest = self.workspace.without(loaded, writer)
         tree = self._tree.edit(writer, {**rest.entries, **loaded.plan.entries})
         writer.flush()  # the comparison reads manifests that are new
-        message = f"take {', '.join(names)} from {short(commit)}"
+        message = f"take {', '.join(names)} from {self._named(commit, rev)}"
         draft = Draft(kind="rollback", author=self.author, message=message, restores=commit)
         draft.changed = changes_between(self.repo, self._tree, tree)
         report = self._record(writer, tree, draft, began)
         self.workspace.accept(rest)
         self._take_on(loaded)
         return report
+
+    def _named(self, commit: ObjectId, rev: str = "") -> str:
+        return named(commit, self.repo.commit_at(commit), rev)
 
     def _go(self, head: Head, message: str) -> None:
         """Move HEAD, holding the lease of the branch that it goes to."""
@@ -291,6 +295,16 @@ class Session(Committing):
         return self.repo.commit_at(self.head) if self.head is not None else None
 
     # -- the rest
+
+    @property
+    def next_undo(self) -> Operation | None:
+        """What `undo` would reverse."""
+        return self._done[-1] if self._done else None
+
+    @property
+    def next_redo(self) -> Operation | None:
+        """What `redo` would do again."""
+        return self._undone[-1] if self._undone else None
 
     def verify_all(self) -> Report:
         """Look at every variable, and commit what changed unseen."""

@@ -12,7 +12,7 @@ from agent_kernel.repository import Commit, ObjectId, hex_of
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.moving import Moved
 from agent_kernel.verbs.output import Block, Json, Line, Result, Said
-from agent_kernel.verbs.parsing import Parser
+from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Notebook, Scope
 from agent_kernel.verbs.text import chip_line, clean, plural, size_text
 
@@ -142,12 +142,15 @@ def spelled(names: Sequence[str]) -> str:
 
 
 def commit_arguments(parser: Parser) -> None:
-    parser.value("-m", "--message", metavar="TEXT", help="what the commit is about", default="")
+    parser.takes("text", "text", help="what the commit is about")
+    parser.value("-m", "--message", metavar="TEXT", help="the same, as git has it")
     parser.flag("--full", help="look at every variable first, not only at those that may have changed")
 
 
 def commit(scope: Scope, options: Namespace) -> Result:
-    report = scope.live().commit(options.message, full=options.full)
+    if options.text is not None and options.message is not None:
+        raise UsageProblem("one message is enough: in quotation marks, or with -m")
+    report = scope.live().commit(options.text or options.message or "", full=options.full)
     if report.commit is None:
         return Moved("Nothing to commit", scope.live().head, report.branch)
     said = describe.label(report.commit, scope.repo.commit_at(report.commit))

@@ -9,8 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from agent_kernel.repository import (
     Change,
     Commit,
@@ -21,17 +19,18 @@ from agent_kernel.repository import (
     Tree,
     Unsaved,
     hex_of,
-    short,
 )
+from agent_kernel.session.labels import label, prompt, shown, title
 from agent_kernel.values import summaries
 from agent_kernel.verbs.output import Json, Line
-from agent_kernel.verbs.text import clean, exact_time, plural, subject
+from agent_kernel.verbs.text import clean, exact_time
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
 __all__ = [
     "change_count",
+    "change_line",
     "changes_json",
     "changes_of",
     "commit_json",
@@ -49,6 +48,9 @@ __all__ = [
     "unsaved_line",
 ]
 
+_NAMES = 6  # that a report spells out
+_SIGNS = {"~": "~", "+": "+", "-": "−"}
+
 
 def summary_of(repo: Repository, entry: Entry) -> summaries.Summary | None:
     """What was noted about the value when it was committed; None where nothing was."""
@@ -62,36 +64,6 @@ def entry_line(repo: Repository, entry: Entry | None) -> str:
         return ""
     summary = summary_of(repo, entry)
     return clean(summaries.line(summary)) if summary is not None else "not described"
-
-
-def shown(commit: Commit) -> Commit:
-    """The commit as every door shows it: what looks like a secret is masked in its code, its error and its message."""
-    cell, hidden = commit.cell, frozenset[str]()
-    if cell is not None:
-        source, hidden = summaries.mask_code(cell.source)
-        cell = msgspec.structs.replace(cell, source=source, error=summaries.mask_text(cell.error, hidden))
-    message = summaries.mask_text(commit.message, hidden)
-    unsaved = tuple(
-        msgspec.structs.replace(one, reason=summaries.mask_text(one.reason, hidden)) for one in commit.unsaved
-    )
-    return msgspec.structs.replace(commit, cell=cell, message=message, unsaved=unsaved)
-
-
-def title(commit: Commit) -> str:
-    """What the commit is about, in one line; never empty."""
-    commit = shown(commit)
-    said = subject(commit.message, commit.cell.source if commit.cell else "")
-    return said or {"root": "the beginning", "commit": "what no cell had committed yet"}.get(commit.kind, commit.kind)
-
-
-def prompt(commit: Commit) -> str:
-    """The cell's number as Jupyter shows it."""
-    return f"[{commit.cell.number}]" if commit.cell and commit.cell.number is not None else ""
-
-
-def label(found: ObjectId, commit: Commit) -> str:
-    """The commit in a sentence: `3f2a91c4 [7] convert to euros`."""
-    return " ".join(part for part in (short(found), prompt(commit), title(commit)) if part)
 
 
 def decorations(repo: Repository, head: Head) -> dict[ObjectId, tuple[str, ...]]:
@@ -167,12 +139,21 @@ def changes_of(repo: Repository, old: Tree, new: Tree) -> tuple[Change, ...]:
     )
 
 
+def change_line(changes: Iterable[Change]) -> str:
+    """`~df, +prices, −tmp`; of many the first few and the counts; or nothing."""
+    found = sorted(changes, key=lambda change: ("~+-".find(change.how), change.name))
+    shown_first = found if len(found) <= _NAMES else found[: _NAMES - 1]
+    names = ", ".join(f"{_SIGNS[change.how]}{clean(change.name)}" for change in shown_first)
+    if len(shown_first) == len(found):
+        return names
+    return f"{names} and {len(found) - len(shown_first):,} more ({change_count(found)})"
+
+
 def change_count(changes: Iterable[Change]) -> str:
-    """`3 names changed, 1 removed`, or nothing."""
+    """`3 changed, 1 added, 2 removed`, or nothing."""
     hows = [change.how for change in changes]
-    removed = hows.count("-")
-    parts = [plural(len(hows) - removed, "name") + " changed"] if len(hows) > removed else []
-    return ", ".join([*parts, *([f"{removed} removed"] if removed else [])])
+    counted = [(hows.count(how), word) for how, word in (("~", "changed"), ("+", "added"), ("-", "removed"))]
+    return ", ".join(f"{count:,} {word}" for count, word in counted if count)
 
 
 def names_close_to(repo: Repository, commit: Commit, name: str) -> tuple[str, ...]:

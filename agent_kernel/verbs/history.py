@@ -40,6 +40,7 @@ def log(scope: Scope, options: Namespace) -> Result:
     rows = list(islice(_history(scope, starts, options.names), None if limit is None else limit + 1))
     shown = rows if limit is None else rows[:limit]
     return Log(
+        nothing=_nothing(scope, options, limit) if not shown else "",
         commits=tuple(shown),
         refs=describe.decorations(scope.repo, scope.head()),
         now_ns=scope.now_ns,
@@ -47,6 +48,19 @@ def log(scope: Scope, options: Namespace) -> Result:
         command=scope.command,
         graph=not options.names,
     )
+
+
+def _nothing(scope: Scope, options: Namespace, limit: int | None) -> str:
+    """Why there is nothing to show."""
+    head = scope.head().commit
+    if head is None:
+        return "No history yet. Run a cell: each one becomes a commit of the variables it changed."
+    if limit == 0:
+        return "No commit is shown, as -n 0 asks."
+    found = [name for name in options.names if name not in scope.repo.tree_at(head)]
+    close = [near for name in found for near in describe.names_close_to(scope.repo, scope.repo.commit_at(head), name)]
+    hint = f" Did you mean {' or '.join(map(clean, close[:3]))}?" if close else ""
+    return f"No commit changed {clean(' or '.join(options.names))}.{hint}"
 
 
 def _starts(scope: Scope, rev: str | None, every: bool) -> list[ObjectId]:
@@ -72,6 +86,7 @@ def _history(scope: Scope, starts: list[ObjectId], names: list[str]) -> Iterator
 class Log(Result):
     """A history, newest first."""
 
+    nothing: str  # what to say if there are no commits
     commits: tuple[tuple[ObjectId, Commit], ...]
     refs: dict[ObjectId, tuple[str, ...]]
     now_ns: int
@@ -84,7 +99,7 @@ class Log(Result):
 
     def blocks(self) -> Sequence[Block]:
         if not self.commits:
-            return [Line("No history yet. Run a cell: each one becomes a commit of the variables it changed.")]
+            return [Line(self.nothing)]
         columns = ("Commit", "Cell", "", "Changed", "Took", "When")
         rows = tuple(self._html_row(found, commit) for found, commit in self.commits)
         return [Table(columns, rows, right=frozenset({4, 5})), *self._rest()]

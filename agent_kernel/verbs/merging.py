@@ -13,9 +13,11 @@ from agent_kernel.verbs.moving import Moved
 from agent_kernel.verbs.output import Result
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.text import clean
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterable
 
     from agent_kernel.repository import Conflict
     from agent_kernel.session import Repository
@@ -28,6 +30,11 @@ def merge_arguments(parser: Parser) -> None:
     parser.several("--ours", metavar="NAME", help="keep what you have of these variables", kind="name")
     parser.several("--theirs", metavar="NAME", help="take these variables from REV", kind="name")
     parser.value("-m", "--message", metavar="TEXT", help="message of the merge commit", default="")
+    parser.explains(
+        "A variable that one side changed is taken from that side. Of dicts that both changed, each key is taken so, in a\n"
+        "notebook; --ours and --theirs settle the keys that clash, and other variables as a whole, as git's -X does. On\n"
+        "the command line nothing is loaded, so dicts too are kept or taken as a whole."
+    )
 
 
 def merge(scope: Scope, options: Namespace) -> Result:
@@ -35,6 +42,11 @@ def merge(scope: Scope, options: Namespace) -> Result:
     if both:
         raise UsageProblem(f"{', '.join(sorted(both))}: either --ours or --theirs")
     found, commit = scope.commit(options.rev)
+    head = scope.head().commit
+    if head is not None:
+        _check_names(scope.repo, head, found, (*options.ours, *options.theirs))
+        if scope.repo.is_ancestor(found, head):
+            return Moved(f"Already up to date with {clean(options.rev)}", head, scope.head().branch)
     said = f"Merged {describe.label(found, commit)}"
     if scope.session is not None:
         report = scope.session.merge(
@@ -44,12 +56,17 @@ def merge(scope: Scope, options: Namespace) -> Result:
     return _merge_stored(scope, found, options, said)
 
 
+def _check_names(repo: Repository, ours: ObjectId, theirs: ObjectId, names: Iterable[str]) -> None:
+    sides = [repo.commit_at(at) for at in (ours, theirs)]
+    for name in names:
+        if not any(name in repo.tree(commit.tree) for commit in sides):
+            raise NameNotFoundError(name, "either side", describe.names_close_to(repo, sides[1], name))
+
+
 def _merge_stored(scope: Scope, theirs: ObjectId, options: Namespace, said: str) -> Moved:
     head = scope.head()
     if head.commit is None:
         raise UsageProblem("the store has no commit yet that could be merged into")
-    if scope.repo.is_ancestor(theirs, head.commit):
-        return Moved("Already up to date", head.commit, head.branch)
     if scope.repo.is_ancestor(head.commit, theirs) and head.branch:
         scope.repo.move_branch(head.branch, theirs, f"merge {options.rev}: fast-forward", head.commit)
         scope.repo.move_head("", Head(head.branch, theirs), f"merge {options.rev}: fast-forward")
@@ -63,9 +80,6 @@ def _commit_merge(scope: Scope, head: Head, ours: ObjectId, theirs: ObjectId, op
     if base is None:
         raise UnrelatedHistoriesError(short(ours), short(theirs))
     trees = [repo.tree_at(at) for at in (base, ours, theirs)]
-    for name in (*options.ours, *options.theirs):
-        if not any(name in tree for tree in trees):
-            raise NameNotFoundError(name, "either side", describe.names_close_to(repo, repo.commit_at(theirs), name))
     merged = repo.merge_trees(*trees, choose_ours=options.ours, choose_theirs=options.theirs)
     if merged.conflicts:
         raise MergeConflictError(tuple(_both(repo, name, one) for name, one in sorted(merged.conflicts.items())))

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.errors import RefNotFoundError
-from agent_kernel.repository import Commit, Head, ObjectId, hex_of
+from agent_kernel.errors import NothingToUndoError, RefNotFoundError
+from agent_kernel.repository import Commit, Head, ObjectId, hex_of, short
 from agent_kernel.session.branches import person
+from agent_kernel.session.labels import named
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.output import Block, Json, Line, Result
 from agent_kernel.verbs.parsing import Parser, UsageProblem
@@ -25,6 +26,7 @@ from agent_kernel.verbs.text import clean
 
 if TYPE_CHECKING:
     from agent_kernel.session import Report
+    from agent_kernel.session.committing import Operation
 
 __all__ = [
     "Moved",
@@ -65,9 +67,9 @@ class Moved(Result):
     def blocks(self) -> Sequence[Block]:
         if self.report is None:
             return [Line(self.said)]
-        counts = describe.change_count(self.report.changed) or "no variable changed"
+        names = describe.change_line(self.report.changed) or "no variable changed"
         notes = [Line(clean(note)) for note in self.report.notes]
-        return [Line(f"{self.said}: {counts}"), *notes, *describe.unsaved_blocks(self.report.unsaved)]
+        return [Line(f"{self.said}: {names}"), *notes, *describe.unsaved_blocks(self.report.unsaved)]
 
 
 def checkout_arguments(parser: Parser) -> None:
@@ -115,8 +117,13 @@ def _move_head(scope: Scope, rev: str, names: Sequence[str]) -> Moved:
     found, commit = scope.commit(rev)
     branch = rev if rev in scope.repo.branches() else None
     scope.repo.move_head("", Head(branch, found), f"checkout: moving to {rev}")
-    where = f"branch {branch}" if branch else "no branch"
+    where = f"branch {branch}" if branch else f"no branch; {_how_to_name(scope)}"
     return Moved(f"HEAD is now at {describe.label(found, commit)}, on {where}", found, branch)
+
+
+def _how_to_name(scope: Scope) -> str:
+    """How work on no branch gets a name."""
+    return f"{scope.typed('switch', '-c', 'NAME')} starts a branch here"
 
 
 def rollback_arguments(parser: Parser) -> None:
@@ -130,11 +137,12 @@ def rollback(scope: Scope, options: Namespace) -> Result:
     if scope.session is not None:
         report = scope.session.rollback(options.rev, keep_random=options.keep_random)
         return Moved(said, report.commit, report.branch, report)
-    made = _rollback_commit(scope, found, commit)
-    return Moved(said, made, scope.head().branch)
+    made = _rollback_commit(scope, options.rev, found, commit)
+    branch = scope.head().branch
+    return Moved(said if branch else f"{said}, on no branch; {_how_to_name(scope)}", made, branch)
 
 
-def _rollback_commit(scope: Scope, found: ObjectId, commit: Commit) -> ObjectId:
+def _rollback_commit(scope: Scope, rev: str, found: ObjectId, commit: Commit) -> ObjectId:
     head = scope.head()
     if head.commit is None:
         raise UsageProblem("the store has no commit yet that could be rolled back")
@@ -146,7 +154,7 @@ def _rollback_commit(scope: Scope, found: ObjectId, commit: Commit) -> ObjectId:
         author=person(),
         time_ns=time.time_ns(),
         utc_offset_s=time.localtime().tm_gmtoff,
-        message=f"roll back to {describe.label(found, commit)}",
+        message=f"roll back to {named(found, commit, rev)}",
         kind="rollback",
         status="ok",
         cell=None,
@@ -159,21 +167,68 @@ def _rollback_commit(scope: Scope, found: ObjectId, commit: Commit) -> ObjectId:
 
 
 def undo_arguments(parser: Parser) -> None:
-    """Nothing to choose: it is always the last operation."""
+    parser.takes("count", "text", help="how many operations (1 unless told)", default="1")
 
 
 def undo(scope: Scope, options: Namespace) -> Result:
-    report = scope.live().undo()
-    return _arrived("Undone", scope, report)
+    return _repeated("undo", scope, options.count)
 
 
 def redo_arguments(parser: Parser) -> None:
-    """Nothing to choose: it is always what was undone last."""
+    parser.takes("count", "text", help="how many operations (1 unless told)", default="1")
 
 
 def redo(scope: Scope, options: Namespace) -> Result:
-    report = scope.live().redo()
-    return _arrived("Done again", scope, report)
+    return _repeated("redo", scope, options.count)
+
+
+def _repeated(verb: str, scope: Scope, count: str) -> Result:
+    """Undo or redo so many operations, as far as there are any."""
+    if not count.isdecimal() or int(count) < 1:
+        raise UsageProblem(f"{verb} takes a number of operations; rollback REF goes to a commit, checkout REF too")
+    done: list[Moved] = [_once(verb, scope)]
+    try:
+        done += [_once(verb, scope) for _ in range(int(count) - 1)]
+    except NothingToUndoError:
+        short_of = Line(f"that is all there is to {verb} in this session")
+        return Steps(tuple(done), (short_of,))
+    return done[0] if len(done) == 1 else Steps(tuple(done))
+
+
+def _once(verb: str, scope: Scope) -> Moved:
+    session = scope.live()
+    what = session.next_undo if verb == "undo" else session.next_redo
+    report = session.undo() if verb == "undo" else session.redo()
+    said = "Undone" if verb == "undo" else "Done again"
+    at = report.commit if report.commit is not None else session.head
+    return Moved(f"{said}{_operation(scope, what)}", at, report.branch, report)
+
+
+def _operation(scope: Scope, operation: Operation | None) -> str:
+    """What was undone or done again: ` [11] a slip of the hand`, ` the move to main`."""
+    if operation is None:
+        return ""
+    if operation.moved:
+        return f" the move to {operation.after.branch or 'a commit'}"
+    at = operation.after.commit
+    commit = scope.repo.commit_at(at) if at is not None else None
+    if at is None or commit is None:
+        return ""
+    return f" {' '.join(filter(None, (describe.prompt(commit) or short(at), describe.title(commit))))}"
+
+
+@dataclass(frozen=True)
+class Steps(Result):
+    """Several operations, one after the other."""
+
+    each: tuple[Moved, ...]
+    last: tuple[Line, ...] = ()
+
+    def to_json(self) -> Json:
+        return [one.to_json() for one in self.each]
+
+    def blocks(self) -> Sequence[Block]:
+        return [*(block for one in self.each for block in one.blocks()), *self.last]
 
 
 def _arrived(said: str, scope: Scope, report: Report) -> Moved:

@@ -131,4 +131,5 @@ class Verb(msgspec.Struct, frozen=True):
     help: str  # one line
     home: str  # the module of this package that defines `<name>_arguments` and `<name>`
     needs: Literal["store", "session", "notebook"] = "store"
+    alone: str = ""  # the same line for a store without a notebook, where that is something else
     writes: bool = False  # refused on a branch that a living process holds, unless forced

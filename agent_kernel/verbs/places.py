@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agent_kernel.errors import NotAStoreError
 
-__all__ = ["default_place", "find_store", "is_store", "notebook_of", "store_beside", "stores_in"]
+__all__ = ["default_place", "find_store", "is_store", "notebook_of", "store_beside", "stores_in", "what_is_new"]
 
 HIDDEN = ".agent-kernel"
 _VSCODE = "__vsc_ipynb_file__"  # the variable in which VS Code tells a kernel its notebook's path
@@ -59,12 +59,25 @@ def stores_in(folder: Path) -> list[Path]:
     return sorted(found for found in hidden.iterdir() if is_store(found)) if hidden.is_dir() else []
 
 
+def what_is_new(place: str) -> str:
+    """What opening this place would make: a store, and maybe folders; "" where there is one."""
+    if "://" in place.removeprefix("lmdb://") or place.startswith("memory:"):
+        return ""
+    path = Path(place.removeprefix("lmdb://"))
+    if is_store(path):
+        return ""
+    parent = path.absolute().parent
+    return "this is a new store" if parent.is_dir() else f"this is a new store, in the new folder {parent}"
+
+
 def find_store(text: str, *, create: bool = False) -> str:
     """What to open when someone names a store, a notebook or a notebook's folder.
 
     Raises:
         NotAStoreError: there is none, or more than one to choose from.
     """
+    if "\0" in text:
+        raise NotAStoreError(repr(text), "no path holds a NUL character")
     if "://" in text or text.startswith("memory:"):
         return text
     path = Path(text).expanduser()

@@ -6,6 +6,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent_kernel.errors import RefExistsError
 from agent_kernel.repository import ObjectId, hex_of, short
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.output import Block, Json, Line, Result, Said, Table
@@ -16,6 +17,9 @@ from agent_kernel.verbs.text import clean, clock
 __all__ = ["branch", "branch_arguments", "tag", "tag_arguments"]
 
 
+_FORCE = "move the {} there is"
+
+
 def branch_arguments(parser: Parser) -> None:
     parser.takes("name", "branch", help="the branch; without one, list them all")
     parser.takes("at", "ref", help="where a new branch starts (HEAD unless told); with -m, the new name")
@@ -23,21 +27,31 @@ def branch_arguments(parser: Parser) -> None:
     parser.flag("-d", "--delete", help="delete the branch, if other refs reach its commits", group=one)
     parser.flag("-D", "--delete-anyway", help="delete it even if they do not", group=one)
     parser.flag("-m", "--move", help="rename: -m OLD NEW, or -m NEW for the branch you are on", group=one)
+    parser.flag("-f", "--force", help=_FORCE.format("branch"), group=one)
 
 
 def branch(scope: Scope, options: Namespace) -> Result:
     name: str | None = options.name
     if name is None:
-        if options.delete or options.delete_anyway or options.move:
+        if options.delete or options.delete_anyway or options.move or options.force:
             raise UsageProblem("say which branch")
         return _branches(scope)
     if options.delete or options.delete_anyway:
         return _delete_branch(scope, name, options)
     if options.move:
         return _rename(scope, name, options.at)
+    if options.force and name == scope.head().branch:
+        raise UsageProblem(f"you are on branch {name}: rollback takes it to another state")
+    if not options.force and name in scope.repo.branches():
+        raise RefExistsError(name, _remedy(scope, "branch", options))
     at, commit = scope.commit(options.at or "HEAD")
-    scope.repo.create_branch(name, at)
+    scope.repo.create_branch(name, at, force=options.force)
     return Said((f"Branch {name} starts at {describe.label(at, commit)}",), {"branch": name, "commit": hex_of(at)})
+
+
+def _remedy(scope: Scope, verb: str, options: Namespace) -> str:
+    at = [options.at] if options.at else []
+    return f"choose another name, or move it with {scope.typed(verb, '-f', options.name, *at)}"
 
 
 def _delete_branch(scope: Scope, name: str, options: Namespace) -> Said:
@@ -72,13 +86,15 @@ def _branches(scope: Scope) -> RefList:
 def tag_arguments(parser: Parser) -> None:
     parser.takes("name", "tag", help="the tag; without one, list them all")
     parser.takes("at", "ref", help="the commit to tag (HEAD unless told)")
-    parser.flag("-d", "--delete", help="delete the tag; its commit stays")
+    one = parser.one_of()
+    parser.flag("-d", "--delete", help="delete the tag; its commit stays", group=one)
+    parser.flag("-f", "--force", help=_FORCE.format("tag"), group=one)
 
 
 def tag(scope: Scope, options: Namespace) -> Result:
     name: str | None = options.name
     if name is None:
-        if options.delete:
+        if options.delete or options.force:
             raise UsageProblem("say which tag")
         return RefList("tag", tuple(_row(scope, one, at) for one, at in sorted(scope.repo.tags().items())))
     if options.delete:
@@ -86,9 +102,13 @@ def tag(scope: Scope, options: Namespace) -> Result:
             raise UsageProblem("one tag at a time")
         scope.repo.delete_tag(name)
         return Said((f"Deleted tag {name}",), {"deleted": name})
+    was = scope.repo.tags().get(name)
+    if was is not None and not options.force:
+        raise RefExistsError(name, _remedy(scope, "tag", options))
     at, commit = scope.commit(options.at or "HEAD")
-    scope.repo.create_tag(name, at)
-    return Said((f"Tagged {describe.label(at, commit)} as {name}",), {"tag": name, "commit": hex_of(at)})
+    scope.repo.create_tag(name, at, force=options.force)
+    moved = f" (was {short(was)})" if was is not None else ""
+    return Said((f"Tagged {describe.label(at, commit)} as {name}{moved}",), {"tag": name, "commit": hex_of(at)})
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from agent_kernel.errors import NotBoundError
+from agent_kernel.errors import NotBoundError, RefNotFoundError
 from agent_kernel.repository import Commit, Head, ObjectId
 
 if TYPE_CHECKING:
@@ -16,6 +18,16 @@ if TYPE_CHECKING:
 __all__ = ["Notebook", "Progress", "Scope"]
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
+
+
+_VARIABLE = "it is a variable, which show takes as HEAD:{0}, and other verbs after -- ({0})"
+
+
+_PLAIN = re.compile(r"\w[\w@%+=:,./~^-]*|[\w./-]+")  # what neither a shell nor %agent takes apart
+
+
+def _quoted(word: str) -> str:
+    return word if _PLAIN.fullmatch(word) else shlex.quote(word)
 
 
 class Notebook(Protocol):
@@ -45,11 +57,8 @@ class Scope:
 
     def typed(self, *words: str) -> str:
         """What to type at this door, with these words."""
-        from shlex import quote
-
         verb, *rest = words
-        place = [quote(str(self.place))] if self.place else []
-        return " ".join([self.command, verb, *place, *map(quote, rest)])
+        return " ".join([self.command, verb, *map(_quoted, [self.place] if self.place else []), *map(_quoted, rest)])
 
     def step(self, doing: str) -> Callable[[int, int], None] | None:
         """What a long operation of the repository reports to, if someone wants to see it."""
@@ -86,7 +95,21 @@ class Scope:
         return self.repo.head(self.session_id)
 
     def resolve(self, text: str) -> ObjectId:
-        return self.repo.resolve(text, self.session_id)
+        """The commit of this name, as whoever asks sees it.
+
+        Raises:
+            RefNotFoundError: there is none; of a variable's name it says how that is written.
+        """
+        try:
+            return self.repo.resolve(text, self.session_id)
+        except RefNotFoundError as error:
+            if not error.reason and self._is_variable(text):
+                raise RefNotFoundError(text, error.known, _VARIABLE.format(text)) from None
+            raise
+
+    def _is_variable(self, text: str) -> bool:
+        live = self.session.namespace if self.session is not None else {}
+        return text.isidentifier() and (text in live or text in self.repo.tree_at(self.head().commit))
 
     def commit(self, text: str) -> tuple[ObjectId, Commit]:
         found = self.resolve(text)

@@ -6,8 +6,9 @@ than the cell hooks need.
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import cast
 
@@ -15,7 +16,17 @@ from agent_kernel.verbs.output import Json, Line, Result, Said, Table
 from agent_kernel.verbs.parsing import Helped, Parser, UsageProblem, Verb
 from agent_kernel.verbs.scope import Scope
 
-__all__ = ["VERBS", "Overview", "answer", "parser_of", "run", "verb_named"]
+__all__ = [
+    "VERBS",
+    "Overview",
+    "answer",
+    "as_asked",
+    "error_json",
+    "parser_of",
+    "run",
+    "verb_named",
+    "wants_json",
+]
 
 _ALL = (
     Verb("bind", "choose the store of this notebook, or say which it is", "binding", needs="notebook"),
@@ -23,8 +34,20 @@ _ALL = (
     Verb("log", "the history, newest first", "history"),
     Verb("show", "one commit, or one variable in it (REF:NAME)", "showing"),
     Verb("diff", "what differs between two commits", "comparing"),
-    Verb("checkout", "load the variables of a commit, or single ones", "moving", writes=True),
-    Verb("switch", "go to another branch and load its variables", "moving", writes=True),
+    Verb(
+        "checkout",
+        "load the variables of a commit, or single ones",
+        "moving",
+        writes=True,
+        alone="choose the commit or branch at which the next session starts",
+    ),
+    Verb(
+        "switch",
+        "go to another branch and load its variables",
+        "moving",
+        writes=True,
+        alone="choose the branch on which the next session starts",
+    ),
     Verb("rollback", "make a new commit that equals an older one", "moving", writes=True),
     Verb("undo", "reverse this session's last operation", "moving", needs="session"),
     Verb("redo", "do again what undo reversed", "moving", needs="session"),
@@ -45,8 +68,25 @@ _ALL = (
 VERBS: dict[str, Verb] = {verb.name: verb for verb in _ALL}
 
 
-def verb_named(name: str) -> Verb:
-    """The verb.
+# What people type who know it from git or from elsewhere.
+_ELSEWHERE = {
+    "add": "nothing has to be added: every cell is a commit of what it changed",
+    "back": "undo reverses the last operation, rollback REF goes further back",
+    "clone": "bind --from PLACE starts as a copy of another store",
+    "delete": "forget erases a variable or a commit, branch -d and tag -d delete names",
+    "history": "log shows it",
+    "init": "bind chooses the store",
+    "remove": "forget erases a variable or a commit, ignore stores it no more",
+    "reset": "rollback REF makes a new commit that equals an older one, checkout REF goes there",
+    "restore": "checkout REF brings all variables of a commit back, checkout REF -- NAME single ones",
+    "revert": "undo reverses the last operation, rollback REF makes a new commit that equals an older one",
+    "rm": "forget erases a variable or a commit, ignore stores it no more",
+    "stash": "what is not committed is committed before anything moves, so nothing has to be put aside",
+}
+
+
+def verb_named(name: str, verbs: Iterable[str] = VERBS) -> Verb:
+    """The verb. `verbs`: those that this door has.
 
     Raises:
         UsageProblem: there is none of this name.
@@ -55,14 +95,16 @@ def verb_named(name: str) -> Verb:
         return VERBS[name]
     from difflib import get_close_matches
 
-    close = get_close_matches(name, VERBS, 1)
-    hint = f"did you mean {close[0]}?" if close else f"the verbs are {' '.join(VERBS)}"
-    raise UsageProblem(f"there is no verb {name!r}; {hint}")
+    known = list(verbs)
+    close = get_close_matches(name, known, 1)
+    hint = f"did you mean {close[0]}?" if close else f"the verbs are {' '.join(known)}"
+    raise UsageProblem(f"there is no verb {name!r}; {_ELSEWHERE.get(name, hint)}")
 
 
 def parser_of(verb: Verb, command: str = "%agent", *, names_store: bool = False) -> Parser:
-    """The parser of a verb's arguments. `names_store`: its first argument says which store."""
-    parser = Parser(f"{command} {verb.name}", f"{verb.help[0].upper()}{verb.help[1:]}.")
+    """The parser of a verb's arguments. `names_store`: its first argument says which store, and nothing is live."""
+    said = verb.alone if names_store and verb.alone else verb.help
+    parser = Parser(f"{command} {verb.name}", f"{said[0].upper()}{said[1:]}.")
     if names_store:
         parser.takes(
             "store", "place", help="a store's folder or URL, a notebook, or a notebook's folder", optional=False
@@ -91,8 +133,11 @@ def answer(words: Sequence[str], scope: Scope) -> tuple[Result, bool]:
         AgentKernelError: it could not be done; nothing was changed.
         UsageProblem: the words do not fit.
     """
+    words = as_asked(words)
     if not words or words[0] in ("--help", "-h", "help"):
         return Overview(scope.command), False
+    if words[0] == "--version":
+        return Said((f"agent-kernel {_version()}",)), False
     verb = verb_named(words[0])
     try:
         options = parser_of(verb, scope.command).read(words[1:])
@@ -101,20 +146,44 @@ def answer(words: Sequence[str], scope: Scope) -> tuple[Result, bool]:
     return run(verb, scope, options), bool(options.json)
 
 
+def as_asked(words: Sequence[str]) -> Sequence[str]:
+    """`help VERB` is `VERB --help`."""
+    return [words[1], "--help"] if len(words) > 1 and words[0] == "help" else words
+
+
+def wants_json(words: Sequence[str]) -> bool:
+    """Whether the answer, also one that says what went wrong, is for a program."""
+    return "--json" in words[: words.index("--") if "--" in words else len(words)]
+
+
+def error_json(error: Exception) -> Json:
+    """What a program is told of an error."""
+    return {"error": {"type": type(error).__name__, "message": str(error)}}
+
+
+def _version() -> str:
+    # The package itself names every door, so a verb that imports it would reach the doors.
+    return str(vars(sys.modules["agent_kernel"])["__version__"])
+
+
 class Overview(Result):
     """The short help: every verb with its line."""
 
-    def __init__(self, command: str, verbs: Sequence[Verb] = _ALL) -> None:
+    def __init__(self, command: str, verbs: Sequence[Verb] = _ALL, *, alone: bool = False) -> None:
         self.command = command
         self.verbs = tuple(verbs)
+        self._alone = alone  # there is no notebook at this door
 
     def blocks(self) -> Sequence[Line | Table]:
-        rows = tuple((f"{self.command} {verb.name}", verb.help) for verb in self.verbs)
+        rows = tuple((f"{self.command} {verb.name}", self._help(verb)) for verb in self.verbs)
         return [
             Line("Version control for a notebook's variables: every cell is a commit.", strong=True),
             Table(("", ""), rows),
             Line(f"{self.command} VERB --help explains a verb. A ref is a branch, a tag, an id, HEAD~2, @{{1}} …"),
         ]
 
+    def _help(self, verb: Verb) -> str:
+        return verb.alone if self._alone and verb.alone else verb.help
+
     def to_json(self) -> Json:
-        return {verb.name: verb.help for verb in self.verbs}
+        return {verb.name: self._help(verb) for verb in self.verbs}

@@ -6,7 +6,6 @@ neither move a terminal's cursor nor turn its text around.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, timezone
@@ -24,12 +23,10 @@ __all__ = [
     "pad",
     "plural",
     "size_text",
-    "subject",
     "width_of",
 ]
 
 _TAIL = 14  # the end of a line of code says more than its middle
-_IMPORT = re.compile(r"(?:import|from)\s+[\w.]+")
 
 
 def clean_lines(text: str) -> str:
@@ -77,21 +74,6 @@ def exact_time(time_ns: int, utc_offset_s: int) -> datetime:
     """The moment as the writer's clock showed it, to the microsecond."""
     zone = timezone(timedelta(seconds=utc_offset_s))
     return datetime.fromtimestamp(time_ns // 1_000_000_000, zone).replace(microsecond=time_ns // 1000 % 1_000_000)
-
-
-def subject(message: str, source: str) -> str:
-    """What a commit is about: its message, else the cell's leading comment, else its first line that does something."""
-    if message.strip():
-        return clean(message.strip().splitlines()[0])
-    lines = [line.strip() for line in source.splitlines() if line.strip()]
-    body = [line for line in lines if not line.startswith("%%agent")]
-    if not body:
-        return clean(lines[0]) if lines else ""
-    comment = body[0].lstrip("#! ").strip()
-    if body[0].startswith("#") and comment:
-        return clean(comment)
-    code = [line for line in body if not line.startswith("#")]
-    return clean(next((line for line in code if not _IMPORT.match(line)), (code or body)[0]))
 
 
 def cut(text: str, width: int, *, middle: bool = False) -> str:

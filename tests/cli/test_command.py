@@ -262,3 +262,33 @@ def test_long_work_shows_its_progress_where_someone_is_there_to_see_it(store: Pa
     assert status == 0
     assert "reading" in told
     assert "all sound" in told
+
+
+def test_an_error_is_a_json_object_where_json_was_asked_for(run: Any, store: Path) -> None:
+    ran = run("show", store, "nowhere", "--json")
+    assert (ran.status, ran.err, ran.json["error"]["type"]) == (1, "", "RefNotFoundError")
+    assert run("log", store, "-n", "many", "--json").json["error"]["type"] == "UsageProblem"
+
+
+def test_leaving_every_branch_is_said_with_the_way_back(run: Any, store: Path) -> None:
+    hint = f"agent-kernel switch {store} -c NAME starts a branch here"
+    assert hint in run("checkout", store, "HEAD~2").out
+    assert f"on no branch; {hint}" in run("rollback", store, "main").out
+    assert run("switch", store, "-c", "kept").status == 0
+    assert "On branch kept" in run("status", store).out
+
+
+def test_what_to_type_names_the_store(run: Any, store: Path) -> None:
+    assert f"agent-kernel forget {store} x --yes" in run("forget", store, "x").err
+    assert f"agent-kernel forget {store} x --sources --yes" in run("ignore", store, "x").out
+    assert f"agent-kernel prune {store} --keep-last 1 --yes" in run("prune", store, "--keep-last", "1").err
+    run("tag", store, "v1")
+    assert f"agent-kernel tag {store} -f v1" in run("tag", store, "v1").err
+    assert run("tag", store, "-f", "v1", "HEAD~1").status == 0
+
+
+def test_help_says_what_a_verb_does_without_a_notebook(run: Any) -> None:
+    assert "load the variables" not in run("--help").out
+    assert "at which the next session starts" in run("checkout", "--help").out
+    assert "usage: agent-kernel log" in run("help", "log").out
+    assert "undo" not in run("nonsense", "x").err

@@ -66,3 +66,21 @@ def test_completion_runs_nothing_of_the_users(shell: Shell) -> None:
         "pricey = Canary()"
     )
     assert completed(shell, "%agent log -- pri") == ["price", "pricey"]
+
+
+def test_bind_completes_folders_and_notebooks(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "place"
+    (place / "shop.lmdb").mkdir(parents=True)
+    (place / ".hidden").mkdir()
+    (place / "study.ipynb").touch()
+    (place / "notes.txt").touch()
+    monkeypatch.chdir(place)
+    assert completed(shell, "%agent bind ") == ["shop.lmdb/", "study.ipynb", "~/"]
+    assert completed(shell, "%agent bind sh") == ["shop.lmdb/"]
+    assert completed(shell, f"%agent bind {place}/st") == [f"{place}/study.ipynb"]
+    assert completed(shell, "%agent bind .hi") == [".hidden/"]
+    assert completed(shell, "%agent bind --from st") == ["study.ipynb"]
+
+
+def test_every_name_of_several_is_completed(shell: Shell) -> None:
+    assert completed(shell, "%agent ignore price to") == ["total"]

@@ -1,0 +1,74 @@
+"""A commit in a few words, for people: `3f2a91c4 [7] convert to euros`.
+
+Messages that a session writes by itself speak of other commits in these words, so the words are made here and not at the
+doors. What looks like a secret is masked first.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from agent_kernel.repository import Commit, ObjectId, short
+from agent_kernel.values import summaries
+from agent_kernel.values.summaries.wording import clean
+
+__all__ = ["label", "named", "prompt", "shown", "subject", "title"]
+
+_IMPORT = re.compile(r"(?:import|from)\s+[\w.]+")
+_LONGEST = 60  # characters of a title inside the message of another commit
+
+
+def shown(commit: Commit) -> Commit:
+    """The commit as every door shows it: what looks like a secret is masked in its code, its error and its message."""
+    cell, hidden = commit.cell, frozenset[str]()
+    if cell is not None:
+        source, hidden = summaries.mask_code(cell.source)
+        cell = msgspec.structs.replace(cell, source=source, error=summaries.mask_text(cell.error, hidden))
+    message = summaries.mask_text(commit.message, hidden)
+    unsaved = tuple(
+        msgspec.structs.replace(one, reason=summaries.mask_text(one.reason, hidden)) for one in commit.unsaved
+    )
+    return msgspec.structs.replace(commit, cell=cell, message=message, unsaved=unsaved)
+
+
+def subject(message: str, source: str) -> str:
+    """What a commit is about: its message, else the cell's leading comment, else its first line that does something."""
+    if message.strip():
+        return clean(message.strip().splitlines()[0])
+    lines = [line.strip() for line in source.splitlines() if line.strip()]
+    body = [line for line in lines if not line.startswith("%%agent")]
+    if not body:
+        return clean(lines[0]) if lines else ""
+    comment = body[0].lstrip("#! ").strip()
+    if body[0].startswith("#") and comment:
+        return clean(comment)
+    code = [line for line in body if not line.startswith("#")]
+    return clean(next((line for line in code if not _IMPORT.match(line)), (code or body)[0]))
+
+
+def title(commit: Commit) -> str:
+    """What the commit is about, in one line; never empty."""
+    commit = shown(commit)
+    said = subject(commit.message, commit.cell.source if commit.cell else "")
+    return said or {"root": "the beginning", "commit": "what no cell had committed yet"}.get(commit.kind, commit.kind)
+
+
+def prompt(commit: Commit) -> str:
+    """The cell's number as Jupyter shows it."""
+    return f"[{commit.cell.number}]" if commit.cell and commit.cell.number is not None else ""
+
+
+def label(found: ObjectId, commit: Commit, *, longest: int = 0) -> str:
+    """The commit in a sentence: `3f2a91c4 [7] convert to euros`. `longest`: characters of its title; 0: all."""
+    said = title(commit)
+    if longest and len(said) > longest:
+        said = f"{said[: longest - 1]}…"
+    return " ".join(part for part in (short(found), prompt(commit), said) if part)
+
+
+def named(found: ObjectId, commit: Commit, rev: str = "") -> str:
+    """The commit inside another one's message: as it was called by whoever typed it, then what it is."""
+    said = label(found, commit, longest=_LONGEST)
+    return f"{rev}: {said}" if rev and not said.startswith(rev) else said

@@ -1,0 +1,190 @@
+"""What the verbs say: which names, which operation, and what to type next. Nothing is named that does not exist."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_kernel.errors import MergeConflictError
+from tests.magics.shells import Shell
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    with Shell(store=str(tmp_path / "store")) as shell:
+        shell.run("x = [1]; y = 2")
+        shell.run("# a slip of the hand\nx.append(2); tmp = 3; del y")
+        yield shell
+
+
+def fork(shell: Shell, base: str, side: str, main: str) -> None:
+    for line in (base, "%agent switch -c side", side, "%agent switch main", main):
+        typed = shell.run(line)
+        assert typed.result.success, typed.err
+
+
+class TestReports:
+    def test_undo_and_redo_say_what_and_which_names(self, shell: Shell) -> None:
+        assert shell.run("%agent undo").out.strip() == "Undone [2] a slip of the hand: ~x, +y, −tmp"
+        assert shell.run("%agent redo").out.strip() == "Done again [2] a slip of the hand: ~x, +tmp, −y"
+
+    def test_a_move_is_undone_by_its_name(self, shell: Shell) -> None:
+        fork(shell, "z = 1", "z = 2", "z = 3")
+        shell.run("%agent switch side")
+        assert shell.run("%agent undo").out.strip() == "Undone the move to side: ~z"
+
+    def test_several_operations_are_undone_at_once(self, shell: Shell) -> None:
+        first, second = shell.run("%agent undo 2").out.splitlines()
+        assert first.startswith("Undone [2] a slip of the hand: ")
+        assert second.startswith("Undone [1] x = [1]; y = 2: ")
+        assert "that is all there is to redo" in shell.run("%agent redo 9").out
+        assert "takes a number of operations" in shell.run("%agent undo HEAD~1").err
+
+    def test_of_many_names_a_few_are_told_with_counts(self, shell: Shell) -> None:
+        shell.run("; ".join(f"n{number:02} = {number}" for number in range(20)) + "; x = 0; del tmp")
+        said = shell.run("%agent undo").out.strip()
+        assert said.endswith("~x, +tmp, −n00, −n01, −n02 and 17 more (1 changed, 1 added, 20 removed)")
+
+    def test_a_rollback_says_the_ref_as_typed_and_the_cell(self, shell: Shell) -> None:
+        first = shell.log()[-1]["id"][:8]
+        shell.run("%agent rollback HEAD~1")
+        assert shell.log()[0]["message"] == f"roll back to HEAD~1: {first} [1] x = [1]; y = 2"
+        shell.run("%agent undo")
+        assert shell.log()[0]["message"].startswith("undo of ")
+        assert "roll back to HEAD~1" in shell.log()[0]["message"]
+
+    def test_single_names_say_where_they_come_from(self, shell: Shell) -> None:
+        first = shell.log()[-1]["id"][:8]
+        shell.run("%agent checkout HEAD~1 -- y")
+        assert shell.log()[0]["message"] == f"take y from HEAD~1: {first} [1] x = [1]; y = 2"
+
+    def test_a_message_that_quotes_a_cell_masks_its_secret(self, shell: Shell) -> None:
+        shell.run("api_key = 'abcdefgh1234'")
+        shell.run("%agent rollback HEAD")
+        assert "abcdefgh1234" not in shell.log()[0]["message"]
+
+
+class TestMerging:
+    def test_what_is_merged_already_is_one_line(self, shell: Shell) -> None:
+        fork(shell, "z = 1", "z = 2", "w = 3")
+        assert "~z" in shell.run("%agent merge side").out
+        assert shell.run("%agent merge side").out.strip() == "Already up to date with side"
+        assert "no variable 'nosuch' in either side" in shell.run("%agent merge side --ours nosuch").err
+
+    def test_a_conflict_names_the_keys_that_clash_and_is_shown_as_one(self, shell: Shell) -> None:
+        fork(shell, "p = {'tea': 1, 'milk': 1}", "p['tea'] = 2; p['milk'] = 5", "p['tea'] = 3; p['cake'] = 9")
+        typed = shell.run("%agent merge side")
+        assert isinstance(typed.result.error_in_exec, MergeConflictError)
+        assert typed.out.strip().splitlines() == [
+            "Conflict: both sides changed one variable; nothing was merged",
+            "  p['tea']: ours int 3 | theirs int 2",
+            "choose with --ours p or --theirs p",
+        ]
+        assert shell.ns["p"] == {"tea": 3, "milk": 1, "cake": 9}
+
+    @pytest.mark.parametrize(("side", "tea"), [("ours", 3), ("theirs", 2)])
+    def test_a_choice_settles_the_keys_that_clash_and_no_others(self, shell: Shell, side: str, tea: int) -> None:
+        fork(
+            shell,
+            "p = {'tea': 1, 'milk': 1, 'old': 0}",
+            "p['tea'] = 2; p['milk'] = 5; del p['old']",
+            "p['tea'] = 3; p['cake'] = 9",
+        )
+        assert shell.run(f"%agent merge side --{side} p").result.success
+        assert shell.ns["p"] == {"tea": tea, "milk": 5, "cake": 9}
+
+    def test_a_key_that_one_side_removed_clashes_too(self, shell: Shell) -> None:
+        fork(shell, "p = {'tea': 1}", "del p['tea']", "p['tea'] = 3")
+        assert "  p['tea']: ours int 3 | theirs removed" in shell.run("%agent merge side").out
+
+    def test_the_value_of_a_secret_key_is_masked(self, shell: Shell) -> None:
+        fork(shell, "p = {'password': 'a'}", "p['password'] = 'hunter2'", "p['password'] = 'hunter3'")
+        typed = shell.run("%agent merge side")
+        assert "hunter" not in typed.out + typed.err
+
+
+class TestHints:
+    @pytest.mark.parametrize(
+        ("line", "said"),
+        [
+            ("rollback HEAD~99", "'HEAD~99' names no commit: HEAD has one commit before it"),
+            ("show HEAD^2", "'HEAD^2' names no commit: a commit on its way has one parent only"),
+            ("show x", "it is a variable, which show takes as HEAD:x"),
+            ("reset HEAD", "rollback REF makes a new commit"),
+            ("revert", "undo reverses the last operation"),
+            ("restore x", "checkout REF brings"),
+            ("delete x", "forget erases"),
+            ("branch refs/heads/main", "it begins with refs/; say main"),
+            ("tag refs/tags/v1", "say v1"),
+            ("commit 'one' -m 'two'", "one message is enough"),
+            ("undo 0", "takes a number of operations"),
+            ("bind 'a\0b'", "no path holds a NUL"),
+        ],
+    )
+    def test_an_error_says_what_to_do(self, shell: Shell, line: str, said: str) -> None:
+        typed = shell.run(f"get_ipython().run_line_magic('agent', {line!r})")
+        assert said in typed.err, typed.out
+        assert len(typed.err.strip().splitlines()) == 1
+
+    def test_only_flags_that_exist_are_named(self, shell: Shell) -> None:
+        fork(shell, "z = 1", "z = 2", "w = 3")
+        assert "-D (from Python: force=True) deletes it anyway" in shell.run("%agent branch -d side").err
+        shell.run("%agent tag good")
+        assert "move it with %agent tag -f good HEAD~1" in shell.run("%agent tag good HEAD~1").err
+        assert "move it with %agent branch -f side" in shell.run("%agent branch side").err
+
+    def test_tags_and_branches_are_moved_as_in_git(self, shell: Shell) -> None:
+        shell.run("%agent tag good")
+        assert " as good (was " in shell.run("%agent tag -f good HEAD~1").out
+        assert shell.log("good")[0]["id"] == shell.log("HEAD~1")[0]["id"]
+        shell.run("%agent branch side")
+        assert shell.run("%agent branch -f side HEAD~1").result.success
+        assert shell.log("side")[0]["id"] == shell.log("HEAD~1")[0]["id"]
+        assert "rollback" in shell.run("%agent branch -f main HEAD~1").err
+
+    def test_an_empty_history_says_so(self, tmp_path: Path) -> None:
+        with Shell(store=str(tmp_path / "empty")) as shell:
+            assert "there is no commit yet" in shell.run("%agent show").err
+            assert "there is no commit yet" in shell.run("%agent diff").err
+
+    def test_a_log_without_commits_says_why(self, shell: Shell) -> None:
+        assert shell.run("%agent log -n 0").out.strip() == "No commit is shown, as -n 0 asks."
+        assert shell.run("%agent log -- tpm").out.strip() == "No commit changed tpm. Did you mean tmp?"
+
+    def test_a_message_needs_no_flag(self, shell: Shell) -> None:
+        shell.run("%agent commit 'before the experiment'")
+        assert shell.log()[0]["message"] == "before the experiment"
+
+    def test_small_habits_are_understood(self, shell: Shell) -> None:
+        assert shell.run("%agent undo;").result.success
+        assert "usage: %agent log" in shell.run("%agent help log").out
+        assert shell.run("%agent --version").out.startswith("agent-kernel 0.")
+
+    def test_an_agent_called_like_a_verb_is_remarked_on(self, shell: Shell) -> None:
+        assert "the verb is a line, %agent log" in shell.run("%%agent log\nz = 1").err
+        assert shell.run("%%agent analyst\nz = 2").err == ""
+
+
+class TestBinding:
+    def test_a_new_store_is_said_to_be_new(self, shell: Shell, tmp_path: Path) -> None:
+        assert "this is a new store\n" in shell.run(f"%agent bind {tmp_path / 'other'}").out
+        told = shell.run(f"%agent bind {tmp_path / 'not' / 'there' / 'yet'}").out
+        assert f"this is a new store, in the new folder {tmp_path / 'not' / 'there'}" in told
+        assert "new store" not in shell.run(f"%agent bind {tmp_path / 'other'}").out
+
+
+class TestPrograms:
+    def test_an_error_is_json_too_and_ends_the_cell(self, shell: Shell) -> None:
+        typed = shell.run("%agent show nowhere --json\nreached = True")
+        assert json.loads(typed.out)["error"]["type"] == "RefNotFoundError"
+        assert "nowhere" in typed.json["error"]["message"]
+        assert not typed.result.success
+        assert typed.err == ""
+        assert "reached" not in shell.ns
+
+    def test_json_that_is_kept_is_a_value_and_not_printed(self, shell: Shell) -> None:
+        assert shell.run("history = %agent log --json").out == ""
+        assert [commit["cell"]["number"] for commit in shell.ns["history"]] == [2, 1]
