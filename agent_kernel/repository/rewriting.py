@@ -184,7 +184,9 @@ def _changes(repo: Repository, parent: ObjectId | None, tree: Tree) -> tuple[Cha
         if name.startswith("\0") or (old is not None and old.is_same_value(new)):
             continue
         how = "-" if new is None else "+" if old is None else "~"
-        found.append(Change(name, how, 0 if new is None else repo.read_manifest(new).size))
+        manifest = None if new is None else repo.read_manifest(new)
+        # Names that are saved together share the bytes; what each has of them only a summary could say.
+        found.append(Change(name, how, 0 if manifest is None else manifest.size // manifest.slots))
     return tuple(found)
 
 

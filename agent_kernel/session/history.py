@@ -14,6 +14,7 @@ from agent_kernel.repository import (
     Cell,
     Change,
     Commit,
+    Entry,
     Head,
     Kind,
     ObjectId,
@@ -23,6 +24,7 @@ from agent_kernel.repository import (
     Writer,
 )
 from agent_kernel.session import randomness
+from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Outputs
@@ -144,8 +146,18 @@ def changes_between(repo: Repository, old: Tree, new: Tree) -> tuple[Change, ...
         if name.startswith("\0") or (before is not None and before.is_same_value(after)):
             continue
         how = "+" if before is None else "-" if after is None else "~"
-        found.append(Change(name, how, 0 if after is None else repo.read_manifest(after).size))
+        found.append(Change(name, how, 0 if after is None else size_of(repo, after)))
     return tuple(sorted(found, key=lambda change: change.name))
+
+
+def size_of(repo: Repository, entry: Entry) -> int:
+    """Bytes of a name's value. Of several that are saved together what its summary says, or else an equal share."""
+    manifest = repo.read_manifest(entry)
+    if not entry.leader:
+        return manifest.size
+    stored = repo.read_summary(entry)
+    known = summaries.decode(stored).size_bytes if stored else 0
+    return min(known, manifest.size) or manifest.size // manifest.slots
 
 
 def describe_error(error: BaseException) -> str:

@@ -125,10 +125,15 @@ class Staging:
 
     def _note_change(self, name: str, how: str, made: Group) -> None:
         if not name.startswith(CLASS_PREFIX):
-            self.staged.changes[name] = Change(name, how, made.size)
+            self.staged.changes[name] = Change(name, how, self._size_of(name, made))
         elif how == "~":  # told of under the names that the class is bound to
             for bound in self._names_of_class(name):
                 self.staged.changes.setdefault(bound, Change(bound, "~", made.size))
+
+    def _size_of(self, name: str, made: Group) -> int:
+        """Bytes of the name's own value, where it is saved together with others."""
+        alone = self._dumps.alone.get(name)
+        return made.size if alone is None or len(made.members) == 1 else min(alone.size, made.size)
 
     def _names_of_class(self, entry: str) -> list[str]:
         kind = self._dumps.class_of(entry)

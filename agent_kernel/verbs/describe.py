@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from agent_kernel.repository import (
     Change,
     Commit,
@@ -16,7 +18,6 @@ from agent_kernel.repository import (
     Head,
     Holder,
     ObjectId,
-    Tree,
     Unsaved,
     hex_of,
 )
@@ -32,7 +33,6 @@ __all__ = [
     "change_count",
     "change_line",
     "changes_json",
-    "changes_of",
     "commit_json",
     "decorations",
     "entry_line",
@@ -53,9 +53,20 @@ _SIGNS = {"~": "~", "+": "+", "-": "−"}
 
 
 def summary_of(repo: Repository, entry: Entry) -> summaries.Summary | None:
-    """What was noted about the value when it was committed; None where nothing was."""
+    """What was noted about the value when it was committed; None where nothing was.
+
+    Of an object whose class only its library knows, the summary holds the bytes of the outermost block: what was stored
+    of it says more.
+    """
     stored = repo.read_summary(entry)
-    return summaries.decode(stored) if stored else None
+    if not stored:
+        return None
+    summary = summaries.decode(stored)
+    if summary.kind != "object" or not summary.size_bytes:
+        return summary
+    manifest = repo.read_manifest(entry)
+    known = not entry.leader and not manifest.lost
+    return msgspec.structs.replace(summary, size_bytes=manifest.size if known else 0)
 
 
 def entry_line(repo: Repository, entry: Entry | None) -> str:
@@ -128,15 +139,6 @@ def unsaved_line(one: Unsaved) -> str:
 
 def unsaved_blocks(unsaved: Iterable[Unsaved]) -> list[Line]:
     return [Line(unsaved_line(one)) for one in unsaved]
-
-
-def changes_of(repo: Repository, old: Tree, new: Tree) -> tuple[Change, ...]:
-    """What a commit with the new tree has to say about its change of the old one."""
-    found = [one for one in old.diff(new) if not one[0].startswith("\0")]
-    return tuple(
-        Change(name, "+" if before is None else "~", repo.read_manifest(after).size) if after else Change(name, "-")
-        for name, before, after in found
-    )
 
 
 def change_line(changes: Iterable[Change]) -> str:

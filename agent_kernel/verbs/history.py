@@ -28,6 +28,11 @@ def log_arguments(parser: Parser) -> None:
     parser.value("-n", "--limit", metavar="N", help="at most this many commits", convert=int)
     parser.flag("--all", help="every branch and tag")
     parser.names("only commits that changed one of these variables")
+    parser.explains(
+        "A line: the commit, [cell] and what it is about, the variables that it changed (+ added, ~ changed, − removed,\n"
+        "! not saved), how long the cell took, when. The size is that of the first variable's value, not of what the\n"
+        "commit wrote: what is stored already is not stored again, and pieces are compressed (stats says what it takes)."
+    )
 
 
 def log(scope: Scope, options: Namespace) -> Result:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from agent_kernel.errors import MergeConflictError, NameNotFoundError, UnrelatedHistoriesError
 from agent_kernel.repository import Commit, Head, ObjectId, short
 from agent_kernel.session.branches import person
+from agent_kernel.session.history import changes_between
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.moving import Moved
 from agent_kernel.verbs.output import Result
@@ -94,7 +95,7 @@ def _commit_merge(scope: Scope, head: Head, ours: ObjectId, theirs: ObjectId, op
         utc_offset_s=time.localtime().tm_gmtoff,
         message=options.message or f"merge {options.rev}",
         kind="merge",
-        changed=describe.changes_of(repo, repo.tree_at(ours), tree),
+        changed=changes_between(repo, repo.tree_at(ours), tree),
         random=now.random,
         environment=now.environment,
     )

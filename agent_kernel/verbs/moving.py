@@ -17,6 +17,7 @@ import msgspec
 from agent_kernel.errors import NothingToUndoError, RefNotFoundError
 from agent_kernel.repository import Commit, Head, ObjectId, hex_of, short
 from agent_kernel.session.branches import person
+from agent_kernel.session.history import changes_between
 from agent_kernel.session.labels import named
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.output import Block, Json, Line, Result
@@ -147,7 +148,7 @@ def _rollback_commit(scope: Scope, rev: str, found: ObjectId, commit: Commit) ->
     if head.commit is None:
         raise UsageProblem("the store has no commit yet that could be rolled back")
     trees = [scope.repo.tree(one.tree) for one in (scope.repo.commit_at(head.commit), commit)]
-    changed = describe.changes_of(scope.repo, *trees)
+    changed = changes_between(scope.repo, *trees)
     made = msgspec.structs.replace(
         commit,
         parents=(head.commit,),

@@ -26,6 +26,7 @@ __all__ = [
     "width_of",
 ]
 
+_WORTH_TELLING = 1_000  # bytes; a smaller size says nothing beside a name
 _TAIL = 14  # the end of a line of code says more than its middle
 
 
@@ -118,10 +119,10 @@ def plural(count: int, one: str, many: str = "") -> str:
 
 
 def chip_line(changes: Iterable[tuple[str, str, int]], *, most: int = 4) -> str:
-    """Changed names, the largest first and with its size: `~df 1.2 MB +model −tmp, 2 more`."""
+    """Changed names, the largest first and with its size, from 1 kB on: `~df 1.2 MB +model −tmp, 2 more`."""
     ranked = sorted(changes, key=lambda change: -change[2])
     shown = [f"{'−' if how == '-' else how}{clean(name)}" for how, name, _ in ranked[:most]]
-    if shown and ranked[0][2]:
+    if shown and ranked[0][2] >= _WORTH_TELLING:
         shown[0] += f" {size_text(ranked[0][2])}"
     more = f", {len(ranked) - most} more" if len(ranked) > most else ""
     return " ".join(shown) + more
