@@ -12,8 +12,9 @@ import functools
 import logging
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from agent_kernel.magics.outputs.collecting import Collector
 
@@ -24,7 +25,7 @@ __all__ = ["TerminalTap"]
 
 logger = logging.getLogger(__name__)
 
-_PENDING = 64 << 10  # characters heard before they are folded
+_MANY, _LONG = 4_096, 4_096  # texts, and characters of one, after which what was heard is folded
 _type_name: Callable[[type], str] = type.__dict__["__name__"].__get__  # past what a metaclass may define
 
 
@@ -34,12 +35,13 @@ class TerminalTap:
     def __init__(self, collector: Collector, shell: Shell) -> None:
         self._collector = collector
         self._shell = shell
-        self._muted = 0  # the thread that shows what is heard in another way
         self._listening = False
-        self._heard: list[tuple[str, str]] = []
-        self._size = 0
+        self._muted = False
+        self._streams: list[_Heard] = []
+        self._pending: list[str | tuple[str]] = []  # what stdout printed, and in a tuple what stderr did
         self._undo: list[Callable[[], None]] = []
-        self._streams: list[Callable[[], None]] = []
+        self._stops: list[Callable[[], None]] = []
+        self._loud: list[Callable[[], None]] = []
 
     def install(self) -> None:
         hook = self._shell.displayhook
@@ -54,6 +56,7 @@ class TerminalTap:
         _call_all(self._undo)
 
     def begin(self, number: int | None) -> None:
+        self._pending.clear()
         self._listening = True
         for name in ("stdout", "stderr"):
             stream = getattr(sys, name)
@@ -61,43 +64,51 @@ class TerminalTap:
                 self._listen(name, stream)
 
     def end(self) -> None:
-        self._listening = False
-        _call_all(self._streams)
+        self.mute(False)
+        _call_all(self._stops)
         self.settle()
+        self._streams, self._listening = [], False
 
     def mute(self, muted: bool) -> None:
-        self.settle()
-        self._muted = threading.get_ident() if muted else 0
+        self._muted = muted
+        _call_all(self._loud)
+        for one in self._streams if muted else ():
+            _replace(self._loud, one.stream, "write", one.quiet(threading.get_ident()), only=one.heard)
 
     def settle(self) -> None:
-        heard, self._heard, self._size = self._heard, [], 0
-        texts: list[str] = []
-        stream = ""
+        pending = self._pending
+        heard = pending[:]
+        del pending[: len(heard)]
+        if not self._listening:
+            return
         try:
-            for name, text in heard:
-                if name != stream:
-                    self._collector.text(stream, "".join(texts))
-                    stream, texts = name, []
-                texts.append(text)
-            self._collector.text(stream, "".join(texts))
+            for stream, text in _joined(heard):
+                self._collector.text(stream, text)
         except Exception:
             logger.exception("what was printed was not kept")
 
     def _listen(self, name: str, stream: object) -> None:
         """Hear what the stream is asked to write. The stream itself stays, for whoever holds it."""
-        write = cast("Callable[..., object]", getattr(stream, "write", None))
-        get_ident = threading.get_ident
+        write = cast("Callable[[str], object]", getattr(stream, "write", None))
+        pending = self._pending
+        append = pending.append
 
-        def heard(text: str, *args: object) -> object:
-            result = write(text, *args)
-            if self._listening and type(text) is str and not (self._muted and self._muted == get_ident()):
-                self._heard.append((name, text))
-                self._size += len(text)
-                if self._size > _PENDING:
-                    self.settle()
-            return result
+        # Every print of a cell passes here twice, so it does as little as can be.
+        def heard(text: str) -> object:
+            append(text)
+            if len(pending) > _MANY or len(text) > _LONG:
+                self.settle()
+            return write(text)
 
-        _replace(self._streams, stream, "write", heard)
+        def heard_apart(text: str) -> object:
+            append((text,))
+            if len(pending) > _MANY or len(text) > _LONG:
+                self.settle()
+            return write(text)
+
+        heard = heard_apart if name == "stderr" else heard
+        if _replace(self._stops, stream, "write", heard):
+            self._streams.append(_Heard(stream, heard, write))
 
     def _wrap(self, undo: list[Callable[[], None]], owner: object, name: str, note: Callable[..., None] | None) -> None:
         """Let a method of one object tell what it shows, and not be heard while it prints that."""
@@ -107,12 +118,14 @@ class TerminalTap:
 
         @functools.wraps(method)
         def shown(*args: object, **kwargs: object) -> object:
-            before, self._muted = self._muted, threading.get_ident()
+            if self._muted or not self._listening:
+                return method(*args, **kwargs)
+            self.mute(True)
             try:
                 result = method(*args, **kwargs)
             finally:
-                self._muted = before
-            if note is not None and self._listening and not before:
+                self.mute(False)
+            if note is not None:
                 self.settle()
                 try:
                     note(*args, **kwargs)
@@ -150,22 +163,52 @@ class TerminalTap:
         self._collector.error(_type_name(kind), said, traceback)
 
 
-def _replace(undo: list[Callable[[], None]], owner: object, name: str, ours: object) -> None:
+def _joined(heard: list[str | tuple[str]]) -> Iterator[tuple[str, str]]:
+    """What was printed without a change of the stream, as one text."""
+    try:
+        yield "stdout", "".join(cast("list[str]", heard))
+    except TypeError:  # stderr printed too
+        for is_error, texts in groupby(heard, lambda one: type(one) is tuple):
+            words = (one[0] if isinstance(one, tuple) else one for one in texts)
+            yield "stderr" if is_error else "stdout", "".join(words)
+
+
+class _Heard(NamedTuple):
+    """A stream that is listened to."""
+
+    stream: object
+    heard: Callable[[str], object]
+    write: Callable[[str], object]
+
+    def quiet(self, thread: int) -> Callable[[str], object]:
+        """Write unheard what this thread writes: it is heard in another way."""
+
+        def write(text: str) -> object:
+            return self.write(text) if threading.get_ident() == thread else self.heard(text)
+
+        return write
+
+
+def _replace(undo: list[Callable[[], None]], owner: object, name: str, ours: object, *, only: object = None) -> bool:
+    """Put our method in the place of an object's, if that is `only`; False: there is no place for it."""
     before: object = vars(owner).get(name) if hasattr(owner, "__dict__") else None
+    if only is not None and before is not only:
+        return False  # somebody else listens here too by now, and still calls us
     try:
         setattr(owner, name, ours)
     except AttributeError:
-        return  # a stream of a kind that cannot be listened to
+        return False  # a stream of a kind that cannot be listened to
 
     def put_back() -> None:
         if vars(owner).get(name) is not ours:
-            return  # somebody else listens here too by now, and still calls us
+            return
         if before is None:
             delattr(owner, name)
         else:
             setattr(owner, name, before)
 
     undo.append(put_back)
+    return True
 
 
 def _call_all(undo: list[Callable[[], None]]) -> None:
