@@ -11,6 +11,7 @@ another one is payloads.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -22,6 +23,8 @@ from agent_kernel.errors import DamagedObjectError, NewerFormatError
 from agent_kernel.repository.ids import ID_SIZE, KIND_NAMES, ObjectId, hex_of, id_of, kind_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agent_kernel.storage import Buffer
 
 VERSION: Final = 1
@@ -37,6 +40,8 @@ PLAIN: Final = bytes([VERSION, 0])
 PROBE: Final = 8192
 COMPRESS_FROM: Final = 1024
 LEAST_PROBE_GAIN: Final = 1.2
+_PARALLEL_FROM: Final = 512 << 10
+_MOST_THREADS: Final = 8
 _KNOWN_BITS: Final = ZSTD | SEALED | BASED
 MOST_DEPTH: Final = 7  # bases of bases; a reader fetches them one after the other
 BASE_FROM: Final = 160  # bytes; a smaller payload is stored whole
@@ -64,31 +69,55 @@ def wrap(
         digest: xxh3-128 of the payload where the caller knows it already.
         base: what to store the difference from, where that saves at least a third.
     """
-    size = len(payload)
-    body = None
-    codec = 0
-    if base is not None and size >= BASE_FROM and base.depth < MOST_DEPTH:
-        body, codec = _difference(payload, base), BASED
-    if body is None:
-        body = squeeze(payload) if compress and size >= COMPRESS_FROM else None
-        codec = 0 if body is None else ZSTD
-    if size < SEAL_FROM:
-        return bytes((VERSION, codec)), payload if body is None else body
-    seal = id[:16] + (digest or xxh3_128_digest(payload))
-    return bytes((VERSION, codec | SEALED)) + seal, payload if body is None else body
+    if base is not None and len(payload) >= BASE_FROM and base.depth < MOST_DEPTH:
+        body = _difference(payload, base)
+        if body is not None:
+            return _header(id, payload, BASED, digest), body
+    body = squeeze([payload])[0] if compress else None
+    return _wrapped(id, payload, body, digest)
 
 
-def squeeze(payload: Buffer) -> bytes | None:
-    """The payload as zstd, or None where that would save less than an eighth."""
-    size = len(payload)
-    view = memoryview(payload)
+def wrap_pieces(pieces: Sequence[tuple[ObjectId, Buffer, bytes]]) -> list[tuple[bytes, Buffer]]:
+    """The same for several at once, given as (id, payload, digest), with all processors compressing."""
+    bodies = squeeze([payload for _, payload, _ in pieces])
+    return [_wrapped(id, payload, body, digest) for (id, payload, digest), body in zip(pieces, bodies, strict=True)]
+
+
+def _wrapped(id: ObjectId, payload: Buffer, body: bytes | None, digest: bytes) -> tuple[bytes, Buffer]:
+    return _header(id, payload, 0 if body is None else ZSTD, digest), payload if body is None else body
+
+
+def _header(id: ObjectId, payload: Buffer, codec: int, digest: bytes) -> bytes:
+    if len(payload) < SEAL_FROM:
+        return bytes((VERSION, codec))
+    return bytes((VERSION, codec | SEALED)) + id[:16] + (digest or xxh3_128_digest(payload))
+
+
+def squeeze(payloads: Sequence[Buffer]) -> list[bytes | None]:
+    """Each payload as zstd, or None where that would save less than an eighth."""
+    squeezed: list[bytes | None] = [None] * len(payloads)
+    views = {place: memoryview(payload) for place, payload in enumerate(payloads) if len(payload) >= COMPRESS_FROM}
+    if not views:
+        return squeezed
     compressor = zstandard.ZstdCompressor(level=1)
-    if size > 4 * PROBE:
-        middle = (size - PROBE) // 2
-        if len(compressor.compress(view[middle : middle + PROBE])) * LEAST_PROBE_GAIN > PROBE:
-            return None
-    body = compressor.compress(view)
-    return body if len(body) <= size - size // 8 else None
+    views = {place: view for place, view in views.items() if _seems_to_shrink(compressor, view)}
+    if len(views) > 1 and sum(map(len, views.values())) >= _PARALLEL_FROM:
+        threads = min(len(views), os.cpu_count() or 1, _MOST_THREADS)
+        found = compressor.multi_compress_to_buffer(list(views.values()), threads=threads)
+        bodies = [found[number].tobytes() for number in range(len(views))]
+    else:
+        bodies = [compressor.compress(view) for view in views.values()]
+    for place, body in zip(views, bodies, strict=True):
+        size = len(payloads[place])
+        squeezed[place] = body if len(body) <= size - size // 8 else None
+    return squeezed
+
+
+def _seems_to_shrink(compressor: zstandard.ZstdCompressor, view: memoryview) -> bool:
+    if len(view) <= 4 * PROBE:
+        return True
+    middle = (len(view) - PROBE) // 2
+    return len(compressor.compress(view[middle : middle + PROBE])) * LEAST_PROBE_GAIN <= PROBE
 
 
 def is_based(header: bytes) -> bool:

@@ -8,11 +8,12 @@ it is not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import compress as chosen
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent_kernel.repository.envelope import BASE_FROM, is_based, wrap
+from agent_kernel.repository.envelope import BASE_FROM, is_based, wrap, wrap_pieces
 from agent_kernel.repository.ids import Kind, ObjectId, address
 
 if TYPE_CHECKING:
@@ -99,9 +100,10 @@ class Writer:
         """
         keys = [Kind.CHUNK + id for id, _, _ in pieces]
         there = self.present(keys)
-        for key, (id, view, digest) in zip(keys, pieces, strict=True):
-            if key not in there and key not in self._pending:
-                self._queue(key, wrap(id, view, digest=digest))
+        missing = [key not in there and key not in self._pending for key in keys]
+        absent = dict(chosen(zip(keys, pieces, strict=True), missing))
+        for key, parts in zip(absent, wrap_pieces(list(absent.values())), strict=True):
+            self._queue(key, parts)
 
     def present(self, keys: Sequence[bytes]) -> set[bytes]:
         """Those of the keys that are in the store, as far as can be told without reading them."""

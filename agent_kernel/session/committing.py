@@ -28,7 +28,7 @@ from agent_kernel.session.history import (
     written,
 )
 from agent_kernel.session.ignoring import IgnoreList
-from agent_kernel.session.interrupts import uninterrupted
+from agent_kernel.session.interrupts import uncollected, uninterrupted
 from agent_kernel.session.reports import Report, Status
 from agent_kernel.session.snapshot import Repository
 from agent_kernel.session.workspace import Touched, Workspace
@@ -186,6 +186,7 @@ class Committing:
         source = self._cell.source if self._cell is not None else ""
         return self._commit(draft, source, everything=full, only_changes=not message)
 
+    @uncollected()
     def _commit(
         self,
         draft: Draft,

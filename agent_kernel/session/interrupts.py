@@ -1,8 +1,9 @@
-"""Hold back Ctrl-C while something must not stop half-way."""
+"""Hold back Ctrl-C and the garbage collector while something must not stop half-way, or be slowed down."""
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import signal
 import threading
 from collections.abc import Generator
@@ -23,3 +24,15 @@ def uninterrupted() -> Generator[None]:
         signal.signal(signal.SIGINT, before)
         if arrived and callable(before):
             before(*arrived[0])
+
+
+@contextlib.contextmanager
+def uncollected() -> Generator[None]:
+    """Hold back the garbage collector: many small objects that all go again would have it walk the whole heap."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from agent_kernel.session import saving
 from agent_kernel.session.dumping import Dumps
 from agent_kernel.session.tracking import Group
-from agent_kernel.values.aliases import held_elsewhere, share
+from agent_kernel.values.aliases import held_elsewhere, memory_pairs
 from agent_kernel.values.constants import library_constants, packages_of
 from agent_kernel.values.groups import Dumped, dump_group
 
@@ -58,9 +58,9 @@ class Sharing:
         if name in self._without_constants:
             return
         self._without_constants.add(name)
-        constants = library_constants(packages_of((*dumped.dump.instances, *dumped.dump.opaque)))
         reach = dumped.reach
-        shared = (constants & reach.ids) - set(map(id, (self._dumps.values([name]) or {}).values()))
+        packages = packages_of((*dumped.dump.instances, *dumped.dump.opaque))
+        shared = library_constants(packages, reach.ids) - set(map(id, (self._dumps.values([name]) or {}).values()))
         if shared:
             reach.ids -= shared
             held = {id(use.holder): use for use in dumped.dump.memory}
@@ -132,21 +132,13 @@ class Sharing:
 
         self._tell_constants()
         holder: dict[int, str] = {}
-        with_memory: list[str] = []
         for name, compared in self._dumps.alone.items():
-            reach = compared.dumped.reach
-            for item in reach.ids:
+            for item in compared.dumped.reach.ids:
                 first = holder.setdefault(item, name)
                 if first != name:
                     parent[find(name)] = find(first)
-            if reach.memory:
-                with_memory.append(name)
-        for position, name in enumerate(with_memory):
-            for other in with_memory[:position]:
-                if find(name) != find(other) and share(
-                    self._dumps.alone[name].dumped.reach, self._dumps.alone[other].dumped.reach
-                ):
-                    parent[find(name)] = find(other)
+        for name, other in memory_pairs({name: found.dumped.reach.memory for name, found in self._dumps.alone.items()}):
+            parent[find(name)] = find(other)
         clusters: dict[str, list[str]] = {}
         for name in self._dumps.alone:
             clusters.setdefault(find(name), []).append(name)

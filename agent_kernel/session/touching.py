@@ -107,12 +107,9 @@ def running_code_names(namespace: Mapping[str, object]) -> set[str]:
     """Names used by notebook code that other threads are in the middle of."""
     if threading.active_count() < 2:
         return set()
-    own = threading.get_ident()
     found: set[str] = set()
-    # The documented way to see other threads, for all its name.
-    for thread, frame in frames_of_threads().items():
-        if thread != own:
-            found |= _names_of_frames(frame, namespace)
+    for frame in frames_of_threads().values():
+        found |= _names_of_frames(frame, namespace)
     return found
 
 
@@ -138,8 +135,11 @@ def pyplot_figures() -> set[int]:
 
 
 def frames_of_threads() -> dict[int, FrameType]:
-    """What each thread runs now, by the thread's number."""
-    return sys._current_frames()  # pyright: ignore[reportPrivateUsage]  # the documented way to see other threads
+    """What each other thread runs now, by the thread's number."""
+    frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage]  # the documented way to see other threads
+    # Ours leads to whoever keeps the answer: all that its callers hold would stay alive until the next collection.
+    del frames[threading.get_ident()]
+    return frames
 
 
 def runs_notebook_code(frame: FrameType | None, namespace: Mapping[str, object]) -> bool:

@@ -6,9 +6,10 @@ says that two groups share something, both are dumped again before anything is c
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import accumulate, groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -122,7 +123,8 @@ class Tracking:
     def refresh(self, group: Group, dumped: Dumped) -> None:
         """The group was found unchanged: take over what the new dump reaches, for ids may be others."""
         found = dumped.reach
-        if found.ids == group.reach.ids and not found.memory and not dumped.dump.classes:
+        same = found.ids == group.reach.ids and found.memory == group.reach.memory
+        if same and group.classes == dumped.dump.classes.keys():
             return
         self.remove(group)
         if dumped.segments is not None and dumped.segments.unwalked:
@@ -153,30 +155,38 @@ class Tracking:
 
 
 class _MemoryIndex:
-    """Address ranges of tracked groups, sorted; ranges of one group never nest far, so a short look back is enough."""
+    """Address ranges of tracked groups, sorted. `tops` is how far all ranges up to each one reach."""
 
     def __init__(self) -> None:
         self.stale = False
-        self.ranges: list[tuple[str, int, int, bool, Group]] = []
+        self.ranges: list[tuple[str, int, int, bool, int]] = []
         self.keys: list[tuple[str, int]] = []
-        self.longest = 0
+        self.tops: list[int] = []
+        self.groups: dict[int, Group] = {}
 
     def rebuild(self, tracking: Tracking) -> None:
         if not self.stale:
             return
+        self.groups = {id(group): group for group in tracking if group.reach.memory}
         self.ranges = sorted(
-            ((use.space, use.low, use.high, use.private, group) for group in tracking for use in group.reach.memory),
-            key=lambda row: row[:3],
+            (use.space, use.low, use.high, use.private, number)
+            for number, group in self.groups.items()
+            for use in group.reach.memory
         )
         self.keys = [row[:2] for row in self.ranges]
-        self.longest = max((high - low for _, low, high, _, _ in self.ranges), default=0)
+        self.tops = []
+        for _, rows in groupby(self.ranges, itemgetter(0)):
+            self.tops += accumulate(map(itemgetter(2), rows), max)
         self.stale = False
 
-    def meeting(self, reach: Reach) -> Iterator[Group]:
+    def meeting(self, reach: Reach) -> Iterable[Group]:
+        found: set[int] = set()
         for use in reach.memory:
-            first = bisect_right(self.keys, (use.space, use.low - self.longest - 1))
-            for space, low, high, private, group in islice(self.ranges, first, None):
-                if space != use.space or low >= use.high:
-                    break
+            place = bisect_left(self.keys, (use.space, use.high)) - 1
+            # What lies further down may reach up to here for as long as anything down there does.
+            while place >= 0 and self.keys[place][0] == use.space and self.tops[place] > use.low:
+                _, _, high, private, number = self.ranges[place]
                 if high > use.low and not (private and use.private):
-                    yield group
+                    found.add(number)
+                place -= 1
+        return [self.groups[number] for number in found]

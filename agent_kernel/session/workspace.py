@@ -71,11 +71,10 @@ class Workspace:
     def running_threads(self) -> list[str]:
         """Threads other than this one whose code is the notebook's."""
         frames = touching.frames_of_threads()
-        own = threading.get_ident()
         return [
             thread.name
             for thread in threading.enumerate()
-            if thread.ident != own and touching.runs_notebook_code(frames.get(thread.ident or 0), self.namespace)
+            if touching.runs_notebook_code(frames.get(thread.ident or 0), self.namespace)
         ]
 
     def is_lost(self, name: str) -> bool:

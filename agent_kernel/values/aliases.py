@@ -16,7 +16,7 @@ import gc
 import sys
 import types
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from operator import lt
 from typing import Any
@@ -158,14 +158,23 @@ _EXPLAINED = 4
 def share(one: Reach, other: Reach) -> bool:
     """Whether two values hold an object or memory in common."""
     small, large = sorted((one.ids, other.ids), key=len)
-    if not small.isdisjoint(large):
-        return True
-    return _memory_meets(one.memory, other.memory)
+    return not small.isdisjoint(large) or any(memory_pairs({"one": one.memory, "other": other.memory}))
 
 
-def _memory_meets(one: list[MemoryUse], other: list[MemoryUse]) -> bool:
-    return any(
-        a.space == b.space and a.low < b.high and b.low < a.high and not (a.private and b.private)
-        for a in one
-        for b in other
-    )
+def memory_pairs(uses: Mapping[str, Sequence[MemoryUse]]) -> Iterator[tuple[str, str]]:
+    """Names that look at the same memory, as pairs that connect all of those that do. One pass from low to high."""
+    rows = sorted((use.space, use.low, use.high, use.private, name) for name in uses for use in uses[name])
+    current = ""
+    tops: dict[str, list[int]] = {}  # by name: how far what was met reaches, all of it and what is not private
+    for space, low, high, private, name in rows:
+        if space != current:
+            current, tops = space, {}
+        for other, (top, public) in list(tops.items()):
+            if top <= low:
+                del tops[other]
+            elif other != name and (low < public or not private):
+                yield name, other
+        mine = tops.setdefault(name, [low, low])
+        mine[0] = max(mine[0], high)
+        if not private:
+            mine[1] = max(mine[1], high)

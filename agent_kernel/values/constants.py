@@ -12,25 +12,49 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
+import msgspec
+
 _PLAIN = frozenset(map(id, (list, dict, set)))
-_known: dict[str, tuple[int, frozenset[int], list[object]]] = {}
 
 
-def library_constants(packages: Iterable[str]) -> frozenset[int]:
-    """The ids of what the loaded modules of these packages hold. Looked up once, and again when more modules load."""
+class _Held(msgspec.Struct):
+    """What the modules of one package hold. The objects are kept, so that no other can come to have their ids."""
+
+    modules: set[str] = msgspec.field(default_factory=set[str])
+    ids: set[int] = msgspec.field(default_factory=set[int])
+    values: list[object] = msgspec.field(default_factory=list[object])
+
+
+_held: dict[str, _Held] = {}
+
+
+def library_constants(packages: Iterable[str], among: set[int]) -> set[int]:
+    """Those of the ids that are of what the loaded modules of these packages hold. A module is looked into once."""
     found: set[int] = set()
     for package in packages:
-        modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == package]
-        known = _known.get(package)
-        if known is None or known[0] != len(modules):
-            held = [value for module in modules if _is_installed(module) for value in _held_by(module, package)]
-            # The objects are kept, so that no other object can come to have their ids.
-            known = _known[package] = (len(modules), frozenset(map(id, held)), held)
-        found |= known[1]
-    return frozenset(found)
+        held = _held.setdefault(package, _Held())
+        for name in _modules(len(sys.modules)).get(package, ()):
+            if name not in held.modules:
+                held.modules.add(name)
+                module = sys.modules.get(name)
+                values = list(_held_by(module, package)) if module is not None and _is_installed(module) else []
+                held.values += values
+                held.ids.update(map(id, values))
+        found |= among & held.ids
+    return found
+
+
+@lru_cache(maxsize=1)
+def _modules(count: int) -> dict[str, list[str]]:
+    """The names of the loaded modules by package, for as long as there are so many of them."""
+    found: dict[str, list[str]] = {}
+    for name in list(sys.modules):
+        found.setdefault(name.partition(".")[0], []).append(name)
+    return found
 
 
 def packages_of(values: Iterable[object]) -> set[str]:
@@ -48,9 +72,14 @@ def _is_installed(module: ModuleType) -> bool:
 def _held_by(module: ModuleType, package: str) -> Iterator[object]:
     for value in list(vars(module).values()):
         yield from _parts(value, package)
-        if type(value) is type and value.__module__.partition(".")[0] == package:
-            for attribute in list(vars(value).values()):
+        # An abstract class, say, has another metaclass than `type`; none of its code runs here.
+        if issubclass(type(value), type) and _package_of_class(value) == package:
+            for attribute in list(type.__getattribute__(value, "__dict__").values()):
                 yield from _parts(attribute, package)
+
+
+def _package_of_class(kind: Any) -> str:
+    return str(type.__getattribute__(kind, "__module__")).partition(".")[0]
 
 
 def _parts(value: Any, package: str) -> Iterator[object]:

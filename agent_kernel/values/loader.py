@@ -86,7 +86,10 @@ class Loader:
                 stream.fill_methods()
             for stream in streams:
                 stream.fill_attributes()
-            return [stream.values() for stream in streams]
+            values = [stream.values() for stream in streams]
+            for stream in streams:
+                stream.let_go()
+            return values
 
     # -- what streams ask for (restore.Context)
 
@@ -163,6 +166,10 @@ class _Streams:
             return self._segmented(layout)
         loaded: Any = self._unpickler(self._skeleton_count).load()
         return loaded if len(self.group.members) > 1 or layout.fills else (loaded,)
+
+    def let_go(self) -> None:
+        """Drop the memos: they hold all that was loaded, in a circle that only the garbage collector would find."""
+        self._unpicklers.clear()
 
     def _segmented(self, layout: Layout) -> tuple[object, ...]:
         if layout.long < 0:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 from agent_kernel.testing.notebooks import Notebook
 
 
@@ -26,3 +29,24 @@ def test_an_array_that_a_thread_writes_to_is_never_stored_damaged() -> None:
         for commit in [*commits, last]:
             nb.checkout(commit)
         assert nb.look("float(x.sum()) == total")
+
+
+def test_a_checkout_leaves_nothing_to_the_garbage_collector() -> None:
+    with Notebook() as nb:
+        nb.run("class Thing:\n    pass")
+        made = nb.run("thing = Thing()")
+        nb.run("thing = None")
+        nb.checkout(made)
+        gc.collect()
+        gc.disable()
+        try:
+            restored = weakref.ref(nb.namespace["thing"])
+            nb.checkout("HEAD~0")
+            nb.run("thing = None")
+            assert restored() is None
+            nb.checkout(made)
+            restored = weakref.ref(nb.namespace["thing"])
+            nb.run("thing = None")
+            assert restored() is None
+        finally:
+            gc.enable()
