@@ -170,6 +170,8 @@ def lose_map(pickler: Pickler, array: Any) -> Any:
 def bounds(array: Any) -> tuple[int, int]:
     """The address range that the array's elements lie in, in bytes."""
     low = high = _address(array)
+    if array.flags.c_contiguous:
+        return low, low + array.nbytes
     for count, stride in zip(array.shape, array.strides, strict=True):
         if count == 0:
             return low, low
@@ -178,7 +180,7 @@ def bounds(array: Any) -> tuple[int, int]:
 
 
 def _address(array: Any) -> int:
-    return int(array.__array_interface__["data"][0])
+    return int(array.ctypes.data)  # `__array_interface__` spells out the dtype each time
 
 
 @functools.cache
