@@ -245,7 +245,7 @@ class Committing:
             branch=self.branch,
             changed=draft.changed,
             unsaved=draft.unsaved,
-            notes=tuple(filter(None, (note, self._growth.notice(self.repo.store)))),
+            notes=tuple(filter(None, (note, self._growth.notice(self.repo.store, writer.written_bytes)))),
             seconds=time.perf_counter() - began,
             written_bytes=writer.written_bytes,
         )

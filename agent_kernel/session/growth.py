@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 
 from agent_kernel.errors import StoreUnavailableError
@@ -11,6 +12,8 @@ from agent_kernel.values.summaries import size_text
 
 FIRST_BYTES = 10_000_000_000
 SHARE_OF_FREE_DISK = 0.2
+# Asking the store and the disk costs a tiny cell a tenth of its time.
+_LOOK_AFTER_S, _LOOK_AFTER_BYTES = 10.0, 1_000_000
 
 
 class Growth:
@@ -18,9 +21,16 @@ class Growth:
 
     def __init__(self) -> None:
         self._said_at = 0
+        self._look_at = 0.0
+        self._unlooked = 0
 
-    def notice(self, store: Store) -> str:
-        """A line for the person, or nothing."""
+    def notice(self, store: Store, written_bytes: int) -> str:
+        """A line for the person, or nothing; `written_bytes` is what the commit that was just made stored."""
+        self._unlooked += written_bytes
+        now = time.monotonic()
+        if self._unlooked < _LOOK_AFTER_BYTES and now < self._look_at:
+            return ""
+        self._unlooked, self._look_at = 0, now + _LOOK_AFTER_S
         if not isinstance(store, SupportsSize):
             return ""
         try:

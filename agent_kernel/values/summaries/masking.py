@@ -16,6 +16,7 @@ _WINDOW = 400  # characters of a text that are searched; previews show fewer
 _LONGEST_LABEL = 40
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_NUMBER = re.compile("[0-9]+")
 _ANYWHERE = re.compile(
     r"passw(?:or)?d|passphrase|secret(?!ar)|api_?key|credential|private_?key|access_?key|authori[sz]ation|bearer"
 )
@@ -65,7 +66,8 @@ def names_a_secret(name: str) -> bool:
     >>> [names_a_secret(n) for n in ("OPENAI_API_KEY", "dbPassword", "auth_token", "tokens", "n_tokens", "author")]
     [True, True, True, False, False, False]
     """
-    return _names_a_secret(name[:_WINDOW]) if name else False
+    # No number makes a name a secret or not: v0 to v4999 are one name.
+    return _names_a_secret(_NUMBER.sub("0", name[:_WINDOW])) if name else False
 
 
 @lru_cache(maxsize=2_048)
