@@ -10,6 +10,7 @@ JOBS ?= auto
 
 BIN := $(VENV)/bin
 RUN := $(BIN)/python
+OLDEST := $(VENV)-oldest
 PIP := $(RUN) -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS)
 # What an editable install copies instead of linking: change it, and the next target installs again.
 COPIED := pyproject.toml $(wildcard jupyter-config/*/*/*)
@@ -17,7 +18,7 @@ COPIED := pyproject.toml $(wildcard jupyter-config/*/*/*)
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo lab test test-slow lint format types docs bench check clean
+.PHONY: help demo lab test test-slow test-oldest lint format types docs bench check clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -33,6 +34,11 @@ test: $(VENV)/.test  ## the tests (slow ones left out), doctests and the example
 
 test-slow: $(VENV)/.test  ## the slow tests: kills, wheels, fresh environments
 	$(RUN) -m pytest -n $(JOBS) -m slow
+
+# Old releases use what newer ones of their own dependencies call deprecated.
+test-oldest: $(OLDEST)/.made  ## the tests with the oldest dependencies that pyproject.toml allows
+	$(OLDEST)/bin/python -m pytest -n $(JOBS) -W default::DeprecationWarning \
+	  tests/storage tests/repository tests/session tests/values
 
 lint: $(VENV)/.lint  ## ruff check, ruff format, the layers
 	$(BIN)/ruff check
@@ -57,7 +63,7 @@ bench: $(VENV)/.demo $(VENV)/.test  ## the benchmarks, with the machine recorded
 check: lint types docs demo test  ## all of the above but lab, bench and the slow tests; CI runs exactly this
 
 clean:  ## remove .venv and everything that was built
-	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OLDEST) build dist site .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.made:
@@ -67,6 +73,12 @@ $(VENV)/.made:
 	@$(PYTHON) -c 'import ensurepip, venv' || { \
 	  echo "'$(PYTHON)' cannot make virtual environments (on Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(OLDEST)/.made: pyproject.toml
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST)/bin/python --resolution lowest-direct --editable '.[test]'
 	@touch $@
 
 $(VENV)/.demo $(VENV)/.lab $(VENV)/.test $(VENV)/.lint $(VENV)/.docs: $(VENV)/.%: $(VENV)/.made $(COPIED)

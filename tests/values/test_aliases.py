@@ -106,8 +106,9 @@ def test_values_that_share_nothing_that_can_change_are_not_grouped(one: object, 
     assert not do_share(one, other)
 
 
-def test_frames_that_share_an_index_are_not_grouped() -> None:
-    index = pd.Index(["x", "y"], name="both")
+@pytest.mark.parametrize("labels", [["x", "y"], ["x", 1], [1, 2]])
+def test_frames_that_share_an_index_are_not_grouped(labels: list[object]) -> None:
+    index = pd.Index(labels, name="both")
     one, other = pd.DataFrame({"a": [1, 2]}, index=index), pd.Series([3, 4], index=index)
     assert one.index is index
     assert not do_share(one, other)

@@ -93,7 +93,8 @@ def _reduce_objects(pickler: Pickler, array: Any) -> Any:
     if array.dtype != object:
         return NotImplemented
     owner = _object_owner(array)
-    pickler.dump_record.object_arrays.append(array)
+    if id(array) not in pickler.muted:
+        pickler.dump_record.object_arrays.append(array)
     if owner is not None and id(owner) in pickler.shared_owners:
         offset = _address(array) - _address(owner)
         return restore.object_view, (owner, offset, array.shape, array.strides, array.flags.writeable)
