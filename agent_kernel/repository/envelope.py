@@ -174,6 +174,11 @@ def unwrap_into(key: bytes, stored: Buffer, target: memoryview) -> None:
         raise damaged(key)
 
 
+def is_compressed(key: bytes, stored: Buffer) -> bool:
+    """Whether reading this takes more than a copy; raises as `unwrap` does where the header is none."""
+    return bool(_parts(key, stored)[0] & ZSTD)
+
+
 def is_genuine(key: bytes, payload: Buffer) -> bool:
     """Whether the payload has the id that it is stored under, by BLAKE3."""
     return blake3(payload).digest() == key[1:-1]

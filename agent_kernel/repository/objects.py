@@ -7,16 +7,17 @@ over again. (An exact LRU costs more than the decoding it saves.)
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import msgspec
 
 from agent_kernel.errors import StoreError
-from agent_kernel.repository.envelope import Base, base_of, damaged, is_based, unwrap, unwrap_into
+from agent_kernel.repository.envelope import Base, base_of, damaged, is_based, is_compressed, unwrap, unwrap_into
 from agent_kernel.repository.ids import ObjectId, address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from agent_kernel.storage import Buffer, Store
 
@@ -24,6 +25,8 @@ T = TypeVar("T")
 
 CACHE_BYTES: Final = 8 << 20  # of payloads; decoded they take a few times as much
 _BATCH: Final = 32
+_PARALLEL_FROM: Final = 1 << 20
+_MOST_THREADS: Final = 8
 
 
 class Fetched(msgspec.Struct, frozen=True):
@@ -130,18 +133,19 @@ class Objects:
         return found if found is not None else self._old.get(key)
 
     def read_into(self, kind: bytes, targets: Mapping[ObjectId, list[memoryview]]) -> None:
-        """Put each payload into all its targets: one copy and one hash each, straight from the store's pages."""
+        """Put each payload into all its targets, checked: what is stored raw straight from the store's pages."""
         keys = {kind + id: slots for id, slots in targets.items()}
         seen: set[bytes] = set()
         failures: list[StoreError] = []
+        compressed: list[tuple[bytes, bytes]] = []
 
         def visit(key: bytes, view: memoryview) -> None:
             seen.add(key)
-            if failures:
-                return
             try:
-                for target in keys[key]:
-                    unwrap_into(key, view, target)
+                if is_compressed(key, view):
+                    compressed.append((key, bytes(view)))  # a view lasts no longer than its visit
+                elif not failures:
+                    _fill(key, view, keys[key])
             except StoreError as error:  # raised below: the store need not expect errors inside its transaction
                 failures.append(error)
 
@@ -156,9 +160,30 @@ class Objects:
                     visit(key, memoryview(stored))
             if failures:
                 raise failures[0]
+            _expand(compressed, keys)
+            compressed.clear()
         for key in wanted:
             if key not in seen:
                 raise damaged(key, "it is missing")
+
+
+def _fill(key: bytes, stored: Buffer, slots: list[memoryview]) -> None:
+    for target in slots:
+        unwrap_into(key, stored, target)
+
+
+def _expand(compressed: Sequence[tuple[bytes, bytes]], keys: Mapping[bytes, list[memoryview]]) -> None:
+    """Decompress into place, several at once where there is enough to do: zstd and the hash let other threads run."""
+    work = [(key, stored, keys[key]) for key, stored in compressed]
+    if sum(len(slot) for _, _, slots in work for slot in slots) < _PARALLEL_FROM:
+        for key, stored, slots in work:
+            _fill(key, stored, slots)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(min(len(work), os.cpu_count() or 1, _MOST_THREADS), "agent-kernel-read") as pool:
+        for _ in pool.map(_fill, *zip(*work, strict=True)):
+            pass
 
 
 def _decoded(key: bytes, payload: bytes, decode: Callable[[bytes], T]) -> T:

@@ -144,6 +144,28 @@ def test_a_missing_or_damaged_chunk_is_named(any_repo: Repository) -> None:
         read_blob(any_repo.objects, blob)
 
 
+@pytest.mark.parametrize("broken", [None, 0, 7, 19])
+def test_pieces_that_compress_are_squeezed_and_expanded_several_at_once(
+    any_repo: Repository, broken: int | None
+) -> None:
+    buffer = b"".join(b"%d rows and %d more\n" % (number, number % 7) for number in range(250_000))
+    blob, _, written = _store(any_repo, buffer)
+    assert written < 0.5 * len(buffer)
+    chunks = chunks_of(any_repo.objects, blob)
+    if broken is None:
+        target = bytearray(len(buffer))
+        read_blob(any_repo.objects, blob, target)
+        assert target == buffer
+        return
+    key = Kind.CHUNK + chunks[broken][0]
+    stored = bytearray(any_repo.store.get_many([key])[key])
+    stored[-20] ^= 1
+    any_repo.store.delete_many([key])
+    any_repo.store.put_many({key: bytes(stored)})
+    with pytest.raises(DamagedObjectError, match=key[1:5].hex()):
+        read_blob(any_repo.objects, blob)
+
+
 def test_lists_that_do_not_add_up_are_damage(repo: Repository) -> None:
     blob, _, _ = _store(repo, os.urandom(3 * PIECE))
     with pytest.raises(DamagedObjectError, match="chunks have"):
