@@ -130,7 +130,7 @@ class Redaction:
         keep = max(map(len, self._needles), default=1) - 1
         tail = b""
         for id, _ in chunks_of(self._repo.objects, blob):
-            payload = self._repo.objects.fetch([Kind.CHUNK + id])[Kind.CHUNK + id].payload
+            payload = self._repo.objects.get(Kind.CHUNK, id)
             if self._holds(tail + payload[: keep or 1]) or self._holds(payload):
                 return True
             tail = payload[-keep:] if keep else b""

@@ -40,7 +40,8 @@ def diff(scope: Scope, options: Namespace) -> Result:
     if options.names:
         _check_names(scope.repo, options.names, old, new)
         differences = [one for one in differences if one.name in options.names]
-    rows = tuple(_difference(scope.repo, one) for one in differences)
+    touched = _touched(scope.repo, old, new)
+    rows = tuple(_difference(scope.repo, one, touched) for one in differences)
     return Differences(None if old is None else (old, scope.repo.commit_at(old)), (new, commit), rows)
 
 
@@ -59,8 +60,19 @@ def _check_names(repo: Repository, names: Sequence[str], old: ObjectId | None, n
             raise NameNotFoundError(name, "either commit", describe.names_close_to(repo, commits[-1], name))
 
 
-def _difference(repo: Repository, one: NameDiff) -> Difference:
+def _touched(repo: Repository, old: ObjectId | None, new: ObjectId) -> set[str] | None:
+    """The names that some commit between the two says it changed; None: all of them may be."""
+    if old is None:
+        return None
+    ways = [*repo.history.missing_from(new, [old]), *repo.history.missing_from(old, [new])]
+    return {change.name for found in ways for change in repo.commit_at(found).changed}
+
+
+def _difference(repo: Repository, one: NameDiff, touched: set[str] | None) -> Difference:
     how = "+" if one.old is None else "-" if one.new is None else "~"
+    if how == "~" and one.new is not None and touched is not None and one.name not in touched:
+        # It is saved together with something that changed, so its entry is another one; no commit changed its value.
+        return Difference(one.name, "=", (said := describe.entry_line(repo, one.new)), said)
     old, new = describe.entry_line(repo, one.old), describe.entry_line(repo, one.new)
     return Difference(one.name, how, old, new, _details(repo, one.old, one.new))
 
@@ -71,12 +83,19 @@ def _details(repo: Repository, old: Entry | None, new: Entry | None) -> tuple[st
     before, after = describe.summary_of(repo, old), describe.summary_of(repo, new)
     if before is None or after is None or before.kind == after.kind == "scalar":
         return ()  # of a scalar the line above has said it all
-    return tuple(summaries.lines_diff(before, after))
+    lines = tuple(summaries.lines_diff(before, after))
+    if before.shape == after.shape and before.type == after.type and not after.masked:
+        from agent_kernel.verbs.contents import differences
+
+        found = differences(repo, old, new, after)
+        # The first rows of a summary say what stood there; where else, the stored pieces say.
+        return (*(line for line in lines if "may differ" not in line), *found) if found else lines
+    return lines
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One variable on both sides; an empty text: it is not there."""
+    """One variable on both sides; an empty text: it is not there. `how`: "=" where only what it shares changed."""
 
     name: str
     how: str
@@ -111,10 +130,12 @@ class Differences(Result):
 def _blocks(row: Difference) -> list[Block]:
     said = f"{row.old} → {row.new}" if row.how == "~" and row.old != row.new else row.new or row.old
     line = Line(f"{'−' if row.how == '-' else row.how} {clean(row.name)}: {said}")
+    if row.how == "=":
+        return [Line(f"= {clean(row.name)}: the same value, saved together with what changed")]
     return [line, Code(clean_lines("\n".join(row.details)))] if row.details else [line]
 
 
 def _count(rows: Sequence[Difference]) -> str:
-    kinds = [(how, sum(row.how == how for row in rows)) for how in "~+-"]
-    words = {"~": "changed", "+": "added", "-": "removed"}
+    kinds = [(how, sum(row.how == how for row in rows)) for how in "~+-="]
+    words = {"~": "changed", "+": "added", "-": "removed", "=": "the same"}
     return f"{plural(len(rows), 'variable')}: " + ", ".join(f"{count} {words[how]}" for how, count in kinds if count)

@@ -1,0 +1,101 @@
+"""`diff` says where tables and arrays differ, from what is stored and without loading it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.magics.shells import Shell
+
+TABLE = (
+    "import pandas as pd, numpy as np\n"
+    "df = pd.DataFrame({'a': np.arange(100_000), 'b': np.arange(100_000) / 7, 'c': 1.5, 'g': ['x', 'y'] * 50_000,\n"
+    "    't': pd.date_range('2020', periods=100_000, freq='s'), 'k': pd.Categorical(['u', 'v'] * 50_000)})"
+)
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    with Shell(store=str(tmp_path / "store")) as shell:
+        yield shell
+
+
+def details(shell: Shell, before: str, cell: str) -> list[str]:
+    for line in (before, cell):
+        typed = shell.run(line)
+        assert typed.result.success, typed.out
+    rows = shell.run("%agent diff HEAD~1 HEAD --json").json["changed"]
+    assert len(rows) == 1
+    found: list[str] = rows[0]["details"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("cell", "told"),
+    [
+        ("df.loc[50_005, 'b'] = 9", ["column b: 1 of 100,000 rows differs: row 50,005"]),
+        ("df.loc[70_000:70_009, 'c'] = 9", ["column c: 10 of 100,000 rows differ, between rows 70,000 and 70,009"]),
+        (
+            "df.loc[99_999, 'a'] = 0; df.loc[9, 'b'] = 0",
+            ["column a: 1 of 100,000 rows differs: row 99,999", "column b: 1 of 100,000 rows differs: row 9"],
+        ),
+        ("df.loc[50_000, 'g'] = 'y'", ["column g: contents differ"]),
+        ("df.loc[50_000, 'k'] = 'v'", ["column k: 1 of 100,000 rows differs: row 50,000"]),
+        ("df['k'] = df['k'].cat.reorder_categories(['v', 'u'])", ["column k: contents differ"]),
+        ("df.loc[50_000, 't'] = pd.Timestamp('1999')", ["column t: 1 of 100,000 rows differs: row 50,000"]),
+    ],
+)
+def test_of_a_table_the_columns_and_rows_are_named(shell: Shell, cell: str, told: list[str]) -> None:
+    pytest.importorskip("pandas", minversion="3.0")
+    assert details(shell, TABLE, cell) == told
+
+
+@pytest.mark.parametrize(
+    ("made", "cell", "told"),
+    [
+        ("np.arange(300_000)", "a[200_000] = -1", "1 of 300,000 values differs: row 200,000"),
+        ("np.zeros((1000, 50))", "a[7:9] = 1", "100 of 50,000 values differ, between rows 7 and 8"),
+        ("np.zeros((50, 1000)).T", "a[3, 4] = 1", "1 of 50,000 values differs"),
+        ("np.zeros(90_000, dtype='complex128')", "a[-1] = 1j", "1 of 90,000 values differs: row 89,999"),
+        ("np.zeros(90_000, dtype='S3')", "a[89_000] = b'abc'", "1 of 90,000 values differs: row 89,000"),
+        ("np.zeros(20)", "a[19] = 1", "1 of 20 values differs: row 19"),
+    ],
+)
+def test_of_an_array_the_values_are_counted(shell: Shell, made: str, cell: str, told: str) -> None:
+    assert told in details(shell, f"import numpy as np\na = {made}", cell)
+
+
+def test_of_a_column_the_values_are_counted(shell: Shell) -> None:
+    pytest.importorskip("pandas", minversion="3.0")
+    made = "import pandas as pd, numpy as np\ns = pd.Series(np.arange(5_000))"
+    assert "1 of 5,000 values differs: row 4,000" in details(shell, made, "s[4_000] = 1")
+
+
+def test_what_cannot_be_told_is_not_claimed(shell: Shell) -> None:
+    assert details(shell, "rows = [[n] for n in range(50)]", "rows[40] = [0]") == [
+        "list of 50 list, [[0], [1], [2], …]: contents may differ"
+    ]
+
+
+def test_a_name_that_only_shares_with_what_changed_is_the_same(shell: Shell) -> None:
+    shell.run("import numpy as np\na = np.zeros(100_000)\nrest = a[50_000:]\nbox = [rest]")
+    shell.run("a[3] = 1")
+    shown = [change["name"] for change in shell.log()[0]["changed"]]
+    rows = shell.run("%agent diff HEAD~1 HEAD --json").json["changed"]
+    assert [row["name"] for row in rows if row["how"] == "~"] == shown
+    assert {row["name"] for row in rows if row["how"] == "="} == {"a", "rest", "box"} - set(shown)
+    assert "= box: the same value, saved together with what changed" in shell.run("%agent diff HEAD~1 HEAD").out
+
+
+def test_looking_runs_nothing_of_what_is_stored(shell: Shell, tmp_path: Path) -> None:
+    shell.run(
+        "class Canary:\n    def __init__(self): self.n = 0\n"
+        f"    def __reduce__(self): return (open, ({str(tmp_path / 'ran')!r}, 'w'))\n"
+    )
+    shell.run("import numpy as np\nit = np.zeros(3); c = Canary()")
+    shell.run("it[0] = 1; c.n = 1")
+    (tmp_path / "ran").unlink(missing_ok=True)
+    assert shell.run("%agent diff HEAD~1 HEAD").result.success
+    assert not (tmp_path / "ran").exists()
