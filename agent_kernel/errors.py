@@ -263,27 +263,41 @@ class NothingToUndoError(AgentKernelError):
 
 
 class LoadError(AgentKernelError):
-    """A stored value could not be rebuilt. Nothing was changed."""
+    """Stored values could not be rebuilt. Nothing was changed.
+
+    `names` are all of them, `failures` those that failed for one reason, with it, and `way` is how to go on.
+    """
 
     names: tuple[str, ...]
     reason: str
-    packages: tuple[str, ...] = ()
+    failures: tuple[tuple[tuple[str, ...], str], ...] = ()
+    way: str = ""
 
     def __str__(self) -> str:
-        saved = f" (saved with {', '.join(self.packages)})" if self.packages else ""
-        return f"{', '.join(self.names)} could not be loaded{saved}: {self.reason}; nothing was changed (checkout REF -- NAME takes single variables)"
+        failures = self.failures or ((self.names, self.reason),)
+        lines = [f"{_some(names)} could not be loaded: {reason}" for names, reason in failures[:20]]
+        if len(failures) > 20:
+            lines.append(f"… and {len(failures) - 20} more reasons")
+        rest = f"nothing was changed; {self.way}" if self.way else "nothing was changed"
+        return f"{lines[0]}; {rest}" if len(lines) == 1 else "\n".join([*lines, rest])
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 class LostValueError(AgentKernelError):
-    """The variable stands for an object that could not be saved."""
+    """The variable stands for an object that could not be saved, or, `stored`, for one that could not be loaded."""
 
     name: str
     type: str
     reason: str
     remedy: str = ""
+    stored: bool = False
 
     def __str__(self) -> str:
-        what = f"{self.name!r} was a {self.type}, which could not be saved: {self.reason}"
+        of = f"{self.name!r} was a {self.type}, which" if self.type else f"{self.name!r}"
+        what = f"{of} could not be {'loaded' if self.stored else 'saved'}: {self.reason}"
         return f"{what}; {self.remedy}" if self.remedy else what
 
 

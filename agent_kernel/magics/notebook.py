@@ -160,7 +160,11 @@ class LiveNotebook:
         commit = repo.commit_at(session.head)
         many = plural(sum(not name.startswith("\0") for name in repo.tree(commit.tree).names()), "variable")
         if self._options.on_restart == "restore":
-            return *session.notes, f"brought back {many}", *session.checkout().notes
+            from agent_kernel.verbs.describe import unsaved_line
+
+            report = session.checkout(partial=True)
+            left_out = [unsaved_line(one) for one in report.unsaved if one.stored]
+            return *session.notes, f"brought back {many}", *report.notes, *left_out
         when = clock(commit.time_ns, time.time_ns())
         ago = "just now" if when == "now" else f"{when} ago" if when.endswith("min") else when
         return *session.notes, f"%agent checkout brings back {many} of branch {session.branch}, last changed {ago}"

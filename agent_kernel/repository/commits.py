@@ -80,12 +80,16 @@ class Change(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Unsaved(msgspec.Struct, frozen=True, array_like=True):
-    """One variable that could not be saved, and what the reader can do about it."""
+    """One variable that could not be saved, and what the reader can do about it.
+
+    `stored`: it is saved, and only loading it failed where the commit was made.
+    """
 
     name: str
     type: str
     reason: str
     remedy: str = ""
+    stored: bool = False
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=_COMMIT_KEYS):

@@ -222,7 +222,8 @@ class Committing:
             draft.labels.append("restart")
             writer.flush()  # the comparison reads manifests that are new
             draft.changed = changes_between(self.repo, self._tree, tree)
-        draft.unsaved = (*staged.unsaved.values(), *self.workspace.unwritable())
+        unloaded = [one for one in self.workspace.unloaded() if one.name not in staged.entries]
+        draft.unsaved = (*staged.unsaved.values(), *self.workspace.unwritable(), *unloaded)
         with uninterrupted():
             report = self._record(writer, tree, draft, began)
             self.workspace.accept(staged)

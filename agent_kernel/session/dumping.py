@@ -68,8 +68,11 @@ class Dumps:
             name = todo.pop()
             if name in self.seen:
                 continue
+            if self.stays_unloaded(name):
+                self.seen.add(name)
+                continue
             group = self.tracking.groups.get(name)
-            if group is not None and not group.stale and not rebound & set(group.members) and self._all_bound(group):
+            if group is not None and self._can_compare(group, rebound):
                 self.seen.update(group.members)
                 todo += self._check_group(group, follow)
             else:
@@ -78,8 +81,20 @@ class Dumps:
                 todo += self.dump_alone(name, follow)
         return follow
 
-    def _all_bound(self, group: Group) -> bool:
+    def _can_compare(self, group: Group, rebound: frozenset[str]) -> bool:
+        """Whether the group is bound as it was when it was dumped."""
+        if group.stale or group.unloaded is not None or rebound & set(group.members):
+            return False
         return all(self.is_there(name) for name in group.members)
+
+    def stays_unloaded(self, name: str) -> bool:
+        """Whether the name is still bound to what stands for a value that could not be loaded: its entry stays."""
+        group = self.tracking.groups.get(name)
+        if group is None or group.unloaded is None:
+            return False
+        if name.startswith(CLASS_PREFIX):
+            return True
+        return self.namespace.get(name, self) is group.unloaded.placeholders[name]
 
     def is_there(self, name: str) -> bool:
         if name.startswith(CLASS_PREFIX):
@@ -142,7 +157,7 @@ class Dumps:
         return found
 
     def dump_alone(self, name: str, follow: set[str]) -> list[str]:
-        if not self.is_there(name):
+        if not self.is_there(name) or self.stays_unloaded(name):
             return []
         members = self.values([name])
         compared = None if members is None else self.dump(members, self.tracking.groups.get(name))

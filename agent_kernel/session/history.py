@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from agent_kernel.errors import DamagedObjectError
 from agent_kernel.repository import (
     Author,
     Cell,
@@ -152,7 +153,10 @@ def changes_between(repo: Repository, old: Tree, new: Tree) -> tuple[Change, ...
 
 def size_of(repo: Repository, entry: Entry) -> int:
     """Bytes of a name's value. Of several that are saved together what its summary says, or else an equal share."""
-    manifest = repo.read_manifest(entry)
+    try:
+        manifest = repo.read_manifest(entry)
+    except DamagedObjectError:  # the state is loaded without it
+        return 0
     if not entry.leader:
         return manifest.size
     stored = repo.read_summary(entry)

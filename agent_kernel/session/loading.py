@@ -1,155 +1,23 @@
-"""Plan and build another state: load only the names whose values differ, and those whose class does.
-
-A live class is never altered. Where a class differs between the two states it is made anew, and everything that is made
-of it is loaded again, so that instances and class belong together.
-"""
+"""Build another state aside, and remember of what was put in place how its live objects pickle."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
+from typing import NoReturn
 
 import msgspec
 
-from agent_kernel.errors import AgentKernelError, LoadError
-from agent_kernel.repository import (
-    Blob,
-    Entry,
-    Kind,
-    Manifest,
-    ObjectId,
-    Pieces,
-    Repository,
-    Tree,
-    pieces_of,
-    read_blob,
-)
+from agent_kernel.repository import Blob, Entry, Kind, ObjectId, Pieces, Repository, pieces_of, read_blob
 from agent_kernel.session import saving
 from agent_kernel.session.living import Living
-from agent_kernel.session.tracking import Group, Tracking
+from agent_kernel.session.planning import Plan
+from agent_kernel.session.tracking import Group
+from agent_kernel.session.unloaded import Failed
 from agent_kernel.values.aliases import Reach
 from agent_kernel.values.definitions import DefinitionId
 from agent_kernel.values.entries import CLASS_PREFIX
-from agent_kernel.values.groups import decode_layout, dump_group, losses_of
-from agent_kernel.values.loader import Loader, StoredGroup
-from agent_kernel.values.pickler import explain
-
-
-class Plan(msgspec.Struct):
-    """What to load and what to take out of the namespace."""
-
-    entries: dict[str, Entry] = msgspec.field(default_factory=dict[str, Entry])
-    removed: set[str] = msgspec.field(default_factory=set[str])
-    reusable: dict[str, type] = msgspec.field(default_factory=dict[str, type])
-    manifests: dict[str, Manifest] = msgspec.field(default_factory=dict[str, Manifest])
-
-    def groups_by_member(self) -> Iterator[tuple[tuple[str, ...], dict[str, Entry]]]:
-        """The members of each group in the order of their slots, with their entries."""
-        groups: dict[tuple[str, ObjectId | None], list[str]] = {}
-        for name, entry in self.entries.items():
-            key = (entry.leader, entry.manifest) if entry.leader else (name, None)
-            groups.setdefault(key, []).append(name)
-        for names in groups.values():
-            ordered = tuple(sorted(names, key=lambda name: self.entries[name].slot))
-            yield ordered, {name: self.entries[name] for name in ordered}
-
-
-def plan(
-    repo: Repository,
-    tracking: Tracking,
-    living: Living,
-    tree: Tree,
-    target: Tree,
-    names: Iterable[str] | None,
-) -> Plan:
-    """Find what differs between the live state and the target; `names` limits it to those variables."""
-    made = Plan()
-    wanted = None if names is None else _with_partners(target, names)
-    for name, old, new in tree.diff(target):
-        if wanted is not None and name not in wanted and not name.startswith(CLASS_PREFIX):
-            continue
-        if new is None:
-            if wanted is None:
-                made.removed.add(name)
-        elif not new.is_same_value(old) or name not in tracking.groups:
-            made.entries[name] = new
-    if wanted is not None:
-        made.entries = {name: entry for name, entry in made.entries.items() if name in wanted}
-    _add_untracked(made, tracking, target, wanted)
-    _add_needs(repo, made, tracking, living, target)
-    return made
-
-
-def _with_partners(target: Tree, names: Iterable[str]) -> set[str]:
-    """The names, and those that share objects with them: they come together."""
-    wanted = set(names)
-    leaders = {entry.leader for name in wanted if (entry := target.get(name)) is not None and entry.leader}
-    if leaders:
-        wanted |= {name for name, entry in target.items() if entry.leader in leaders}
-    return wanted
-
-
-def _add_untracked(made: Plan, tracking: Tracking, target: Tree, wanted: set[str] | None) -> None:
-    """After a restart nothing lives yet, however equal the trees are."""
-    if tracking.groups and wanted is None:
-        return
-    for name, entry in target.items():
-        if name not in tracking.groups and (wanted is None or name in wanted) and not name.startswith(CLASS_PREFIX):
-            made.entries[name] = entry
-
-
-def _add_needs(repo: Repository, made: Plan, tracking: Tracking, living: Living, target: Tree) -> None:
-    """Close the plan over classes: those that loading needs, and everything made of a class that is made anew."""
-    todo = list(made.entries)
-    anew: set[str] = set()
-    while todo:
-        name = todo.pop()
-        manifest = made.manifests.get(name) or repo.read_manifest(made.entries[name])
-        made.manifests[name] = manifest
-        for partner in _partners(made.entries[name], target, name):
-            if partner not in made.entries:
-                made.entries[partner] = target.get(partner) or made.entries[name]
-                todo.append(partner)
-        if name.startswith(CLASS_PREFIX):
-            anew.add(name)
-            todo += _users(name, made, tracking, target)
-        for needed in manifest.classes:
-            uid = needed.removeprefix(CLASS_PREFIX)
-            if needed in made.entries:
-                continue
-            entry = target.get(needed)
-            group = tracking.groups.get(needed)
-            alive = living.classes.live(uid)
-            if (
-                alive is not None
-                and group is not None
-                and entry is not None
-                and entry.is_same_value(group.entries[needed])
-            ):
-                made.reusable[uid] = alive
-            elif entry is not None:
-                made.entries[needed] = entry
-                todo.append(needed)
-    for name in anew:
-        made.reusable.pop(name.removeprefix(CLASS_PREFIX), None)
-
-
-def _partners(entry: Entry, target: Tree, name: str) -> list[str]:
-    if not entry.leader:
-        return []
-    return [other for other, found in target.items() if found.leader == entry.leader and other != name]
-
-
-def _users(class_name: str, made: Plan, tracking: Tracking, target: Tree) -> list[str]:
-    uid = class_name.removeprefix(CLASS_PREFIX)
-    found: list[str] = []
-    for group in tracking:
-        if uid in group.classes:
-            for name in group.members:
-                entry = target.get(name)
-                if entry is not None and name not in made.entries and name not in made.removed:
-                    made.entries[name] = entry
-                    found.append(name)
-    return found
+from agent_kernel.values.groups import Layout, decode_layout, dump_group, losses_of
+from agent_kernel.values.loader import Failure, Loader, StoredGroup
 
 
 class _Definitions:
@@ -162,29 +30,32 @@ class _Definitions:
         return self._repo.objects.get(Kind.DEFINITION, ObjectId(saving.address_of(DefinitionId(definition))))
 
 
-def build(
-    repo: Repository, living: Living, namespace: dict[str, object], plan: Plan
-) -> tuple[dict[str, object], dict[str, type]]:
-    """Load the plan's entries; returns values by name and the classes that were made.
+class Built(msgspec.Struct):
+    """What a plan gave: values by name, the classes that were made, and what could not be loaded."""
+
+    values: dict[str, object] = msgspec.field(default_factory=dict[str, object])
+    classes: dict[str, type] = msgspec.field(default_factory=dict[str, type])
+    failed: list[Failed] = msgspec.field(default_factory=list["Failed"])
+
+
+def build(repo: Repository, living: Living, namespace: dict[str, object], plan: Plan) -> Built:
+    """Load the plan's entries aside. What fails is taken out of the plan, and costs nothing but itself.
 
     Raises:
-        LoadError: a value could not be rebuilt.
-        DamagedObjectError: a stored object is missing or damaged.
+        KeyboardInterrupt, StoreUnavailableError: nothing was loaded.
     """
-    groups = [stored(repo, members, plan.manifests[members[0]]) for members, _ in plan.groups_by_member()]
+    planned = list(plan.groups_by_member())
     loader = Loader(namespace, _Definitions(repo), living, plan.reusable)
-    try:
-        loaded = loader.load(groups)
-    except AgentKernelError:
-        raise
-    except Exception as error:  # stored reducers and the users' own __setstate__ run here
-        raise _load_error(repo, living, namespace, plan, error) from error
-    values = {
-        name: value
-        for group, found in zip(groups, loaded, strict=True)
-        for name, value in zip(group.members, found, strict=True)
-    }
-    return values, loader.made
+    loaded = loader.load([stored(repo, plan, members, entries) for members, entries in planned])
+    built = Built(classes=loader.made)
+    for (members, entries), found in zip(planned, loaded, strict=True):
+        if not isinstance(found, Failure):
+            built.values |= zip(members, found, strict=True)
+            continue
+        built.failed.append(Failed(members, entries, found.error, found.class_id, plan.manifests.get(members[0])))
+        for name in members:
+            del plan.entries[name]
+    return built
 
 
 class _StoredBytes(msgspec.Struct, frozen=True):
@@ -201,8 +72,12 @@ class _StoredBytes(msgspec.Struct, frozen=True):
         read_blob(self.repo.objects, self.blob, target)
 
 
-def stored(repo: Repository, members: tuple[str, ...], manifest: Manifest) -> StoredGroup:
-    """A group as a loader wants it."""
+def stored(repo: Repository, plan: Plan, members: tuple[str, ...], entries: Mapping[str, Entry]) -> StoredGroup:
+    """A group as a loader wants it; one that has no readable manifest raises when it is read."""
+    unreadable = next((plan.unreadable[name] for name in members if name in plan.unreadable), None)
+    if unreadable is not None:
+        return _unreadable(members, unreadable)
+    manifest = plan.manifests[members[0]]
 
     def stream(position: int) -> bytes:
         return bytes(read_blob(repo.objects, manifest.blobs[position]))
@@ -210,28 +85,22 @@ def stored(repo: Repository, members: tuple[str, ...], manifest: Manifest) -> St
     def buffer(position: int) -> _StoredBytes:
         return _StoredBytes(repo, manifest.blobs[position])
 
-    return StoredGroup(members, decode_layout(manifest.layout), stream, buffer)
+    return StoredGroup(
+        tuple(entries[name].slot for name in members),
+        manifest.slots,
+        decode_layout(manifest.layout),
+        stream,
+        buffer,
+        frozenset(needed.removeprefix(CLASS_PREFIX) for needed in manifest.classes),
+    )
 
 
-def _load_error(
-    repo: Repository, living: Living, namespace: dict[str, object], plan: Plan, error: Exception
-) -> LoadError:
-    """Find out which names fail, each loaded by itself."""
-    failing: list[str] = []
-    packages: dict[str, str] = {}
-    classes = {name: entry for name, entry in plan.entries.items() if name.startswith(CLASS_PREFIX)}
-    for members, entries in plan.groups_by_member():
-        if members[0] in classes:
-            continue
-        part = Plan({**classes, **entries}, set(), plan.reusable, plan.manifests)
-        groups = [stored(repo, names, plan.manifests[names[0]]) for names, _ in part.groups_by_member()]
-        try:
-            Loader(namespace, _Definitions(repo), living, plan.reusable).load(groups)
-        except Exception:  # noqa: BLE001  # it is told of below
-            failing += members
-            packages |= plan.manifests[members[0]].packages
-    shown = tuple(name for name in failing if not name.startswith("\0")) or ("the state",)
-    return LoadError(shown, explain(error), tuple(f"{name} {version}" for name, version in sorted(packages.items())))
+def _unreadable(members: tuple[str, ...], error: Exception) -> StoredGroup:
+    def read(_: int) -> NoReturn:
+        raise error
+
+    uids = tuple(name.removeprefix(CLASS_PREFIX) for name in members if name.startswith(CLASS_PREFIX))
+    return StoredGroup((), 0, Layout(skeletons=uids), read, read)
 
 
 # -- what is remembered of loaded values

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from agent_kernel.errors import MergeConflictError, NameNotFoundError, UnrelatedHistoriesError
+from agent_kernel.errors import LoadError, MergeConflictError, NameNotFoundError, UnrelatedHistoriesError
 from agent_kernel.repository import Conflict, Entry, ObjectId, Tree, Writer, short
 from agent_kernel.session import keys, saving
 from agent_kernel.session.snapshot import Repository, Snapshot
@@ -36,11 +36,12 @@ def merge(
     rev: str,
     ours: set[str],
     theirs: set[str],
+    partial: bool,
 ) -> Outcome:
-    """Compute the merge of `other` into `here`.
+    """Compute the merge of `other` into `here`. `partial`: dicts that cannot be loaded are left as conflicts.
 
     Raises:
-        UnrelatedHistoriesError, MergeConflictError, NameNotFoundError: nothing was changed.
+        UnrelatedHistoriesError, MergeConflictError, NameNotFoundError, LoadError: nothing was changed.
     """
     if here is None:
         return Outcome(repo.tree_at(other), f"fast-forward to {short(other)}", fast_forward=True)
@@ -55,7 +56,9 @@ def merge(
     trees = (repo.tree_at(base), mine, repo.tree_at(other))
     plain = repo.merge_trees(*trees)
     _check_names(ours | theirs, plain.conflicts, mine, rev)
-    dicts = _merge_dicts(repo, writer, workspace, base, here, other, plain.conflicts, ours, theirs)
+    dicts = _merge_dicts(
+        repo, writer, workspace, (base, here, other), plain.conflicts, ours=ours, theirs=theirs, partial=partial
+    )
     # Of a dict, a choice settles the keys that clash; of anything else, the whole value.
     settled = dicts.entries.keys()
     merged = repo.merge_trees(*trees, choose_ours=ours - settled, choose_theirs=theirs - settled)
@@ -99,22 +102,27 @@ def _merge_dicts(
     repo: Repository,
     writer: Writer,
     workspace: Workspace,
-    base: ObjectId,
-    here: ObjectId,
-    other: ObjectId,
+    commits: tuple[ObjectId, ObjectId, ObjectId],
     conflicts: Mapping[str, Conflict],
+    *,
     ours: Collection[str],
     theirs: Collection[str],
+    partial: bool,
 ) -> _Dicts:
     """Merge dicts that both sides changed: key by key, and keys that both changed as was chosen."""
     found = _Dicts()
-    snapshots = [Snapshot(repo, commit, workspace.namespace) for commit in (base, here, other)]
+    snapshots = [Snapshot(repo, commit, workspace.namespace) for commit in commits]
     for name, conflict in conflicts.items():
         sides = (conflict.base, conflict.ours, conflict.theirs)
         if any(side is None or side.leader for side in sides) or not all(_is_dict(repo, side) for side in sides):
             continue
         prefer: keys.Preference = "ours" if name in ours else "theirs" if name in theirs else ""
-        was, mine, new = (snapshot[name] for snapshot in snapshots)
+        try:
+            was, mine, new = (snapshot[name] for snapshot in snapshots)
+        except LoadError:
+            if partial:
+                continue
+            raise
         made = keys.merge_keys(workspace, was, mine, new, prefer)
         if made is None:
             continue

@@ -9,10 +9,19 @@ from __future__ import annotations
 import array
 import random
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from xxhash import xxh3_128_digest
+
+from agent_kernel.errors import LoadError, StoreUnavailableError
+from agent_kernel.repository import Kind
+
+if TYPE_CHECKING:
+    from agent_kernel.repository import ObjectId, Repository
+
+GENERATORS = "the state of the random generators"
 
 
 class RandomState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -37,20 +46,64 @@ def digest(state: bytes) -> bytes:
     return xxh3_128_digest(state)
 
 
-def restore(payload: bytes) -> None:
-    """Put the generators into a stored state; libraries that are not loaded now are left alone."""
+def prepared(payload: bytes) -> Callable[[], None]:
+    """Try a stored state on generators made for it, and return what puts the real ones into it.
+
+    Libraries that are not loaded now are left alone.
+
+    Raises:
+        Exception: whatever a library that does not know such a state raises. Nothing was changed.
+    """
     state = msgspec.msgpack.decode(payload, type=RandomState)
     words = array.array("I")
     words.frombytes(state.words)
-    random.setstate((state.version, tuple(words), state.gauss))
+    python = state.version, tuple(words), state.gauss
+    random.Random(0).setstate(python)
+    puts: list[Callable[[], object]] = [lambda: random.setstate(python)]
     numpy_random = _loaded("numpy.random")
     if numpy_random is not None and state.numpy is not None:
         name, keys, position, has_gauss, cached = state.numpy
-        unpacked = sys.modules["numpy"].frombuffer(keys, "uint32")
-        numpy_random.set_state((name, unpacked, position, has_gauss, cached))
+        numpys = name, sys.modules["numpy"].frombuffer(keys, "uint32"), position, has_gauss, cached
+        numpy_random.RandomState(0).set_state(numpys)
+        puts.append(lambda: numpy_random.set_state(numpys))
     torch = _loaded("torch")
     if torch is not None and state.torch is not None:
-        torch.set_rng_state(torch.frombuffer(bytearray(state.torch), dtype=torch.uint8))
+        torchs = torch.frombuffer(bytearray(state.torch), dtype=torch.uint8)
+        torch.Generator().set_state(torchs)
+        puts.append(lambda: torch.set_rng_state(torchs))
+
+    def put() -> None:
+        for one in puts:
+            one()
+
+    return put
+
+
+def leave() -> None:
+    """Put nothing anywhere."""
+
+
+def prepare(repo: Repository, commit: ObjectId | None, *, keep: bool, partial: bool) -> tuple[Callable[[], None], str]:
+    """What puts the generators into the state of a commit, and what to say of it.
+
+    Raises:
+        LoadError: there is a state that cannot be had, and `partial` does not allow to go without. Nothing was changed.
+    """
+    id = None if keep or commit is None else repo.commit_at(commit).random
+    if id is None:
+        return leave, ""
+    try:
+        return prepared(repo.objects.get(Kind.SMALL, id)), ""
+    except StoreUnavailableError:
+        raise
+    except Exception as error:
+        from agent_kernel.session.unloaded import told
+
+        reason = told(error)
+        if not partial:
+            what, way = (GENERATORS,), "--keep-random leaves them as they are, and so does --partial"
+            raise LoadError((), reason, ((what, reason),), way) from error
+        return leave, f"{GENERATORS} stays as it is, for that of the commit could not be loaded: {reason}"
 
 
 def _loaded(name: str) -> Any:

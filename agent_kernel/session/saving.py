@@ -229,14 +229,18 @@ _versions: dict[str, str] = {}
 
 def _version(package: str) -> str:
     if package not in _versions:
-        module = sys.modules.get(package)
-        version = getattr(module, "__version__", None)
-        if not isinstance(version, str):
-            from importlib import metadata
-
-            try:
-                version = metadata.version(package)
-            except metadata.PackageNotFoundError:
-                version = ""
-        _versions[package] = str(version)
+        _versions[package] = version_now(package)
     return _versions[package]
+
+
+def version_now(package: str) -> str:
+    """The version of a package as it is now; nothing if it is not known, or not there."""
+    version = getattr(sys.modules.get(package), "__version__", None)
+    if isinstance(version, str):
+        return str(version)
+    from importlib import metadata
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""

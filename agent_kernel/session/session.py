@@ -10,8 +10,10 @@ import time
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from agent_kernel.errors import NameNotFoundError, NothingToUndoError, RefNotFoundError
-from agent_kernel.repository import Commit, Head, Kind, ObjectId, Tree, Unsaved, short
+import msgspec
+
+from agent_kernel.errors import LoadError, NameNotFoundError, NothingToUndoError, RefNotFoundError
+from agent_kernel.repository import Commit, Head, ObjectId, Tree, Unsaved, short
 from agent_kernel.session import randomness, trust
 from agent_kernel.session.committing import Committing, Operation, Position
 from agent_kernel.session.history import Draft, changes_between
@@ -30,40 +32,50 @@ class Session(Committing):
 
     # -- going elsewhere
 
-    def checkout(self, rev: str | None = None, names: Sequence[str] = (), *, keep_random: bool = False) -> Report:
+    def checkout(
+        self,
+        rev: str | None = None,
+        names: Sequence[str] = (),
+        *,
+        keep_random: bool = False,
+        partial: bool = False,
+    ) -> Report:
         """Make the variables what they were at a commit, or take only `names` from it into what is there now.
 
         Args:
             rev: without one, the branch's last state; after a restart, the state before it.
+            partial: go on without what cannot be loaded. A placeholder stands for it, whose every use raises, and what
+                is stored of it is kept; of `names`, those that cannot be loaded stay as they are now.
 
         Raises:
             RefNotFoundError, AmbiguousRefError, NameNotFoundError: nothing was changed.
             LoadError, DamagedObjectError, UntrustedStoreError: nothing was changed.
         """
         if names:
-            return self._checkout_names(rev or "HEAD", names)
+            return self._checkout_names(rev or "HEAD", names, partial=partial)
         if rev is None:
-            return self._checkout_last(keep_random=keep_random)
+            return self._checkout_last(keep_random=keep_random, partial=partial)
         target = self.repo.resolve(rev, self.id)
         branch = rev if rev in self.repo.branches() else None
-        return self._move(Position(branch, target), f"checkout: moving to {rev}", keep_random=keep_random)
+        to = Position(branch, target)
+        return self._move(to, f"checkout: moving to {rev}", keep_random=keep_random, partial=partial)
 
-    def _checkout_last(self, *, keep_random: bool) -> Report:
+    def _checkout_last(self, *, keep_random: bool, partial: bool) -> Report:
         if self._before_restart is not None and self._before_restart != self.head:
             # A cell has run since the restart, so the branch has moved on: what was there becomes its newest state.
             draft = Draft(
                 kind="rollback", author=self.author, message="bring back the variables from before the restart"
             )
-            target, self._before_restart = self._before_restart, None
-            return self._restore(target, draft, keep_random=keep_random)
+            return self._restore(self._before_restart, draft, keep_random=keep_random, partial=partial)
         branch = self.branch or self._base  # before what is not committed yet starts a branch of its own
         tip = self.repo.branches().get(branch)
         if tip is None:
             raise RefNotFoundError(branch, tuple(self.repo.branches()))
-        return self._move(Position(branch, tip), f"checkout: moving to {branch}", keep_random=keep_random)
+        to = Position(branch, tip)
+        return self._move(to, f"checkout: moving to {branch}", keep_random=keep_random, partial=partial)
 
-    def switch(self, branch: str, create: bool = False) -> Report:
-        """Go to a branch, and with `create` make it here first.
+    def switch(self, branch: str, create: bool = False, *, partial: bool = False) -> Report:
+        """Go to a branch, and with `create` make it here first. `partial`: as for `checkout`.
 
         Raises:
             RefNotFoundError: there is no such branch. RefExistsError: there is, and `create` is set.
@@ -73,7 +85,8 @@ class Session(Committing):
         known = self.repo.branches()
         if branch not in known:
             raise RefNotFoundError(branch, tuple(sorted(known)))
-        return self._move(Position(branch, known[branch]), f"checkout: moving to {branch}", keep_random=False)
+        to = Position(branch, known[branch])
+        return self._move(to, f"checkout: moving to {branch}", keep_random=False, partial=partial)
 
     def _start_branch(self, branch: str) -> Report:
         self._save_uncommitted()
@@ -84,17 +97,17 @@ class Session(Committing):
         self._done.append(Operation(before, Position(self.branch, self.head), moved=True))
         return Report(self.head, self._record_here(), self.branch)
 
-    def rollback(self, rev: str, *, keep_random: bool = False) -> Report:
+    def rollback(self, rev: str, *, keep_random: bool = False, partial: bool = False) -> Report:
         """Make a new commit that equals an older one; what came between stays in the history.
 
-        Raises: as `checkout`.
+        `partial` and what it raises: as for `checkout`.
         """
         target = self.repo.resolve(rev, self.id)
         draft = Draft(kind="rollback", author=self.author, message=f"roll back to {self._named(target, rev)}")
-        return self._restore(target, draft, keep_random=keep_random)
+        return self._restore(target, draft, keep_random=keep_random, partial=partial)
 
-    def undo(self) -> Report:
-        """Reverse this session's last operation; again, the one before.
+    def undo(self, *, partial: bool = False) -> Report:
+        """Reverse this session's last operation; again, the one before. `partial`: as for `checkout`.
 
         Raises:
             NothingToUndoError: there is none left.
@@ -103,12 +116,12 @@ class Session(Committing):
             raise NothingToUndoError("undo")
         operation = self._done[-1]
         kept = list(self._done), list(self._undone)
-        report = self._reverse(operation, operation.before, "undo")
+        report = self._reverse(operation, operation.before, "undo", partial=partial)
         self._done, self._undone = kept[0][:-1], [*kept[1], operation]
         return report
 
-    def redo(self) -> Report:
-        """Do again what was undone last, as long as no cell ran since.
+    def redo(self, *, partial: bool = False) -> Report:
+        """Do again what was undone last, as long as no cell ran since. `partial`: as for `checkout`.
 
         Raises:
             NothingToUndoError: there is nothing to redo.
@@ -117,25 +130,37 @@ class Session(Committing):
             raise NothingToUndoError("redo")
         operation = self._undone[-1]
         kept = list(self._done), list(self._undone)
-        report = self._reverse(operation, operation.after, "redo")
+        report = self._reverse(operation, operation.after, "redo", partial=partial)
         self._done, self._undone = [*kept[0], operation], kept[1][:-1]
         return report
 
-    def _reverse(self, operation: Operation, to: Position, verb: str) -> Report:
+    def _reverse(self, operation: Operation, to: Position, verb: str, *, partial: bool) -> Report:
         if operation.moved:
-            return self._move(to, f"{verb}: moving to {to.branch or 'a commit'}", keep_random=False)
+            message = f"{verb}: moving to {to.branch or 'a commit'}"
+            return self._move(to, message, keep_random=False, partial=partial)
         what = "" if operation.after.commit is None else f" of {self._named(operation.after.commit)}"
-        return self._restore(to.commit, Draft(kind=verb, author=self.author, message=verb + what), keep_random=False)
+        draft = Draft(kind=verb, author=self.author, message=verb + what)
+        return self._restore(to.commit, draft, keep_random=False, partial=partial)
 
-    def merge(self, rev: str, *, ours: Collection[str] = (), theirs: Collection[str] = (), message: str = "") -> Report:
+    def merge(
+        self,
+        rev: str,
+        *,
+        ours: Collection[str] = (),
+        theirs: Collection[str] = (),
+        message: str = "",
+        partial: bool = False,
+    ) -> Report:
         """Merge another commit into the branch, variable by variable, and dicts key by key.
 
         Args:
             ours: variables that both sides changed, to be kept as they are here.
             theirs: variables that both sides changed, to be taken from the other side.
+            partial: as for `checkout`. Dicts that cannot be loaded are not merged by key.
 
         Raises:
             MergeConflictError: others were changed on both sides. UnrelatedHistoriesError: no common ancestor.
+            LoadError: nothing was changed.
         """
         from agent_kernel.session import merging
 
@@ -144,13 +169,16 @@ class Session(Committing):
         began = time.perf_counter()
         trust.require(self.repo)
         writer = self.repo.writer()
-        outcome = merging.merge(self.repo, writer, self.workspace, self.head, other, rev, set(ours), set(theirs))
+        outcome = merging.merge(
+            self.repo, writer, self.workspace, self.head, other, rev, set(ours), set(theirs), partial
+        )
         if outcome.tree is None:
             return Report(self.head, self._record_here(), self.branch, notes=(outcome.note,))
         writer.flush()  # what was merged key by key is loaded like the rest
-        loaded = self.workspace.load(self._tree, outcome.tree)
+        loaded = self.workspace.load(self._tree, outcome.tree, partial=partial, sources=(other, self.head))
         draft = Draft(kind="merge", author=self.author, message=message or f"merge {rev}")
         draft.changed = changes_between(self.repo, self._tree, outcome.tree)
+        draft.unsaved = loaded.told
         if outcome.fast_forward and self.branch is not None:
             return self._fast_forward(other, loaded, draft, outcome.note)
         draft.other_parents = (other,)
@@ -165,11 +193,11 @@ class Session(Committing):
         self._done.append(Operation(before, Position(self.branch, other)))
         self._undone.clear()
         self._take_on(loaded)
-        return Report(other, self._record_here(), self.branch, draft.changed, notes=(note,))
+        return Report(other, self._record_here(), self.branch, draft.changed, loaded.told, notes=(note,))
 
     # -- how states are taken on
 
-    def _move(self, to: Position, message: str, *, keep_random: bool) -> Report:
+    def _move(self, to: Position, message: str, *, keep_random: bool, partial: bool) -> Report:
         """Check out a position: HEAD moves, no commit is made."""
         trust.require(self.repo)
         began = time.perf_counter()
@@ -178,15 +206,16 @@ class Session(Committing):
             to = Position(to.branch, self.repo.branches().get(to.branch, to.commit))
         before = Position(self.branch, self.head)
         target = self.repo.tree_at(to.commit)
-        loaded = self.workspace.load(self._tree, target)
+        loaded = self.workspace.load(self._tree, target, partial=partial, sources=(to.commit,))
+        generators, note = randomness.prepare(self.repo, to.commit, keep=keep_random, partial=partial)
         changed = changes_between(self.repo, self._live_tree(), target)
         self._go(Head(to.branch, to.commit), message)
         self._tree, self._fresh, self._before_restart = target, False, None
         self._take_on(loaded)
-        self._restore_random(to.commit, keep_random=keep_random)
+        generators()
         self._done.append(Operation(before, to, moved=True))
         self._undone.clear()
-        notes = self._checkout_notes(saved, loaded)
+        notes = (*self._checkout_notes(saved, loaded), *filter(None, [note]))
         return Report(
             to.commit,
             self._record_here(),
@@ -197,22 +226,24 @@ class Session(Committing):
             time.perf_counter() - began,
         )
 
-    def _restore(self, target: ObjectId | None, draft: Draft, *, keep_random: bool) -> Report:
+    def _restore(self, target: ObjectId | None, draft: Draft, *, keep_random: bool, partial: bool) -> Report:
         """Make a new commit whose tree is an older one's, and take it on."""
         trust.require(self.repo)
         began = time.perf_counter()
         saved = self._save_uncommitted()
         tree = self.repo.tree_at(target)
-        loaded = self.workspace.load(self._tree, tree)
+        loaded = self.workspace.load(self._tree, tree, partial=partial, sources=(target,))
+        generators, note = randomness.prepare(self.repo, target, keep=keep_random, partial=partial)
         draft.changed = changes_between(self.repo, self._live_tree(), tree)
+        draft.unsaved = loaded.told
         draft.restores = target
-        if target is not None and not keep_random:
+        if target is not None and not keep_random and not note:
             draft.random = self.repo.commit_at(target).random
         self._before_restart = None
         report = self._record(self.repo.writer(), tree, draft, began)
         self._take_on(loaded)
-        self._restore_random(target, keep_random=keep_random)
-        notes = (*report.notes, *self._checkout_notes(saved, loaded))
+        generators()
+        notes = (*report.notes, *self._checkout_notes(saved, loaded), *filter(None, [note]))
         return Report(
             report.commit,
             report.record,
@@ -226,7 +257,7 @@ class Session(Committing):
     def _live_tree(self) -> Tree:
         return self.repo.tree(None) if self._fresh else self._tree
 
-    def _checkout_names(self, rev: str, names: Sequence[str]) -> Report:
+    def _checkout_names(self, rev: str, names: Sequence[str], *, partial: bool) -> Report:
         trust.require(self.repo)
         commit = self.repo.resolve(rev, self.id)
         target = self.repo.tree_at(commit)
@@ -235,7 +266,7 @@ class Session(Committing):
                 raise NameNotFoundError(name, rev, close_names(name, target.names()))
         began = time.perf_counter()
         self._save_uncommitted()
-        loaded = self.workspace.load(self._tree, target, names)
+        loaded, names, notes = self._load_names(target, names, partial=partial)
         writer = self.repo.writer()
         rest = self.workspace.without(loaded, writer)
         tree = self._tree.edit(writer, {**rest.entries, **loaded.plan.entries})
@@ -246,7 +277,20 @@ class Session(Committing):
         report = self._record(writer, tree, draft, began)
         self.workspace.accept(rest)
         self._take_on(loaded)
-        return report
+        return msgspec.structs.replace(report, notes=(*report.notes, *notes))
+
+    def _load_names(
+        self, target: Tree, names: Sequence[str], *, partial: bool
+    ) -> tuple[Loaded, Sequence[str], tuple[str, ...]]:
+        """Load single variables; `partial` leaves those out that fail, if any is left."""
+        try:
+            return self.workspace.load(self._tree, target, names), names, ()
+        except LoadError as error:
+            rest = [name for name in names if name not in error.names]
+            if not partial or not rest:
+                raise
+            notes = tuple(f"{', '.join(failed)} not loaded, and left as is: {why}" for failed, why in error.failures)
+            return self.workspace.load(self._tree, target, rest), rest, notes
 
     def _named(self, commit: ObjectId, rev: str = "") -> str:
         return named(commit, self.repo.commit_at(commit), rev)
@@ -270,11 +314,6 @@ class Session(Committing):
         self.workspace.take_on(loaded)
         self.workspace.read_again(loaded)
 
-    def _restore_random(self, commit: ObjectId | None, *, keep_random: bool) -> None:
-        state = self.repo.commit_at(commit).random if commit is not None else None
-        if state is not None and not keep_random:
-            randomness.restore(self.repo.objects.get(Kind.SMALL, state))
-
     def _checkout_notes(self, saved: Report | None, loaded: Loaded) -> tuple[str, ...]:
         notes = [f"what was not committed yet is in {short(saved.commit)}"] if saved and saved.commit else []
         threads = self.workspace.running_threads()
@@ -283,12 +322,15 @@ class Session(Committing):
         return tuple(notes)
 
     def _lost_in(self, loaded: Loaded) -> tuple[Unsaved, ...]:
-        return tuple(
-            lost
-            for name, manifest in loaded.plan.manifests.items()
-            if not name.startswith(CLASS_PREFIX)
-            for lost in manifest.lost
-            if self.workspace.is_lost(name)
+        return (
+            tuple(
+                lost
+                for name, manifest in loaded.plan.manifests.items()
+                if not name.startswith(CLASS_PREFIX)
+                for lost in manifest.lost
+                if self.workspace.is_lost(name)
+            )
+            + loaded.told
         )
 
     def _record_here(self) -> Commit | None:

@@ -95,7 +95,7 @@ class Snapshot(Mapping[str, object]):
         Raises:
             NameNotFoundError: the commit has no such variable.
             UntrustedStoreError: the store was made by someone else.
-            LoadError, DamagedObjectError: it cannot be rebuilt.
+            LoadError: it cannot be rebuilt; the other variables can still be had.
         """
         if name not in self._loaded:
             if name.startswith("\0") or name not in self._tree:
@@ -105,16 +105,19 @@ class Snapshot(Mapping[str, object]):
         return self._loaded[name]
 
     def _load(self, name: str) -> None:
-        from agent_kernel.session import loading
+        from agent_kernel.session import loading, planning, unloaded
 
         empty = self.repo.tree(None)
-        plan = loading.plan(self.repo, Tracking(), self._living, empty, self._tree, [name])
+        plan = planning.plan(self.repo, Tracking(), self._living, empty, self._tree, [name])
         for uid, kind in self._classes.items():
             if plan.entries.pop(CLASS_PREFIX + uid, None) is not None:
                 plan.reusable[uid] = kind
-        values, made = loading.build(self.repo, self._living, self._namespace, plan)
-        self._classes |= made
-        for found, value in values.items():
+        built = loading.build(self.repo, self._living, self._namespace, plan)
+        failed = [one for one in built.failed if name in one.members]
+        if failed:
+            raise unloaded.load_error(failed)
+        self._classes |= built.classes
+        for found, value in built.values.items():
             name_loss(value, found)
             self._loaded.setdefault(found, value)
 

@@ -10,6 +10,7 @@ from agent_kernel.session import saving
 from agent_kernel.session.dumping import Dumps, Staged
 from agent_kernel.session.sharing import Sharing
 from agent_kernel.session.tracking import Group, Tracking
+from agent_kernel.session.unloaded import without
 from agent_kernel.values import summaries
 from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.groups import Dumped
@@ -52,6 +53,7 @@ class Staging:
             self._stage(sorted(names))
         for name in sorted(gone):
             self._remove(name)
+        self._keep_unloaded()
         self._drop_unused_classes()
         self._dumps.let_go()
         return self.staged
@@ -148,6 +150,13 @@ class Staging:
             self.staged.dropped.append(group)
         self.staged.entries[name] = None
         self.staged.changes[name] = Change(name, "-", 0)
+
+    def _keep_unloaded(self) -> None:
+        """Names that could not be loaded keep their entries when another of their group is bound anew, or removed."""
+        for group in {id(group): group for group in self.staged.dropped}.values():
+            rest = without(group, self.staged.entries)
+            if rest is not None:
+                self.staged.groups.append(rest)
 
     def _drop_unused_classes(self) -> None:
         """Entries of classes that nothing saved needs any more leave the tree."""

@@ -17,14 +17,21 @@ import msgspec
 from agent_kernel.values.entries import CLASS_PREFIX
 
 if TYPE_CHECKING:
-    from agent_kernel.repository import Entry, Pieces
+    from agent_kernel.repository import Entry, Pieces, Unsaved
     from agent_kernel.values.aliases import Reach
     from agent_kernel.values.groups import Dumped
     from agent_kernel.values.pickler import Loss
 
 
+class Unloaded(msgspec.Struct, frozen=True):
+    """What stands in the namespace for a stored value that could not be loaded, by name, and what to say of it."""
+
+    placeholders: dict[str, object]
+    told: dict[str, Unsaved]
+
+
 class Group(msgspec.Struct):
-    """Names saved together, and what their last dump was."""
+    """Names saved together, and what their last dump was. `unloaded`: there was none, their entries stay as they are."""
 
     members: tuple[str, ...]
     signature: bytes
@@ -41,6 +48,7 @@ class Group(msgspec.Struct):
     cost_s: float = 0.0
     checked: int = 0
     stale: bool = False
+    unloaded: Unloaded | None = None
 
 
 class Tracking:
@@ -51,6 +59,7 @@ class Tracking:
         self.class_entries: set[str] = set()
         self._all: dict[int, Group] = {}
         self._stale: dict[int, Group] = {}
+        self._unloaded: dict[int, Group] = {}
         # Those that can change unseen, the one not looked at for longest first.
         self._by_age: dict[int, Group] = {}
         self.class_uses: dict[str, int] = {}
@@ -74,6 +83,11 @@ class Tracking:
     def stale(self) -> list[Group]:
         return list(self._stale.values())
 
+    @property
+    def unloaded(self) -> list[Group]:
+        """Groups whose values could not be loaded."""
+        return list(self._unloaded.values())
+
     def settle(self, group: Group) -> None:
         """Nothing but another binding can change the group: it need not be looked at."""
         self._by_age.pop(id(group), None)
@@ -88,6 +102,8 @@ class Tracking:
         if group.stale:
             self._stale[id(group)] = group
         self._all[id(group)] = self._by_age[id(group)] = group
+        if group.unloaded is not None:
+            self._unloaded[id(group)] = group
         for name in group.members:
             self.groups[name] = group
             if name.startswith(CLASS_PREFIX):
@@ -102,6 +118,7 @@ class Tracking:
     def remove(self, group: Group) -> None:
         self._all.pop(id(group), None)
         self._stale.pop(id(group), None)
+        self._unloaded.pop(id(group), None)
         self._by_age.pop(id(group), None)
         for name in group.members:
             if self.groups.get(name) is group:

@@ -6,9 +6,11 @@ from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from agent_kernel.errors import LoadError
 from agent_kernel.repository import Author, Commit, NameDiff, ObjectId
 from agent_kernel.session.session import Session
 from agent_kernel.session.snapshot import Repository
+from agent_kernel.values.lost import unloaded_of
 
 if TYPE_CHECKING:
     from agent_kernel.session.reports import Report
@@ -40,7 +42,8 @@ class Live(MutableMapping[str, object]):
 class Versioned(Live):
     """A mapping on a branch of a store: `commit` saves what changed, `checkout` and `undo` bring states back.
 
-    Opening one loads the branch's last state. Keys are text without NUL; values are anything that a session can save.
+    Opening one loads the branch's last state; of that, a key whose value cannot be loaded raises LoadError when it is
+    asked for, and what is stored of it is kept. Keys are text without NUL; values are anything that a session can save.
 
     >>> from agent_kernel.storage import MemoryStore
     >>> state = Versioned(Repository.open(MemoryStore()))
@@ -59,27 +62,38 @@ class Versioned(Live):
         self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
         self.session = Session(self._namespace, self.repo, branch=branch, author=author)
         if self.session.head is not None:
-            self.session.checkout()
+            self.session.checkout(partial=True)
+
+    def __getitem__(self, name: str) -> object:
+        value = super().__getitem__(name)
+        failed = unloaded_of(value)
+        if failed is not None:
+            raise LoadError((name,), failed.reason, way=failed.remedy)
+        return value
 
     def commit(self, message: str = "") -> Report:
         """Save what changed since the last commit, however it changed."""
         return self.session.commit(message, full=True)
 
-    def checkout(self, rev: str | None = None) -> Report:
-        """Load the state at a commit; without one, the branch's last."""
-        return self.session.checkout(rev)
+    def checkout(self, rev: str | None = None, *, partial: bool = False) -> Report:
+        """Load the state at a commit; without one, the branch's last.
 
-    def rollback(self, rev: str) -> Report:
-        """Commit the state that an older commit had."""
-        return self.session.rollback(rev)
+        Args:
+            partial: go on without what cannot be loaded; otherwise a LoadError names it, and nothing is changed.
+        """
+        return self.session.checkout(rev, partial=partial)
 
-    def undo(self) -> Report:
-        """Reverse the last operation of this object."""
-        return self.session.undo()
+    def rollback(self, rev: str, *, partial: bool = False) -> Report:
+        """Commit the state that an older commit had. `partial`: as for `checkout`."""
+        return self.session.rollback(rev, partial=partial)
 
-    def redo(self) -> Report:
-        """Do again what was undone."""
-        return self.session.redo()
+    def undo(self, *, partial: bool = False) -> Report:
+        """Reverse the last operation of this object. `partial`: as for `checkout`."""
+        return self.session.undo(partial=partial)
+
+    def redo(self, *, partial: bool = False) -> Report:
+        """Do again what was undone. `partial`: as for `checkout`."""
+        return self.session.redo(partial=partial)
 
     def at(self, rev: str) -> Snapshot:
         """A past state to look at."""

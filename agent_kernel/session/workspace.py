@@ -8,12 +8,12 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.repository import Repository, Tree, Unsaved, Writer
+from agent_kernel.repository import ObjectId, Repository, Tree, Unsaved, Writer
 from agent_kernel.session import touching
 from agent_kernel.session.bindings import HELD_BYTES, Bindings, Rebound, differences
 from agent_kernel.session.interrupts import uninterrupted
@@ -24,8 +24,9 @@ from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.lost import loss_of, name_loss
 
 if TYPE_CHECKING:
-    from agent_kernel.session import loading
     from agent_kernel.session.dumping import Staged
+    from agent_kernel.session.planning import Plan
+    from agent_kernel.session.unloaded import Failed
 
 # Time for looking at what nothing points to, in seconds a cell. A person's cells, seconds apart, get all of it; a loop of
 # cells pays a share of the time that it takes.
@@ -82,16 +83,24 @@ class Workspace:
 
     def losses(self) -> tuple[Unsaved, ...]:
         """What of the present state is not saved."""
-        return tuple(
-            Unsaved(
-                ", ".join(name for name in group.members if not name.startswith("\0")),
-                loss.type,
-                loss.reason,
-                loss.remedy,
+        return (
+            tuple(
+                Unsaved(
+                    ", ".join(name for name in group.members if not name.startswith("\0")),
+                    loss.type,
+                    loss.reason,
+                    loss.remedy,
+                )
+                for group in self.tracking
+                for loss in group.losses
             )
-            for group in self.tracking
-            for loss in group.losses
+            + self.unloaded()
         )
+
+    def unloaded(self) -> tuple[Unsaved, ...]:
+        """What is stored of the present state and could not be loaded."""
+        groups = [group.unloaded for group in self.tracking.unloaded if group.unloaded is not None]
+        return tuple(told for _, told in sorted((name, told) for group in groups for name, told in group.told.items()))
 
     def touched(self, source: str, *, everything: bool = False) -> Touched:
         """What a cell with this source may have changed."""
@@ -167,7 +176,7 @@ class Workspace:
                 plain = id(type(value)) in BUILTIN_IDS and not group.classes and not group.losses
                 small = plain and group.size <= HELD_BYTES and not group.reach.memory
                 self.bindings.bind(name, value, small=small)
-        if all(map(self.bindings.is_settled, group.members)):
+        if group.unloaded is not None or all(map(self.bindings.is_settled, group.members)):
             self.tracking.settle(group)
 
     # -- rolling verification
@@ -234,17 +243,45 @@ class Workspace:
 
     # -- taking on a state
 
-    def load(self, tree: Tree, target: Tree, names: Iterable[str] | None = None) -> Loaded:
+    def load(
+        self,
+        tree: Tree,
+        target: Tree,
+        names: Iterable[str] | None = None,
+        *,
+        partial: bool = False,
+        sources: Sequence[ObjectId | None] = (),
+    ) -> Loaded:
         """Build aside what differs between the live state (`tree`) and `target`. Changes nothing yet.
 
-        Raises:
-            LoadError, DamagedObjectError: nothing was changed.
-        """
-        from agent_kernel.session import loading
+        Args:
+            partial: load a state without what cannot be loaded of it.
+            sources: commits that `target` comes from, to say of what cannot be loaded which cell made it.
 
-        plan = loading.plan(self.repo, self.tracking, self.living, tree, target, names)
-        values, made = loading.build(self.repo, self.living, self.namespace, plan)
-        return Loaded(plan, values, made)
+        Raises:
+            LoadError: values could not be loaded. Nothing was changed.
+            DamagedObjectError: it cannot be told which names there are. Nothing was changed.
+        """
+        from agent_kernel.session import loading, planning, unloaded
+
+        plan = planning.plan(self.repo, self.tracking, self.living, tree, target, names)
+        built = loading.build(self.repo, self.living, self.namespace, plan)
+        # What stands here as a placeholder already is no news, and nothing that a move could lose.
+        news = [failed for failed in built.failed if failed.names and (names is not None or not self._stood_in(failed))]
+        if news and not partial:
+            raise unloaded.load_error(news, unloaded.WAY_ON)
+        classes = frozenset(name.removeprefix(CLASS_PREFIX) for name in target.names() if name.startswith(CLASS_PREFIX))
+        commits = [source for source in sources if source is not None]
+        groups = unloaded.stand_in(self.repo, built.failed, commits, classes) if built.failed else []
+        return Loaded(plan, built.values, built.classes, tuple(groups))
+
+    def _stood_in(self, failed: Failed) -> bool:
+        """Whether these names stand for this very value already."""
+        for name in failed.names:
+            group = self.tracking.groups.get(name)
+            if group is None or group.unloaded is None or not failed.entries[name].is_same_value(group.entries[name]):
+                return False
+        return True
 
     def without(self, loaded: Loaded, writer: Writer) -> Staged:
         """Store anew what shares objects now with the names that are about to be replaced."""
@@ -269,12 +306,24 @@ class Workspace:
                     self.namespace[name] = value
             for uid, kind in loaded.classes.items():
                 self.living.classes.adopt(uid, kind)
-            stale = [self.tracking.groups[name] for name in loaded.values if name in self.tracking.groups]
+            kept = [name for group in loaded.unloaded for name in group.members]
+            stale = [group for name in (*loaded.values, *kept) if (group := self.tracking.groups.get(name)) is not None]
             for group in {id(group): group for group in (*gone, *stale)}.values():
                 self.tracking.remove(group)
             for members, entries in loaded.plan.groups_by_member():
                 self.tracking.add(loading.unread(members, entries))
+            for group in loaded.unloaded:
+                self._stand_in(group)
             self.bindings.note(self.namespace)
+
+    def _stand_in(self, group: Group) -> None:
+        """Put placeholders in the place of what could not be loaded."""
+        self.namespace |= group.unloaded.placeholders if group.unloaded is not None else {}
+        for name in group.members:
+            if name.startswith(CLASS_PREFIX):
+                self.living.classes.forget(name.removeprefix(CLASS_PREFIX))
+        self.tracking.add(group)
+        self._bind(group)
 
     def read_again(self, loaded: Loaded) -> None:
         """Take the baseline for the next comparison from the live objects, straight after they were loaded."""
@@ -291,8 +340,14 @@ class Workspace:
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """Another state, built aside."""
+    """Another state, built aside, and what it is without."""
 
-    plan: loading.Plan
+    plan: Plan
     values: Mapping[str, object]
     classes: Mapping[str, type]
+    unloaded: tuple[Group, ...] = ()
+
+    @property
+    def told(self) -> tuple[Unsaved, ...]:
+        """What to say of what it is without."""
+        return tuple(told for group in self.unloaded if group.unloaded for told in group.unloaded.told.values())

@@ -121,15 +121,21 @@ class Notebook(Main):
             raise AssertionError("the cell made no commit")
         return report
 
-    def checkout(self, target: Report | ObjectId | str | None = None, *, names: Sequence[str] = ()) -> Report:
+    def checkout(
+        self,
+        target: Report | ObjectId | str | None = None,
+        *,
+        names: Sequence[str] = (),
+        partial: bool = False,
+    ) -> Report:
         """`session.checkout`, which also takes the report of the commit to go to."""
         with as_main(self.module):
-            return self.session.checkout(None if target is None else rev(target), names=names)
+            return self.session.checkout(None if target is None else rev(target), names=names, partial=partial)
 
-    def rollback(self, target: Report | ObjectId | str) -> Report:
+    def rollback(self, target: Report | ObjectId | str, *, partial: bool = False) -> Report:
         """`session.rollback`, which also takes the report of the commit to go to."""
         with as_main(self.module):
-            return self.session.rollback(rev(target))
+            return self.session.rollback(rev(target), partial=partial)
 
 
 def _belongs_to_the_module(name: str) -> bool:

@@ -56,6 +56,12 @@ class ClassRegistry:
         self._ids[id(kind)] = weakref.ref(kind), uid
         self._live[uid] = kind
 
+    def forget(self, uid: str) -> None:
+        """The class of this id is another one now that could not be loaded: the live one gets a new id when next met."""
+        before = self._live.pop(uid, None)
+        if before is not None:
+            self._ids.pop(id(before), None)
+
 
 class Fill:
     """Pickles as: set these attributes on the class."""

@@ -1,7 +1,8 @@
-"""Rebuild stored groups, all aside: nothing that lives is touched until every one of them is there.
+"""Rebuild stored groups, all aside: nothing that lives is touched until every one of them was tried.
 
 The order keeps notebook code from running before its class exists: bare classes first, then their methods, then their
-other attributes, then values. A live class whose stored body is the same is used as it is.
+other attributes, then values. A live class whose stored body is the same is used as it is. A group that fails takes
+nothing with it but the groups that need a class of its.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from agent_kernel.errors import StoreUnavailableError
 from agent_kernel.values import classes, restore
 from agent_kernel.values.definitions import NoSourceError, compiled
 from agent_kernel.values.groups import Layout, losses_of
@@ -40,12 +42,33 @@ class LiveObjects(Protocol):
 
 
 class StoredGroup(msgspec.Struct, frozen=True):
-    """A group to load: `stream(i)` gives the bytes of its i-th blob, `buffer(i)` a handle that reads it into memory."""
+    """A group to load: `stream(i)` gives the bytes of its i-th blob, `buffer(i)` a handle that reads it into memory.
 
-    members: tuple[str, ...]
+    `slots` says which of the group's `count` values are wanted: names may have left it. `needs` are the ids of classes
+    that are stored beside it.
+    """
+
+    slots: tuple[int, ...]
+    count: int
     layout: Layout
     stream: Callable[[int], bytes]
     buffer: Callable[[int], restore.StoredBytes]
+    needs: frozenset[str] = frozenset()
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why a group could not be loaded. `class_id`: the class whose loading failed, if that was it."""
+
+    error: BaseException
+    class_id: str = ""
+
+
+class BrokenClassError(Exception):
+    """A class was asked for that could not be made; says which, and carries why."""
+
+    def __init__(self, class_id: str, error: BaseException) -> None:
+        super().__init__(class_id)
+        self.class_id, self.error = class_id, error
 
 
 class Loader:
@@ -67,29 +90,45 @@ class Loader:
         self._losses: dict[str, Loss] = {}
         self._placeholders: dict[str, object] = {}
         self._skeletons: dict[str, Callable[[], type]] = {}
+        self._broken: dict[str, BaseException] = {}
         self._shared: dict[tuple[int, str], tuple[object, Any]] = {}
 
-    def load(self, groups: Sequence[StoredGroup]) -> list[tuple[object, ...]]:
-        """Return the values of each group, in the order of its members.
+    def load(self, groups: Sequence[StoredGroup]) -> list[tuple[object, ...] | Failure]:
+        """Return the values of each group, in the order of its slots, or why there are none. Puts nothing anywhere.
 
         Raises:
-            Exception: whatever a stored reducer raises; nothing was put anywhere.
+            KeyboardInterrupt: the person had enough.
+            StoreUnavailableError: the store is gone.
         """
         with restoring(self):
             streams = [_Streams(group) for group in groups]
             for stream in streams:
                 self._losses.update((loss.token, loss) for loss in losses_of(stream.group.layout))
                 self._skeletons.update(stream.skeletons())
-            for uid in self._skeletons:
-                self.find_class(uid)
-            for stream in streams:
-                stream.fill_methods()
-            for stream in streams:
-                stream.fill_attributes()
-            values = [stream.values() for stream in streams]
-            for stream in streams:
-                stream.let_go()
-            return values
+            self._try(streams, lambda stream: list(map(self.find_class, stream.class_ids)))
+            self._try(streams, _Streams.fill_methods)
+            self._try(streams, _Streams.fill_attributes)
+            self._try(streams, _Streams.load_values)
+        for stream in streams:
+            stream.let_go()
+        for uid in (uid for stream in streams if stream.failure is not None for uid in stream.class_ids):
+            self.made.pop(uid, None)
+        return [stream.failure or stream.loaded for stream in streams]
+
+    def _try(self, streams: Sequence[_Streams], step: Callable[[_Streams], object]) -> None:
+        """Take one step with every group that has not failed; what needs the classes of one that fails fails with it."""
+        for stream in streams:
+            if stream.failure is None:
+                try:
+                    step(stream)
+                except (KeyboardInterrupt, StoreUnavailableError):
+                    raise
+                except BrokenClassError as broken:
+                    mine = broken.class_id in stream.class_ids
+                    stream.fail(Failure(broken.error, "" if mine else broken.class_id))
+                except BaseException as error:  # noqa: BLE001  # foreign code runs here; a panic of Rust is no Exception
+                    stream.fail(Failure(error))
+        _spread(streams)
 
     # -- what streams ask for (restore.Context)
 
@@ -111,7 +150,18 @@ class Loader:
         if uid not in self.classes:
             if uid not in self._skeletons:
                 raise LookupError(f"the class {uid.partition('#')[0]} is not stored beside the value")
-            self.classes[uid] = self.made[uid] = self._skeletons[uid]()
+            if uid in self._broken:  # its stream was read half-way
+                raise BrokenClassError(uid, self._broken[uid])
+            try:
+                self.classes[uid] = self.made[uid] = self._skeletons[uid]()
+            except (KeyboardInterrupt, StoreUnavailableError):
+                raise
+            except BrokenClassError as broken:
+                self._broken[uid] = broken.error
+                raise
+            except BaseException as error:
+                self._broken[uid] = error
+                raise BrokenClassError(uid, error) from error
         return self.classes[uid]
 
     def live(self, token: str) -> object:
@@ -139,7 +189,10 @@ class _Streams:
 
     def __init__(self, group: StoredGroup) -> None:
         self.group = group
+        self.loaded: tuple[object, ...] = ()
+        self.failure: Failure | None = None
         layout = group.layout
+        self.class_ids = layout.skeletons
         self._skeleton_count = len(layout.skeletons)
         self._stream_count = self._skeleton_count + layout.streams
         self._unpicklers: dict[int, pickle.Unpickler] = {}
@@ -160,12 +213,24 @@ class _Streams:
         if self.group.layout.fills:
             self._unpickler(self._skeleton_count).load()
 
-    def values(self) -> tuple[object, ...]:
+    def load_values(self) -> None:
+        values = self._values()
+        self.loaded = tuple(values[slot] for slot in self.group.slots)
+
+    def fail(self, failure: Failure) -> None:
+        """Let go of what was loaded: others may need the room."""
+        self.failure, self.loaded = failure, ()
+        self._unpicklers.clear()
+        self._anchors = []
+        if isinstance(failure.error, MemoryError):
+            failure.error.__traceback__ = None  # its frames hold what did not fit
+
+    def _values(self) -> tuple[object, ...]:
         layout = self.group.layout
         if layout.form:
             return self._segmented(layout)
         loaded: Any = self._unpickler(self._skeleton_count).load()
-        return loaded if len(self.group.members) > 1 or layout.fills else (loaded,)
+        return loaded if self.group.count > 1 or layout.fills else (loaded,)
 
     def let_go(self) -> None:
         """Drop the memos: they hold all that was loaded, in a circle that only the garbage collector would find."""
@@ -193,6 +258,19 @@ class _Streams:
             for number in range(first, first + layout.buffers[position]):
                 stored = self.group.buffer(self._stream_count + number)
                 yield restore.fresh_memory(stored) if number in layout.foreign else stored
+
+
+def _spread(streams: Sequence[_Streams]) -> None:
+    """Let groups fail whose class has."""
+    failed = {uid: stream.failure for stream in streams if stream.failure for uid in stream.class_ids}
+    while failed:
+        found: dict[str, Failure] = {}
+        for stream in streams:
+            uid = next((uid for uid in stream.group.needs if uid in failed), None)
+            if stream.failure is None and uid is not None:
+                stream.fail(Failure(failed[uid].error, failed[uid].class_id or uid))
+                found |= dict.fromkeys(stream.class_ids, Failure(failed[uid].error, failed[uid].class_id or uid))
+        failed = found
 
 
 class _Unpickler(pickle.Unpickler):

@@ -1,4 +1,7 @@
-"""What stands in the namespace for an object that could not be saved: every use raises, and says how to get it back."""
+"""What stands in the namespace for an object that is not there: every use raises, and says how to get it back.
+
+It could not be saved, or it is stored and could not be loaded.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,9 @@ def _raise(self: Any, *_: Any, **__: Any) -> NoReturn:
     loss = loss_of(self)
     if loss is None:
         raise TypeError("not a lost value")
-    raise LostValueError(object.__getattribute__(self, "_agent_kernel_name"), loss.type, loss.reason, loss.remedy)
+    name, own = object.__getattribute__(self, "_agent_kernel_name"), unloaded_of(self)
+    told = own or loss
+    raise LostValueError(name, told.type, told.reason, told.remedy, own is not None)
 
 
 # fmt: off
@@ -42,13 +47,19 @@ class Unsavable:
 
 
 class Lost:
-    """The place of an object that was not saved."""
+    """The place of an object that is not there.
 
-    __slots__ = ("__weakref__", "_agent_kernel_lost", "_agent_kernel_name")
+    Args:
+        loss: what is saved in its place, where something else is bound to it or holds it.
+        unloaded: what to say instead where the object is stored under this very name, and only loading it failed.
+    """
 
-    def __init__(self, loss: Loss, name: str = "") -> None:
+    __slots__ = ("__weakref__", "_agent_kernel_lost", "_agent_kernel_name", "_agent_kernel_unloaded")
+
+    def __init__(self, loss: Loss, name: str = "", unloaded: Loss | None = None) -> None:
         object.__setattr__(self, _STATE, loss)
         object.__setattr__(self, "_agent_kernel_name", name or loss.type)
+        object.__setattr__(self, "_agent_kernel_unloaded", unloaded)
 
 
 for _name in _EVERY_USE:
@@ -60,6 +71,14 @@ def loss_of(value: object) -> Loss | None:
     if type(value) is not Lost:
         return None
     loss: Loss = object.__getattribute__(value, _STATE)
+    return loss
+
+
+def unloaded_of(value: object) -> Loss | None:
+    """What to say of a stored value that could not be loaded; None for any other object."""
+    if type(value) is not Lost:
+        return None
+    loss: Loss | None = object.__getattribute__(value, "_agent_kernel_unloaded")
     return loss
 
 

@@ -126,13 +126,16 @@ def changes_json(changes: Iterable[Change]) -> list[Json]:
 
 
 def unsaved_json(unsaved: Iterable[Unsaved]) -> list[Json]:
-    return [{"name": one.name, "type": one.type, "reason": one.reason, "remedy": one.remedy} for one in unsaved]
+    return [
+        {"name": one.name, "type": one.type, "reason": one.reason, "remedy": one.remedy, "stored": one.stored}
+        for one in unsaved
+    ]
 
 
 def unsaved_line(one: Unsaved) -> str:
     """`conn is not saved (sqlite3.Connection): a database connection. Run this cell again to have it back.`"""
     kind = f" ({one.type})" if one.type else ""
-    said = f"{one.name} is not saved{kind}: {one.reason}".rstrip(". ") + "."
+    said = f"{one.name} is not {'loaded' if one.stored else 'saved'}{kind}: {one.reason}".rstrip(". ") + "."
     remedy = f" {one.remedy[0].upper()}{one.remedy[1:].rstrip('.')}." if one.remedy else ""
     return clean(summaries.mask_text(said + remedy))
 

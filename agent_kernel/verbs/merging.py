@@ -10,7 +10,7 @@ from agent_kernel.repository import Commit, Head, ObjectId, short
 from agent_kernel.session.branches import person
 from agent_kernel.session.history import changes_between
 from agent_kernel.verbs import describe
-from agent_kernel.verbs.moving import Moved
+from agent_kernel.verbs.moving import Moved, partial_argument
 from agent_kernel.verbs.output import Result
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
@@ -31,6 +31,7 @@ def merge_arguments(parser: Parser) -> None:
     parser.several("--ours", metavar="NAME", help="keep what you have of these variables", kind="name")
     parser.several("--theirs", metavar="NAME", help="take these variables from REV", kind="name")
     parser.value("-m", "--message", metavar="TEXT", help="message of the merge commit", default="")
+    partial_argument(parser)
     parser.explains(
         "A variable that one side changed is taken from that side. Of dicts that both changed, each key is taken so, in a\n"
         "notebook; --ours and --theirs settle the keys that clash, and other variables as a whole, as git's -X does. On\n"
@@ -51,7 +52,11 @@ def merge(scope: Scope, options: Namespace) -> Result:
     said = f"Merged {describe.label(found, commit)}"
     if scope.session is not None:
         report = scope.session.merge(
-            options.rev, ours=set(options.ours), theirs=set(options.theirs), message=options.message
+            options.rev,
+            ours=set(options.ours),
+            theirs=set(options.theirs),
+            message=options.message,
+            partial=options.partial,
         )
         return Moved(said, report.commit, report.branch, report)
     return _merge_stored(scope, found, options, said)

@@ -33,6 +33,7 @@ __all__ = [
     "Moved",
     "checkout",
     "checkout_arguments",
+    "partial_argument",
     "redo",
     "redo_arguments",
     "rollback",
@@ -44,6 +45,14 @@ __all__ = [
 ]
 
 _KEEP = "leave the random generators as they are"
+_PARTIAL = (
+    "go on without variables that cannot be loaded here: a placeholder stands for each, whose every use raises, and "
+    "what is stored of them is kept for a checkout that can load them"
+)
+
+
+def partial_argument(parser: Parser) -> None:
+    parser.flag("--partial", help=_PARTIAL)
 
 
 @dataclass(frozen=True)
@@ -76,13 +85,16 @@ class Moved(Result):
 def checkout_arguments(parser: Parser) -> None:
     parser.takes("rev", "ref", help="a commit, branch or tag; without one, the branch's last state")
     parser.flag("--keep-random", help=_KEEP)
+    partial_argument(parser)
     parser.names("only these variables, from REV into what you have now")
 
 
 def checkout(scope: Scope, options: Namespace) -> Result:
     if scope.session is None:
         return _move_head(scope, options.rev or "HEAD", options.names)
-    report = scope.session.checkout(options.rev, options.names, keep_random=options.keep_random)
+    report = scope.session.checkout(
+        options.rev, options.names, keep_random=options.keep_random, partial=options.partial
+    )
     if options.names:
         names = ", ".join(options.names)
         at = scope.resolve(options.rev or "HEAD") if report.commit is None else report.commit
@@ -94,11 +106,12 @@ def switch_arguments(parser: Parser) -> None:
     parser.takes("branch", "branch", help="the branch to go to", optional=False)
     parser.flag("-c", "--create", help="make the branch here first")
     parser.flag("--keep-random", help=_KEEP)
+    partial_argument(parser)
 
 
 def switch(scope: Scope, options: Namespace) -> Result:
     if scope.session is not None:
-        report = scope.session.switch(options.branch, create=options.create)
+        report = scope.session.switch(options.branch, create=options.create, partial=options.partial)
         if options.create:
             return Moved(f"Switched to new branch {report.branch}", report.commit, report.branch)
         return _arrived(f"Switched to branch {report.branch}", scope, report)
@@ -130,13 +143,14 @@ def _how_to_name(scope: Scope) -> str:
 def rollback_arguments(parser: Parser) -> None:
     parser.takes("rev", "ref", help="the commit to be as before", optional=False)
     parser.flag("--keep-random", help=_KEEP)
+    partial_argument(parser)
 
 
 def rollback(scope: Scope, options: Namespace) -> Result:
     found, commit = scope.commit(options.rev)
     said = f"Rolled back to {describe.label(found, commit)}"
     if scope.session is not None:
-        report = scope.session.rollback(options.rev, keep_random=options.keep_random)
+        report = scope.session.rollback(options.rev, keep_random=options.keep_random, partial=options.partial)
         return Moved(said, report.commit, report.branch, report)
     made = _rollback_commit(scope, options.rev, found, commit)
     branch = scope.head().branch
@@ -169,37 +183,40 @@ def _rollback_commit(scope: Scope, rev: str, found: ObjectId, commit: Commit) ->
 
 def undo_arguments(parser: Parser) -> None:
     parser.takes("count", "text", help="how many operations (1 unless told)", default="1")
+    partial_argument(parser)
 
 
 def undo(scope: Scope, options: Namespace) -> Result:
-    return _repeated("undo", scope, options.count)
+    return _repeated("undo", scope, options)
 
 
 def redo_arguments(parser: Parser) -> None:
     parser.takes("count", "text", help="how many operations (1 unless told)", default="1")
+    partial_argument(parser)
 
 
 def redo(scope: Scope, options: Namespace) -> Result:
-    return _repeated("redo", scope, options.count)
+    return _repeated("redo", scope, options)
 
 
-def _repeated(verb: str, scope: Scope, count: str) -> Result:
+def _repeated(verb: str, scope: Scope, options: Namespace) -> Result:
     """Undo or redo so many operations, as far as there are any."""
+    count = options.count
     if not count.isdecimal() or int(count) < 1:
         raise UsageProblem(f"{verb} takes a number of operations; rollback REF goes to a commit, checkout REF too")
-    done: list[Moved] = [_once(verb, scope)]
+    done: list[Moved] = [_once(verb, scope, partial=options.partial)]
     try:
-        done += [_once(verb, scope) for _ in range(int(count) - 1)]
+        done += [_once(verb, scope, partial=options.partial) for _ in range(int(count) - 1)]
     except NothingToUndoError:
         short_of = Line(f"that is all there is to {verb} in this session")
         return Steps(tuple(done), (short_of,))
     return done[0] if len(done) == 1 else Steps(tuple(done))
 
 
-def _once(verb: str, scope: Scope) -> Moved:
+def _once(verb: str, scope: Scope, *, partial: bool) -> Moved:
     session = scope.live()
     what = session.next_undo if verb == "undo" else session.next_redo
-    report = session.undo() if verb == "undo" else session.redo()
+    report = session.undo(partial=partial) if verb == "undo" else session.redo(partial=partial)
     said = "Undone" if verb == "undo" else "Done again"
     at = report.commit if report.commit is not None else session.head
     return Moved(f"{said}{_operation(scope, what)}", at, report.branch, report)

@@ -292,3 +292,28 @@ def test_help_says_what_a_verb_does_without_a_notebook(run: Any) -> None:
     assert "at which the next session starts" in run("checkout", "--help").out
     assert "usage: agent-kernel log" in run("help", "log").out
     assert "undo" not in run("nonsense", "x").err
+
+
+def test_a_store_shows_what_a_notebook_went_without(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "away_demo.py").write_text("class Thing: pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    place = tmp_path / "store"
+    _, second = make_history(place, "import away_demo\nt = away_demo.Thing()\ndel away_demo", "x = 1")
+    (tmp_path / "away_demo.py").unlink()
+    sys.modules.pop("away_demo")
+    sys.path_importer_cache.clear()
+    with closing(Repository.open(place)) as repo, closing(bind({}, repo)) as session:
+        session.checkout(partial=True)
+        session.commit("looked at it")
+    assert "!t" in run("log", place).out.splitlines()[0]
+    assert "! t is not loaded (away_demo.Thing): ModuleNotFoundError" in run("show", place).out
+    (told,) = run("show", place, "--json").json["unsaved"]
+    assert (told["name"], told["stored"]) == ("t", True)
+    assert "all sound" in run("verify", place).out
+    assert "t: away_demo.Thing" in run("show", place, "HEAD:t").out
+    assert run("show", place, second[:8]).status == 0
+
+
+def test_moves_explain_partial_here_too(run: Any) -> None:
+    for verb in ("checkout", "switch", "rollback", "merge"):
+        assert "--partial" in run(verb, "--help").out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -295,3 +296,64 @@ def test_a_store_of_someone_else_is_browsed_but_not_loaded_until_it_is_trusted(
     assert shell.ns["x"] == "here"
     assert "is trusted" in shell.run("%agent trust").out
     assert shell.run("%agent checkout").result.success
+
+
+def _without_its_library(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`t` is of a library that is gone now; `x` was another value since."""
+    (tmp_path / "gone_demo.py").write_text("__version__ = '3.1'\nclass Thing: pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    shell.run("from gone_demo import Thing\nt = Thing(); x = [1]\ndel Thing")
+    shell.run("del t; x.append(2)")
+    (tmp_path / "gone_demo.py").unlink()
+    sys.modules.pop("gone_demo")
+    sys.path_importer_cache.clear()
+
+
+@pytest.mark.parametrize("line", ["checkout HEAD~1", "rollback HEAD~1", "undo"])
+def test_what_cannot_be_loaded_is_named_and_partial_goes_on_without_it(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    _without_its_library(shell, tmp_path, monkeypatch)
+    typed = shell.run(f"%agent {line}")
+    said = (typed.err + typed.out).strip()
+    assert "t could not be loaded: ModuleNotFoundError: No module named 'gone_demo'" in said
+    assert "(saved with gone_demo 3.1, which is not installed)" in said
+    assert "--partial" in said
+    assert len(said.splitlines()) == 1
+    assert (shell.ns["x"], "t" in shell.ns) == ([1, 2], False)
+    answer = shell.run(f"%agent {line} --partial").out
+    assert "t is not loaded (gone_demo.Thing): ModuleNotFoundError" in answer
+    assert "the cell [1]" in answer
+    assert shell.ns["x"] == [1]
+    assert "LostValueError" in shell.run("t.anything").out
+    assert "t is not loaded (gone_demo.Thing)" in shell.run("%agent status").out
+    shell.run("y = 1")
+    assert "!t" in shell.run("%agent log -n 1").out
+    assert "! t is not loaded (gone_demo.Thing)" in shell.run("%agent show").out
+
+
+@pytest.mark.parametrize("verb", ["checkout", "switch", "rollback", "undo", "redo", "merge"])
+def test_every_move_explains_partial(shell: Shell, verb: str) -> None:
+    assert "--partial" in shell.run(f"%agent {verb} --help").out
+
+
+def test_a_restarted_kernel_is_offered_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = str(tmp_path / "store")
+    with Shell(store=store) as shell:
+        _without_its_library(shell, tmp_path, monkeypatch)
+        with_t = shell.log()[1]["id"]
+    with Shell(store=store) as again:
+        assert "--partial" in again.run(f"%agent checkout {with_t}").err
+        again.run(f"%agent checkout {with_t} --partial")
+        assert again.ns["x"] == [1]
+
+
+def test_restoring_at_start_says_what_it_went_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = str(tmp_path / "store")
+    with Shell(store=store) as shell:
+        _without_its_library(shell, tmp_path, monkeypatch)
+        shell.run("%agent rollback HEAD~1 --partial")
+    with Shell(store=store, on_restart="restore") as again:
+        assert again.ns["x"] == [1]
+        assert "t is not loaded (gone_demo.Thing): ModuleNotFoundError" in again.loaded
+        assert "y" not in again.ns

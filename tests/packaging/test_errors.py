@@ -15,7 +15,9 @@ KINDS = [value for value in vars(errors).values() if inspect.isclass(value) and 
 SAMPLES: dict[str, object] = {
     "str": "trai\u0144",
     "int": 3,
+    "bool": True,
     "tuple[str, ...]": ("main", "try-harder"),
+    "tuple[tuple[tuple[str, ...], str], ...]": ((("a", "b"), "No module named 'demo'"), (("c",), "it is damaged")),
     "tuple[tuple[str, str, str], ...]": (("df", "DataFrame 3 x 2", "DataFrame 4 x 2"),),
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 from agent_kernel.session.living import Living
 from agent_kernel.values.entries import class_entry
 from agent_kernel.values.groups import Dumped, dump_group
-from agent_kernel.values.loader import Loader, StoredGroup
+from agent_kernel.values.loader import Failure, Loader, StoredGroup
 
 _cells = count(1)
 
@@ -39,7 +39,11 @@ class Kept:
 
     def group(self) -> StoredGroup:
         return StoredGroup(
-            self.members, self.layout, lambda i: bytes(self.blobs[i]), lambda i: Bytes(bytes(self.blobs[i]))
+            tuple(range(len(self.members))),
+            len(self.members),
+            self.layout,
+            lambda i: bytes(self.blobs[i]),
+            lambda i: Bytes(bytes(self.blobs[i])),
         )
 
 
@@ -89,12 +93,12 @@ class Namespace:
     def load(self, kept: Sequence[Kept], reusable: Mapping[str, type] | None = None) -> dict[str, Any]:
         """The values by name, with class entries among them; nothing is put into the namespace."""
         loader = Loader(self.names, self, self.living, reusable)
-        loaded = loader.load([part.group() for part in kept])
-        return {
-            name: value
-            for part, values in zip(kept, loaded, strict=True)
-            for name, value in zip(part.members, values, strict=True)
-        }
+        loaded: dict[str, Any] = {}
+        for part, values in zip(kept, loader.load([part.group() for part in kept]), strict=True):
+            if isinstance(values, Failure):
+                raise values.error
+            loaded |= zip(part.members, values, strict=True)
+        return loaded
 
     def there_and_back(self, *names: str) -> dict[str, Any]:
         return self.load(self.keep(*names))

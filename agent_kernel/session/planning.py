@@ -1,0 +1,163 @@
+"""Plan another state: load only the names whose values differ, and those whose class does.
+
+A live class is never altered. Where a class differs between the two states it is made anew, and everything that is made
+of it is loaded again, so that instances and class belong together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from agent_kernel.errors import DamagedObjectError, NewerFormatError
+from agent_kernel.repository import Entry, Manifest, ObjectId, Repository, Tree
+from agent_kernel.session.living import Living
+from agent_kernel.session.tracking import Tracking
+from agent_kernel.values.entries import CLASS_PREFIX
+from agent_kernel.values.groups import decode_layout
+
+
+class Plan(msgspec.Struct):
+    """What to load and what to take out of the namespace."""
+
+    entries: dict[str, Entry] = msgspec.field(default_factory=dict[str, Entry])
+    removed: set[str] = msgspec.field(default_factory=set[str])
+    reusable: dict[str, type] = msgspec.field(default_factory=dict[str, type])
+    manifests: dict[str, Manifest] = msgspec.field(default_factory=dict[str, Manifest])
+    unreadable: dict[str, Exception] = msgspec.field(default_factory=dict[str, Exception])  # names without a manifest
+
+    def groups_by_member(self) -> Iterator[tuple[tuple[str, ...], dict[str, Entry]]]:
+        """The members of each group in the order of their slots, with their entries."""
+        groups: dict[tuple[str, ObjectId | None], list[str]] = {}
+        for name, entry in self.entries.items():
+            key = (entry.leader, entry.manifest) if entry.leader else (name, None)
+            groups.setdefault(key, []).append(name)
+        for names in groups.values():
+            ordered = tuple(sorted(names, key=lambda name: self.entries[name].slot))
+            yield ordered, {name: self.entries[name] for name in ordered}
+
+
+def plan(
+    repo: Repository,
+    tracking: Tracking,
+    living: Living,
+    tree: Tree,
+    target: Tree,
+    names: Iterable[str] | None,
+) -> Plan:
+    """Find what differs between the live state and the target; `names` limits it to those variables."""
+    made = Plan()
+    wanted = None if names is None else _with_partners(target, names)
+    for name, old, new in tree.diff(target):
+        if wanted is not None and name not in wanted and not name.startswith(CLASS_PREFIX):
+            continue
+        if new is None:
+            if wanted is None:
+                made.removed.add(name)
+        elif not new.is_same_value(old) or name not in tracking.groups:
+            made.entries[name] = new
+    _add_unloaded(made, tracking, target, wanted)
+    if wanted is not None:
+        made.entries = {name: entry for name, entry in made.entries.items() if name in wanted}
+    _add_untracked(made, tracking, target, wanted)
+    _add_needs(repo, made, tracking, living, target)
+    return made
+
+
+def _with_partners(target: Tree, names: Iterable[str]) -> set[str]:
+    """The names, and those that share objects with them: they come together."""
+    wanted = set(names)
+    values = {_value(entry) for name in wanted if (entry := target.get(name)) is not None and entry.leader}
+    if values:
+        wanted |= {name for name, entry in target.items() if entry.leader and _value(entry) in values}
+    return wanted
+
+
+def _value(entry: Entry) -> tuple[str, ObjectId | None]:
+    # The leader alone does not tell: names that left a group may be in another one of the same first name.
+    return entry.leader, entry.manifest
+
+
+def _add_untracked(made: Plan, tracking: Tracking, target: Tree, wanted: set[str] | None) -> None:
+    """After a restart nothing lives yet, however equal the trees are."""
+    if tracking.groups and wanted is None:
+        return
+    for name, entry in target.items():
+        if name not in tracking.groups and (wanted is None or name in wanted) and not name.startswith(CLASS_PREFIX):
+            made.entries[name] = entry
+
+
+def _add_unloaded(made: Plan, tracking: Tracking, target: Tree, wanted: set[str] | None) -> None:
+    """What could not be loaded before may be by now."""
+    for group in tracking.unloaded:
+        for name in group.members:
+            entry = target.get(name)
+            if entry is not None and not name.startswith(CLASS_PREFIX) and (wanted is None or name in wanted):
+                made.entries[name] = entry
+
+
+def _add_needs(repo: Repository, made: Plan, tracking: Tracking, living: Living, target: Tree) -> None:
+    """Close the plan over classes: those that loading needs, and everything made of a class that is made anew."""
+    todo = list(made.entries)
+    anew: set[str] = set()
+    while todo:
+        name = todo.pop()
+        for partner in _partners(made.entries[name], target, name):
+            if partner not in made.entries:
+                made.entries[partner] = target.get(partner) or made.entries[name]
+                todo.append(partner)
+        if name.startswith(CLASS_PREFIX):
+            anew.add(name)
+            todo += _users(name, made, tracking, target)
+        for needed in _classes_of(repo, made, name):
+            uid = needed.removeprefix(CLASS_PREFIX)
+            if needed in made.entries:
+                continue
+            entry = target.get(needed)
+            group = tracking.groups.get(needed)
+            alive = living.classes.live(uid)
+            if (
+                alive is not None
+                and group is not None
+                and entry is not None
+                and entry.is_same_value(group.entries[needed])
+            ):
+                made.reusable[uid] = alive
+            elif entry is not None:
+                made.entries[needed] = entry
+                todo.append(needed)
+    for name in anew:
+        made.reusable.pop(name.removeprefix(CLASS_PREFIX), None)
+
+
+def _classes_of(repo: Repository, made: Plan, name: str) -> tuple[str, ...]:
+    """The class entries that loading the name needs; none where its manifest cannot be read."""
+    if name in made.unreadable:
+        return ()
+    try:
+        manifest = made.manifests[name] = made.manifests.get(name) or repo.read_manifest(made.entries[name])
+        decode_layout(manifest.layout)
+    except (DamagedObjectError, NewerFormatError, msgspec.MsgspecError) as error:
+        made.unreadable[name] = error
+        return ()
+    return manifest.classes
+
+
+def _partners(entry: Entry, target: Tree, name: str) -> list[str]:
+    if not entry.leader:
+        return []
+    return [other for other, found in target.items() if _value(found) == _value(entry) and other != name]
+
+
+def _users(class_name: str, made: Plan, tracking: Tracking, target: Tree) -> list[str]:
+    uid = class_name.removeprefix(CLASS_PREFIX)
+    found: list[str] = []
+    for group in tracking:
+        if uid in group.classes:
+            for name in group.members:
+                entry = target.get(name)
+                if entry is not None and name not in made.entries and name not in made.removed:
+                    made.entries[name] = entry
+                    found.append(name)
+    return found

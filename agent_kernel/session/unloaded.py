@@ -1,0 +1,184 @@
+"""What a state is loaded without: stored values that could not be rebuilt here.
+
+Each stands in the namespace as a placeholder whose every use raises, and keeps the entry that it has in the tree: no
+commit stores it anew, so nothing of it is lost, and a later checkout tries it again.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Collection, Iterable, Sequence
+
+import msgspec
+
+from agent_kernel.errors import AgentKernelError, DamagedObjectError, LoadError
+from agent_kernel.repository import Entry, Manifest, ObjectId, Repository, Unsaved, short
+from agent_kernel.session.saving import version_now
+from agent_kernel.session.tracking import Group, Unloaded
+from agent_kernel.values import summaries
+from agent_kernel.values.aliases import Reach
+from agent_kernel.values.entries import CLASS_PREFIX
+from agent_kernel.values.lost import Lost
+from agent_kernel.values.pickler import Loss
+
+WAY_ON = "--partial (in Python partial=True) goes on without, and keeps what is stored"
+_FURTHEST = 10_000  # commits to look through for the cell that made a value
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """A group that could not be loaded. `class_id`: for the sake of this class; `manifest`: None if it is not readable."""
+
+    members: tuple[str, ...]
+    entries: dict[str, Entry]
+    error: BaseException
+    class_id: str
+    manifest: Manifest | None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name in self.members if not name.startswith("\0"))
+
+    def reason(self) -> str:
+        """Why, in one line, and which packages are other ones than those it was saved with."""
+        kind = self.class_id.partition("#")[0]
+        of_class = f"the class {kind} cannot be loaded: " if kind else ""
+        packages = self.manifest.packages if self.manifest is not None else {}
+        others = [_other(package, saved) for package, saved in sorted(packages.items())]
+        differ = "; ".join(filter(None, others))
+        return of_class + told(self.error) + (f" (saved with {differ})" if differ else "")
+
+
+def told(error: BaseException) -> str:
+    """An error in one line. Its `str` is not asked unless it is ours: that would be the notebook's code."""
+    if isinstance(error, AgentKernelError):
+        return str(error)
+    texts = [argument for argument in error.args if type(argument) is str]
+    return " ".join(": ".join([type(error).__name__, *texts]).split())[:200]
+
+
+def _other(package: str, saved: str) -> str:
+    now = version_now(package)
+    if now == saved:
+        return ""
+    if now:
+        return f"{package} {saved}, this is {now}"
+    from importlib.util import find_spec
+
+    is_there = package in sys.modules or find_spec(package) is not None
+    return f"{package} {saved}" + ("" if is_there else ", which is not installed")
+
+
+def load_error(failed: Iterable[Failed], way: str = "") -> LoadError:
+    """The error that names what could not be loaded, each with its reason."""
+    by_reason: dict[str, list[str]] = {}
+    causes: list[BaseException] = []
+    for one in failed:
+        if one.names:
+            by_reason.setdefault(one.reason(), []).extend(one.names)
+            causes.append(one.error)
+    names = tuple(sorted(name for found in by_reason.values() for name in found))
+    failures = tuple((tuple(sorted(found)), reason) for reason, found in by_reason.items())
+    error = LoadError(names, "; ".join(by_reason), failures, way)
+    error.__cause__ = causes[0]
+    return error
+
+
+# -- placeholders
+
+
+def stand_in(
+    repo: Repository, failed: Sequence[Failed], sources: Sequence[ObjectId], classes: frozenset[str]
+) -> list[Group]:
+    """What to remember of groups that could not be loaded, with a placeholder for each of their names.
+
+    Args:
+        sources: commits from which the entries come.
+        classes: the ids of all classes in the tree, for groups of which it cannot be read what they need.
+    """
+    cells = _cells(repo, sources, {name for one in failed for name in one.names})
+    return [_group(repo, one, cells, classes) for one in failed]
+
+
+def _group(repo: Repository, failed: Failed, cells: dict[str, str], classes: frozenset[str]) -> Group:
+    reason = failed.reason()
+    unloaded = Unloaded({}, {})
+    for name in failed.names:
+        kind = _type(repo, failed.entries[name])
+        made = f"; {cells[name]} made it" if name in cells else ""
+        remedy = f"what is stored of it is kept, and a checkout loads it once this is mended{made}"
+        own = Loss("", kind, reason, remedy)
+        copied = Loss(
+            f"unloaded-{secrets.token_hex(6)}",
+            kind,
+            f"it is a copy of what stood for {name}, which could not be loaded: {reason}",
+            f"copy {name} again where it is loaded",
+        )
+        unloaded.placeholders[name] = Lost(copied, name, own)
+        unloaded.told[name] = Unsaved(name, kind, reason, remedy, stored=True)
+    needs = failed.manifest.classes if failed.manifest is not None else ()
+    return Group(
+        members=failed.members,
+        signature=b"",
+        own={},
+        entries=failed.entries,
+        pieces=[],
+        reach=Reach(),
+        globals_used=frozenset(),
+        classes=frozenset(needed.removeprefix(CLASS_PREFIX) for needed in needs) if failed.manifest else classes,
+        losses=(),
+        size=failed.manifest.size if failed.manifest is not None else 0,
+        unloaded=unloaded,
+    )
+
+
+def _type(repo: Repository, entry: Entry) -> str:
+    try:
+        return summaries.decode(repo.read_summary(entry)).type
+    except (DamagedObjectError, msgspec.MsgspecError):
+        return ""
+
+
+def without(group: Group, names: Collection[str]) -> Group | None:
+    """The group when these names have left it; None if nothing is left, or if it was loaded."""
+    if group.unloaded is None:
+        return None
+    rest = tuple(name for name in group.members if name not in names)
+    if not rest:
+        return None
+    placeholders = {name: found for name, found in group.unloaded.placeholders.items() if name in rest}
+    told = {name: found for name, found in group.unloaded.told.items() if name in rest}
+    entries = {name: group.entries[name] for name in rest}
+    return msgspec.structs.replace(group, members=rest, entries=entries, unloaded=Unloaded(placeholders, told))
+
+
+# -- where a value comes from
+
+
+def _cells(repo: Repository, sources: Sequence[ObjectId], names: set[str]) -> dict[str, str]:
+    """The cell that made each of these values, as far as the history can be read."""
+    found: dict[str, str] = {}
+    for source in sources:
+        try:
+            _walk_back(repo, source, names - found.keys(), found)
+        except AgentKernelError:  # the history is damaged further back: what was found so far will do
+            continue
+    return found
+
+
+def _walk_back(repo: Repository, start: ObjectId, names: set[str], found: dict[str, str]) -> None:
+    for id, commit in repo.log(start, limit=_FURTHEST, first_parent=True):
+        changed = names & {change.name for change in commit.changed if change.how != "-"}
+        names = names - changed
+        if not changed:
+            continue
+        elsewhere = [commit.restores] if commit.restores is not None else list(commit.parents[1:])
+        if commit.cell is not None:
+            number = f" [{commit.cell.number}]" if commit.cell.number is not None else ""
+            found |= dict.fromkeys(changed, f"the cell{number} of {short(id)}")
+        elif elsewhere:
+            _walk_back(repo, elsewhere[0], changed, found)
+        else:
+            found |= dict.fromkeys(changed, f"commit {short(id)}")
+        if not names:
+            return
