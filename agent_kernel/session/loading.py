@@ -86,6 +86,7 @@ def stored(repo: Repository, plan: Plan, members: tuple[str, ...], entries: Mapp
         return _StoredBytes(repo, manifest.blobs[position])
 
     return StoredGroup(
+        members,
         tuple(entries[name].slot for name in members),
         manifest.slots,
         decode_layout(manifest.layout),
@@ -100,7 +101,7 @@ def _unreadable(members: tuple[str, ...], error: Exception) -> StoredGroup:
         raise error
 
     uids = tuple(name.removeprefix(CLASS_PREFIX) for name in members if name.startswith(CLASS_PREFIX))
-    return StoredGroup((), 0, Layout(skeletons=uids), read, read)
+    return StoredGroup(members, (), 0, Layout(skeletons=uids), read, read)
 
 
 # -- what is remembered of loaded values

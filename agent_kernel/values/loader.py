@@ -44,10 +44,11 @@ class LiveObjects(Protocol):
 class StoredGroup(msgspec.Struct, frozen=True):
     """A group to load: `stream(i)` gives the bytes of its i-th blob, `buffer(i)` a handle that reads it into memory.
 
-    `slots` says which of the group's `count` values are wanted: names may have left it. `needs` are the ids of classes
+    `slots` says which of the group's `count` values `members` are: names may have left it. `needs` are the ids of classes
     that are stored beside it.
     """
 
+    members: tuple[str, ...]
     slots: tuple[int, ...]
     count: int
     layout: Layout
@@ -91,7 +92,7 @@ class Loader:
         self._placeholders: dict[str, object] = {}
         self._skeletons: dict[str, Callable[[], type]] = {}
         self._broken: dict[str, BaseException] = {}
-        self._shared: dict[tuple[int, str], tuple[object, Any]] = {}
+        self._shared: dict[tuple[int, str], Any] = {}  # of the stream that is being loaded
 
     def load(self, groups: Sequence[StoredGroup]) -> list[tuple[object, ...] | Failure]:
         """Return the values of each group, in the order of its slots, or why there are none. Puts nothing anywhere.
@@ -100,6 +101,7 @@ class Loader:
             KeyboardInterrupt: the person had enough.
             StoreUnavailableError: the store is gone.
         """
+<<<<<<< HEAD
         with restoring(self):
             streams = [_Streams(group) for group in groups]
             for stream in streams:
@@ -113,12 +115,59 @@ class Loader:
             stream.let_go()
         for uid in (uid for stream in streams if stream.failure is not None for uid in stream.class_ids):
             self.made.pop(uid, None)
+=======
+        streams = [_Streams(group) for group in groups]
+        with restoring(self), self._lending() as lent:
+            self._run(streams)
+            while missing := self._missing(streams):
+                lent |= missing
+                self.namespace |= missing
+                streams = [stream if stream.failure is None else _Streams(stream.group) for stream in streams]
+                self._run([stream for stream in streams if not stream.is_done])
+>>>>>>> 41b8191 (Let code that runs while loading see the globals of the state that is on its way)
         return [stream.failure or stream.loaded for stream in streams]
+
+    def _run(self, streams: Sequence[_Streams]) -> None:
+        for stream in streams:
+            self._losses.update((loss.token, loss) for loss in losses_of(stream.group.layout))
+            self._skeletons.update(stream.skeletons())
+            for uid in stream.class_ids:
+                self._broken.pop(uid, None)
+        self._try(streams, lambda stream: list(map(self.find_class, stream.class_ids)))
+        self._try(streams, _Streams.fill_methods)
+        self._try(streams, _Streams.fill_attributes)
+        self._try(streams, _Streams.load_values)
+        for uid in (uid for stream in streams if stream.failure is not None for uid in stream.class_ids):
+            self.classes.pop(uid, None)
+            self.made.pop(uid, None)
+
+    def _missing(self, streams: Sequence[_Streams]) -> dict[str, object]:
+        """Globals that notebook code wanted while it was loading, and that are loaded but nowhere yet."""
+        errors = [stream.failure.error for stream in streams if stream.failure is not None]
+        names = {error.name for error in errors if isinstance(error, NameError) and error.name is not None}
+        names -= self.namespace.keys()
+        done = [stream for stream in streams if names and stream.is_done]
+        found = {
+            name: value for stream in done for name, value in zip(stream.group.members, stream.loaded, strict=True)
+        }
+        return {name: found[name] for name in names & found.keys()}
+
+    @contextmanager
+    def _lending(self) -> Generator[dict[str, object]]:
+        """Take out of the namespace again what a `__setstate__` needed of the state that is on its way."""
+        lent: dict[str, object] = {}
+        try:
+            yield lent
+        finally:
+            for name, value in lent.items():
+                if self.namespace.get(name, lent) is value:
+                    del self.namespace[name]
 
     def _try(self, streams: Sequence[_Streams], step: Callable[[_Streams], object]) -> None:
         """Take one step with every group that has not failed; what needs the classes of one that fails fails with it."""
         for stream in streams:
             if stream.failure is None:
+                self._shared = stream.shared
                 try:
                     step(stream)
                 except (KeyboardInterrupt, StoreUnavailableError):
@@ -178,10 +227,10 @@ class Loader:
         return make() if alive is None else alive
 
     def once(self, key: tuple[int, str], make: Callable[[], object]) -> Any:
-        # The key holds the id of an object in the stream's memo, which lives until the stream is loaded.
+        # The key holds the id of an object in the stream's memo, which lives until the stream is loaded, or has failed.
         if key not in self._shared:
-            self._shared[key] = (key, make())
-        return self._shared[key][1]
+            self._shared[key] = make()
+        return self._shared[key]
 
 
 class _Streams:
@@ -191,6 +240,8 @@ class _Streams:
         self.group = group
         self.loaded: tuple[object, ...] = ()
         self.failure: Failure | None = None
+        self.is_done = False
+        self.shared: dict[tuple[int, str], Any] = {}
         layout = group.layout
         self.class_ids = layout.skeletons
         self._skeleton_count = len(layout.skeletons)
@@ -216,10 +267,12 @@ class _Streams:
     def load_values(self) -> None:
         values = self._values()
         self.loaded = tuple(values[slot] for slot in self.group.slots)
+        self.is_done = True
 
     def fail(self, failure: Failure) -> None:
         """Let go of what was loaded: others may need the room."""
-        self.failure, self.loaded = failure, ()
+        self.failure, self.loaded, self.is_done = failure, (), False
+        self.shared.clear()
         self._unpicklers.clear()
         self._anchors = []
         if isinstance(failure.error, MemoryError):

@@ -546,3 +546,35 @@ class TestLookingFromPython:
             demo(True)
             again.checkout()
             assert vars(again["t"]) == {"v": 1}
+
+
+def test_code_that_runs_while_loading_sees_the_globals_of_the_state_that_is_on_its_way() -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(
+            "import math\n"
+            "class Part: pass\n"
+            "def helper(v):\n"
+            "    made = Part()\n"
+            "    made.v = math.floor(v) + offset\n"
+            "    return made\n"
+            "offset = 1\n"
+            "class Needs:\n"
+            "    def __setstate__(self, state):\n"
+            "        self.__dict__.update(state)\n"
+            "        self.part = helper(self.v)\n"
+            "    def __hash__(self):\n"
+            "        return math.floor(self.v)\n"
+            "n = Needs()\nn.v = 1.5\nkeyed = {n: 1}\nother = [Needs()]\nother[0].v = 2.5\n"
+            "class Holds:\n    at = other[0]"
+        )
+    with Notebook(Repository.open(store)) as again:
+        again.checkout()
+        assert again.look("(n.part.v, type(n.part) is Part, keyed[n], other[0].part.v)") == (2, True, 1, 3)
+        assert again.look("Holds.at is other[0]")
+        again.run("del math, offset, helper, Part, n, keyed")
+        before = list(again.namespace)
+        with pytest.raises(LoadError) as raised:
+            again.checkout("HEAD~1", names=["n"])
+        assert "NameError" in str(raised.value)
+        assert list(again.namespace) == before

@@ -39,6 +39,7 @@ class Kept:
 
     def group(self) -> StoredGroup:
         return StoredGroup(
+            self.members,
             tuple(range(len(self.members))),
             len(self.members),
             self.layout,
