@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.errors import DamagedObjectError
+from agent_kernel.errors import DamagedObjectError, NewerFormatError
 from agent_kernel.repository import (
     Author,
     Cell,
@@ -155,11 +155,11 @@ def size_of(repo: Repository, entry: Entry) -> int:
     """Bytes of a name's value. Of several that are saved together what its summary says, or else an equal share."""
     try:
         manifest = repo.read_manifest(entry)
-    except DamagedObjectError:  # the state is loaded without it
+        stored = repo.read_summary(entry) if entry.leader else b""
+    except (DamagedObjectError, NewerFormatError):  # the state is loaded without it
         return 0
     if not entry.leader:
         return manifest.size
-    stored = repo.read_summary(entry)
     known = summaries.decode(stored).size_bytes if stored else 0
     return min(known, manifest.size) or manifest.size // manifest.slots
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from agent_kernel.errors import AgentKernelError, DamagedObjectError, LoadError
+from agent_kernel.errors import AgentKernelError, DamagedObjectError, LoadError, NewerFormatError
 from agent_kernel.repository import Entry, Manifest, ObjectId, Repository, Unsaved, short
 from agent_kernel.session.saving import version_now
 from agent_kernel.session.tracking import Group, Unloaded
@@ -135,7 +135,7 @@ def _group(repo: Repository, failed: Failed, cells: dict[str, str], classes: fro
 def _type(repo: Repository, entry: Entry) -> str:
     try:
         return summaries.decode(repo.read_summary(entry)).type
-    except (DamagedObjectError, msgspec.MsgspecError):
+    except (DamagedObjectError, NewerFormatError, msgspec.MsgspecError):
         return ""
 
 

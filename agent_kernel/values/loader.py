@@ -101,21 +101,6 @@ class Loader:
             KeyboardInterrupt: the person had enough.
             StoreUnavailableError: the store is gone.
         """
-<<<<<<< HEAD
-        with restoring(self):
-            streams = [_Streams(group) for group in groups]
-            for stream in streams:
-                self._losses.update((loss.token, loss) for loss in losses_of(stream.group.layout))
-                self._skeletons.update(stream.skeletons())
-            self._try(streams, lambda stream: list(map(self.find_class, stream.class_ids)))
-            self._try(streams, _Streams.fill_methods)
-            self._try(streams, _Streams.fill_attributes)
-            self._try(streams, _Streams.load_values)
-        for stream in streams:
-            stream.let_go()
-        for uid in (uid for stream in streams if stream.failure is not None for uid in stream.class_ids):
-            self.made.pop(uid, None)
-=======
         streams = [_Streams(group) for group in groups]
         with restoring(self), self._lending() as lent:
             self._run(streams)
@@ -124,7 +109,8 @@ class Loader:
                 self.namespace |= missing
                 streams = [stream if stream.failure is None else _Streams(stream.group) for stream in streams]
                 self._run([stream for stream in streams if not stream.is_done])
->>>>>>> 41b8191 (Let code that runs while loading see the globals of the state that is on its way)
+        for stream in streams:
+            stream.let_go()
         return [stream.failure or stream.loaded for stream in streams]
 
     def _run(self, streams: Sequence[_Streams]) -> None:
