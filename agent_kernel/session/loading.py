@@ -17,7 +17,8 @@ from agent_kernel.values.aliases import Reach
 from agent_kernel.values.definitions import DefinitionId
 from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.groups import Layout, decode_layout, dump_group, losses_of
-from agent_kernel.values.loader import Failure, Loader, StoredGroup
+from agent_kernel.values.loader import Loader
+from agent_kernel.values.streams import Failure, StoredGroup
 
 
 class _Definitions:

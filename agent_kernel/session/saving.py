@@ -26,7 +26,7 @@ from agent_kernel.repository import (
     store_blob,
     stream_cuts,
 )
-from agent_kernel.session.tracking import Group
+from agent_kernel.session.tracking import Group, shown_names
 from agent_kernel.values import summaries
 from agent_kernel.values.definitions import DefinitionId
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry
@@ -135,7 +135,7 @@ _ALGORITHM = address(b"")[32:]
 def unsaved_of(dumped: Dumped, names: Sequence[str]) -> tuple[Unsaved, ...]:
     if not dumped.dump.losses:
         return ()
-    shown = ", ".join(name for name in names if not name.startswith("\0"))
+    shown = shown_names(names)
     return tuple(Unsaved(shown, loss.type, loss.reason, loss.remedy) for loss in dumped.dump.losses.values())
 
 

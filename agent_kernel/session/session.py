@@ -322,16 +322,13 @@ class Session(Committing):
         return tuple(notes)
 
     def _lost_in(self, loaded: Loaded) -> tuple[Unsaved, ...]:
-        return (
-            tuple(
-                lost
-                for name, manifest in loaded.plan.manifests.items()
-                if not name.startswith(CLASS_PREFIX)
-                for lost in manifest.lost
-                if self.workspace.is_lost(name)
-            )
-            + loaded.told
-        )
+        lost = [
+            lost
+            for name, manifest in loaded.plan.manifests.items()
+            if not name.startswith(CLASS_PREFIX) and self.workspace.is_lost(name)
+            for lost in manifest.lost
+        ]
+        return (*lost, *loaded.told)
 
     def _record_here(self) -> Commit | None:
         return self.repo.commit_at(self.head) if self.head is not None else None

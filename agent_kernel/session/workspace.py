@@ -19,7 +19,7 @@ from agent_kernel.session.bindings import HELD_BYTES, Bindings, Rebound, differe
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.living import Living
 from agent_kernel.session.monitoring import Monitor
-from agent_kernel.session.tracking import Group, Tracking
+from agent_kernel.session.tracking import Group, Tracking, shown_names
 from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.lost import loss_of, name_loss
 
@@ -83,19 +83,12 @@ class Workspace:
 
     def losses(self) -> tuple[Unsaved, ...]:
         """What of the present state is not saved."""
-        return (
-            tuple(
-                Unsaved(
-                    ", ".join(name for name in group.members if not name.startswith("\0")),
-                    loss.type,
-                    loss.reason,
-                    loss.remedy,
-                )
-                for group in self.tracking
-                for loss in group.losses
-            )
-            + self.unloaded()
-        )
+        lost = [
+            Unsaved(shown_names(group.members), loss.type, loss.reason, loss.remedy)
+            for group in self.tracking
+            for loss in group.losses
+        ]
+        return (*lost, *self.unloaded())
 
     def unloaded(self) -> tuple[Unsaved, ...]:
         """What is stored of the present state and could not be loaded."""

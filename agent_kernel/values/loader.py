@@ -8,25 +8,19 @@ nothing with it but the groups that need a class of its.
 from __future__ import annotations
 
 import gc
-import io
-import pickle
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Protocol
-
-import msgspec
+from typing import Any, Protocol
 
 from agent_kernel.errors import StoreUnavailableError
-from agent_kernel.values import classes, restore
+from agent_kernel.values import restore
 from agent_kernel.values.definitions import NoSourceError, compiled
-from agent_kernel.values.groups import Layout, losses_of
+from agent_kernel.values.groups import losses_of
 from agent_kernel.values.lost import Lost
 from agent_kernel.values.pickler import Loss
 from agent_kernel.values.recompiling import stand_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from agent_kernel.values.streams import Failure, StoredGroup, Streams
 
 
 class Source(Protocol):
@@ -39,29 +33,6 @@ class LiveObjects(Protocol):
     """Objects that could not be saved and may still live in this process."""
 
     def live_object(self, token: str) -> object | None: ...
-
-
-class StoredGroup(msgspec.Struct, frozen=True):
-    """A group to load: `stream(i)` gives the bytes of its i-th blob, `buffer(i)` a handle that reads it into memory.
-
-    `slots` says which of the group's `count` values `members` are: names may have left it. `needs` are the ids of classes
-    that are stored beside it.
-    """
-
-    members: tuple[str, ...]
-    slots: tuple[int, ...]
-    count: int
-    layout: Layout
-    stream: Callable[[int], bytes]
-    buffer: Callable[[int], restore.StoredBytes]
-    needs: frozenset[str] = frozenset()
-
-
-class Failure(msgspec.Struct, frozen=True):
-    """Why a group could not be loaded. `class_id`: the class whose loading failed, if that was it."""
-
-    error: BaseException
-    class_id: str = ""
 
 
 class BrokenClassError(Exception):
@@ -101,33 +72,33 @@ class Loader:
             KeyboardInterrupt: the person had enough.
             StoreUnavailableError: the store is gone.
         """
-        streams = [_Streams(group) for group in groups]
+        streams = [Streams(group) for group in groups]
         with restoring(self), self._lending() as lent:
             self._run(streams)
             while missing := self._missing(streams):
                 lent |= missing
                 self.namespace |= missing
-                streams = [stream if stream.failure is None else _Streams(stream.group) for stream in streams]
+                streams = [stream if stream.failure is None else Streams(stream.group) for stream in streams]
                 self._run([stream for stream in streams if not stream.is_done])
         for stream in streams:
             stream.let_go()
         return [stream.failure or stream.loaded for stream in streams]
 
-    def _run(self, streams: Sequence[_Streams]) -> None:
+    def _run(self, streams: Sequence[Streams]) -> None:
         for stream in streams:
             self._losses.update((loss.token, loss) for loss in losses_of(stream.group.layout))
             self._skeletons.update(stream.skeletons())
             for uid in stream.class_ids:
                 self._broken.pop(uid, None)
         self._try(streams, lambda stream: list(map(self.find_class, stream.class_ids)))
-        self._try(streams, _Streams.fill_methods)
-        self._try(streams, _Streams.fill_attributes)
-        self._try(streams, _Streams.load_values)
+        self._try(streams, Streams.fill_methods)
+        self._try(streams, Streams.fill_attributes)
+        self._try(streams, Streams.load_values)
         for uid in (uid for stream in streams if stream.failure is not None for uid in stream.class_ids):
             self.classes.pop(uid, None)
             self.made.pop(uid, None)
 
-    def _missing(self, streams: Sequence[_Streams]) -> dict[str, object]:
+    def _missing(self, streams: Sequence[Streams]) -> dict[str, object]:
         """Globals that notebook code wanted while it was loading, and that are loaded but nowhere yet."""
         errors = [stream.failure.error for stream in streams if stream.failure is not None]
         names = {error.name for error in errors if isinstance(error, NameError) and error.name is not None}
@@ -149,7 +120,7 @@ class Loader:
                 if self.namespace.get(name, lent) is value:
                     del self.namespace[name]
 
-    def _try(self, streams: Sequence[_Streams], step: Callable[[_Streams], object]) -> None:
+    def _try(self, streams: Sequence[Streams], step: Callable[[Streams], object]) -> None:
         """Take one step with every group that has not failed; what needs the classes of one that fails fails with it."""
         for stream in streams:
             if stream.failure is None:
@@ -219,87 +190,7 @@ class Loader:
         return self._shared[key]
 
 
-class _Streams:
-    """The streams of one group, loaded step by step with the memo kept between."""
-
-    def __init__(self, group: StoredGroup) -> None:
-        self.group = group
-        self.loaded: tuple[object, ...] = ()
-        self.failure: Failure | None = None
-        self.is_done = False
-        self.shared: dict[tuple[int, str], Any] = {}
-        layout = group.layout
-        self.class_ids = layout.skeletons
-        self._skeleton_count = len(layout.skeletons)
-        self._stream_count = self._skeleton_count + layout.streams
-        self._unpicklers: dict[int, pickle.Unpickler] = {}
-        self._anchors: list[object] = []
-
-    def skeletons(self) -> Iterable[tuple[str, Callable[[], type]]]:
-        for position, uid in enumerate(self.group.layout.skeletons):
-            yield uid, self._maker(position)
-
-    def _maker(self, position: int) -> Callable[[], type]:
-        return lambda: classes.make(self._unpickler(position).load())
-
-    def fill_methods(self) -> None:
-        if self.group.layout.fills:
-            self._unpickler(self._skeleton_count).load()
-
-    def fill_attributes(self) -> None:
-        if self.group.layout.fills:
-            self._unpickler(self._skeleton_count).load()
-
-    def load_values(self) -> None:
-        values = self._values()
-        self.loaded = tuple(values[slot] for slot in self.group.slots)
-        self.is_done = True
-
-    def fail(self, failure: Failure) -> None:
-        """Let go of what was loaded: others may need the room."""
-        self.failure, self.loaded, self.is_done = failure, (), False
-        self.shared.clear()
-        self._unpicklers.clear()
-        self._anchors = []
-        if isinstance(failure.error, MemoryError):
-            failure.error.__traceback__ = None  # its frames hold what did not fit
-
-    def _values(self) -> tuple[object, ...]:
-        layout = self.group.layout
-        if layout.form:
-            return self._segmented(layout)
-        loaded: Any = self._unpickler(self._skeleton_count).load()
-        return loaded if self.group.count > 1 or layout.fills else (loaded,)
-
-    def let_go(self) -> None:
-        """Drop the memos: they hold all that was loaded, in a circle that only the garbage collector would find."""
-        self._unpicklers.clear()
-
-    def _segmented(self, layout: Layout) -> tuple[object, ...]:
-        if layout.long < 0:
-            return (join(layout.form, [self._unpickler(number).load() for number in range(layout.streams)]),)
-        first = self._unpickler(0)
-        self._anchors = first.load()
-        others: tuple[object, ...] = first.load()
-        long = join(layout.form, [self._unpickler(number).load() for number in range(1, layout.streams)])
-        return (*others[: layout.long], long, *others[layout.long :])
-
-    def _unpickler(self, position: int) -> pickle.Unpickler:
-        if position not in self._unpicklers:
-            stream = self.group.stream(position)
-            self._unpicklers[position] = _Unpickler(io.BytesIO(stream), self._buffers(position), self._anchors)
-        return self._unpicklers[position]
-
-    def _buffers(self, position: int) -> Iterator[Any]:
-        layout = self.group.layout
-        if layout.buffers:
-            first = sum(layout.buffers[:position])
-            for number in range(first, first + layout.buffers[position]):
-                stored = self.group.buffer(self._stream_count + number)
-                yield restore.fresh_memory(stored) if number in layout.foreign else stored
-
-
-def _spread(streams: Sequence[_Streams]) -> None:
+def _spread(streams: Sequence[Streams]) -> None:
     """Let groups fail whose class has."""
     failed = {uid: stream.failure for stream in streams if stream.failure for uid in stream.class_ids}
     while failed:
@@ -310,28 +201,6 @@ def _spread(streams: Sequence[_Streams]) -> None:
                 stream.fail(Failure(failed[uid].error, failed[uid].class_id or uid))
                 found |= dict.fromkeys(stream.class_ids, Failure(failed[uid].error, failed[uid].class_id or uid))
         failed = found
-
-
-class _Unpickler(pickle.Unpickler):
-    """Finds by number what segments have in common with other members of their group."""
-
-    def __init__(self, stream: io.BytesIO, buffers: Iterator[Any], anchors: list[object]) -> None:
-        super().__init__(stream, buffers=buffers)
-        self._anchors = anchors
-
-    def persistent_load(self, pid: Any) -> object:
-        return self._anchors[pid]
-
-
-def join(form: str, parts: list[Any]) -> object:
-    """Put segments together again."""
-    if form == "dict":
-        whole: dict[object, object] = {}
-        for part in parts:
-            whole.update(part)
-        return whole
-    items = [item for part in parts for item in part]
-    return {"list": list, "tuple": tuple, "set": set}[form](items) if form != "list" else items
 
 
 @contextmanager

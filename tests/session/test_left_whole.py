@@ -102,3 +102,12 @@ def test_classes_of_one_cell_that_share_nothing_are_saved_apart() -> None:
         nb.run("\n".join(f"class C{number}:\n    {body}" for number, body in enumerate(bodies * 3)))
         tree = nb.repo.tree_at(nb.session.head)
         assert {entry.leader for _, entry in tree.items()} == {""}
+
+
+def test_what_a_class_alone_holds_and_cannot_be_saved_is_named_after_the_class() -> None:
+    with Notebook() as nb:
+        made = nb.run(
+            "def make():\n    class Local:\n        under_way = (n for n in range(3))\n    return [Local()]\nheld = make()"
+        )
+        assert [unsaved.name for unsaved in made.unsaved] == ["class make.<locals>.Local"]
+        assert [lost.name for lost in nb.session.status().lost] == ["class make.<locals>.Local"]

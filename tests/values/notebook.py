@@ -10,7 +10,8 @@ from typing import Any
 from agent_kernel.session.living import Living
 from agent_kernel.values.entries import class_entry
 from agent_kernel.values.groups import Dumped, dump_group
-from agent_kernel.values.loader import Failure, Loader, StoredGroup
+from agent_kernel.values.loader import Loader
+from agent_kernel.values.streams import Failure, StoredGroup
 
 _cells = count(1)
 

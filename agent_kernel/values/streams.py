@@ -1,0 +1,138 @@
+"""The streams of one stored group, read step by step: bare classes, methods, attributes, values."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from agent_kernel.values import classes, restore
+from agent_kernel.values.groups import Layout
+
+
+class StoredGroup(msgspec.Struct, frozen=True):
+    """A group to load: `stream(i)` gives the bytes of its i-th blob, `buffer(i)` a handle that reads it into memory.
+
+    `slots` says which of the group's `count` values `members` are: names may have left it. `needs` are the ids of classes
+    that are stored beside it.
+    """
+
+    members: tuple[str, ...]
+    slots: tuple[int, ...]
+    count: int
+    layout: Layout
+    stream: Callable[[int], bytes]
+    buffer: Callable[[int], restore.StoredBytes]
+    needs: frozenset[str] = frozenset()
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why a group could not be loaded. `class_id`: the class whose loading failed, if that was it."""
+
+    error: BaseException
+    class_id: str = ""
+
+
+class Streams:
+    """The streams of one group, loaded step by step with the memo kept between."""
+
+    def __init__(self, group: StoredGroup) -> None:
+        self.group = group
+        self.loaded: tuple[object, ...] = ()
+        self.failure: Failure | None = None
+        self.is_done = False
+        self.shared: dict[tuple[int, str], Any] = {}
+        layout = group.layout
+        self.class_ids = layout.skeletons
+        self._skeleton_count = len(layout.skeletons)
+        self._stream_count = self._skeleton_count + layout.streams
+        self._unpicklers: dict[int, pickle.Unpickler] = {}
+        self._anchors: list[object] = []
+
+    def skeletons(self) -> Iterable[tuple[str, Callable[[], type]]]:
+        for position, uid in enumerate(self.group.layout.skeletons):
+            yield uid, self._maker(position)
+
+    def _maker(self, position: int) -> Callable[[], type]:
+        return lambda: classes.make(self._unpickler(position).load())
+
+    def fill_methods(self) -> None:
+        if self.group.layout.fills:
+            self._unpickler(self._skeleton_count).load()
+
+    def fill_attributes(self) -> None:
+        if self.group.layout.fills:
+            self._unpickler(self._skeleton_count).load()
+
+    def load_values(self) -> None:
+        values = self._values()
+        self.loaded = tuple(values[slot] for slot in self.group.slots)
+        self.is_done = True
+
+    def fail(self, failure: Failure) -> None:
+        """Let go of what was loaded: others may need the room."""
+        self.failure, self.loaded, self.is_done = failure, (), False
+        self.shared.clear()
+        self._unpicklers.clear()
+        self._anchors = []
+        if isinstance(failure.error, MemoryError):
+            failure.error.__traceback__ = None  # its frames hold what did not fit
+
+    def _values(self) -> tuple[object, ...]:
+        layout = self.group.layout
+        if layout.form:
+            return self._segmented(layout)
+        loaded: Any = self._unpickler(self._skeleton_count).load()
+        return loaded if self.group.count > 1 or layout.fills else (loaded,)
+
+    def let_go(self) -> None:
+        """Drop the memos: they hold all that was loaded, in a circle that only the garbage collector would find."""
+        self._unpicklers.clear()
+
+    def _segmented(self, layout: Layout) -> tuple[object, ...]:
+        if layout.long < 0:
+            return (join(layout.form, [self._unpickler(number).load() for number in range(layout.streams)]),)
+        first = self._unpickler(0)
+        self._anchors = first.load()
+        others: tuple[object, ...] = first.load()
+        long = join(layout.form, [self._unpickler(number).load() for number in range(1, layout.streams)])
+        return (*others[: layout.long], long, *others[layout.long :])
+
+    def _unpickler(self, position: int) -> pickle.Unpickler:
+        if position not in self._unpicklers:
+            stream = self.group.stream(position)
+            self._unpicklers[position] = _Unpickler(io.BytesIO(stream), self._buffers(position), self._anchors)
+        return self._unpicklers[position]
+
+    def _buffers(self, position: int) -> Iterator[Any]:
+        layout = self.group.layout
+        if layout.buffers:
+            first = sum(layout.buffers[:position])
+            for number in range(first, first + layout.buffers[position]):
+                stored = self.group.buffer(self._stream_count + number)
+                yield restore.fresh_memory(stored) if number in layout.foreign else stored
+
+
+class _Unpickler(pickle.Unpickler):
+    """Finds by number what segments have in common with other members of their group."""
+
+    def __init__(self, stream: io.BytesIO, buffers: Iterator[Any], anchors: list[object]) -> None:
+        super().__init__(stream, buffers=buffers)
+        self._anchors = anchors
+
+    def persistent_load(self, pid: Any) -> object:
+        return self._anchors[pid]
+
+
+def join(form: str, parts: list[Any]) -> object:
+    """Put segments together again."""
+    if form == "dict":
+        whole: dict[object, object] = {}
+        for part in parts:
+            whole.update(part)
+        return whole
+    items = [item for part in parts for item in part]
+    return {"list": list, "tuple": tuple, "set": set}[form](items) if form != "list" else items
