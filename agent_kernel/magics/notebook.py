@@ -18,7 +18,7 @@ from agent_kernel.magics.agent_cell import runs, split_cell
 from agent_kernel.magics.names import is_shells_own
 from agent_kernel.magics.notices import Notices, place_text
 from agent_kernel.magics.outputs.recorder import OutputRecorder
-from agent_kernel.repository import Author
+from agent_kernel.repository import Author, short
 from agent_kernel.session import Repository, Session
 from agent_kernel.session import bind as bind_session
 from agent_kernel.session.trust import look_first
@@ -155,15 +155,16 @@ class LiveNotebook:
 
     def _restart(self, session: Session, repo: Repository) -> tuple[str, ...]:
         """What to say about, or do for, a fresh kernel on a store that holds variables."""
-        if session.head is None or not session.status(names=False).restart_pending:
+        carried = session.carried()
+        if session.head is None or not carried:
             return tuple(session.notes)
-        commit = repo.commit_at(session.head)
-        many = plural(sum(not name.startswith("\0") for name in repo.tree(commit.tree).names()), "variable")
+        many = plural(len(carried), "variable")
         if self._options.on_restart == "restore":
-            return *session.notes, f"brought back {many}", *session.checkout().notes
-        when = clock(commit.time_ns, time.time_ns())
+            return *session.notes, f"brought back {many}", *session.bring_back().notes
+        when = clock(repo.commit_at(session.head).time_ns, time.time_ns())
         ago = "just now" if when == "now" else f"{when} ago" if when.endswith("min") else when
-        return *session.notes, f"%agent checkout brings back {many} of branch {session.branch}, last changed {ago}"
+        of = f"branch {session.branch}" if session.branch else f"commit {short(session.head)}"
+        return *session.notes, f"%agent checkout brings back {many} of {of}, last changed {ago}"
 
     def _line(self, start: str) -> str:
         if self.session is None or self.repo is None:
@@ -198,11 +199,16 @@ class LiveNotebook:
             if self._options.commits == "agent":
                 self.session.commit()  # what the person's cells changed is not the agent's doing
             number = self._number()
-            self.session.begin_cell(source, cell_id=cell_id, number=number, author=author)
+            found = self.session.begin_cell(source, cell_id=cell_id, number=number, author=author)
             self._outputs.begin(number)
+        except KeyboardInterrupt:
+            self._notices.warn("interrupted while committing what was there before; the next cell commits it")
+            return False
         except Exception as error:  # noqa: BLE001 - a cell is never lost for its commit
             self._failed(error)
             return False
+        if found is not None:
+            self._notices.report(found)
         return True
 
     def _warn_of_a_verb(self, agent: str) -> None:

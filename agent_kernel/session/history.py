@@ -47,6 +47,7 @@ class Draft(msgspec.Struct):
     other_parents: tuple[ObjectId, ...] = ()
     random: ObjectId | None = None
     outputs: Outputs | None = None
+    undoable: bool = True
 
 
 class Recorder:

@@ -33,6 +33,8 @@ from agent_kernel.values.groups import decode_layout, dump_group, losses_of
 from agent_kernel.values.loader import Loader, StoredGroup
 from agent_kernel.values.pickler import explain
 
+_NOBODY = "\0"
+
 
 class Plan(msgspec.Struct):
     """What to load and what to take out of the namespace."""
@@ -46,7 +48,7 @@ class Plan(msgspec.Struct):
         """The members of each group in the order of their slots, with their entries."""
         groups: dict[tuple[str, ObjectId | None], list[str]] = {}
         for name, entry in self.entries.items():
-            key = (entry.leader, entry.manifest) if entry.leader else (name, None)
+            key = _group(entry) if entry.leader else (name, None)
             groups.setdefault(key, []).append(name)
         for names in groups.values():
             ordered = tuple(sorted(names, key=lambda name: self.entries[name].slot))
@@ -60,8 +62,13 @@ def plan(
     tree: Tree,
     target: Tree,
     names: Iterable[str] | None,
+    absent: frozenset[str] = frozenset(),
+    stay: frozenset[str] = frozenset(),
 ) -> Plan:
-    """Find what differs between the live state and the target; `names` limits it to those variables."""
+    """Find what differs between the live state and the target; `names` limits it to those variables.
+
+    `absent` are names of the tree that are not in memory, `stay` those of the target that are not to be.
+    """
     made = Plan()
     wanted = None if names is None else _with_partners(target, names)
     for name, old, new in tree.diff(target):
@@ -70,11 +77,14 @@ def plan(
         if new is None:
             if wanted is None:
                 made.removed.add(name)
+        elif name in stay:
+            continue
         elif not new.is_same_value(old) or name not in tracking.groups:
             made.entries[name] = new
     if wanted is not None:
         made.entries = {name: entry for name, entry in made.entries.items() if name in wanted}
-    _add_untracked(made, tracking, target, wanted)
+    made.removed.update(name for name in stay if name in tracking.groups)
+    _add_untracked(made, tracking, target, absent - stay if wanted is None else wanted)
     _add_needs(repo, made, tracking, living, target)
     return made
 
@@ -82,18 +92,22 @@ def plan(
 def _with_partners(target: Tree, names: Iterable[str]) -> set[str]:
     """The names, and those that share objects with them: they come together."""
     wanted = set(names)
-    leaders = {entry.leader for name in wanted if (entry := target.get(name)) is not None and entry.leader}
-    if leaders:
-        wanted |= {name for name, entry in target.items() if entry.leader in leaders}
+    groups = {_group(entry) for name in wanted if (entry := target.get(name)) is not None and entry.leader}
+    if groups:
+        wanted |= {name for name, entry in target.items() if _group(entry) in groups}
     return wanted
 
 
-def _add_untracked(made: Plan, tracking: Tracking, target: Tree, wanted: set[str] | None) -> None:
-    """After a restart nothing lives yet, however equal the trees are."""
-    if tracking.groups and wanted is None:
-        return
-    for name, entry in target.items():
-        if name not in tracking.groups and (wanted is None or name in wanted) and not name.startswith(CLASS_PREFIX):
+def _group(entry: Entry) -> tuple[str, ObjectId | None]:
+    """What the entries of one group have in common."""
+    return entry.leader, entry.manifest
+
+
+def _add_untracked(made: Plan, tracking: Tracking, target: Tree, wanted: Iterable[str]) -> None:
+    """What is not in memory has to be loaded however equal the trees are."""
+    for name in wanted:
+        entry = target.get(name)
+        if entry is not None and name not in tracking.groups and not name.startswith(CLASS_PREFIX):
             made.entries[name] = entry
 
 
@@ -136,7 +150,7 @@ def _add_needs(repo: Repository, made: Plan, tracking: Tracking, living: Living,
 def _partners(entry: Entry, target: Tree, name: str) -> list[str]:
     if not entry.leader:
         return []
-    return [other for other, found in target.items() if found.leader == entry.leader and other != name]
+    return [other for other, found in target.items() if _group(found) == _group(entry) and other != name]
 
 
 def _users(class_name: str, made: Plan, tracking: Tracking, target: Tree) -> list[str]:
@@ -171,7 +185,7 @@ def build(
         LoadError: a value could not be rebuilt.
         DamagedObjectError: a stored object is missing or damaged.
     """
-    groups = [stored(repo, members, plan.manifests[members[0]]) for members, _ in plan.groups_by_member()]
+    groups = [stored(repo, entries, plan.manifests[members[0]]) for members, entries in plan.groups_by_member()]
     loader = Loader(namespace, _Definitions(repo), living, plan.reusable)
     try:
         loaded = loader.load(groups)
@@ -183,6 +197,7 @@ def build(
         name: value
         for group, found in zip(groups, loaded, strict=True)
         for name, value in zip(group.members, found, strict=True)
+        if name != _NOBODY
     }
     return values, loader.made
 
@@ -201,8 +216,10 @@ class _StoredBytes(msgspec.Struct, frozen=True):
         read_blob(self.repo.objects, self.blob, target)
 
 
-def stored(repo: Repository, members: tuple[str, ...], manifest: Manifest) -> StoredGroup:
-    """A group as a loader wants it."""
+def stored(repo: Repository, entries: Mapping[str, Entry], manifest: Manifest) -> StoredGroup:
+    """A group as a loader wants it. A slot that no name of the tree stands for any more is nobody's."""
+    names = {entry.slot: name for name, entry in entries.items()}
+    members = tuple(names.get(slot, _NOBODY) for slot in range(manifest.slots))
 
     def stream(position: int) -> bytes:
         return bytes(read_blob(repo.objects, manifest.blobs[position]))
@@ -224,7 +241,7 @@ def _load_error(
         if members[0] in classes:
             continue
         part = Plan({**classes, **entries}, set(), plan.reusable, plan.manifests)
-        groups = [stored(repo, names, plan.manifests[names[0]]) for names, _ in part.groups_by_member()]
+        groups = [stored(repo, found, plan.manifests[names[0]]) for names, found in part.groups_by_member()]
         try:
             Loader(namespace, _Definitions(repo), living, plan.reusable).load(groups)
         except Exception:  # noqa: BLE001  # it is told of below

@@ -59,7 +59,7 @@ class Versioned(Live):
         self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
         self.session = Session(self._namespace, self.repo, branch=branch, author=author)
         if self.session.head is not None:
-            self.session.checkout()
+            self.session.bring_back()
 
     def commit(self, message: str = "") -> Report:
         """Save what changed since the last commit, however it changed."""

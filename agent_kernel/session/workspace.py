@@ -235,17 +235,29 @@ class Workspace:
 
     # -- taking on a state
 
-    def load(self, tree: Tree, target: Tree, names: Iterable[str] | None = None) -> Loaded:
+    def load(
+        self,
+        tree: Tree,
+        target: Tree,
+        names: Iterable[str] | None = None,
+        *,
+        absent: frozenset[str] = frozenset(),
+        stay: frozenset[str] = frozenset(),
+    ) -> Loaded:
         """Build aside what differs between the live state (`tree`) and `target`. Changes nothing yet.
+
+        Args:
+            absent: names in the tree that are not in memory.
+            stay: names of the target that are not to be in memory afterwards.
 
         Raises:
             LoadError, DamagedObjectError: nothing was changed.
         """
         from agent_kernel.session import loading
 
-        plan = loading.plan(self.repo, self.tracking, self.living, tree, target, names)
+        plan = loading.plan(self.repo, self.tracking, self.living, tree, target, names, absent, stay)
         values, made = loading.build(self.repo, self.living, self.namespace, plan)
-        return Loaded(plan, values, made)
+        return Loaded(plan, values, made, stay)
 
     def without(self, loaded: Loaded, writer: Writer) -> Staged:
         """Store anew what shares objects now with the names that are about to be replaced."""
@@ -297,3 +309,8 @@ class Loaded(msgspec.Struct, frozen=True):
     plan: loading.Plan
     values: Mapping[str, object]
     classes: Mapping[str, type]
+    stay: frozenset[str] = frozenset()
+
+    def carried(self, target: Tree) -> frozenset[str]:
+        """What of the target is not in memory then."""
+        return frozenset(name for name in self.stay if name not in self.plan.entries and name in target)

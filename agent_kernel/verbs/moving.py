@@ -76,10 +76,13 @@ class Moved(Result):
 def checkout_arguments(parser: Parser) -> None:
     parser.takes("rev", "ref", help="a commit, branch or tag; without one, the branch's last state")
     parser.flag("--keep-random", help=_KEEP)
+    parser.flag("--fresh", help="bring nothing back after a restart: the branch goes on without what is not loaded")
     parser.names("only these variables, from REV into what you have now")
 
 
 def checkout(scope: Scope, options: Namespace) -> Result:
+    if options.fresh:
+        return _start_fresh(scope, options)
     if scope.session is None:
         return _move_head(scope, options.rev or "HEAD", options.names)
     report = scope.session.checkout(options.rev, options.names, keep_random=options.keep_random)
@@ -88,6 +91,14 @@ def checkout(scope: Scope, options: Namespace) -> Result:
         at = scope.resolve(options.rev or "HEAD") if report.commit is None else report.commit
         return Moved(f"Loaded {clean(names)} of {options.rev or 'HEAD'}", at, report.branch, report)
     return _arrived("Checked out", scope, report)
+
+
+def _start_fresh(scope: Scope, options: Namespace) -> Result:
+    if options.rev is not None or options.names:
+        raise UsageProblem("--fresh stands alone: it is about what a restart left unloaded")
+    report = scope.live().leave_behind()
+    said = "Nothing to leave behind" if report.commit is None else "Started fresh"
+    return Moved(said, report.commit, report.branch, report if report.commit is not None else None)
 
 
 def switch_arguments(parser: Parser) -> None:
