@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from agent_kernel.errors import AgentKernelError, InvalidRefNameError
+from agent_kernel.errors import AgentKernelError, InvalidRefNameError, StoreReadOnlyError, StoreUnavailableError
 from agent_kernel.magics.agent_cell import runs, split_cell
 from agent_kernel.magics.names import is_shells_own
 from agent_kernel.magics.notices import Notices, place_text
@@ -24,8 +24,16 @@ from agent_kernel.session import bind as bind_session
 from agent_kernel.session.trust import look_first
 from agent_kernel.storage import open_store
 from agent_kernel.verbs.parsing import Helped, UsageProblem
-from agent_kernel.verbs.places import default_place, find_store, notebook_of, what_is_new
-from agent_kernel.verbs.text import clock, plural
+from agent_kernel.verbs.places import (
+    bound_elsewhere,
+    default_place,
+    find_store,
+    is_store,
+    notebook_of,
+    remember,
+    what_is_new,
+)
+from agent_kernel.verbs.text import clean, clock, plural
 
 if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
@@ -58,6 +66,7 @@ class LiveNotebook:
         self._outputs = OutputRecorder(shell, lambda: options.outputs == "keep")
         self._notices = Notices(lambda: options.quiet, self._outputs.aside)
         self._tried = False
+        self._folder: Path | None = None
         self.session: Session | None = None
         self.repo: Repository | None = None
 
@@ -93,6 +102,7 @@ class LiveNotebook:
         """
         self._tried = True
         if place is None and source is None and branch is None and self.session is not None:
+            self.session.status(names=False)  # a store that is gone says so
             return (self._line("Bound to"),)
         before = self.repo.store.url if self.repo else None
         on = self.session.branch if self.session else None
@@ -102,27 +112,64 @@ class LiveNotebook:
                 return self._bind_default(branch, source)
             found = find_store(place, create=True) if place else before or ""
             new = what_is_new(found) if source is None else ""
-            return *self._open(found, branch, source), *([new] if new else [])
+            told = *self._open(found, branch, source), *([new] if new else [])
         except AgentKernelError:
             if before is not None:
-                self._open(before, on, None)
+                self._bind_again(before, on)
             raise
+        return (*told, *self._remember()) if place else told
+
+    def _bind_again(self, before: str, branch: str | None) -> None:
+        """Back to the store that was bound, as it was; where it is gone, say that there is none now."""
+        try:
+            self._open(before, branch, None, create=False)
+        except AgentKernelError as error:
+            self._notices.warn(f"cells are no commits from now on: {error}; %agent bind PLACE starts a store")
+
+    def _remember(self) -> tuple[str, ...]:
+        """Let the next session here find the store that the person chose, and say so."""
+        if self.session is None or self.repo is None:
+            return ()
+        if self._options.store:
+            return (f"the next session starts at {clean(self._options.store)} again: c.AgentKernel.store says so",)
+        notebook, own = self._own_place()
+        next_one = f"the next session of {clean(notebook.name)}" if notebook else "the next terminal in this folder"
+        try:
+            finds = remember(own, self.repo.store.url)
+        except OSError as error:
+            return (f"{next_one} will not find it, because that cannot be noted: {error}",)
+        return (f"{next_one} finds it here" if finds else "it ends with this session",)
+
+    def _own_place(self) -> tuple[Path | None, Path]:
+        """This notebook, if it is one, and where its store is unless the person chose another place."""
+        if self._folder is None:
+            self._folder = Path.cwd()  # of a terminal: where it was when it first asked
+        notebook = notebook_of(os.environ, self.namespace)
+        return notebook, default_place(notebook, self._folder)
 
     def _bind_default(self, branch: str | None, source: str | None = None) -> tuple[str, ...]:
         if self._options.store:
             return self._open(find_store(self._options.store, create=True), branch, source)
-        notebook = notebook_of(os.environ, self.namespace)
-        place = default_place(notebook, Path.cwd())
+        notebook, own = self._own_place()
+        chosen = bound_elsewhere(own)
+        if chosen is not None:
+            if not is_store(chosen):
+                back = place_text(str(own))
+                reason = (
+                    f"it was bound here, and is not there any more (%agent bind {back} goes back to the usual place)"
+                )
+                raise StoreUnavailableError(str(chosen), reason)
+            return self._open(str(chosen), branch, source)
         if notebook is None or source is not None:
-            return self._open(str(place), branch, source)
+            return self._open(str(own), branch, source)
         from agent_kernel.verbs.adoption import adopt
 
         told = adopt(notebook)
-        return *self._open(str(place), branch, source), *told
+        return *self._open(str(own), branch, source), *told
 
-    def _open(self, place: str, branch: str | None, source: str | None) -> tuple[str, ...]:
+    def _open(self, place: str, branch: str | None, source: str | None, *, create: bool = True) -> tuple[str, ...]:
         look_first(place)
-        store = open_store(place, durability=self._options.durability)
+        store = open_store(place, create=create, durability=self._options.durability)
         try:
             if source is not None:
                 from agent_kernel.verbs.copying import copy_store
@@ -236,7 +283,11 @@ class LiveNotebook:
         if not isinstance(error, AgentKernelError):
             logger.error("a cell was not committed")
         said = str(error) if isinstance(error, AgentKernelError) else f"{type(error).__name__}: {error}"
-        self._notices.warn(f"this cell is not committed: {said}")
+        here = place_text(self.repo.store.url) if self.repo is not None else "PLACE"
+        gone = isinstance(error, StoreUnavailableError) and not isinstance(error, StoreReadOnlyError)
+        way = f"%agent bind {here} opens it or makes it anew" if gone else "%agent bind PLACE puts the store elsewhere"
+        hint = f"; {way}" if isinstance(error, StoreUnavailableError) else ""
+        self._notices.warn(f"this cell is not committed: {said}{hint}")
 
     def _number(self) -> int:
         # IPython counts up before it calls the hook, older releases after; the inputs so far say the same in both.

@@ -243,7 +243,6 @@ class Committing:
         entries: dict[str, Entry | None] = dict(staged.entries)
         if carried:
             entries, carried = self._beside_carried(staged)
-            writer.flush()  # the comparison reads manifests that are new
         tree = self._tree.edit(writer, entries) if entries else self._tree
         draft.changed = self._told(entries, staged)
         draft.unsaved = (*staged.unsaved.values(), *self.workspace.unwritable())

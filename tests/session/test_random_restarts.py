@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agent_kernel.errors import NothingToUndoError
 from agent_kernel.repository import hex_of
-from agent_kernel.session import Repository, carrying
+from agent_kernel.session import Repository, bind, carrying
 from agent_kernel.storage import MemoryStore
 from agent_kernel.testing.notebooks import Notebook
 from tests.session.portraits import portrait
@@ -198,3 +198,41 @@ def test_nothing_is_lost_and_nothing_comes_unasked(history: list[tuple[str, str]
         model.stop()
         raise
     model.end()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(*[st.lists(cells(), min_size=1, max_size=3) for _ in range(3)], st.booleans())
+def test_two_kernels_take_over_what_the_other_made_and_nothing_else(
+    before: list[str], ours: list[str], theirs: list[str], back: bool
+) -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as one:
+        one.run("\n".join([SETUP, *before]))
+        with Notebook(Repository.open(store)) as two:
+            for cell in theirs:
+                two.run(cell)
+            there = set(two.namespace)
+            for cell in ours:
+                one.run(cell)
+            here = one.variables()
+            one.session.merge("main-2", theirs=there & here)
+            assert here - there <= one.variables() <= here | there
+            assert portrait(one.namespace) == portrait(held_at(one))
+            if back:
+                two.session.merge("main")
+                live = two.variables()
+                assert portrait(two.namespace) == portrait(
+                    {name: found for name, found in held_at(two).items() if name in live}
+                )
+                assert set(two.session.status().carried) == one.variables() - live
+        assert one.repo.verify().is_sound
+
+
+def held_at(nb: Notebook) -> State:
+    """What a fresh kernel loads of the commit that this one is at."""
+    assert nb.session.head is not None
+    namespace: State = {"__name__": "__main__"}
+    session = bind(namespace, nb.repo, branch="look")
+    session.checkout(hex_of(nb.session.head))
+    session.close()
+    return namespace

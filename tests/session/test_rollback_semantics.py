@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from types import ModuleType
 
+import msgspec
 import pytest
 
 from agent_kernel.errors import (
     AgentKernelError,
     AmbiguousRefError,
+    BranchInUseError,
     LostValueError,
     NameNotFoundError,
     NothingToUndoError,
     RefNotFoundError,
 )
+from agent_kernel.repository import Holder
+from agent_kernel.repository.leases import start_of
 from agent_kernel.session import Repository, bind
 from agent_kernel.storage import MemoryStore
 from agent_kernel.testing.notebooks import Notebook, names_changed, rev
@@ -565,3 +570,17 @@ class TestLargeManifests:
             assert nb.look("(big['1'], len(rows), same['rows'] is rows)") == ("x" * 50, 3001, True)
             nb.checkout(old, names=["same"])
             assert nb.look("(same['rows'] is rows, len(rows), 'more' in same)") == (True, 3000, False)
+
+
+def test_a_refused_forget_changes_nothing() -> None:
+    with Notebook() as nb:
+        nb.run("secret = 'k'\nx = 1")
+        other = msgspec.structs.replace(Holder.here("other"), pid=os.getppid(), started=start_of(os.getppid()))
+        nb.repo.acquire_lease("side", other)
+        head = nb.session.head
+        for what in ("secret", "HEAD"):
+            with pytest.raises(BranchInUseError):
+                nb.session.forget(what)
+        assert nb.session.head == head
+        assert nb.session.ignored() == ()
+        assert names_changed(nb.run("secret = 'l'")) == {"secret"}
