@@ -10,7 +10,6 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from agent_kernel.errors import AgentKernelError, InvalidRefNameError, StoreReadOnlyError, StoreUnavailableError
@@ -18,22 +17,15 @@ from agent_kernel.magics.agent_cell import runs, split_cell
 from agent_kernel.magics.names import is_shells_own
 from agent_kernel.magics.notices import Notices, place_text
 from agent_kernel.magics.outputs.recorder import OutputRecorder
+from agent_kernel.magics.places import Places
 from agent_kernel.repository import Author, short
 from agent_kernel.session import Repository, Session
 from agent_kernel.session import bind as bind_session
 from agent_kernel.session.trust import look_first
 from agent_kernel.storage import open_store
 from agent_kernel.verbs.parsing import Helped, UsageProblem
-from agent_kernel.verbs.places import (
-    bound_elsewhere,
-    default_place,
-    find_store,
-    is_store,
-    notebook_of,
-    remember,
-    what_is_new,
-)
-from agent_kernel.verbs.text import clean, clock, plural
+from agent_kernel.verbs.places import find_store, notebook_of, what_is_new
+from agent_kernel.verbs.text import clock, plural
 
 if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
@@ -66,7 +58,7 @@ class LiveNotebook:
         self._outputs = OutputRecorder(shell, lambda: options.outputs == "keep")
         self._notices = Notices(lambda: options.quiet, self._outputs.aside)
         self._tried = False
-        self._folder: Path | None = None
+        self._places = Places(options, lambda: notebook_of(os.environ, self.namespace))
         self.session: Session | None = None
         self.repo: Repository | None = None
 
@@ -117,7 +109,9 @@ class LiveNotebook:
             if before is not None:
                 self._bind_again(before, on)
             raise
-        return (*told, *self._remember()) if place else told
+        if not place or self.repo is None:
+            return told
+        return *told, self._places.remember(self.repo.store.url)
 
     def _bind_again(self, before: str, branch: str | None) -> None:
         """Back to the store that was bound, as it was; where it is gone, say that there is none now."""
@@ -126,46 +120,9 @@ class LiveNotebook:
         except AgentKernelError as error:
             self._notices.warn(f"cells are no commits from now on: {error}; %agent bind PLACE starts a store")
 
-    def _remember(self) -> tuple[str, ...]:
-        """Let the next session here find the store that the person chose, and say so."""
-        if self.session is None or self.repo is None:
-            return ()
-        if self._options.store:
-            return (f"the next session starts at {clean(self._options.store)} again: c.AgentKernel.store says so",)
-        notebook, own = self._own_place()
-        next_one = f"the next session of {clean(notebook.name)}" if notebook else "the next terminal in this folder"
-        try:
-            finds = remember(own, self.repo.store.url)
-        except OSError as error:
-            return (f"{next_one} will not find it, because that cannot be noted: {error}",)
-        return (f"{next_one} finds it here" if finds else "it ends with this session",)
-
-    def _own_place(self) -> tuple[Path | None, Path]:
-        """This notebook, if it is one, and where its store is unless the person chose another place."""
-        if self._folder is None:
-            self._folder = Path.cwd()  # of a terminal: where it was when it first asked
-        notebook = notebook_of(os.environ, self.namespace)
-        return notebook, default_place(notebook, self._folder)
-
     def _bind_default(self, branch: str | None, source: str | None = None) -> tuple[str, ...]:
-        if self._options.store:
-            return self._open(find_store(self._options.store, create=True), branch, source)
-        notebook, own = self._own_place()
-        chosen = bound_elsewhere(own)
-        if chosen is not None:
-            if not is_store(chosen):
-                back = place_text(str(own))
-                reason = (
-                    f"it was bound here, and is not there any more (%agent bind {back} goes back to the usual place)"
-                )
-                raise StoreUnavailableError(str(chosen), reason)
-            return self._open(str(chosen), branch, source)
-        if notebook is None or source is not None:
-            return self._open(str(own), branch, source)
-        from agent_kernel.verbs.adoption import adopt
-
-        told = adopt(notebook)
-        return *self._open(str(own), branch, source), *told
+        place, told = self._places.first(adopts=source is None)
+        return *self._open(place, branch, source), *told
 
     def _open(self, place: str, branch: str | None, source: str | None, *, create: bool = True) -> tuple[str, ...]:
         look_first(place)

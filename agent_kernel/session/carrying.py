@@ -7,12 +7,12 @@ names that shared a value with it, and notebook classes that only it needed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
 from agent_kernel.repository import Change, Entry, Repository, Tree
-from agent_kernel.session.history import changes_between
+from agent_kernel.session.history import changes_between, sorted_changes
 from agent_kernel.values.entries import CLASS_PREFIX
 
 NOTHING: frozenset[str] = frozenset()
@@ -21,6 +21,41 @@ NOTHING: frozenset[str] = frozenset()
 def variables(carried: Iterable[str]) -> list[str]:
     """The carried names that a person would list."""
     return sorted(name for name in carried if not name.startswith("\0"))
+
+
+def beside(
+    repo: Repository,
+    tree: Tree,
+    carried: frozenset[str],
+    staged: Mapping[str, Entry | None],
+    ignored: Iterable[str],
+) -> tuple[dict[str, Entry | None], frozenset[str]]:
+    """What to edit in a tree that also holds what is not in memory, and which names that is from then on."""
+    entries: dict[str, Entry | None] = dict(staged)
+    dropped = [name for name, entry in entries.items() if entry is None and name.startswith(CLASS_PREFIX)]
+    kept = needed_classes(repo, tree, carried).intersection(dropped) if dropped else NOTHING
+    for name in kept:  # nothing in memory needs this class, but what is carried does
+        del entries[name]
+    entries |= dict.fromkeys(carried.intersection(ignored))
+    entries |= left_over(repo, tree, carried, entries)
+    gone = {name for name, entry in entries.items() if entry is None} | staged.keys()
+    return entries, (carried - gone) | kept
+
+
+def told(
+    tree: Tree, carried: frozenset[str], entries: Mapping[str, Entry | None], changes: Mapping[str, Change]
+) -> tuple[Change, ...]:
+    """The changes, with names that were carried compared with what the branch holds of them."""
+    found = dict(changes)
+    for name in carried.intersection(entries):
+        entry, before = entries[name], tree.get(name)
+        if name not in found and entry is None and not name.startswith("\0"):
+            found[name] = Change(name, "-", 0)
+        elif name in found and before is not None:
+            change = found.pop(name)
+            if not before.is_same_value(entry):
+                found[name] = Change(name, "~", change.size)
+    return sorted_changes(found.values())
 
 
 def left_over(

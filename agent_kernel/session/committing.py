@@ -28,10 +28,10 @@ from agent_kernel.session.history import (
 )
 from agent_kernel.session.ignoring import IgnoreList
 from agent_kernel.session.interrupts import uninterrupted
+from agent_kernel.session.operations import Operation, Operations, Position
 from agent_kernel.session.reports import Report, Status
 from agent_kernel.session.snapshot import Repository
 from agent_kernel.session.workspace import Touched, Workspace
-from agent_kernel.values.entries import CLASS_PREFIX
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Outputs
@@ -52,22 +52,6 @@ _MODULE_NAMES = frozenset(
         "__warningregistry__",
     ]
 )
-
-
-class Position(msgspec.Struct, frozen=True):
-    """Where a session was: on a branch (or none) at a commit (or before the first), and what was not in memory there."""
-
-    branch: str | None
-    commit: ObjectId | None
-    carried: frozenset[str] = carrying.NOTHING
-
-
-class Operation(msgspec.Struct, frozen=True):
-    """One thing that undo can reverse. `moved`: HEAD went elsewhere, and no content was made."""
-
-    before: Position
-    after: Position
-    moved: bool = False
 
 
 class _Running(msgspec.Struct):
@@ -104,9 +88,7 @@ class Committing:
         self._recorder = Recorder(repo, self.id)
         self._holder = Holder.here(self.id)
         self._cell: _Running | None = None
-        self._done: list[Operation] = []
-        self._undone: list[Operation] = []
-        self._redo_gone = ""  # what ended the chance to redo, if anything did
+        self._operations = Operations()
         self._closed = False
         self._growth = growth.Growth()
         self.branch, self.head, note = branches.take(repo, branch, self._holder, self.id)
@@ -242,9 +224,9 @@ class Committing:
         carried = self._carried
         entries: dict[str, Entry | None] = dict(staged.entries)
         if carried:
-            entries, carried = self._beside_carried(staged)
+            entries, carried = carrying.beside(self.repo, self._tree, carried, staged.entries, self.ignoring)
         tree = self._tree.edit(writer, entries) if entries else self._tree
-        draft.changed = self._told(entries, staged)
+        draft.changed = carrying.told(self._tree, self._carried, entries, staged.changes)
         draft.unsaved = (*staged.unsaved.values(), *self.workspace.unwritable())
         with uninterrupted():
             if not looks or tree.id != self._tree.id:
@@ -255,31 +237,6 @@ class Committing:
             self.workspace.accept(staged)
         self._begun = True
         return report
-
-    def _beside_carried(self, staged: Staged) -> tuple[dict[str, Entry | None], frozenset[str]]:
-        """What to edit in a tree that also holds what is not in memory, and which names that is from then on."""
-        entries: dict[str, Entry | None] = dict(staged.entries)
-        dropped = [name for name, entry in entries.items() if entry is None and name.startswith(CLASS_PREFIX)]
-        kept = carrying.needed_classes(self.repo, self._tree, self._carried) if dropped else set[str]()
-        for name in kept.intersection(dropped):  # nothing in memory needs this class, but what is carried does
-            del entries[name]
-        entries |= dict.fromkeys(self._carried.intersection(self.ignoring))
-        entries |= carrying.left_over(self.repo, self._tree, self._carried, entries)
-        gone = {name for name, entry in entries.items() if entry is None} | staged.entries.keys()
-        return entries, (self._carried - gone) | kept.intersection(dropped)
-
-    def _told(self, entries: dict[str, Entry | None], staged: Staged) -> tuple[Change, ...]:
-        """The changes, with names that were carried compared with what the branch holds of them."""
-        found = dict(staged.changes)
-        for name in self._carried.intersection(entries):
-            entry, before = entries[name], self._tree.get(name)
-            if name not in staged.changes and entry is None and not name.startswith("\0"):
-                found[name] = Change(name, "-", 0)
-            elif name in found and before is not None:
-                change = found.pop(name)
-                if not before.is_same_value(entry):
-                    found[name] = Change(name, "~", change.size)
-        return sorted_changes(found.values())
 
     def _record(
         self, writer: Writer, tree: Tree, draft: Draft, began: float, carried: frozenset[str] = carrying.NOTHING
@@ -300,8 +257,8 @@ class Committing:
         if carried:
             self._carried_at[made] = carried
         if changes and draft.undoable and draft.kind not in ("undo", "redo"):  # one that only looked is nothing to undo
-            self._done.append(Operation(before, self._position))
-            self._forget_undone("a cell ran" if draft.kind == "cell" else f"a {draft.kind} was made")
+            what = "a cell ran" if draft.kind == "cell" else f"a {draft.kind} was made"
+            self._operations.add(Operation(before, self._position), what)
         return Report(
             commit=made,
             record=record,
@@ -312,11 +269,6 @@ class Committing:
             seconds=time.perf_counter() - began,
             written_bytes=writer.written_bytes,
         )
-
-    def _forget_undone(self, since: str) -> None:
-        if self._undone:
-            self._redo_gone = f"{since} since the last undo"
-        self._undone.clear()
 
     def _branch_to_write(self) -> tuple[str, str]:
         if self.branch is not None:

@@ -10,12 +10,13 @@ import time
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from agent_kernel.errors import NameNotFoundError, NothingToUndoError, RefNotFoundError
+from agent_kernel.errors import NameNotFoundError, RefNotFoundError
 from agent_kernel.repository import Change, Commit, Head, Kind, ObjectId, Tree, Unsaved, short
 from agent_kernel.session import carrying, randomness, trust
-from agent_kernel.session.committing import Committing, Operation, Position
+from agent_kernel.session.committing import Committing
 from agent_kernel.session.history import Draft, changes_between
 from agent_kernel.session.labels import named
+from agent_kernel.session.operations import Operation, Operations, Position
 from agent_kernel.session.reports import Report
 from agent_kernel.session.snapshot import close_names
 from agent_kernel.session.workspace import Loaded
@@ -62,7 +63,7 @@ class Session(Committing):
     def bring_back(self) -> Report:
         """`checkout` as a session begins: part of beginning, so nothing that undo could take back."""
         report = self.checkout()
-        self._done.clear()
+        self._operations = Operations()
         return report
 
     def leave_behind(self) -> Report:
@@ -101,7 +102,7 @@ class Session(Committing):
         if self.head is not None:
             self.repo.create_branch(branch, self.head)
         self._go(Head(branch, self.head), f"checkout: moving to {branch}")
-        self._done.append(Operation(before, self._position, moved=True))
+        self._operations.add(Operation(before, self._position, moved=True), "a branch was made")
         return Report(self.head, self._record_here(), self.branch)
 
     def rollback(self, rev: str, *, keep_random: bool = False) -> Report:
@@ -119,33 +120,27 @@ class Session(Committing):
         Raises:
             NothingToUndoError: there is none left.
         """
-        if not self._done:
-            raise NothingToUndoError("undo")
-        operation = self._done[-1]
-        kept = list(self._done), list(self._undone)
-        report = self._reverse(operation, operation.before, "undo")
-        self._done, self._undone, self._redo_gone = kept[0][:-1], [*kept[1], operation], ""
-        return report
+        operation = self._operations.last("undo")
+        return self._reverse(operation, operation.before, "undo")
 
     def redo(self) -> Report:
-        """Do again what was undone last, as long as no cell ran since.
+        """Do again what was undone last, as long as no cell changed anything since.
 
         Raises:
             NothingToUndoError: there is nothing to redo.
         """
-        if not self._undone:
-            raise NothingToUndoError("redo", self._redo_gone)
-        operation = self._undone[-1]
-        kept = list(self._done), list(self._undone)
-        report = self._reverse(operation, operation.after, "redo")
-        self._done, self._undone, self._redo_gone = [*kept[0], operation], kept[1][:-1], ""
-        return report
+        operation = self._operations.last("redo")
+        return self._reverse(operation, operation.after, "redo")
 
     def _reverse(self, operation: Operation, to: Position, verb: str) -> Report:
+        shifted = self._operations.shifted(verb)
         if operation.moved:
-            return self._move(to, f"{verb}: moving to {to.branch or 'a commit'}", to.carried)
-        what = "" if operation.after.commit is None else f" of {self._named(operation.after.commit)}"
-        return self._restore(to.commit, Draft(kind=verb, author=self.author, message=verb + what), to.carried)
+            report = self._move(to, f"{verb}: moving to {to.branch or 'a commit'}", to.carried)
+        else:
+            what = "" if operation.after.commit is None else f" of {self._named(operation.after.commit)}"
+            report = self._restore(to.commit, Draft(kind=verb, author=self.author, message=verb + what), to.carried)
+        self._operations = shifted
+        return report
 
     def merge(self, rev: str, *, ours: Collection[str] = (), theirs: Collection[str] = (), message: str = "") -> Report:
         """Merge another commit into the branch, variable by variable, and dicts key by key.
@@ -185,8 +180,7 @@ class Session(Committing):
         self.repo.move_branch(str(self.branch), other, draft.message, self.head, self.id)
         self.head, self._tree = other, self.repo.tree_at(other)
         self._carried = loaded.carried(self._tree)
-        self._done.append(Operation(before, self._position))
-        self._forget_undone("a merge was made")
+        self._operations.add(Operation(before, self._position), "a merge was made")
         self._take_on(loaded)
         return Report(other, self._record_here(), self.branch, draft.changed, notes=(note,))
 
@@ -215,8 +209,7 @@ class Session(Committing):
         self._tree, self._carried = target, carried
         self._take_on(loaded)
         self._restore_random(to.commit, keep_random=keep_random)
-        self._done.append(Operation(before, self._position, moved=True))
-        self._forget_undone("HEAD was moved")
+        self._operations.add(Operation(before, self._position, moved=True), "HEAD was moved")
         notes = self._checkout_notes(saved, loaded)
         return Report(
             to.commit,
@@ -338,12 +331,12 @@ class Session(Committing):
     @property
     def next_undo(self) -> Operation | None:
         """What `undo` would reverse."""
-        return self._done[-1] if self._done else None
+        return self._operations.done[-1] if self._operations.done else None
 
     @property
     def next_redo(self) -> Operation | None:
         """What `redo` would do again."""
-        return self._undone[-1] if self._undone else None
+        return self._operations.undone[-1] if self._operations.undone else None
 
     def verify_all(self) -> Report:
         """Look at every variable, and commit what changed unseen."""
@@ -418,8 +411,7 @@ class Session(Committing):
         self._tree = self.repo.tree_at(self.head)
         self._carried = frozenset(name for name in self._carried if name in self._tree)
         self._carried_at.clear()
-        self._done.clear()
-        self._undone.clear()
+        self._operations = Operations()
 
     def rename_branch(self, new: str) -> None:
         """Rename the branch that this session is on."""

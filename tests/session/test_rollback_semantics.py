@@ -510,6 +510,29 @@ class TestLooking:
             nb.session.redo()
             assert nb.look("x") == [1, 2]
 
+    def test_undo_takes_a_merge_back_past_a_look_at_what_it_brought(self) -> None:
+        with Notebook() as nb:
+            nb.run("x = [1]")
+            nb.session.switch("side", create=True)
+            nb.run("y = [2]")
+            nb.session.switch("main")
+            nb.run("x.append(3)")
+            nb.session.merge("side")
+            nb.run("y[:1]")
+            nb.session.undo()
+            assert nb.variables() == {"x"}
+            nb.run("x")
+            nb.session.redo()
+            assert nb.look("(x, y)") == ([1, 3], [2])
+
+    def test_redo_says_that_a_cell_changed_something_since(self) -> None:
+        with Notebook() as nb:
+            nb.run("x = 1")
+            nb.session.undo()
+            nb.run("y = 1")
+            with pytest.raises(NothingToUndoError, match="a cell ran since the last undo"):
+                nb.session.redo()
+
     def test_a_look_at_a_past_state_starts_no_branch(self) -> None:
         with Notebook() as nb:
             old = nb.run("x = [1]")
