@@ -67,10 +67,9 @@ def left_over(
         return {}
     rest = carried - gone
     edits: dict[str, Entry | None] = dict(_regrouped(tree, gone, rest))
-    classes = [name for name in rest if name.startswith(CLASS_PREFIX)]
+    classes = needed_classes(repo, tree, gone) & rest
     if classes:
-        needed = needed_classes(repo, tree, rest)
-        edits |= {name: None for name in classes if name not in needed}
+        edits |= dict.fromkeys(classes - needed_classes(repo, tree, rest))
     return edits
 
 

@@ -207,6 +207,7 @@ class Session(Committing):
         changed = carrying.live_changes(self.repo, self._tree, target, self._carried, carried)
         self._go(Head(to.branch, to.commit), message)
         self._tree, self._carried = target, carried
+        self._restarted = self._restarted and bool(carried)
         self._take_on(loaded)
         self._restore_random(to.commit, keep_random=keep_random)
         self._operations.add(Operation(before, self._position, moved=True), "HEAD was moved")

@@ -22,6 +22,7 @@ def test_two_restarts_and_a_cell_between_them_lose_nothing(place: str) -> None:
     with Shell(store=place) as shell:
         shell.run("x = 1")
         assert shell.log("-n 1")[0]["changed"] == [{"name": "x", "how": "+", "size": 5}]
+        assert "(restart) x = 1" in shell.run("%agent log").out
         status = shell.run("%agent status").out
         assert "2 variables from before the restart are not loaded (big, model)" in status
     with Shell(store=place) as shell:
@@ -29,6 +30,8 @@ def test_two_restarts_and_a_cell_between_them_lose_nothing(place: str) -> None:
         shell.run("%agent checkout")
         assert (shell.ns["big"], shell.ns["model"], shell.ns["x"]) == ([1, 2, 3], {"w": 1}, 1)
         assert "not loaded" not in shell.run("%agent status").out
+        shell.run("y = 1")  # everything is there: that it was a restart is no matter any more
+        assert shell.run("%agent log").out.count("(restart)") == 1
 
 
 def test_restart_and_run_all_starts_clean_and_ends_as_it_ended(place: str) -> None:
