@@ -257,9 +257,10 @@ class NothingToUndoError(AgentKernelError):
     """This session has done nothing that could be undone (or redone)."""
 
     verb: str = "undo"
+    reason: str = ""
 
     def __str__(self) -> str:
-        return f"nothing to {self.verb} in this session"
+        return f"nothing to {self.verb} in this session" + (f": {self.reason}" if self.reason else "")
 
 
 class LoadError(AgentKernelError):

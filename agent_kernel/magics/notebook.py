@@ -10,21 +10,21 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from agent_kernel.errors import AgentKernelError, InvalidRefNameError
+from agent_kernel.errors import AgentKernelError, InvalidRefNameError, StoreReadOnlyError, StoreUnavailableError
 from agent_kernel.magics.agent_cell import runs, split_cell
 from agent_kernel.magics.names import is_shells_own
 from agent_kernel.magics.notices import Notices, place_text
 from agent_kernel.magics.outputs.recorder import OutputRecorder
-from agent_kernel.repository import Author
+from agent_kernel.magics.places import Places
+from agent_kernel.repository import Author, short
 from agent_kernel.session import Repository, Session
 from agent_kernel.session import bind as bind_session
 from agent_kernel.session.trust import look_first
 from agent_kernel.storage import open_store
 from agent_kernel.verbs.parsing import Helped, UsageProblem
-from agent_kernel.verbs.places import default_place, find_store, notebook_of, what_is_new
+from agent_kernel.verbs.places import find_store, notebook_of, what_is_new
 from agent_kernel.verbs.text import clock, plural
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class LiveNotebook:
         self._outputs = OutputRecorder(shell, lambda: options.outputs == "keep")
         self._notices = Notices(lambda: options.quiet, self._outputs.aside)
         self._tried = False
+        self._places = Places(options, lambda: notebook_of(os.environ, self.namespace))
         self.session: Session | None = None
         self.repo: Repository | None = None
 
@@ -93,6 +94,7 @@ class LiveNotebook:
         """
         self._tried = True
         if place is None and source is None and branch is None and self.session is not None:
+            self.session.status(names=False)  # a store that is gone says so
             return (self._line("Bound to"),)
         before = self.repo.store.url if self.repo else None
         on = self.session.branch if self.session else None
@@ -102,27 +104,29 @@ class LiveNotebook:
                 return self._bind_default(branch, source)
             found = find_store(place, create=True) if place else before or ""
             new = what_is_new(found) if source is None else ""
-            return *self._open(found, branch, source), *([new] if new else [])
+            told = *self._open(found, branch, source), *([new] if new else [])
         except AgentKernelError:
             if before is not None:
-                self._open(before, on, None)
+                self._bind_again(before, on)
             raise
+        if not place or self.repo is None:
+            return told
+        return *told, self._places.remember(self.repo.store.url)
+
+    def _bind_again(self, before: str, branch: str | None) -> None:
+        """Back to the store that was bound, as it was; where it is gone, say that there is none now."""
+        try:
+            self._open(before, branch, None, create=False)
+        except AgentKernelError as error:
+            self._notices.warn(f"cells are no commits from now on: {error}; %agent bind PLACE starts a store")
 
     def _bind_default(self, branch: str | None, source: str | None = None) -> tuple[str, ...]:
-        if self._options.store:
-            return self._open(find_store(self._options.store, create=True), branch, source)
-        notebook = notebook_of(os.environ, self.namespace)
-        place = default_place(notebook, Path.cwd())
-        if notebook is None or source is not None:
-            return self._open(str(place), branch, source)
-        from agent_kernel.verbs.adoption import adopt
+        place, told = self._places.first(adopts=source is None)
+        return *self._open(place, branch, source), *told
 
-        told = adopt(notebook)
-        return *self._open(str(place), branch, source), *told
-
-    def _open(self, place: str, branch: str | None, source: str | None) -> tuple[str, ...]:
+    def _open(self, place: str, branch: str | None, source: str | None, *, create: bool = True) -> tuple[str, ...]:
         look_first(place)
-        store = open_store(place, durability=self._options.durability)
+        store = open_store(place, create=create, durability=self._options.durability)
         try:
             if source is not None:
                 from agent_kernel.verbs.copying import copy_store
@@ -155,19 +159,20 @@ class LiveNotebook:
 
     def _restart(self, session: Session, repo: Repository) -> tuple[str, ...]:
         """What to say about, or do for, a fresh kernel on a store that holds variables."""
-        if session.head is None or not session.status(names=False).restart_pending:
+        carried = session.carried()
+        if session.head is None or not carried:
             return tuple(session.notes)
-        commit = repo.commit_at(session.head)
-        many = plural(sum(not name.startswith("\0") for name in repo.tree(commit.tree).names()), "variable")
+        many = plural(len(carried), "variable")
         if self._options.on_restart == "restore":
             from agent_kernel.verbs.describe import unsaved_line
 
-            report = session.checkout(partial=True)
+            report = session.bring_back(partial=True)
             left_out = [unsaved_line(one) for one in report.unsaved if one.stored]
             return *session.notes, f"brought back {many}", *report.notes, *left_out
-        when = clock(commit.time_ns, time.time_ns())
+        when = clock(repo.commit_at(session.head).time_ns, time.time_ns())
         ago = "just now" if when == "now" else f"{when} ago" if when.endswith("min") else when
-        return *session.notes, f"%agent checkout brings back {many} of branch {session.branch}, last changed {ago}"
+        of = f"branch {session.branch}" if session.branch else f"commit {short(session.head)}"
+        return *session.notes, f"%agent checkout brings back {many} of {of}, last changed {ago}"
 
     def _line(self, start: str) -> str:
         if self.session is None or self.repo is None:
@@ -202,11 +207,16 @@ class LiveNotebook:
             if self._options.commits == "agent":
                 self.session.commit()  # what the person's cells changed is not the agent's doing
             number = self._number()
-            self.session.begin_cell(source, cell_id=cell_id, number=number, author=author)
+            found = self.session.begin_cell(source, cell_id=cell_id, number=number, author=author)
             self._outputs.begin(number)
+        except KeyboardInterrupt:
+            self._notices.warn("interrupted while committing what was there before; the next cell commits it")
+            return False
         except Exception as error:  # noqa: BLE001 - a cell is never lost for its commit
             self._failed(error)
             return False
+        if found is not None:
+            self._notices.report(found)
         return True
 
     def _warn_of_a_verb(self, agent: str) -> None:
@@ -234,7 +244,11 @@ class LiveNotebook:
         if not isinstance(error, AgentKernelError):
             logger.error("a cell was not committed")
         said = str(error) if isinstance(error, AgentKernelError) else f"{type(error).__name__}: {error}"
-        self._notices.warn(f"this cell is not committed: {said}")
+        here = place_text(self.repo.store.url) if self.repo is not None else "PLACE"
+        gone = isinstance(error, StoreUnavailableError) and not isinstance(error, StoreReadOnlyError)
+        way = f"%agent bind {here} opens it or makes it anew" if gone else "%agent bind PLACE puts the store elsewhere"
+        hint = f"; {way}" if isinstance(error, StoreUnavailableError) else ""
+        self._notices.warn(f"this cell is not committed: {said}{hint}")
 
     def _number(self) -> int:
         # IPython counts up before it calls the hook, older releases after; the inputs so far say the same in both.

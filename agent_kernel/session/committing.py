@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_kernel.errors import StoreError
-from agent_kernel.repository import Author, Cell, Change, Head, Holder, ObjectId, Tree, Writer
-from agent_kernel.session import branches, growth
+from agent_kernel.repository import Author, Cell, Change, Entry, Head, Holder, ObjectId, Tree, Writer
+from agent_kernel.session import branches, carrying, growth
 from agent_kernel.session.history import (
     Draft,
     Recorder,
-    changes_between,
     describe_error,
     only_commands,
     sorted_changes,
@@ -29,6 +28,7 @@ from agent_kernel.session.history import (
 )
 from agent_kernel.session.ignoring import IgnoreList
 from agent_kernel.session.interrupts import uncollected, uninterrupted
+from agent_kernel.session.operations import Operation, Operations, Position
 from agent_kernel.session.reports import Report, Status
 from agent_kernel.session.snapshot import Repository
 from agent_kernel.session.workspace import Touched, Workspace
@@ -52,21 +52,6 @@ _MODULE_NAMES = frozenset(
         "__warningregistry__",
     ]
 )
-
-
-class Position(msgspec.Struct, frozen=True):
-    """Where a session was: on a branch (or none) at a commit (or before the first)."""
-
-    branch: str | None
-    commit: ObjectId | None
-
-
-class Operation(msgspec.Struct, frozen=True):
-    """One thing that undo can reverse. `moved`: HEAD went elsewhere, and no content was made."""
-
-    before: Position
-    after: Position
-    moved: bool = False
 
 
 class _Running(msgspec.Struct):
@@ -103,17 +88,25 @@ class Committing:
         self._recorder = Recorder(repo, self.id)
         self._holder = Holder.here(self.id)
         self._cell: _Running | None = None
-        self._done: list[Operation] = []
-        self._undone: list[Operation] = []
+        self._operations = Operations()
         self._closed = False
         self._growth = growth.Growth()
         self.branch, self.head, note = branches.take(repo, branch, self._holder, self.id)
         if note:
             self.notes.append(note)
         self._base = self.branch or "main"
-        self._fresh = self.head is not None and len(repo.tree_at(self.head)) > 0
-        self._before_restart = self.head if self._fresh else None
         self._tree: Tree = repo.tree_at(self.head)
+        # What the branch holds and this session has not loaded; and what that was at commits which this session made.
+        self._carried: frozenset[str] = frozenset(self._tree.names())
+        self._carried_at: dict[ObjectId, frozenset[str]] = {}
+        self._bound_at = self.head
+        self._restarted = any(name not in namespace for name in carrying.variables(self._carried))
+        self._found_names = bool(self.workspace.bindings.names(namespace))
+        self._begun = False
+
+    @property
+    def _position(self) -> Position:
+        return Position(self.branch, self.head, self._carried)
 
     def _is_skipped(self, name: str) -> bool:
         return (
@@ -127,11 +120,15 @@ class Committing:
 
     def begin_cell(
         self, source: str, *, cell_id: str = "", number: int | None = None, author: Author | None = None
-    ) -> None:
-        """A cell is about to run. What moved since the last commit was not this cell's doing."""
+    ) -> Report | None:
+        """A cell is about to run. What moved since the last commit was not this cell's doing.
+
+        Variables that are there before the session's first cell get a commit of their own, which undo does not reverse.
+        """
         if self._cell is not None:  # a cell run by a cell is part of it
             self._cell.depth += 1
-            return
+            return None
+        found = None if self._begun else self._commit_what_was_there()
         outside: frozenset[str] = frozenset()
         if self.workspace.tracking.groups:
             rebound = self.workspace.bindings.changed(self.namespace)
@@ -139,6 +136,15 @@ class Committing:
         self.workspace.living.cell = f"cell [{number}]" if number is not None else "the cell that made it"
         self._cell = _Running(source, cell_id, number, author or self.author, time.perf_counter(), outside)
         self.workspace.monitor.start()
+        return found
+
+    def _commit_what_was_there(self) -> Report | None:
+        report: Report | None = None
+        if self.workspace.bindings.names(self.namespace):
+            draft = Draft(kind="commit", author=self.author, message="what was there before", undoable=False)
+            report = self._commit(draft, "", only_changes=True)
+        self._begun = True
+        return report
 
     def end_cell(self, *, error: BaseException | None = None, outputs: Outputs | None = None) -> Report | None:
         """The cell has run, well or not: commit what it changed. None for a cell of nothing but %agent lines.
@@ -182,7 +188,7 @@ class Committing:
         Args:
             full: look at every variable, not only at those that may have changed.
         """
-        draft = Draft(kind="commit", author=author or self.author, message=message)
+        draft = self._own_draft(message, author)
         source = self._cell.source if self._cell is not None else ""
         return self._commit(draft, source, everything=full, only_changes=not message)
 
@@ -207,39 +213,54 @@ class Committing:
             raise KeyboardInterrupt
         # On no branch, only a change starts one: looking at a past state must not.
         looks = only_changes or (self.branch is None and not draft.message)
-        if looks and not staged.entries and not self._fresh:
+        if looks and not staged.entries:
             self.workspace.accept(staged)
+            self._begun = True
             return Report(None, None, self.branch, seconds=time.perf_counter() - began)
         if rolling:
             draft.labels += _labels(staged, touched, frozenset(checked), outside)
-        return self._publish(writer, staged, draft, began)
+        return self._publish(writer, staged, draft, began, looks=looks)
 
-    def _publish(self, writer: Writer, staged: Staged, draft: Draft, began: float) -> Report:
-        base = self.repo.tree(None) if self._fresh else self._tree
-        tree = base.edit(writer, staged.entries) if staged.entries else base
-        draft.changed = sorted_changes(staged.changes.values())
-        if self._fresh:
-            draft.labels.append("restart")
-            writer.flush()  # the comparison reads manifests that are new
-            draft.changed = changes_between(self.repo, self._tree, tree)
+    def _publish(self, writer: Writer, staged: Staged, draft: Draft, began: float, *, looks: bool) -> Report:
+        carried = self._carried
+        entries: dict[str, Entry | None] = dict(staged.entries)
+        if carried:
+            entries, carried = carrying.beside(self.repo, self._tree, carried, staged.entries, self.ignoring)
+        tree = self._tree.edit(writer, entries) if entries else self._tree
+        draft.changed = carrying.told(self._tree, self._carried, entries, staged.changes)
         unloaded = [one for one in self.workspace.unloaded() if one.name not in staged.entries]
         draft.unsaved = (*staged.unsaved.values(), *self.workspace.unwritable(), *unloaded)
         with uninterrupted():
-            report = self._record(writer, tree, draft, began)
+            if not looks or tree.id != self._tree.id:
+                report = self._record(writer, tree, draft, began, carried)
+            else:  # what is new in memory is what the branch holds
+                self._carried = carried
+                report = Report(None, None, self.branch, seconds=time.perf_counter() - began)
             self.workspace.accept(staged)
+        self._begun = True
         return report
 
-    def _record(self, writer: Writer, tree: Tree, draft: Draft, began: float) -> Report:
-        """Publish a commit on the branch, or on a new one if HEAD is detached, and remember where that leads."""
-        before = Position(self.branch, self.head)
+    def _record(
+        self, writer: Writer, tree: Tree, draft: Draft, began: float, carried: frozenset[str] = carrying.NOTHING
+    ) -> Report:
+        """Publish a commit on the branch, or on a new one if HEAD is detached, and remember where that leads.
+
+        Args:
+            carried: what of the tree is not in memory.
+        """
+        before = self._position
         target, note = self._branch_to_write()
-        head = Head(self.branch, self.head)
-        changes = tree.id != self._tree.id
-        made, record = self._recorder.publish(writer, tree, draft, head, target)
-        self.branch, self.head, self._tree, self._fresh = target, made, tree, False
-        if changes and draft.kind not in ("undo", "redo"):  # a cell that only looked is nothing to undo
-            self._done.append(Operation(before, Position(self.branch, self.head)))
-            self._undone.clear()
+        if self._restarted:
+            draft.labels.append("restart")
+        changes = tree.id != self._tree.id or carried != self._carried
+        made, record = self._recorder.publish(writer, tree, draft, Head(self.branch, self.head), target)
+        self.branch, self.head, self._tree, self._carried = target, made, tree, carried
+        self._restarted = False
+        if carried:
+            self._carried_at[made] = carried
+        if changes and draft.undoable and draft.kind not in ("undo", "redo"):  # one that only looked is nothing to undo
+            what = "a cell ran" if draft.kind == "cell" else f"a {draft.kind} was made"
+            self._operations.add(Operation(before, self._position), what)
         return Report(
             commit=made,
             record=record,
@@ -261,18 +282,18 @@ class Committing:
 
     def _save_uncommitted(self) -> Report | None:
         """Commit what is not committed yet, having looked at everything: nothing may be replaced unseen."""
-        if self._fresh:
-            if not self.workspace.bindings.names(self.namespace):
-                return None
-            # What a restarted kernel made before it took its state back does not belong on top of that state.
-            self.branch = None
         report = self._commit(
-            Draft(kind="commit", author=self.author, message="changes that no cell had committed yet"),
+            self._own_draft("changes that no cell had committed yet"),
             self._cell.source if self._cell is not None else "",
             everything=True,
             only_changes=True,
         )
         return report if report.commit is not None else None
+
+    def _own_draft(self, message: str, author: Author | None = None) -> Draft:
+        """A commit that is no cell's. What was there when the session began is nothing that undo could take back."""
+        undoable = self._begun or not self._found_names
+        return Draft(kind="commit", author=author or self.author, message=message, undoable=undoable)
 
     def status(self, names: bool = True) -> Status:
         """Where the session stands; runs nothing and reads no value."""
@@ -281,19 +302,29 @@ class Committing:
         changed = sorted_changes(Change(name, how, 0) for found, how in marks for name in found)
         unverified = sorted(name for name in self.workspace.unverified() if not name.startswith("\0")) if names else []
         size = getattr(self.repo.store, "size", None)
+        carried = self.carried()
         return Status(
             branch=self.branch,
             head=self.head,
             detached=self.branch is None,
-            restart_pending=self._fresh,
+            restart_pending=bool(carried),
             names=len(self.workspace.bindings.names(self.namespace)),
             unverified=tuple(unverified),
-            changed=() if self._fresh else changed,
+            changed=changed,
             lost=self.workspace.losses(),
             ignored=tuple(sorted(self.ignoring)),
             store_url=self.repo.store.url,
             store_bytes=size().disk_bytes if size is not None else 0,
+            carried=tuple(carried),
         )
+
+    def carried(self) -> list[str]:
+        """Variables that the branch holds and memory does not, because a restart took them and nobody brought them back."""
+        return [
+            name
+            for name in carrying.variables(self._carried)
+            if name not in self.namespace and name not in self.ignoring
+        ]
 
     def close(self) -> None:
         """Give the branch back. What is not committed stays uncommitted."""

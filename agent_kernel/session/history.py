@@ -48,6 +48,7 @@ class Draft(msgspec.Struct):
     other_parents: tuple[ObjectId, ...] = ()
     random: ObjectId | None = None
     outputs: Outputs | None = None
+    undoable: bool = True
 
 
 class Recorder:

@@ -38,17 +38,16 @@ class IgnoreList:
         return iter(self._names)
 
     def add(self, name: str) -> None:
-        self._names.add(name)
-        self._save()
+        self._set(self._names | {name})
 
     def remove(self, name: str) -> None:
-        self._names.discard(name)
-        self._save()
+        self._set(self._names - {name})
+
+    def _set(self, names: set[str]) -> None:
+        self._repo.set_setting(_SETTING, msgspec.msgpack.encode(sorted(names)))
+        self._names = names  # only now: a store that refuses has changed nothing
+        self._patterns = self._compiled()
 
     def _compiled(self) -> re.Pattern[str] | None:
         patterns = sorted(filter(is_pattern, self._names))
         return re.compile("|".join(map(translate, patterns))) if patterns else None
-
-    def _save(self) -> None:
-        self._patterns = self._compiled()
-        self._repo.set_setting(_SETTING, msgspec.msgpack.encode(sorted(self._names)))

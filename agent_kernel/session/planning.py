@@ -45,8 +45,13 @@ def plan(
     tree: Tree,
     target: Tree,
     names: Iterable[str] | None,
+    absent: frozenset[str] = frozenset(),
+    stay: frozenset[str] = frozenset(),
 ) -> Plan:
-    """Find what differs between the live state and the target; `names` limits it to those variables."""
+    """Find what differs between the live state and the target; `names` limits it to those variables.
+
+    `absent` are names of the tree that are not in memory, `stay` those of the target that are not to be.
+    """
     made = Plan()
     wanted = None if names is None else _with_partners(target, names)
     for name, old, new in tree.diff(target):
@@ -55,12 +60,15 @@ def plan(
         if new is None:
             if wanted is None:
                 made.removed.add(name)
+        elif name in stay:
+            continue
         elif not new.is_same_value(old) or name not in tracking.groups:
             made.entries[name] = new
-    _add_unloaded(made, tracking, target, wanted)
+    _add_unloaded(made, tracking, target, stay, wanted)
     if wanted is not None:
         made.entries = {name: entry for name, entry in made.entries.items() if name in wanted}
-    _add_untracked(made, tracking, target, wanted)
+    made.removed.update(name for name in stay if name in tracking.groups)
+    _add_untracked(made, tracking, target, absent - stay if wanted is None else wanted)
     _add_needs(repo, made, tracking, living, target)
     return made
 
@@ -79,21 +87,21 @@ def _value(entry: Entry) -> tuple[str, ObjectId | None]:
     return entry.leader, entry.manifest
 
 
-def _add_untracked(made: Plan, tracking: Tracking, target: Tree, wanted: set[str] | None) -> None:
-    """After a restart nothing lives yet, however equal the trees are."""
-    if tracking.groups and wanted is None:
-        return
-    for name, entry in target.items():
-        if name not in tracking.groups and (wanted is None or name in wanted) and not name.startswith(CLASS_PREFIX):
+def _add_untracked(made: Plan, tracking: Tracking, target: Tree, wanted: Iterable[str]) -> None:
+    """What is not in memory has to be loaded however equal the trees are."""
+    for name in wanted:
+        entry = target.get(name)
+        if entry is not None and name not in tracking.groups and not name.startswith(CLASS_PREFIX):
             made.entries[name] = entry
 
 
-def _add_unloaded(made: Plan, tracking: Tracking, target: Tree, wanted: set[str] | None) -> None:
+def _add_unloaded(made: Plan, tracking: Tracking, target: Tree, stay: frozenset[str], wanted: set[str] | None) -> None:
     """What could not be loaded before may be by now."""
     for group in tracking.unloaded:
         for name in group.members:
             entry = target.get(name)
-            if entry is not None and not name.startswith(CLASS_PREFIX) and (wanted is None or name in wanted):
+            shown = not name.startswith(CLASS_PREFIX) and name not in stay
+            if entry is not None and shown and (wanted is None or name in wanted):
                 made.entries[name] = entry
 
 

@@ -21,7 +21,10 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """Where a session stands. `changed` counts bindings only; `unverified` names what may have changed in place."""
+    """Where a session stands. `changed` counts bindings only; `unverified` names what may have changed in place.
+
+    `carried`: variables of before a restart that the branch holds and memory does not.
+    """
 
     branch: str | None
     head: ObjectId | None
@@ -34,3 +37,4 @@ class Status(msgspec.Struct, frozen=True):
     ignored: tuple[str, ...]
     store_url: str
     store_bytes: int
+    carried: tuple[str, ...] = ()

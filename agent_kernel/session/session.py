@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.errors import LoadError, NameNotFoundError, NothingToUndoError, RefNotFoundError
-from agent_kernel.repository import Commit, Head, ObjectId, Tree, Unsaved, short
-from agent_kernel.session import randomness, trust
-from agent_kernel.session.committing import Committing, Operation, Position
+from agent_kernel.errors import LoadError, NameNotFoundError, RefNotFoundError
+from agent_kernel.repository import Change, Commit, Head, ObjectId, Tree, Unsaved, short
+from agent_kernel.session import carrying, randomness, trust
+from agent_kernel.session.committing import Committing
 from agent_kernel.session.history import Draft, changes_between
 from agent_kernel.session.labels import named
+from agent_kernel.session.operations import Operation, Operations, Position
 from agent_kernel.session.reports import Report
 from agent_kernel.session.snapshot import close_names
 from agent_kernel.session.workspace import Loaded
@@ -43,7 +44,7 @@ class Session(Committing):
         """Make the variables what they were at a commit, or take only `names` from it into what is there now.
 
         Args:
-            rev: without one, the branch's last state; after a restart, the state before it.
+            rev: without one, the branch's last state, and with it all that a restart took out of memory.
             partial: go on without what cannot be loaded. A placeholder stands for it, whose every use raises, and what
                 is stored of it is kept; of `names`, those that cannot be loaded stay as they are now.
 
@@ -57,22 +58,43 @@ class Session(Committing):
             return self._checkout_last(keep_random=keep_random, partial=partial)
         target = self.repo.resolve(rev, self.id)
         branch = rev if rev in self.repo.branches() else None
+        stay = carrying.NOTHING if branch is not None and branch == self.branch else None
         to = Position(branch, target)
-        return self._move(to, f"checkout: moving to {rev}", keep_random=keep_random, partial=partial)
+        return self._move(to, f"checkout: moving to {rev}", stay, keep_random=keep_random, partial=partial)
 
     def _checkout_last(self, *, keep_random: bool, partial: bool) -> Report:
-        if self._before_restart is not None and self._before_restart != self.head:
-            # A cell has run since the restart, so the branch has moved on: what was there becomes its newest state.
-            draft = Draft(
-                kind="rollback", author=self.author, message="bring back the variables from before the restart"
-            )
-            return self._restore(self._before_restart, draft, keep_random=keep_random, partial=partial)
+        if self.branch is None and self._carried and self.head == self._bound_at:  # restarted on no branch
+            return self._move(Position(None, self.head), "checkout: bring back", carrying.NOTHING, partial=partial)
         branch = self.branch or self._base  # before what is not committed yet starts a branch of its own
         tip = self.repo.branches().get(branch)
         if tip is None:
             raise RefNotFoundError(branch, tuple(self.repo.branches()))
         to = Position(branch, tip)
-        return self._move(to, f"checkout: moving to {branch}", keep_random=keep_random, partial=partial)
+        message = f"checkout: moving to {branch}"
+        return self._move(to, message, carrying.NOTHING, keep_random=keep_random, partial=partial)
+
+    def bring_back(self, *, partial: bool = False) -> Report:
+        """`checkout` as a session begins: part of beginning, so nothing that undo could take back."""
+        report = self.checkout(partial=partial)
+        self._operations = Operations()
+        return report
+
+    def leave_behind(self) -> Report:
+        """Take out of the branch's state what a restart took out of memory and nobody brought back.
+
+        The commits before still hold it, and undo takes this back too.
+        """
+        self._save_uncommitted()
+        if not self._carried:
+            return Report(None, None, self.branch)
+        began = time.perf_counter()
+        names = carrying.variables(self._carried)
+        draft = Draft(
+            kind="commit", author=self.author, message="start fresh, without what was there before the restart"
+        )
+        draft.changed = tuple(Change(name, "-", 0) for name in names)
+        writer = self.repo.writer()
+        return self._record(writer, self._tree.edit(writer, dict.fromkeys(self._carried)), draft, began)
 
     def switch(self, branch: str, create: bool = False, *, partial: bool = False) -> Report:
         """Go to a branch, and with `create` make it here first. `partial`: as for `checkout`.
@@ -85,16 +107,15 @@ class Session(Committing):
         known = self.repo.branches()
         if branch not in known:
             raise RefNotFoundError(branch, tuple(sorted(known)))
-        to = Position(branch, known[branch])
-        return self._move(to, f"checkout: moving to {branch}", keep_random=False, partial=partial)
+        return self._move(Position(branch, known[branch]), f"checkout: moving to {branch}", partial=partial)
 
     def _start_branch(self, branch: str) -> Report:
         self._save_uncommitted()
-        before = Position(self.branch, self.head)
+        before = self._position
         if self.head is not None:
             self.repo.create_branch(branch, self.head)
         self._go(Head(branch, self.head), f"checkout: moving to {branch}")
-        self._done.append(Operation(before, Position(self.branch, self.head), moved=True))
+        self._operations.add(Operation(before, self._position, moved=True), "a branch was made")
         return Report(self.head, self._record_here(), self.branch)
 
     def rollback(self, rev: str, *, keep_random: bool = False, partial: bool = False) -> Report:
@@ -112,35 +133,28 @@ class Session(Committing):
         Raises:
             NothingToUndoError: there is none left.
         """
-        if not self._done:
-            raise NothingToUndoError("undo")
-        operation = self._done[-1]
-        kept = list(self._done), list(self._undone)
-        report = self._reverse(operation, operation.before, "undo", partial=partial)
-        self._done, self._undone = kept[0][:-1], [*kept[1], operation]
-        return report
+        operation = self._operations.last("undo")
+        return self._reverse(operation, operation.before, "undo", partial=partial)
 
     def redo(self, *, partial: bool = False) -> Report:
-        """Do again what was undone last, as long as no cell ran since. `partial`: as for `checkout`.
+        """Do again what was undone last, as long as no cell changed anything since. `partial`: as for `checkout`.
 
         Raises:
             NothingToUndoError: there is nothing to redo.
         """
-        if not self._undone:
-            raise NothingToUndoError("redo")
-        operation = self._undone[-1]
-        kept = list(self._done), list(self._undone)
-        report = self._reverse(operation, operation.after, "redo", partial=partial)
-        self._done, self._undone = [*kept[0], operation], kept[1][:-1]
-        return report
+        operation = self._operations.last("redo")
+        return self._reverse(operation, operation.after, "redo", partial=partial)
 
     def _reverse(self, operation: Operation, to: Position, verb: str, *, partial: bool) -> Report:
+        shifted = self._operations.shifted(verb)
         if operation.moved:
-            message = f"{verb}: moving to {to.branch or 'a commit'}"
-            return self._move(to, message, keep_random=False, partial=partial)
-        what = "" if operation.after.commit is None else f" of {self._named(operation.after.commit)}"
-        draft = Draft(kind=verb, author=self.author, message=verb + what)
-        return self._restore(to.commit, draft, keep_random=False, partial=partial)
+            report = self._move(to, f"{verb}: moving to {to.branch or 'a commit'}", to.carried, partial=partial)
+        else:
+            what = "" if operation.after.commit is None else f" of {self._named(operation.after.commit)}"
+            draft = Draft(kind=verb, author=self.author, message=verb + what)
+            report = self._restore(to.commit, draft, to.carried, partial=partial)
+        self._operations = shifted
+        return report
 
     def merge(
         self,
@@ -175,46 +189,64 @@ class Session(Committing):
         if outcome.tree is None:
             return Report(self.head, self._record_here(), self.branch, notes=(outcome.note,))
         writer.flush()  # what was merged key by key is loaded like the rest
-        loaded = self.workspace.load(self._tree, outcome.tree, partial=partial, sources=(other, self.head))
-        draft = Draft(kind="merge", author=self.author, message=message or f"merge {rev}")
-        draft.changed = changes_between(self.repo, self._tree, outcome.tree)
+        changes = changes_between(self.repo, self._tree, outcome.tree)
+        stay = self._carried.difference(change.name for change in changes)
+        loaded = self.workspace.load(
+            self._tree, outcome.tree, absent=self._carried, stay=stay, partial=partial, sources=(other, self.head)
+        )
+        carried = loaded.carried(outcome.tree)
+        draft = Draft(kind="merge", author=self.author, message=message or f"merge {rev}", changed=changes)
         draft.unsaved = loaded.told
         if outcome.fast_forward and self.branch is not None:
             return self._fast_forward(other, loaded, draft, outcome.note)
         draft.other_parents = (other,)
-        report = self._record(writer, outcome.tree, draft, began)
+        report = self._record(writer, outcome.tree, draft, began, carried)
         self._take_on(loaded)
         return report
 
     def _fast_forward(self, other: ObjectId, loaded: Loaded, draft: Draft, note: str) -> Report:
-        before = Position(self.branch, self.head)
+        before = self._position
         self.repo.move_branch(str(self.branch), other, draft.message, self.head, self.id)
         self.head, self._tree = other, self.repo.tree_at(other)
-        self._done.append(Operation(before, Position(self.branch, other)))
-        self._undone.clear()
+        self._carried = loaded.carried(self._tree)
+        self._operations.add(Operation(before, self._position), "a merge was made")
         self._take_on(loaded)
         return Report(other, self._record_here(), self.branch, draft.changed, loaded.told, notes=(note,))
 
     # -- how states are taken on
 
-    def _move(self, to: Position, message: str, *, keep_random: bool, partial: bool) -> Report:
-        """Check out a position: HEAD moves, no commit is made."""
+    def _move(
+        self,
+        to: Position,
+        message: str,
+        stay: frozenset[str] | None = None,
+        *,
+        keep_random: bool = False,
+        partial: bool = False,
+    ) -> Report:
+        """Check out a position: HEAD moves, no commit is made.
+
+        Args:
+            stay: what is not to be in memory there. By default what is not now and was not at that commit, if it is one
+                of this session: its variables are then as they were.
+        """
         trust.require(self.repo)
         began = time.perf_counter()
         saved = self._save_uncommitted()
         if to.branch is not None and to.branch == self.branch:
             to = Position(to.branch, self.repo.branches().get(to.branch, to.commit))
-        before = Position(self.branch, self.head)
+        before = self._position
         target = self.repo.tree_at(to.commit)
-        loaded = self.workspace.load(self._tree, target, partial=partial, sources=(to.commit,))
+        loaded = self._load(target, to.commit, stay, partial=partial)
         generators, note = randomness.prepare(self.repo, to.commit, keep=keep_random, partial=partial)
-        changed = changes_between(self.repo, self._live_tree(), target)
+        carried = loaded.carried(target)
+        changed = carrying.live_changes(self.repo, self._tree, target, self._carried, carried)
         self._go(Head(to.branch, to.commit), message)
-        self._tree, self._fresh, self._before_restart = target, False, None
+        self._tree, self._carried = target, carried
+        self._restarted = self._restarted and bool(carried)
         self._take_on(loaded)
         generators()
-        self._done.append(Operation(before, to, moved=True))
-        self._undone.clear()
+        self._operations.add(Operation(before, self._position, moved=True), "HEAD was moved")
         notes = (*self._checkout_notes(saved, loaded), *filter(None, [note]))
         return Report(
             to.commit,
@@ -226,21 +258,37 @@ class Session(Committing):
             time.perf_counter() - began,
         )
 
-    def _restore(self, target: ObjectId | None, draft: Draft, *, keep_random: bool, partial: bool) -> Report:
-        """Make a new commit whose tree is an older one's, and take it on."""
+    def _load(self, target: Tree, commit: ObjectId | None, stay: frozenset[str] | None, *, partial: bool) -> Loaded:
+        if stay is None:
+            stay = self._carried & self._carried_at.get(commit, carrying.NOTHING) if commit else carrying.NOTHING
+        return self.workspace.load(
+            self._tree, target, absent=self._carried, stay=stay, partial=partial, sources=(commit,)
+        )
+
+    def _restore(
+        self,
+        target: ObjectId | None,
+        draft: Draft,
+        stay: frozenset[str] | None = None,
+        *,
+        keep_random: bool = False,
+        partial: bool = False,
+    ) -> Report:
+        """Make a new commit whose tree is an older one's, and take it on. `stay`: as in `_move`."""
         trust.require(self.repo)
         began = time.perf_counter()
         saved = self._save_uncommitted()
         tree = self.repo.tree_at(target)
-        loaded = self.workspace.load(self._tree, tree, partial=partial, sources=(target,))
+        loaded = self._load(tree, target, stay, partial=partial)
         generators, note = randomness.prepare(self.repo, target, keep=keep_random, partial=partial)
-        draft.changed = changes_between(self.repo, self._live_tree(), tree)
+        carried = loaded.carried(tree)
+        live = carrying.live_changes(self.repo, self._tree, tree, self._carried, carried)
+        draft.changed = changes_between(self.repo, self._tree, tree)
         draft.unsaved = loaded.told
         draft.restores = target
         if target is not None and not keep_random and not note:
             draft.random = self.repo.commit_at(target).random
-        self._before_restart = None
-        report = self._record(self.repo.writer(), tree, draft, began)
+        report = self._record(self.repo.writer(), tree, draft, began, carried)
         self._take_on(loaded)
         generators()
         notes = (*report.notes, *self._checkout_notes(saved, loaded), *filter(None, [note]))
@@ -248,14 +296,11 @@ class Session(Committing):
             report.commit,
             report.record,
             self.branch,
-            draft.changed,
+            live,
             self._lost_in(loaded),
             notes,
             time.perf_counter() - began,
         )
-
-    def _live_tree(self) -> Tree:
-        return self.repo.tree(None) if self._fresh else self._tree
 
     def _checkout_names(self, rev: str, names: Sequence[str], *, partial: bool) -> Report:
         trust.require(self.repo)
@@ -269,12 +314,15 @@ class Session(Committing):
         loaded, names, notes = self._load_names(target, names, partial=partial)
         writer = self.repo.writer()
         rest = self.workspace.without(loaded, writer)
-        tree = self._tree.edit(writer, {**rest.entries, **loaded.plan.entries})
+        edits = {**rest.entries, **loaded.plan.entries}
+        edits |= carrying.left_over(self.repo, self._tree, self._carried, edits)
+        tree = self._tree.edit(writer, edits)
+        carried = self._carried.difference(edits)
         writer.flush()  # the comparison reads manifests that are new
         message = f"take {', '.join(names)} from {self._named(commit, rev)}"
         draft = Draft(kind="rollback", author=self.author, message=message, restores=commit)
         draft.changed = changes_between(self.repo, self._tree, tree)
-        report = self._record(writer, tree, draft, began)
+        report = self._record(writer, tree, draft, began, carried)
         self.workspace.accept(rest)
         self._take_on(loaded)
         return msgspec.structs.replace(report, notes=(*report.notes, *notes))
@@ -338,12 +386,12 @@ class Session(Committing):
     @property
     def next_undo(self) -> Operation | None:
         """What `undo` would reverse."""
-        return self._done[-1] if self._done else None
+        return self._operations.done[-1] if self._operations.done else None
 
     @property
     def next_redo(self) -> Operation | None:
         """What `redo` would do again."""
-        return self._undone[-1] if self._undone else None
+        return self._operations.undone[-1] if self._operations.undone else None
 
     def verify_all(self) -> Report:
         """Look at every variable, and commit what changed unseen."""
@@ -416,8 +464,9 @@ class Session(Committing):
         head = self.repo.head(self.id)
         self.branch, self.head = head.branch, head.commit
         self._tree = self.repo.tree_at(self.head)
-        self._done.clear()
-        self._undone.clear()
+        self._carried = frozenset(name for name in self._carried if name in self._tree)
+        self._carried_at.clear()
+        self._operations = Operations()
 
     def rename_branch(self, new: str) -> None:
         """Rename the branch that this session is on."""

@@ -62,7 +62,7 @@ class Versioned(Live):
         self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
         self.session = Session(self._namespace, self.repo, branch=branch, author=author)
         if self.session.head is not None:
-            self.session.checkout(partial=True)
+            self.session.bring_back(partial=True)
 
     def __getitem__(self, name: str) -> object:
         value = super().__getitem__(name)

@@ -242,12 +242,16 @@ class Workspace:
         target: Tree,
         names: Iterable[str] | None = None,
         *,
+        absent: frozenset[str] = frozenset(),
+        stay: frozenset[str] = frozenset(),
         partial: bool = False,
         sources: Sequence[ObjectId | None] = (),
     ) -> Loaded:
         """Build aside what differs between the live state (`tree`) and `target`. Changes nothing yet.
 
         Args:
+            absent: names in the tree that are not in memory.
+            stay: names of the target that are not to be in memory afterwards.
             partial: load a state without what cannot be loaded of it.
             sources: commits that `target` comes from, to say of what cannot be loaded which cell made it.
 
@@ -257,7 +261,7 @@ class Workspace:
         """
         from agent_kernel.session import loading, planning, unloaded
 
-        plan = planning.plan(self.repo, self.tracking, self.living, tree, target, names)
+        plan = planning.plan(self.repo, self.tracking, self.living, tree, target, names, absent, stay)
         built = loading.build(self.repo, self.living, self.namespace, plan)
         # What stands here as a placeholder already is no news, and nothing that a move could lose.
         news = [failed for failed in built.failed if failed.names and (names is not None or not self._stood_in(failed))]
@@ -266,7 +270,7 @@ class Workspace:
         classes = frozenset(name.removeprefix(CLASS_PREFIX) for name in target.names() if name.startswith(CLASS_PREFIX))
         commits = [source for source in sources if source is not None]
         groups = unloaded.stand_in(self.repo, built.failed, commits, classes) if built.failed else []
-        return Loaded(plan, built.values, built.classes, tuple(groups))
+        return Loaded(plan, built.values, built.classes, tuple(groups), stay)
 
     def _stood_in(self, failed: Failed) -> bool:
         """Whether these names stand for this very value already."""
@@ -339,6 +343,12 @@ class Loaded(msgspec.Struct, frozen=True):
     values: Mapping[str, object]
     classes: Mapping[str, type]
     unloaded: tuple[Group, ...] = ()
+    stay: frozenset[str] = frozenset()
+
+    def carried(self, target: Tree) -> frozenset[str]:
+        """What of the target is not in memory then."""
+        there = self.plan.entries.keys() | {name for group in self.unloaded for name in group.members}
+        return frozenset(name for name in self.stay if name not in there and name in target)
 
     @property
     def told(self) -> tuple[Unsaved, ...]:

@@ -187,6 +187,7 @@ class ShellNotebook:
 
         config = Config()
         config.HistoryManager.hist_file = ":memory:"
+        config.AgentKernel.store = str(store)
         # get_ipython() answers with the instance, and must not answer with the shell of an earlier test.
         InteractiveShell.clear_instance()
         self._main = sys.modules["__main__"]
@@ -195,7 +196,6 @@ class ShellNotebook:
         self._store = store
         try:
             self._silently("%load_ext agent_kernel")
-            self._silently(f"%agent bind {store}")
         except BaseException:
             self._leave()
             raise

@@ -84,6 +84,7 @@ class Where(Result):
             "head": hex_of(status.head) if status.head is not None else None,
             "detached": status.detached,
             "restart_pending": status.restart_pending,
+            "carried": list(status.carried),
             "names": status.names,
             "changed": describe.changes_json(status.changed),
             "unverified": list(status.unverified),
@@ -96,8 +97,12 @@ class Where(Result):
     def blocks(self) -> Sequence[Block]:
         status = self.status
         lines = [_where(status.branch, self.at), f"{plural(status.names, 'variable')} in the namespace"]
-        if status.restart_pending:
-            lines.append("The kernel was restarted: %agent checkout brings back every variable.")
+        if status.carried:
+            many = (
+                f"{plural(len(status.carried), 'variable')} from before the restart {_are(status.carried)} not loaded"
+            )
+            answers = "%agent checkout brings back, %agent checkout --fresh leaves behind"
+            lines.append(f"{many} ({spelled(status.carried)}): {answers}")
         if status.changed:
             chips = chip_line(((one.how, one.name, one.size) for one in status.changed), most=_NAMES)
             lines.append(f"Not committed yet: {chips}")
@@ -134,6 +139,10 @@ class StoreStatus(Result):
 def _where(branch: str | None, at: tuple[ObjectId, Commit] | None) -> str:
     where = f"On branch {clean(branch)}" if branch else "On no branch"
     return f"{where}, no commit yet" if at is None else f"{where} at {describe.label(*at)}"
+
+
+def _are(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
 
 
 def spelled(names: Sequence[str]) -> str:

@@ -165,7 +165,8 @@ def _told(commit: Commit) -> tuple[str, bool]:
 def _subject(commit: Commit) -> str:
     """What the commit is about, with a mark where its cell did not end well and the agent where one wrote it."""
     agent = f"{clean(commit.author.name)}: " if commit.author.kind == "agent" else ""
-    return _MARKS.get(commit.status, "") + agent + describe.title(commit)
+    restart = "(restart) " if "restart" in commit.labels else ""
+    return _MARKS.get(commit.status, "") + restart + agent + describe.title(commit)
 
 
 def _fitted(left: str, told: tuple[str, bool], room: int) -> str:

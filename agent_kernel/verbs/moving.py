@@ -1,4 +1,4 @@
-"""`checkout`, `switch`, `rollback`, `undo` and `redo`: going somewhere else in the history.
+"""`checkout`, `switch` and `rollback`: going somewhere else in the history.
 
 In a live session they load variables. On a store alone there are none: there they move HEAD, which is where the next
 session starts, or write a commit that needs no loading.
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.errors import NothingToUndoError, RefNotFoundError
-from agent_kernel.repository import Commit, Head, ObjectId, hex_of, short
+from agent_kernel.errors import RefNotFoundError
+from agent_kernel.repository import Commit, Head, ObjectId, hex_of
 from agent_kernel.session.branches import person
 from agent_kernel.session.history import changes_between
 from agent_kernel.session.labels import named
@@ -27,21 +27,16 @@ from agent_kernel.verbs.text import clean
 
 if TYPE_CHECKING:
     from agent_kernel.session import Report
-    from agent_kernel.session.committing import Operation
 
 __all__ = [
     "Moved",
     "checkout",
     "checkout_arguments",
     "partial_argument",
-    "redo",
-    "redo_arguments",
     "rollback",
     "rollback_arguments",
     "switch",
     "switch_arguments",
-    "undo",
-    "undo_arguments",
 ]
 
 _KEEP = "leave the random generators as they are"
@@ -85,11 +80,14 @@ class Moved(Result):
 def checkout_arguments(parser: Parser) -> None:
     parser.takes("rev", "ref", help="a commit, branch or tag; without one, the branch's last state")
     parser.flag("--keep-random", help=_KEEP)
+    parser.flag("--fresh", help="bring nothing back after a restart: the branch goes on without what is not loaded")
     partial_argument(parser)
     parser.names("only these variables, from REV into what you have now")
 
 
 def checkout(scope: Scope, options: Namespace) -> Result:
+    if options.fresh:
+        return _start_fresh(scope, options)
     if scope.session is None:
         return _move_head(scope, options.rev or "HEAD", options.names)
     report = scope.session.checkout(
@@ -100,6 +98,14 @@ def checkout(scope: Scope, options: Namespace) -> Result:
         at = scope.resolve(options.rev or "HEAD") if report.commit is None else report.commit
         return Moved(f"Loaded {clean(names)} of {options.rev or 'HEAD'}", at, report.branch, report)
     return _arrived("Checked out", scope, report)
+
+
+def _start_fresh(scope: Scope, options: Namespace) -> Result:
+    if options.rev is not None or options.names:
+        raise UsageProblem("--fresh stands alone: it is about what a restart left unloaded")
+    report = scope.live().leave_behind()
+    said = "Nothing to leave behind" if report.commit is None else "Started fresh"
+    return Moved(said, report.commit, report.branch, report if report.commit is not None else None)
 
 
 def switch_arguments(parser: Parser) -> None:
@@ -179,74 +185,6 @@ def _rollback_commit(scope: Scope, rev: str, found: ObjectId, commit: Commit) ->
         restores=found,
     )
     return scope.repo.publish(scope.repo.writer(), made, head=head, session="", message=made.message)
-
-
-def undo_arguments(parser: Parser) -> None:
-    parser.takes("count", "text", help="how many operations (1 unless told)", default="1")
-    partial_argument(parser)
-
-
-def undo(scope: Scope, options: Namespace) -> Result:
-    return _repeated("undo", scope, options)
-
-
-def redo_arguments(parser: Parser) -> None:
-    parser.takes("count", "text", help="how many operations (1 unless told)", default="1")
-    partial_argument(parser)
-
-
-def redo(scope: Scope, options: Namespace) -> Result:
-    return _repeated("redo", scope, options)
-
-
-def _repeated(verb: str, scope: Scope, options: Namespace) -> Result:
-    """Undo or redo so many operations, as far as there are any."""
-    count = options.count
-    if not count.isdecimal() or int(count) < 1:
-        raise UsageProblem(f"{verb} takes a number of operations; rollback REF goes to a commit, checkout REF too")
-    done: list[Moved] = [_once(verb, scope, partial=options.partial)]
-    try:
-        done += [_once(verb, scope, partial=options.partial) for _ in range(int(count) - 1)]
-    except NothingToUndoError:
-        short_of = Line(f"that is all there is to {verb} in this session")
-        return Steps(tuple(done), (short_of,))
-    return done[0] if len(done) == 1 else Steps(tuple(done))
-
-
-def _once(verb: str, scope: Scope, *, partial: bool) -> Moved:
-    session = scope.live()
-    what = session.next_undo if verb == "undo" else session.next_redo
-    report = session.undo(partial=partial) if verb == "undo" else session.redo(partial=partial)
-    said = "Undone" if verb == "undo" else "Done again"
-    at = report.commit if report.commit is not None else session.head
-    return Moved(f"{said}{_operation(scope, what)}", at, report.branch, report)
-
-
-def _operation(scope: Scope, operation: Operation | None) -> str:
-    """What was undone or done again: ` [11] a slip of the hand`, ` the move to main`."""
-    if operation is None:
-        return ""
-    if operation.moved:
-        return f" the move to {operation.after.branch or 'a commit'}"
-    at = operation.after.commit
-    commit = scope.repo.commit_at(at) if at is not None else None
-    if at is None or commit is None:
-        return ""
-    return f" {' '.join(filter(None, (describe.prompt(commit) or short(at), describe.title(commit))))}"
-
-
-@dataclass(frozen=True)
-class Steps(Result):
-    """Several operations, one after the other."""
-
-    each: tuple[Moved, ...]
-    last: tuple[Line, ...] = ()
-
-    def to_json(self) -> Json:
-        return [one.to_json() for one in self.each]
-
-    def blocks(self) -> Sequence[Block]:
-        return [*(block for one in self.each for block in one.blocks()), *self.last]
 
 
 def _arrived(said: str, scope: Scope, report: Report) -> Moved:

@@ -1,21 +1,36 @@
 """Where a notebook's store lies, and which store someone means.
 
 Beside the notebook, in a hidden folder of its own, so that both travel together; a terminal has no notebook, so its
-store lies under the user's data directory, one for each working directory.
+store lies under the user's data directory, one for each working directory. Where the person bound another store, a small
+file in that folder says so to the sessions that follow.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
-from agent_kernel.errors import NotAStoreError
+from agent_kernel.errors import NewerFormatError, NotAStoreError
 
-__all__ = ["default_place", "find_store", "is_store", "notebook_of", "store_beside", "stores_in", "what_is_new"]
+__all__ = [
+    "bound_elsewhere",
+    "default_place",
+    "find_store",
+    "is_store",
+    "notebook_of",
+    "remember",
+    "store_beside",
+    "stores_in",
+    "what_is_new",
+]
 
 HIDDEN = ".agent-kernel"
+REDIRECT = "bound.json"
+_NOTE_VERSION = 1
 _VSCODE = "__vsc_ipynb_file__"  # the variable in which VS Code tells a kernel its notebook's path
 
 
@@ -41,6 +56,64 @@ def default_place(notebook: Path | None, folder: Path) -> Path:
         return store_beside(notebook)
     digest = hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]
     return _user_data() / "agent-kernel" / "terminals" / f"{folder.name or 'root'}-{digest}"
+
+
+def remember(own: Path, store: str) -> bool:
+    """Let later sessions whose own place is `own` find the store that was bound instead, and return whether they will.
+
+    One beside the notebook is noted relative to it, so that both may be moved together. The own place needs no note.
+    """
+    note = own / REDIRECT
+    path = _path_of(store)
+    if path is None:  # in memory: it ends with this process
+        return False
+    if path == own.resolve():
+        note.unlink(missing_ok=True)
+        return True
+    base = _base_of(own).resolve()
+    written = str(path.relative_to(base)) if own.parent.name == HIDDEN and path.is_relative_to(base) else str(path)
+    own.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not is_store(own):
+        (own / ".gitignore").write_text("*\n", encoding="utf-8")
+    aside = note.with_suffix(".tmp")
+    aside.write_text(json.dumps({"version": _NOTE_VERSION, "store": written}) + "\n", encoding="utf-8")
+    aside.replace(note)
+    return True
+
+
+def bound_elsewhere(own: Path) -> Path | None:
+    """The store that was bound instead of the one at `own`, if any; it may be gone by now.
+
+    Raises:
+        NewerFormatError: a newer release made the note.
+        NotAStoreError: the note cannot be read.
+    """
+    note = own / REDIRECT
+    try:
+        found: object = json.loads(note.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise NotAStoreError(str(note), f"it should say where the store lies, and cannot be read ({error})") from error
+    said = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+    version, store = said.get("version"), said.get("store")
+    if isinstance(version, int) and version > _NOTE_VERSION:
+        raise NewerFormatError(str(note), version, _NOTE_VERSION)
+    if not isinstance(store, str) or not store:
+        raise NotAStoreError(str(note), "it should say where the store lies, and does not")
+    return _base_of(own) / store
+
+
+def _base_of(own: Path) -> Path:
+    """The notebook's folder."""
+    return own.parent.parent
+
+
+def _path_of(store: str) -> Path | None:
+    scheme, colon, rest = store.partition("://")
+    if colon:
+        return Path(rest).resolve() if scheme == "lmdb" else None
+    return None if store.startswith("memory:") else Path(store).expanduser().resolve()
 
 
 def _user_data() -> Path:
@@ -82,7 +155,8 @@ def find_store(text: str, *, create: bool = False) -> str:
         return text
     path = Path(text).expanduser()
     if path.suffix == ".ipynb":
-        path = store_beside(path.absolute())
+        own = store_beside(path.absolute())
+        path = bound_elsewhere(own) or own
     elif path.is_dir() and not is_store(path):
         beside = stores_in(path)
         if len(beside) > 1:

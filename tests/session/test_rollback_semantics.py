@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from types import ModuleType
 
+import msgspec
 import pytest
 
 from agent_kernel.errors import (
     AgentKernelError,
     AmbiguousRefError,
+    BranchInUseError,
     LostValueError,
     NameNotFoundError,
     NothingToUndoError,
     RefNotFoundError,
 )
+from agent_kernel.repository import Holder
+from agent_kernel.repository.leases import start_of
 from agent_kernel.session import Repository, bind
 from agent_kernel.storage import MemoryStore
 from agent_kernel.testing.notebooks import Notebook, names_changed, rev
@@ -505,6 +510,29 @@ class TestLooking:
             nb.session.redo()
             assert nb.look("x") == [1, 2]
 
+    def test_undo_takes_a_merge_back_past_a_look_at_what_it_brought(self) -> None:
+        with Notebook() as nb:
+            nb.run("x = [1]")
+            nb.session.switch("side", create=True)
+            nb.run("y = [2]")
+            nb.session.switch("main")
+            nb.run("x.append(3)")
+            nb.session.merge("side")
+            nb.run("y[:1]")
+            nb.session.undo()
+            assert nb.variables() == {"x"}
+            nb.run("x")
+            nb.session.redo()
+            assert nb.look("(x, y)") == ([1, 3], [2])
+
+    def test_redo_says_that_a_cell_changed_something_since(self) -> None:
+        with Notebook() as nb:
+            nb.run("x = 1")
+            nb.session.undo()
+            nb.run("y = 1")
+            with pytest.raises(NothingToUndoError, match="a cell ran since the last undo"):
+                nb.session.redo()
+
     def test_a_look_at_a_past_state_starts_no_branch(self) -> None:
         with Notebook() as nb:
             old = nb.run("x = [1]")
@@ -565,3 +593,17 @@ class TestLargeManifests:
             assert nb.look("(big['1'], len(rows), same['rows'] is rows)") == ("x" * 50, 3001, True)
             nb.checkout(old, names=["same"])
             assert nb.look("(same['rows'] is rows, len(rows), 'more' in same)") == (True, 3000, False)
+
+
+def test_a_refused_forget_changes_nothing() -> None:
+    with Notebook() as nb:
+        nb.run("secret = 'k'\nx = 1")
+        other = msgspec.structs.replace(Holder.here("other"), pid=os.getppid(), started=start_of(os.getppid()))
+        nb.repo.acquire_lease("side", other)
+        head = nb.session.head
+        for what in ("secret", "HEAD"):
+            with pytest.raises(BranchInUseError):
+                nb.session.forget(what)
+        assert nb.session.head == head
+        assert nb.session.ignored() == ()
+        assert names_changed(nb.run("secret = 'l'")) == {"secret"}

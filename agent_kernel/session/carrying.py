@@ -1,0 +1,134 @@
+"""Variables that the branch holds and memory does not: what a restarted kernel has not brought back.
+
+Such names are *carried*: every commit keeps their entries as they are, until the person binds the name anew, brings it
+back, or leaves it behind. The functions here say what else of a tree has to change when one of them stops being carried:
+names that shared a value with it, and notebook classes that only it needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+import msgspec
+
+from agent_kernel.errors import DamagedObjectError, NewerFormatError
+from agent_kernel.repository import Change, Entry, Repository, Tree
+from agent_kernel.session.history import changes_between, size_of, sorted_changes
+from agent_kernel.values.entries import CLASS_PREFIX
+
+NOTHING: frozenset[str] = frozenset()
+
+
+def variables(carried: Iterable[str]) -> list[str]:
+    """The carried names that a person would list."""
+    return sorted(name for name in carried if not name.startswith("\0"))
+
+
+def beside(
+    repo: Repository,
+    tree: Tree,
+    carried: frozenset[str],
+    staged: Mapping[str, Entry | None],
+    ignored: Iterable[str],
+) -> tuple[dict[str, Entry | None], frozenset[str]]:
+    """What to edit in a tree that also holds what is not in memory, and which names that is from then on."""
+    entries: dict[str, Entry | None] = dict(staged)
+    dropped = [name for name, entry in entries.items() if entry is None and name.startswith(CLASS_PREFIX)]
+    kept = needed_classes(repo, tree, carried).intersection(dropped) if dropped else NOTHING
+    for name in kept:  # nothing in memory needs this class, but what is carried does
+        del entries[name]
+    entries |= dict.fromkeys(carried.intersection(ignored))
+    entries |= left_over(repo, tree, carried, entries)
+    gone = {name for name, entry in entries.items() if entry is None} | staged.keys()
+    return entries, (carried - gone) | kept
+
+
+def told(
+    tree: Tree, carried: frozenset[str], entries: Mapping[str, Entry | None], changes: Mapping[str, Change]
+) -> tuple[Change, ...]:
+    """The changes, with names that were carried compared with what the branch holds of them."""
+    found = dict(changes)
+    for name in carried.intersection(entries):
+        entry, before = entries[name], tree.get(name)
+        if name not in found and entry is None and not name.startswith("\0"):
+            found[name] = Change(name, "-", 0)
+        elif name in found and before is not None:
+            change = found.pop(name)
+            if not before.is_same_value(entry):
+                found[name] = Change(name, "~", change.size)
+    return sorted_changes(found.values())
+
+
+def left_over(
+    repo: Repository, tree: Tree, carried: frozenset[str], replaced: Collection[str]
+) -> dict[str, Entry | None]:
+    """What else to edit in the tree when `replaced` names are set or removed: nothing unless one of them was carried."""
+    gone = carried.intersection(replaced)
+    if not gone:
+        return {}
+    rest = carried - gone
+    edits: dict[str, Entry | None] = dict(_regrouped(tree, gone, rest))
+    classes = needed_classes(repo, tree, gone) & rest
+    if classes:
+        edits |= dict.fromkeys(classes - needed_classes(repo, tree, rest))
+    return edits
+
+
+def _regrouped(tree: Tree, gone: Iterable[str], rest: Iterable[str]) -> dict[str, Entry]:
+    """Entries of what shared a value with a name that is gone.
+
+    A leader is always one of its own group: a name that comes to mean something else cannot be taken for one of them.
+    """
+    entries = (tree.get(name) for name in gone)
+    torn = {(entry.leader, entry.manifest) for entry in entries if entry is not None and entry.leader}
+    if not torn:
+        return {}
+    groups: dict[object, dict[str, Entry]] = {}
+    for name in rest:
+        entry = tree.get(name)
+        if entry is not None and (entry.leader, entry.manifest) in torn:
+            groups.setdefault((entry.leader, entry.manifest), {})[name] = entry
+    return {
+        name: msgspec.structs.replace(entry, leader=min(members) if len(members) > 1 else "")
+        for members in groups.values()
+        for name, entry in members.items()
+    }
+
+
+def needed_classes(repo: Repository, tree: Tree, names: Iterable[str]) -> set[str]:
+    """The class entries that loading these variables takes; all there are where it cannot be told."""
+    grouped: dict[object, list[str]] = {}
+    for name, of_class in tree.items(CLASS_PREFIX):
+        if of_class.leader:
+            grouped.setdefault((of_class.leader, of_class.manifest), []).append(name)
+    needed: set[str] = set()
+    todo = [name for name in names if not name.startswith(CLASS_PREFIX)]
+    while todo:
+        entry = tree.get(todo.pop())
+        if entry is not None:
+            partners = grouped.get((entry.leader, entry.manifest), []) if entry.leader else []
+            try:
+                classes = repo.read_manifest(entry).classes
+            except (DamagedObjectError, NewerFormatError):
+                return {name for name, _ in tree.items(CLASS_PREFIX)}
+            found = {*classes, *partners} - needed
+            needed |= found
+            todo += found
+    return needed
+
+
+def live_changes(
+    repo: Repository, old: Tree, new: Tree, before: Collection[str], after: Collection[str]
+) -> tuple[Change, ...]:
+    """What a move changes among the live variables, given what is carried before and after it."""
+    changed = {change.name for change in changes_between(repo, old, new)}
+    found: list[Change] = []
+    for name in sorted(changed.union(variables(set(before).symmetric_difference(after)))):
+        entry = new.get(name)
+        was_live = name not in before and name in old
+        if entry is None or name in after:
+            if was_live:
+                found.append(Change(name, "-", 0))
+        elif not was_live or name in changed:
+            found.append(Change(name, "~" if was_live else "+", size_of(repo, entry)))
+    return tuple(found)

@@ -1,0 +1,61 @@
+"""What a session did, so that `undo` and `redo` can go back and forth.
+
+An operation is where the session was before and after it. Reversing one is itself recorded where it happens, so these
+lists are put back as they were and shifted by one.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from agent_kernel.errors import NothingToUndoError
+from agent_kernel.repository import ObjectId
+from agent_kernel.session.carrying import NOTHING
+
+
+class Position(msgspec.Struct, frozen=True):
+    """Where a session was: on a branch (or none) at a commit (or before the first), and what was not in memory there."""
+
+    branch: str | None
+    commit: ObjectId | None
+    carried: frozenset[str] = NOTHING
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """One thing that undo can reverse. `moved`: HEAD went elsewhere, and no content was made."""
+
+    before: Position
+    after: Position
+    moved: bool = False
+
+
+class Operations(msgspec.Struct):
+    """The operations of one session: what undo reverses next, and what redo does again next."""
+
+    done: list[Operation] = msgspec.field(default_factory=list[Operation])
+    undone: list[Operation] = msgspec.field(default_factory=list[Operation])
+    ended: str = ""  # what ended the chance to redo, if anything did
+
+    def add(self, operation: Operation, what: str) -> None:
+        """Something was done; `what` says it in the past tense, for whoever wants to redo after it."""
+        self.done.append(operation)
+        if self.undone:
+            self.ended = f"{what} since the last undo"
+            self.undone = []
+
+    def last(self, verb: str) -> Operation:
+        """What the verb is about.
+
+        Raises:
+            NothingToUndoError: there is nothing left.
+        """
+        found = self.done if verb == "undo" else self.undone
+        if not found:
+            raise NothingToUndoError(verb, self.ended if verb == "redo" else "")
+        return found[-1]
+
+    def shifted(self, verb: str) -> Operations:
+        """The same after the verb was done."""
+        if verb == "undo":
+            return Operations(self.done[:-1], [*self.undone, self.done[-1]])
+        return Operations([*self.done, self.undone[-1]], self.undone[:-1])

@@ -1,0 +1,89 @@
+"""`undo` and `redo`: back and forth through what this session did."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent_kernel.errors import NothingToUndoError
+from agent_kernel.repository import short
+from agent_kernel.verbs import describe
+from agent_kernel.verbs.moving import Moved, partial_argument
+from agent_kernel.verbs.output import Block, Json, Line, Result
+from agent_kernel.verbs.parsing import Parser, UsageProblem
+from agent_kernel.verbs.scope import Scope
+
+if TYPE_CHECKING:
+    from agent_kernel.session.operations import Operation
+
+__all__ = ["redo", "redo_arguments", "undo", "undo_arguments"]
+
+
+def undo_arguments(parser: Parser) -> None:
+    parser.takes("count", "text", help="how many operations (1 unless told)", default="1")
+    partial_argument(parser)
+
+
+def undo(scope: Scope, options: Namespace) -> Result:
+    return _repeated("undo", scope, options)
+
+
+def redo_arguments(parser: Parser) -> None:
+    parser.takes("count", "text", help="how many operations (1 unless told)", default="1")
+    partial_argument(parser)
+
+
+def redo(scope: Scope, options: Namespace) -> Result:
+    return _repeated("redo", scope, options)
+
+
+def _repeated(verb: str, scope: Scope, options: Namespace) -> Result:
+    """Undo or redo so many operations, as far as there are any."""
+    count = options.count
+    if not count.isdecimal() or int(count) < 1:
+        raise UsageProblem(f"{verb} takes a number of operations; rollback REF goes to a commit, checkout REF too")
+    done: list[Moved] = [_once(verb, scope, partial=options.partial)]
+    try:
+        done += [_once(verb, scope, partial=options.partial) for _ in range(int(count) - 1)]
+    except NothingToUndoError:
+        short_of = Line(f"that is all there is to {verb} in this session")
+        return Steps(tuple(done), (short_of,))
+    return done[0] if len(done) == 1 else Steps(tuple(done))
+
+
+def _once(verb: str, scope: Scope, *, partial: bool) -> Moved:
+    session = scope.live()
+    what = session.next_undo if verb == "undo" else session.next_redo
+    report = session.undo(partial=partial) if verb == "undo" else session.redo(partial=partial)
+    said = "Undone" if verb == "undo" else "Done again"
+    at = report.commit if report.commit is not None else session.head
+    return Moved(f"{said}{_operation(scope, what)}", at, report.branch, report)
+
+
+def _operation(scope: Scope, operation: Operation | None) -> str:
+    """What was undone or done again: ` [11] a slip of the hand`, ` the move to main`."""
+    if operation is None:
+        return ""
+    if operation.moved:
+        return f" the move to {operation.after.branch or 'a commit'}"
+    at = operation.after.commit
+    commit = scope.repo.commit_at(at) if at is not None else None
+    if at is None or commit is None:
+        return ""
+    return f" {' '.join(filter(None, (describe.prompt(commit) or short(at), describe.title(commit))))}"
+
+
+@dataclass(frozen=True)
+class Steps(Result):
+    """Several operations, one after the other."""
+
+    each: tuple[Moved, ...]
+    last: tuple[Line, ...] = ()
+
+    def to_json(self) -> Json:
+        return [one.to_json() for one in self.each]
+
+    def blocks(self) -> Sequence[Block]:
+        return [*(block for one in self.each for block in one.blocks()), *self.last]

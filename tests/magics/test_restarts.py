@@ -1,0 +1,111 @@
+"""After a restart, and in the middle of work: what a person sees of the variables that a kernel does not hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.magics.shells import Shell
+from tests.magics.test_kernel import kernel, run, text
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    return str(tmp_path / "store")
+
+
+def test_two_restarts_and_a_cell_between_them_lose_nothing(place: str) -> None:
+    with Shell(store=place) as shell:
+        shell.run("big = [1, 2, 3]; model = {'w': 1}")
+    with Shell(store=place) as shell:
+        shell.run("x = 1")
+        assert shell.log("-n 1")[0]["changed"] == [{"name": "x", "how": "+", "size": 5}]
+        assert "(restart) x = 1" in shell.run("%agent log").out
+        status = shell.run("%agent status").out
+        assert "2 variables from before the restart are not loaded (big, model)" in status
+    with Shell(store=place) as shell:
+        assert "%agent checkout brings back 3 variables" in shell.loaded
+        shell.run("%agent checkout")
+        assert (shell.ns["big"], shell.ns["model"], shell.ns["x"]) == ([1, 2, 3], {"w": 1}, 1)
+        assert "not loaded" not in shell.run("%agent status").out
+        shell.run("y = 1")  # everything is there: that it was a restart is no matter any more
+        assert shell.run("%agent log").out.count("(restart)") == 1
+
+
+def test_restart_and_run_all_starts_clean_and_ends_as_it_ended(place: str) -> None:
+    cells = ["a = [1]", "b = a", "c = {'b': b}"]
+    with Shell(store=place) as shell:
+        for cell in [*cells, "scratch = 1"]:
+            shell.run(cell)
+    with Shell(store=place) as shell:
+        for cell in cells:
+            assert shell.run(cell).result.success
+        assert "scratch" not in shell.ns
+        assert "1 variable from before the restart is not loaded (scratch)" in shell.run("%agent status").out
+        assert "Started fresh" in shell.run("%agent checkout --fresh").out
+        assert "not loaded" not in shell.run("%agent status").out
+        assert "nothing to leave behind" in shell.run("%agent checkout --fresh").out.lower()
+        shell.run("%agent undo")
+        assert "(scratch)" in shell.run("%agent status").out
+
+
+def test_the_first_undo_after_loading_takes_back_the_first_cell_alone(place: str) -> None:
+    from agent_kernel.magics import load_ipython_extension, unload_ipython_extension
+
+    shell = Shell(store=place)
+    with shell:
+        unload_ipython_extension(shell.ip)
+        shell.run("df = [1]; model = {'w': 1}")
+        load_ipython_extension(shell.ip)
+        shell.run("typo = 1")
+        assert [commit["message"] for commit in shell.log()][1] == "what was there before"
+        shell.run("%agent undo")
+        assert "typo" not in shell.ns
+        assert (shell.ns["df"], shell.ns["model"]) == ([1], {"w": 1})
+        assert "nothing to undo" in shell.run("%agent undo").err
+        shell.run("df")
+        shell.run("%agent redo")
+        assert shell.ns["typo"] == 1
+
+
+def test_redo_says_that_a_cell_ran_since(place: str) -> None:
+    with Shell(store=place) as shell:
+        shell.run("x = 1")
+        shell.run("%agent undo")
+        shell.run("y = 1")
+        assert "a cell ran since the last undo" in shell.run("%agent redo").err
+
+
+@pytest.mark.parametrize("again", ["%agent bind /etc/passwd", "%reload_ext agent_kernel", "%agent bind --branch k"])
+def test_binding_again_with_an_open_file_brought_back_goes_on_committing(
+    tmp_path: Path, place: str, again: str
+) -> None:
+    with Shell(store=place) as shell:
+        shell.run(f"f = open({str(tmp_path / 'x')!r}, 'w'); b = [1]")
+        shell.run("f.close()")
+    with Shell(store=place) as shell:
+        shell.ip.extension_manager.loaded.add("agent_kernel")
+        shell.run("%agent checkout")
+        shell.run(again)
+        typed = shell.run("c = [3]")
+        assert "not committed" not in typed.out + typed.err
+        assert [change["name"] for change in shell.log("-n 1")[0]["changed"]] == ["c"]
+        assert "not loaded" not in shell.run("%agent status").out
+
+
+def test_two_kernels_on_one_notebook_are_merged_without_losing_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with kernel(tmp_path / "two.ipynb", monkeypatch) as first:
+        run(first, "df = [1, 2, 3]")
+        run(first, "model = {'w': 1}")
+        with kernel(tmp_path / "two.ipynb", monkeypatch) as second:
+            assert "this session works on main-2" in text(run(second, "scratch = 1"))
+            changed = json.loads(text(run(second, "%agent log --json -n 1")))[0]["changed"]
+            assert [(change["name"], change["how"]) for change in changed] == [("scratch", "+")]
+        run(first, "%agent merge main-2")
+        assert "[1, 2, 3] {'w': 1} 1" in text(run(first, "print(df, model, scratch)"))
+        run(first, "%agent undo")
+        assert "[1, 2, 3] False" in text(run(first, "print(df, 'scratch' in globals())"))
