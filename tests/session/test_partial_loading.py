@@ -578,3 +578,28 @@ def test_code_that_runs_while_loading_sees_the_globals_of_the_state_that_is_on_i
             again.checkout("HEAD~1", names=["n"])
         assert "NameError" in str(raised.value)
         assert list(again.namespace) == before
+
+
+def test_what_cannot_be_loaded_is_carried_over_restarts_like_the_rest(breaks: Breaks) -> None:
+    repo = Repository.open(MemoryStore())
+    with Notebook(repo) as nb:
+        nb.run(breaks.fragile + "f = Fragile(1)\nx = [1]\ny = x")
+    breaks.start()
+    with Notebook(repo) as nb:
+        nb.run("later = 2")
+    with Notebook(repo) as nb:
+        with pytest.raises(LoadError):
+            nb.checkout()
+        assert "x" not in nb.namespace
+        nb.checkout(partial=True)
+        assert nb.look("(x, y is x, later)") == ([1], True, 2)
+        with pytest.raises(LostValueError):
+            nb.look("f.v")
+        assert names_changed(nb.run("x.append(2)")) == {"x", "y"}
+        undone = nb.session.undo()
+        assert {change.name for change in undone.changed} == {"x", "y"}
+    with Notebook(repo) as nb:
+        nb.run("z = 1")
+        breaks.mend()
+        nb.checkout()
+        assert nb.look("(f.v, x, later, z)") == (1, [1], 2, 1)
