@@ -212,8 +212,11 @@ def _inflate(key: bytes, body: memoryview, base: bytes = b"") -> bytes:
             return zstandard.ZstdDecompressor().decompress(body)
         dictionary = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
         return zstandard.ZstdDecompressor(dict_data=dictionary).decompress(body)
-    except zstandard.ZstdError as error:
-        raise damaged(key, f"it does not decompress ({error})") from error
+    # A damaged header may claim any size, more than there is memory.
+    except (zstandard.ZstdError, MemoryError) as error:
+        raise damaged(
+            key, f"it does not decompress ({str(error) or 'it claims more bytes than there is memory'})"
+        ) from error
 
 
 def _inflate_into(key: bytes, body: memoryview, target: memoryview) -> None:

@@ -92,6 +92,13 @@ def test_a_flipped_bit_anywhere_is_never_returned(payload: bytes, data: st.DataO
         assert _into(key, stored, len(payload)) == payload
 
 
+def test_a_header_that_claims_more_than_there_is_memory_is_damaged() -> None:
+    stored = bytearray(_stored(COMPRESSIBLE))
+    stored[38] ^= 1 << 7  # of the frame's own header, behind ours and the seal: how its size is written
+    with pytest.raises(DamagedObjectError, match="does not decompress"):
+        unwrap(_key(COMPRESSIBLE), stored)
+
+
 @pytest.mark.parametrize("cut", [0, 1, 2, 20, 100])
 def test_a_cut_off_object_is_damaged(cut: int) -> None:
     for payload in (COMPRESSIBLE, os.urandom(20_000)):
