@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import sys
 import threading
 from collections.abc import Iterator
@@ -12,9 +14,11 @@ import pytest
 
 from agent_kernel.magics.outputs.collecting import Collector
 from agent_kernel.magics.outputs.items import ROOM, Place
+from agent_kernel.magics.outputs.kernel import KernelTap
 from agent_kernel.magics.outputs.overtyping import Line
+from agent_kernel.magics.outputs.terminal import TerminalTap
 from agent_kernel.repository import Output, Outputs, Repository, read_face, read_outputs
-from tests.magics.shells import Shell
+from tests.magics.shells import Shell, leave, plain_shell
 from tests.magics.test_kernel import kernel, run, text
 
 
@@ -299,6 +303,24 @@ class TestTerminal:
             sys.stdout = before
         assert "".join(bare.held).startswith("said")
 
+    def test_who_listens_besides_and_stays_makes_nothing_double(self) -> None:
+        collector = Collector()
+        shell: Any = plain_shell()
+        tap = TerminalTap(collector, shell)
+        tap.install()
+        with contextlib.redirect_stdout(io.StringIO()) as stream:
+            tap.begin(1)
+            ours = stream.write
+            vars(stream)["write"] = lambda text: ours(text)  # what some libraries do
+            tap.end()
+            for number in range(3):
+                tap.begin(number)
+                print("once")
+                tap.end()
+                assert texts(kept(collector)) == ["once\n"]
+        tap.remove()
+        leave(shell)
+
     def test_it_can_be_switched_off_and_on(self, shell: Shell) -> None:
         shell.run("%config AgentKernel.outputs = 'none'")
         assert self.outputs(shell, "print(1)") == []
@@ -328,6 +350,91 @@ class TestTerminal:
         assert "publish" not in vars(shell.ip.display_pub)
         assert "_showtraceback" not in vars(shell.ip)
         assert "write_format_data" not in vars(shell.ip.displayhook)
+
+
+class Session:
+    """As much of a kernel's session as is listened to: messages go nowhere."""
+
+    def send(self, kind: str, content: dict[str, Any] | None = None, request: str = "cell") -> dict[str, Any] | None:
+        if content is None:
+            return None  # as in a forked process
+        return {"msg_type": kind, "content": content, "parent_header": {"msg_id": request}}
+
+
+class TestKernel:
+    @pytest.fixture
+    def tap(self) -> KernelTap:
+        self.collector, self.session, self.request = Collector(), Session(), "cell"
+        shell: Any = self
+        tap = KernelTap(self.collector, shell, self.session)
+        tap.install()
+        tap.begin(1)
+        return tap
+
+    def get_parent(self) -> dict[str, Any]:
+        return {"header": {"msg_id": self.request}}
+
+    def say(self, words: str, request: str = "cell") -> None:
+        self.session.send("stream", {"name": "stdout", "text": words}, request)
+
+    def route(self, widget: str, request: str) -> None:
+        """What an output widget's context sends as it begins, and, with no request, as it ends."""
+        data = {"method": "update", "state": {"msg_id": request}}
+        self.session.send("comm_msg", {"comm_id": widget, "data": data})
+
+    def test_what_a_thread_prints_under_an_earlier_cell_is_kept_with_the_next_one(self, tap: KernelTap) -> None:
+        self.say("first")
+        tap.end()
+        assert texts(kept(self.collector)) == ["first"]
+        self.say("late")
+        self.request = "another"
+        tap.begin(2)
+        self.say("second", "another")
+        tap.end()
+        found = kept(self.collector).outputs
+        assert [(one.text, one.under) for one in found] == [("late", 1), ("second", None)]
+
+    def test_what_belongs_to_no_cell_is_not_kept(self, tap: KernelTap) -> None:
+        self.say("a callback of a widget", "a comm message")
+        self.session.send("status", {"execution_state": "idle"})
+        assert self.session.send("stream") is None
+        tap.end()
+        assert self.collector.take() is None
+
+    def test_output_widgets_take_what_is_shown_in_them_also_one_inside_another(self, tap: KernelTap) -> None:
+        self.route("outer", "cell")
+        self.say("a")
+        self.route("inner", "cell")
+        self.say("b")
+        self.route("inner", "")
+        self.say("c")
+        self.session.send("clear_output", {"wait": False})
+        self.say("d")
+        self.route("outer", "")
+        self.say("e")
+        tap.end()
+        assert [(one.text, one.widget) for one in kept(self.collector).outputs] == [
+            ("b", "inner"),
+            ("d", "outer"),
+            ("e", ""),
+        ]
+
+    def test_messages_that_are_none_of_the_protocol_do_no_harm(
+        self, tap: KernelTap, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        for content in ({}, {"data": None}, {"data": {"text/plain": 3}}, {"text": None}):
+            for kind in ("stream", "display_data", "error", "clear_output", "comm_msg", "execute_result"):
+                assert self.session.send(kind, content) is not None
+        self.say("fine")
+        tap.end()
+        assert "fine" in "".join(texts(kept(self.collector)))
+
+    def test_when_it_is_removed_the_session_is_as_it_was(self, tap: KernelTap) -> None:
+        assert "send" in vars(self.session)
+        tap.remove()
+        assert "send" not in vars(self.session)
+        self.say("unheard")
+        assert self.collector.take() is None
 
 
 CELLS = {

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO, cast
 
 from agent_kernel.magics.outputs.collecting import Collector
 from agent_kernel.magics.outputs.items import HERE, Place
+from agent_kernel.magics.outputs.replacing import put_back, replace
 
 if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
@@ -30,7 +31,8 @@ _SHORT_S = 0.1  # a cell during which no stream sends anything by itself
 
 
 class _Session(Protocol):
-    send: Callable[..., object]
+    @property
+    def send(self) -> Callable[..., object]: ...
 
 
 class KernelTap:
@@ -40,8 +42,7 @@ class KernelTap:
         self._collector = collector
         self._shell = shell
         self._session = session
-        self._send: Callable[..., object] | None = None
-        self._ours: Callable[..., object] | None = None
+        self._undo: list[Callable[[], None]] = []
         self._cell = ""  # the id of the request that runs it
         self._numbers: dict[str, int] = {}  # of earlier cells
         self._number: int | None = None
@@ -58,7 +59,7 @@ class KernelTap:
         }
 
     def install(self) -> None:
-        send = self._send = self._session.send
+        send = self._session.send
 
         @functools.wraps(send)
         def heard(*args: object, **kwargs: object) -> object:
@@ -69,11 +70,10 @@ class KernelTap:
                 logger.exception("an output was not kept")
             return message
 
-        self._ours = self._session.send = heard
+        replace(self._undo, self._session, "send", heard)
 
     def remove(self) -> None:
-        if self._session.send is self._ours and self._send is not None:
-            self._session.send = self._send
+        put_back(self._undo)
         self._cell, self._numbers = "", {}
 
     def begin(self, number: int | None) -> None:
@@ -100,12 +100,12 @@ class KernelTap:
             self._flush(waiting or [sys.stdout])
 
     def _waiting(self) -> list[TextIO]:
-        return [stream for stream in (sys.stdout, sys.stderr) if getattr(stream, "_buffers", None)]
+        streams = [stream for stream in (sys.stdout, sys.stderr) if hasattr(stream, "pub_thread")]
+        return [stream for stream in streams if getattr(stream, "_buffers", True)]
 
     def _flush(self, streams: list[TextIO]) -> None:
         for stream in streams:
-            if hasattr(stream, "pub_thread"):
-                stream.flush()
+            stream.flush()
 
     def _request(self) -> str:
         parent = cast("Callable[[], object]", getattr(self._shell, "get_parent", dict))()

@@ -17,6 +17,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from agent_kernel.magics.outputs.collecting import Collector
+from agent_kernel.magics.outputs.replacing import put_back, replace
 
 if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
@@ -53,10 +54,10 @@ class TerminalTap:
 
     def remove(self) -> None:
         self.end()
-        _call_all(self._undo)
+        put_back(self._undo)
 
     def begin(self, number: int | None) -> None:
-        self._pending.clear()
+        self._pending = []
         self._listening = True
         for name in ("stdout", "stderr"):
             stream = getattr(sys, name)
@@ -65,22 +66,24 @@ class TerminalTap:
 
     def end(self) -> None:
         self.mute(False)
-        _call_all(self._stops)
+        put_back(self._stops)
         self.settle()
         self._streams, self._listening = [], False
 
     def mute(self, muted: bool) -> None:
         self._muted = muted
-        _call_all(self._loud)
+        put_back(self._loud)
         for one in self._streams if muted else ():
-            _replace(self._loud, one.stream, "write", one.quiet(threading.get_ident()), only=one.heard)
+            replace(self._loud, one.stream, "write", one.quiet(threading.get_ident()), only=one.heard)
 
     def settle(self) -> None:
-        pending = self._pending
+        self._fold(self._pending)
+
+    def _fold(self, pending: list[str | tuple[str]]) -> None:
         heard = pending[:]
         del pending[: len(heard)]
-        if not self._listening:
-            return
+        if not self._listening or pending is not self._pending:
+            return  # heard for a cell before this one, whose listening somebody else kept in place
         try:
             for stream, text in _joined(heard):
                 self._collector.text(stream, text)
@@ -90,24 +93,24 @@ class TerminalTap:
     def _listen(self, name: str, stream: object) -> None:
         """Hear what the stream is asked to write. The stream itself stays, for whoever holds it."""
         write = cast("Callable[[str], object]", getattr(stream, "write", None))
-        pending = self._pending
+        pending, fold = self._pending, self._fold
         append = pending.append
 
         # Every print of a cell passes here twice, so it does as little as can be.
         def heard(text: str) -> object:
             append(text)
             if len(pending) > _MANY or len(text) > _LONG:
-                self.settle()
+                fold(pending)
             return write(text)
 
         def heard_apart(text: str) -> object:
             append((text,))
             if len(pending) > _MANY or len(text) > _LONG:
-                self.settle()
+                fold(pending)
             return write(text)
 
         heard = heard_apart if name == "stderr" else heard
-        if _replace(self._stops, stream, "write", heard):
+        if replace(self._stops, stream, "write", heard):
             self._streams.append(_Heard(stream, heard, write))
 
     def _wrap(self, undo: list[Callable[[], None]], owner: object, name: str, note: Callable[..., None] | None) -> None:
@@ -133,7 +136,7 @@ class TerminalTap:
                     logger.exception("an output was not kept")
             return result
 
-        _replace(undo, owner, name, shown)
+        replace(undo, owner, name, shown)
 
     def _published(
         self,
@@ -187,30 +190,3 @@ class _Heard(NamedTuple):
             return self.write(text) if threading.get_ident() == thread else self.heard(text)
 
         return write
-
-
-def _replace(undo: list[Callable[[], None]], owner: object, name: str, ours: object, *, only: object = None) -> bool:
-    """Put our method in the place of an object's, if that is `only`; False: there is no place for it."""
-    before: object = vars(owner).get(name) if hasattr(owner, "__dict__") else None
-    if only is not None and before is not only:
-        return False  # somebody else listens here too by now, and still calls us
-    try:
-        setattr(owner, name, ours)
-    except AttributeError:
-        return False  # a stream of a kind that cannot be listened to
-
-    def put_back() -> None:
-        if vars(owner).get(name) is not ours:
-            return
-        if before is None:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, before)
-
-    undo.append(put_back)
-    return True
-
-
-def _call_all(undo: list[Callable[[], None]]) -> None:
-    while undo:
-        undo.pop()()
