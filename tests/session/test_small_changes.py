@@ -144,3 +144,12 @@ def test_a_value_that_takes_long_to_look_at_does_not_keep_others_waiting() -> No
         reports += [nb.run(f"y = {number}") for number in range(40)]
         nb.run("del builtins.hidden")
     assert any("outer" in {change.name for change in report.changed} for report in reports)
+
+
+def test_models_are_not_grouped_by_what_an_abstract_class_of_their_library_holds() -> None:
+    with Notebook() as nb:
+        nb.run("import numpy as np\nfrom sklearn.ensemble import HistGradientBoostingClassifier as Model")
+        nb.run("rows = np.random.default_rng(0).random((200, 3))\nlabels = rows[:, 0] > 0.5")
+        nb.run("one = Model(max_iter=2).fit(rows, labels)")
+        nb.run("other = Model(max_iter=3).fit(rows, labels)")
+        assert [group.members for group in nb.session.workspace.tracking if "other" in group.members] == [("other",)]
