@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,11 +16,12 @@ import msgspec
 from agent_kernel.repository import Change, Entry, Unsaved
 from agent_kernel.session import saving
 from agent_kernel.session.tracking import Group, Tracking
-from agent_kernel.values.aliases import Reach
+from agent_kernel.values.aliases import Reach, ids_of_items
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry
 from agent_kernel.values.groups import Dumped, dump_group
 from agent_kernel.values.lost import Unsavable
 from agent_kernel.values.pickler import FOREIGN, explain, type_name
+from agent_kernel.values.segments import is_long
 
 if TYPE_CHECKING:
     from agent_kernel.session.living import Living
@@ -123,16 +125,18 @@ class Dumps:
     def _check_group(self, group: Group, follow: set[str]) -> list[str]:
         """Dump a group whose names are bound as they were. Unchanged as a whole means unchanged."""
         members = self.values(group.members)
-        compared = None if members is None else self.dump(members, group)
+        together = len(group.members) > 1
+        compared = None if members is None else self.dump(members, group, defer=together)
         if compared is None:
             return []
         follow |= compared.dumped.dump.globals_used
         if compared.signature == group.signature:
-            # At once: ids may be others now, and sharing is judged by them.
-            self.tracking.refresh(group, compared.dumped)
+            if not compared.dumped.reach.deferred:
+                # At once: ids may be others now, and sharing is judged by them.
+                self.tracking.refresh(group, compared.dumped)
             self.staged.unchanged.append((group, compared.dumped))
             return self._new_classes(compared.dumped)
-        if len(group.members) == 1:
+        if not together:
             self.alone[group.members[0]] = compared
             return self._new_classes(compared.dumped)
         if compared.dumped.layout.long >= 0:
@@ -177,11 +181,13 @@ class Dumps:
                 found.append(entry)
         return found
 
-    def dump(self, members: Mapping[str, object], before: Group | None) -> saving.Compared | None:
+    def dump(
+        self, members: Mapping[str, object], before: Group | None, *, defer: bool = False
+    ) -> saving.Compared | None:
         """Dump and hash; what cannot be dumped at all is dumped as lost. None: interrupted, and left for the next cell."""
         began = time.perf_counter()
         try:
-            dumped = self._dump_or_lose(members, before)
+            dumped = self._dump_or_lose(members, before, defer=defer and not self._everything)
             compared = saving.compare(dumped)
         except KeyboardInterrupt:
             self.interrupt(members, before)
@@ -189,17 +195,30 @@ class Dumps:
         dumped.seconds = time.perf_counter() - began
         return compared
 
-    def _dump_or_lose(self, members: Mapping[str, object], before: Group | None) -> Dumped:
+    def _dump_or_lose(self, members: Mapping[str, object], before: Group | None, *, defer: bool) -> Dumped:
         starts = before.starts if before else frozenset[int]()
+        if before is not None and len(members) == 1:
+            starts = before.starts_alone.get(next(iter(members)), starts)
         known = before.marks if before and not self._everything else frozenset[bytes]()
+        anchors = self._items_beside(members, before) if before is not None and known else ()
         try:
-            return dump_group(members, self.living, self.namespace, starts=starts, known=known)
+            return dump_group(
+                members, self.living, self.namespace, starts=starts, known=known, anchors=anchors, defer=defer
+            )
         except RecursionError:
             reason = "it is nested too deeply to be saved"
         except FOREIGN as error:
             reason = explain(error)
         replaced = {name: Unsavable(value, reason) for name, value in members.items()}
         return dump_group(replaced, self.living, self.namespace)
+
+    def _items_beside(self, members: Mapping[str, object], group: Group) -> AbstractSet[int]:
+        """What the long containers hold with which this one was saved: it is no news that they hold the same rows."""
+        beside = [name for name in group.members if name not in members]
+        if len(members) != 1 or not beside or not is_long(*members.values()):
+            return frozenset()
+        values = (self.values(beside) or {}).values()
+        return set[int]().union(*(ids_of_items(value) for value in values if is_long(value)))
 
     def interrupt(self, members: Mapping[str, object], before: Group | None) -> None:
         self.staged.interrupted = True

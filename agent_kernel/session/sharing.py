@@ -6,12 +6,17 @@ remembered ids, and settled by dumping those names too.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import combinations
+
+import msgspec
+
 from agent_kernel.session import saving
 from agent_kernel.session.dumping import Dumps
-from agent_kernel.session.tracking import Group
-from agent_kernel.values.aliases import held_elsewhere, memory_pairs
+from agent_kernel.session.tracking import MANY, Group
+from agent_kernel.values.aliases import common_item, held_elsewhere, memory_pairs
 from agent_kernel.values.constants import library_constants, packages_of
-from agent_kernel.values.groups import Dumped, dump_group
+from agent_kernel.values.groups import Dumped, dump_group, reach_of
 
 
 class Sharing:
@@ -21,6 +26,7 @@ class Sharing:
         self._dumps = dumps
         self._removed = removed
         self._without_constants: set[str] = set()
+        self._partners: dict[str, set[str]] = {}
 
     def settle(self) -> None:
         """Dump whatever has to be looked at again before names can be grouped."""
@@ -28,7 +34,9 @@ class Sharing:
         known = -1
         while known != len(self._dumps.alone):  # settling dumps long containers, which have to be walked in turn
             known = len(self._dumps.alone)
+            self._pair_long_ones()
             self._walk_segments()
+            self._walk_deferred()
             self._settle_sharing()
 
     def _regroup_rest(self) -> None:
@@ -75,6 +83,42 @@ class Sharing:
             self._dumps.add(self._dumps.dump_alone(name, set()))
         return [name for name in fresh if name in self._dumps.alone]
 
+    def _pair_long_ones(self) -> None:
+        """Long containers that hold the same rows, as a list and an index of it do, need not be walked to know it."""
+        for (name, one), (other, another) in combinations(self._long_ones(), 2):
+            if other in self._partners.get(name, ()):
+                continue
+            values = self._dumps.values([name, other])
+            item = common_item(*values.values()) if values and values[name] is not values[other] else None
+            if item is not None:
+                self._partners.setdefault(name, set()).add(other)
+                self._partners.setdefault(other, set()).add(name)
+                for paired, dumped in ((name, one), (other, another)):
+                    self._dump_beside(paired, dumped)
+                    if paired in self._dumps.alone:
+                        found = self._dumps.alone[paired].dumped
+                        # Not the set that the segments go on collecting in: they would take it for one of their own.
+                        found.reach = msgspec.structs.replace(found.reach, ids=found.reach.ids | {item})
+
+    def _dump_beside(self, name: str, dumped: Dumped) -> None:
+        """Of a group that looked unchanged, take what it was dumped as for what its one member is alone."""
+        group = self._dumps.tracking.groups.get(name)
+        if name not in self._dumps.alone and group is not None:
+            if len(group.members) == 1:
+                self._dumps.alone[name] = saving.compare(dumped)
+            else:
+                self._dump_members(group)
+
+    def _walk_deferred(self) -> None:
+        """Walk a large group that looked unchanged when another dumped name may hold a part of it."""
+        for group, dumped in self._dumps.staged.unchanged:
+            if not dumped.reach.deferred or not self._others_are_held(*group.members):
+                continue
+            members = self._dumps.values(group.members)
+            if members is not None:
+                dumped.reach = reach_of(members, dumped.dump)
+                self._dumps.tracking.refresh(group, dumped)
+
     def _walk_segments(self) -> None:
         """Walk all of a long container when another dumped name may hold a part of it."""
         for name, dumped in self._long_ones():
@@ -96,29 +140,46 @@ class Sharing:
         dumped += [(group.members[found.layout.long], found) for group, found in self._dumps.staged.unchanged]
         return [(name, found) for name, found in dumped if found.segments is not None]
 
-    def _others_are_held(self, name: str) -> bool:
+    def _others_are_held(self, *names: str) -> bool:
         # Whoever was dumped together with the long one was looked for in it already.
-        beside = {member for members in self._dumps.joint if name in members for member in members}
+        joint = (members for members, found in self._dumps.joint.items() if found.dumped.layout.long >= 0)
+        beside = {member for members in joint if names[0] in members for member in members}
+        beside.update(names, self._partners.get(names[0], ()))
         for other, compared in self._dumps.alone.items():
-            if other == name or not compared.dumped.reach.ids or other in beside:
+            if not compared.dumped.reach.ids or other in beside:
                 continue
             values = list((self._dumps.values([other]) or {}).values())
-            # Held by the namespace, by what remembers small values, and by `values`.
-            if held_elsewhere(values, compared.dumped.dump, holders=2):
+            # Held by the namespace and by `values`; and by what remembers small values, if it was bound before.
+            holders = 1 if other in self._dumps.rebound else 2
+            if held_elsewhere(values, compared.dumped.dump, holders):
                 return True
         return False
 
     def _tell_constants(self) -> None:
         """Where two dumped names that were not saved together seem to share, leave out what libraries hold."""
-        first: dict[int, str] = {}
-        for name, compared in self._dumps.alone.items():
+        for name, other in dict.fromkeys(self._meeting()):
             group = self._dumps.tracking.groups.get(name)
-            for item in compared.dumped.reach.ids:
+            if group is None or other not in group.members:
+                self._leave_constants(name)
+                self._leave_constants(other)
+
+    def _meeting(self) -> Iterator[tuple[str, str]]:
+        """Pairs of names that reach an object in common: enough of them to tell which names belong together."""
+        first: dict[int, str] = {}
+        wide: list[str] = []
+        for name, compared in self._dumps.alone.items():
+            ids = compared.dumped.reach.ids
+            for other in wide:  # an index of very many ids costs more than asking each of their few holders
+                if not ids.isdisjoint(self._dumps.alone[other].dumped.reach.ids):
+                    yield name, other
+            if len(ids) > MANY:
+                yield from ((name, first[item]) for item in first.keys() & ids)
+                wide.append(name)
+                continue
+            for item in ids:
                 other = first.setdefault(item, name)
-                if other != name and (group is None or other not in group.members):
-                    self._leave_constants(name)
-                    self._leave_constants(other)
-                    break
+                if other != name:
+                    yield name, other
 
     def clusters(self) -> list[list[str]]:
         """Names that share an object or memory, by union-find over what each reaches."""
@@ -131,12 +192,8 @@ class Sharing:
             return name
 
         self._tell_constants()
-        holder: dict[int, str] = {}
-        for name, compared in self._dumps.alone.items():
-            for item in compared.dumped.reach.ids:
-                first = holder.setdefault(item, name)
-                if first != name:
-                    parent[find(name)] = find(first)
+        for name, other in self._meeting():
+            parent[find(name)] = find(other)
         for name, other in memory_pairs({name: found.dumped.reach.memory for name, found in self._dumps.alone.items()}):
             parent[find(name)] = find(other)
         clusters: dict[str, list[str]] = {}

@@ -12,6 +12,7 @@ from agent_kernel.session.sharing import Sharing
 from agent_kernel.session.tracking import Group, Tracking
 from agent_kernel.session.unloaded import without
 from agent_kernel.values import summaries
+from agent_kernel.values.aliases import joined
 from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.groups import Dumped
 from agent_kernel.values.pickler import type_name
@@ -69,9 +70,11 @@ class Staging:
         compared = self._dumps.joint.get(tuple(names))
         if compared is None and len(names) == 1 and names[0] not in self._dumps.owns:
             compared = self._dumps.alone[names[0]]
-        compared = compared or self._dumps.dump(members, self._longest(names))
+        compared = compared or self._dumps.dump(members, self._longest(names), defer=True)
         if compared is None:
             return
+        if compared.dumped.reach.deferred:  # each member was walked, or is known to share with one that was
+            compared.dumped.reach = joined([self._dumps.alone[name].dumped.reach for name in names])
         if same_members and group is not None and compared.signature == group.signature and not group.stale:
             self.staged.unchanged.append((group, compared.dumped))
             return
@@ -84,6 +87,10 @@ class Staging:
             self._dumps.interrupt(members, group)
             return
         made.cost_s = compared.dumped.seconds
+        if compared.dumped.segments is None and len(names) > 1:  # each long one was cut for its own content alone
+            cuts = {name: cut for name in names if (cut := self._dumps.alone[name].dumped.segments) is not None}
+            made.starts_alone = {name: cut.starts for name, cut in cuts.items()}
+            made.marks = made.marks.union(*(cut.marks for cut in cuts.values()))
         self._record(names, before, made, compared.dumped)
 
     def _hold_back(self, names: list[str], members: Mapping[str, object], compared: saving.Compared) -> bool:

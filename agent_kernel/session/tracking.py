@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from agent_kernel.values.aliases import Reach
     from agent_kernel.values.groups import Dumped
     from agent_kernel.values.pickler import Loss
+
+MANY = 2_000
 
 
 class Unloaded(msgspec.Struct, frozen=True):
@@ -44,6 +47,7 @@ class Group(msgspec.Struct):
     losses: tuple[Loss, ...]
     size: int
     starts: frozenset[int] = frozenset()
+    starts_alone: dict[str, frozenset[int]] = msgspec.field(default_factory=dict[str, "frozenset[int]"])
     marks: frozenset[bytes] = frozenset()
     cost_s: float = 0.0
     checked: int = 0
@@ -70,6 +74,8 @@ class Tracking:
         self._by_age: dict[int, Group] = {}
         self.class_uses: dict[str, int] = {}
         self._owners: dict[int, list[Group]] = {}
+        # Groups that hold very many objects are asked one by one: an index of all of those costs more than it saves.
+        self._wide: dict[int, Group] = {}
         self._memory: _MemoryIndex = _MemoryIndex()
 
     def __iter__(self) -> Iterator[Group]:
@@ -114,8 +120,11 @@ class Tracking:
             self.groups[name] = group
             if name.startswith(CLASS_PREFIX):
                 self.class_entries.add(name)
-        for item in group.reach.ids:
-            self._owners.setdefault(item, []).append(group)
+        if len(group.reach.ids) > MANY:
+            self._wide[id(group)] = group
+        else:
+            for item in group.reach.ids:
+                self._owners.setdefault(item, []).append(group)
         for uid in group.classes:
             self.class_uses[uid] = self.class_uses.get(uid, 0) + 1
         if group.reach.memory:
@@ -130,12 +139,13 @@ class Tracking:
             if self.groups.get(name) is group:
                 del self.groups[name]
                 self.class_entries.discard(name)
-        for item in group.reach.ids:
-            holders = self._owners.get(item)
-            if holders is not None:
-                holders[:] = [holder for holder in holders if holder is not group]
-                if not holders:
-                    del self._owners[item]
+        if self._wide.pop(id(group), None) is None:
+            for item in group.reach.ids:
+                holders = self._owners.get(item)
+                if holders is not None:
+                    holders[:] = [holder for holder in holders if holder is not group]
+                    if not holders:
+                        del self._owners[item]
         for uid in group.classes:
             self.class_uses[uid] -= 1
             if not self.class_uses[uid]:
@@ -161,20 +171,18 @@ class Tracking:
 
     def sharing(self, reach: Reach) -> Iterable[Group]:
         """Groups that may hold an object or memory in common with what was just reached."""
-        found: dict[int, Group] = {}
-        owners = self._owners
-        small = reach.ids if len(reach.ids) < len(owners) else [item for item in owners if item in reach.ids]
-        for item in small:
-            for group in owners.get(item, ()):
-                found[id(group)] = group
+        found = {id(group): group for group in self.holding(reach.ids)}
         if reach.memory:
             self._memory.rebuild(self)
             for group in self._memory.meeting(reach):
                 found[id(group)] = group
         return found.values()
 
-    def holding(self, ids: Iterable[int]) -> Iterable[Group]:
-        return {id(group): group for item in ids for group in self._owners.get(item, ())}.values()
+    def holding(self, ids: AbstractSet[int]) -> Iterable[Group]:
+        """Groups that, by what was remembered, hold one of these objects."""
+        found = {id(group): group for item in self._owners.keys() & ids for group in self._owners[item]}
+        found.update((key, group) for key, group in self._wide.items() if not group.reach.ids.isdisjoint(ids))
+        return found.values()
 
 
 class _MemoryIndex:

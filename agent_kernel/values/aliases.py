@@ -13,11 +13,12 @@ In a large value only containers with more references than the walk explains are
 from __future__ import annotations
 
 import gc
+import re
 import sys
 import types
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import compress
+from itertools import compress, islice
 from operator import lt
 from typing import Any
 
@@ -38,12 +39,14 @@ LARGE = 20_000
 class Reach(msgspec.Struct):
     """The ids of mutable objects, and the memory, that a value reaches. Valid while the value is unchanged and alive.
 
-    `complete` is False for a large value, where `ids` has only the containers that someone else holds too.
+    `complete` is False for a large value, where `ids` has only the containers that someone else holds too. `deferred`
+    says that nothing was walked yet.
     """
 
     ids: set[int] = msgspec.field(default_factory=set[int])
     memory: list[MemoryUse] = msgspec.field(default_factory=list[MemoryUse])
     complete: bool = True
+    deferred: bool = False
 
 
 def reach(values: Iterable[object], dump: Dump) -> Reach:
@@ -52,7 +55,7 @@ def reach(values: Iterable[object], dump: Dump) -> Reach:
     values = list(values)
     found.ids.update(id(value) for value in values if id(type(value)) in _MUTABLE_IDS)
     _note_visited(dump, found)
-    _walk([*_entered(values, dump), *dump.roots], found, leaves=dump.class_level)
+    _walk([*_entered(values, dump), *dump.roots], found, dump, leaves=dump.class_level)
     found.ids.difference_update(map(id, dump.kept))
     return found
 
@@ -64,8 +67,8 @@ def held_below(items: object, dump: Dump) -> set[int]:
     """
     found = Reach(complete=False)
     _note_visited(dump, found)
-    _walk([items], found, copies=1)
-    _walk([*_entered((), dump), *dump.roots], found, leaves=dump.class_level)
+    _walk([items], found, dump, copies=1)
+    _walk([*_entered((), dump), *dump.roots], found, dump, leaves=dump.class_level)
     found.ids.difference_update(map(id, dump.kept))
     found.ids.discard(id(items))
     return found.ids
@@ -88,10 +91,35 @@ def held_elsewhere(values: Sequence[object], dump: Dump, holders: int) -> set[in
     counts = list(map(sys.getrefcount, noted))
     found.ids.update(map(id, compress(noted, map(lt, limits, counts))))
     del noted
-    _walk([list(values)], found, copies=holders)
-    _walk([*_entered((), dump), *dump.roots], found, leaves=dump.class_level)
+    _walk([list(values)], found, dump, copies=holders)
+    _walk([*_entered((), dump), *dump.roots], found, dump, leaves=dump.class_level)
     found.ids.difference_update(map(id, dump.kept))
     return found.ids
+
+
+def common_item(one: Any, other: Any) -> int | None:
+    """The id of a list, dict or set that two long containers both hold, if a look at some of their items finds one."""
+    few, many = sorted((one, other), key=len)
+    some = list(islice(_items_of(few), 0, None, max(1, len(few) // _LOOKS)))
+    held = [item for item in some if id(type(item)) in _MUTABLE_IDS and sys.getrefcount(item) > _OF_ONE]
+    if not held:
+        return None
+    ids = ids_of_items(many)
+    return next((id(item) for item in held if id(item) in ids), None)
+
+
+_LOOKS = 500
+# The container, `some`, the comprehension's variable and getrefcount's argument.
+_OF_ONE = 4
+
+
+def _items_of(container: Any) -> Iterable[object]:
+    return container.values() if type(container) is dict else container
+
+
+def ids_of_items(container: Any) -> set[int]:
+    """The ids of what a long container directly holds."""
+    return set(map(id, _items_of(container)))
 
 
 def find(ids: set[int], values: Iterable[object], dump: Dump) -> list[Any]:
@@ -129,30 +157,67 @@ def _entered(values: Iterable[object], dump: Dump) -> list[object]:
     return roots
 
 
-def _walk(level: list[Any], found: Reach, copies: int = 0, leaves: Iterable[int] = ()) -> None:
+def _walk(level: list[Any], found: Reach, dump: Dump, copies: int = 0, leaves: Iterable[int] = ()) -> None:
     visited = {id(value) for value in level}.union(leaves)
+    seen = len(visited)
+    only_tracked = not _may_hold_bytearrays(dump)
     while level:
         below = gc.get_referents(*level)
-        below = list(compress(below, map(_FOLLOWED_IDS.__contains__, map(id, map(type, below)))))
-        fresh = {id(value): value for value in below}
+        level = []  # no holder of what is counted
+        followed = list(compress(below, map(_FOLLOWED_IDS.__contains__, map(id, map(type, below)))))
         del below
-        for seen in visited.intersection(fresh):
-            del fresh[seen]
-        visited.update(fresh)
-        found.complete = found.complete and len(visited) <= LARGE
-        level = list(fresh.values())
-        del fresh
-        mutable = list(compress(level, map(_MUTABLE_IDS.__contains__, map(id, map(type, level)))))
+        mutable = list(compress(followed, map(_MUTABLE_IDS.__contains__, map(id, map(type, followed)))))
+        seen += len(followed)
+        found.complete = found.complete and seen <= LARGE
         if found.complete:
             found.ids.update(map(id, mutable))
         else:
-            counts = list(map(sys.getrefcount, mutable))
-            found.ids.update(map(id, compress(mutable, map((_EXPLAINED + copies).__lt__, counts))))
+            found.ids.update(_held_by_more(mutable, copies).difference(visited))
+        del mutable
+        if only_tracked:  # the collector leaves dicts and tuples alone that hold nothing but texts and numbers
+            followed = list(compress(followed, map(gc.is_tracked, followed)))
+        fresh = {id(value): value for value in followed}
+        del followed
+        for known in visited.intersection(fresh):
+            del fresh[known]
+        visited.update(fresh)
+        level = list(fresh.values())
+        del fresh
         copies = 0
 
 
-# A container in a walk is held by its parent, by `level`, by `mutable`, and by getrefcount's own argument.
+def _held_by_more(mutable: list[Any], copies: int) -> set[int]:
+    """The ids of those that have more references than the walk explains.
+
+    That is for each time it was met its parent, `followed` and `mutable`, and once getrefcount's own argument.
+    """
+    counts = list(map(sys.getrefcount, mutable))
+    above = list(map((_EXPLAINED + copies).__lt__, counts))
+    over = list(map(id, compress(mutable, above)))
+    met = Counter(over)
+    if len(met) == len(over):
+        return set(over)
+    explained = map((1 + copies).__add__, map((_EXPLAINED - 1).__mul__, map(met.__getitem__, over)))
+    return set(compress(over, map(lt, explained, compress(counts, above))))
+
+
+# A container in a walk is held by its parent, by `followed`, by `mutable`, and by getrefcount's own argument.
 _EXPLAINED = 4
+
+# The instruction for a bytearray and its length, which is below 4 GB; other bytes may look like it.
+_BYTEARRAY = re.compile(rb"\x96.{4}\0{4}", re.DOTALL)
+
+
+def _may_hold_bytearrays(dump: Dump) -> bool:
+    """Whether the walk has to look into containers that the collector does not track."""
+    return any(_BYTEARRAY.search(stream) is not None for stream in dump.streams)
+
+
+def joined(parts: Iterable[Reach]) -> Reach:
+    """What several values reach together."""
+    parts = list(parts)
+    ids = set[int]().union(*(part.ids for part in parts))
+    return Reach(ids, [use for part in parts for use in part.memory], all(part.complete for part in parts))
 
 
 def share(one: Reach, other: Reach) -> bool:

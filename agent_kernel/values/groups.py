@@ -9,7 +9,7 @@ changed row stores one segment.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -83,7 +83,9 @@ def dump_group(
     *,
     starts: frozenset[int] = frozenset(),
     known: frozenset[bytes] = frozenset(),
+    anchors: Collection[int] = (),
     whole: bool = False,
+    defer: bool = False,
 ) -> Dumped:
     """Pickle the members together.
 
@@ -91,7 +93,9 @@ def dump_group(
         members: by entry name, in the order of their slots; a notebook class under `class_entry(uid)`.
         starts: where the segments of a long container began the last time, as ids of items.
         known: marks of the segments of the last time, in which shared objects need not be looked for again.
+        anchors: ids of objects that are saved once beside a single long container, wherever it holds them.
         whole: do not cut into segments.
+        defer: leave the walk of a large value to the caller, who may know without it what the value shares.
 
     Raises:
         RecursionError: nested too deeply.
@@ -106,7 +110,7 @@ def dump_group(
     if not own_classes and not whole:
         long_ones = [name for name, value in members.items() if segments.is_long(value)]
         if len(long_ones) == 1:
-            cut = _cut(members, long_ones[0], names, namespace, starts, known)
+            cut = _cut(members, long_ones[0], names, namespace, starts, known, anchors)
             if cut is not None:
                 return cut
     skeletons = [_skeleton(kind, names, namespace) for kind in own_classes if isinstance(kind, type)]
@@ -114,7 +118,20 @@ def dump_group(
     dump = _dump_shared(_phases(members, bodies), names, namespace)
     # The walk notes ids of what was made to take classes apart: alive, nothing else has them in this commit.
     dump.kept.append(bodies)
-    return _assemble(members, skeletons, dump, bodies)
+    made = _assemble(members, skeletons, dump)
+    if defer and not own_classes and sum(map(len, dump.streams)) > _LARGE_BYTES:
+        made.reach = Reach(complete=False, deferred=True)
+    else:
+        made.reach = reach_of(members, dump, bodies)
+    return made
+
+
+_LARGE_BYTES = 1_000_000
+
+
+def reach_of(members: Mapping[str, object], dump: Dump, bodies: Sequence[Body] = ()) -> Reach:
+    """Walk what these members, dumped together, reach; of classes what `bodies` hold."""
+    return reach(_shareable(members, bodies), dump)
 
 
 def _holds_only_atoms(value: object) -> bool:
@@ -159,7 +176,7 @@ def _skeleton(kind: type, names: LiveNames, namespace: dict[str, object]) -> Dum
     return dump_objects([classes.skeleton(kind)], names, namespace)
 
 
-def _assemble(members: Mapping[str, object], skeletons: Sequence[Dump], dump: Dump, bodies: Sequence[Body]) -> Dumped:
+def _assemble(members: Mapping[str, object], skeletons: Sequence[Dump], dump: Dump) -> Dumped:
     parts = [*skeletons, dump]
     for skeleton in skeletons:
         _merge(dump, skeleton)
@@ -168,14 +185,14 @@ def _assemble(members: Mapping[str, object], skeletons: Sequence[Dump], dump: Du
     layout = Layout(
         skeletons=uids,
         buffers=counts if any(counts) else (),
-        fills=2 if bodies else 0,
+        fills=2 if uids else 0,
         losses=_losses(dump),
         foreign=_foreign(parts),
     )
     blobs: list[bytes | pickle.PickleBuffer] = [stream for part in parts for stream in part.streams]
     blobs += [buffer for part in parts for buffer in part.buffers]
     steps = [step for part in parts for step in part.steps]
-    return Dumped(layout, blobs, steps, dump, reach(_shareable(members, bodies), dump))
+    return Dumped(layout, blobs, steps, dump, Reach())
 
 
 def _foreign(parts: Sequence[Dump]) -> tuple[int, ...]:
@@ -200,12 +217,13 @@ def _cut(
     namespace: dict[str, object],
     starts: frozenset[int],
     known: frozenset[bytes],
+    anchors: Collection[int],
 ) -> Dumped | None:
     """Dump a group whose member `long` is cut into segments; None if its parts hang together too much for that."""
     value = members[long]
     others = tuple(member for name, member in members.items() if name != long)
     if not others:
-        cut = segments.dump_segments(value, names, namespace, starts, known)
+        cut = segments.dump_segments(value, names, namespace, starts, known, anchors)
         return None if cut is None else _segmented(value, cut, [], -1, cut.reach)
     beside = _dump_shared([others], names, namespace)
     near = reach(others, beside)

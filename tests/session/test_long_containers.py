@@ -79,3 +79,84 @@ def test_sharing_deep_inside_is_found_before_anything_is_replaced() -> None:
         assert nb.look("rows[4000]['t'] is rows[1]['t']") is False
         nb.session.undo()
         assert nb.look("rows[4000]['t'] is rows[1]['t']")
+
+
+WITHIN = {
+    "a list in a dict": ("rows = [{'v': [n]} for n in range(5000)]", "part = rows[7]['v']", "rows[7]['v'] is part"),
+    "a list in a dict of dicts": (
+        "rows = {n: {'v': [n]} for n in range(5000)}",
+        "part = rows[7]['v']",
+        "rows[7]['v'] is part",
+    ),
+    "deeper": ("rows = [{'v': [[n]]} for n in range(5000)]", "part = rows[7]['v'][0]", "rows[7]['v'][0] is part"),
+    "a bytearray": (
+        "rows = [{'v': bytearray(b'x')} for n in range(5000)]",
+        "part = rows[7]['v']",
+        "rows[7]['v'] is part",
+    ),
+    "what a dict row holds": (
+        "rows = [{'a': {'b': [n]}} for n in range(5000)]",
+        "part = rows[7]['a']",
+        "rows[7]['a'] is part",
+    ),
+}
+
+
+@pytest.mark.parametrize(("made", "binds", "shared"), WITHIN.values(), ids=WITHIN)
+def test_what_lies_in_a_row_is_shared_with_a_name_that_a_later_cell_gives_it(
+    made: str, binds: str, shared: str
+) -> None:
+    with Notebook() as nb:
+        nb.run(made)
+        bound = nb.run(binds)
+        assert names_changed(bound) == {"part"}
+        changes = "part['new'] = 1" if "'a']" in binds else "part.append(1)"
+        changed = nb.run(changes)
+        assert names_changed(changed) == {"part", "rows"}
+        for commit in (bound, changed, bound):
+            nb.checkout(commit)
+            assert nb.look(shared)
+        nb.rollback(changed)
+        assert nb.look(f"{shared} and len(part) == 2")
+
+
+INDEXES = {
+    "a slice": ("other = rows[1000:9000]", "other[5] is rows[1005]"),
+    "an index": ("other = {n: row for n, row in enumerate(rows)}", "other[5] is rows[5]"),
+    "in another order": ("other = sorted(rows, key=lambda row: -row['v'])", "other[-6] is rows[5]"),
+    "a few of them": ("other = [{'v': n} for n in range(9000)] + rows[9990:]", "other[-1] is rows[9999]"),
+}
+
+
+@pytest.mark.parametrize(("binds", "shared"), INDEXES.values(), ids=INDEXES)
+def test_two_long_containers_share_their_rows_through_all_that_happens(binds: str, shared: str) -> None:
+    with Notebook() as nb:
+        nb.run("rows = [{'v': n, 'n': str(n)} for n in range(10000)]\nsmall = [3]")
+        bound = nb.run(binds)
+        assert names_changed(bound) == {"other"}
+        assert not nb.run("rows; other").changed
+        both = nb.run("rows[9995]['v'] = rows[1005]['v'] = rows[5]['v'] = -1")
+        assert names_changed(both) == {"rows", "other"}
+        one = nb.run("rows.append({'v': small, 'n': ''})")
+        assert names_changed(one) == {"rows"}
+        assert names_changed(nb.run("small.append(4)")) == {"rows", "small"}
+        held = nb.run("part = rows[77]")
+        assert names_changed(nb.run("part['v'] = 7")) >= {"rows", "part"}
+        assert not nb.session.commit(full=True).changed
+        for commit in (held, bound, one, both):
+            nb.checkout(commit)
+            assert nb.look(shared)
+        nb.checkout(one)
+        assert nb.look("rows[-1]['v'] is small")
+        nb.checkout(held)
+        assert nb.look("rows[77] is part and rows[-1]['v'] is small")
+
+
+def test_numbers_taken_from_the_rows_share_nothing_with_them() -> None:
+    with Notebook() as nb:
+        nb.run("rows = [{'v': n} for n in range(10000)]")
+        nb.run("values = [row.get('v') for row in rows]")
+        assert names_changed(nb.run("rows[5]['v'] = 5_000_000")) == {"rows"}
+        nb.run("rows = None")
+        assert names_changed(nb.run("values[0] = -1")) == {"values"}
+        assert nb.session.commit(full=True).changed == ()
