@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,11 +27,12 @@ from agent_kernel.repository import (
     store_blob,
     stream_cuts,
 )
-from agent_kernel.session.tracking import Group, shown_names
+from agent_kernel.session.tracking import Group
 from agent_kernel.values import summaries
 from agent_kernel.values.definitions import DefinitionId
-from agent_kernel.values.entries import CLASS_PREFIX, class_entry
+from agent_kernel.values.entries import CLASS_PREFIX, class_entry, shown
 from agent_kernel.values.groups import Dumped, encode_layout
+from agent_kernel.values.summaries.reading import module_dict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -135,8 +137,8 @@ _ALGORITHM = address(b"")[32:]
 def unsaved_of(dumped: Dumped, names: Sequence[str]) -> tuple[Unsaved, ...]:
     if not dumped.dump.losses:
         return ()
-    shown = shown_names(names)
-    return tuple(Unsaved(shown, loss.type, loss.reason, loss.remedy) for loss in dumped.dump.losses.values())
+    said = shown(names)
+    return tuple(Unsaved(said, loss.type, loss.reason, loss.remedy) for loss in dumped.dump.losses.values())
 
 
 def _entries(writer: Writer, manifest: Manifest, members: Mapping[str, object]) -> dict[str, Entry]:
@@ -235,7 +237,8 @@ def _version(package: str) -> str:
 
 def version_now(package: str) -> str:
     """The version of a package as it is now; nothing if it is not known, or not there."""
-    version = getattr(sys.modules.get(package), "__version__", None)
+    module = sys.modules.get(package)
+    version = module_dict(module).get("__version__") if isinstance(module, ModuleType) else None
     if isinstance(version, str):
         return str(version)
     from importlib import metadata

@@ -7,7 +7,7 @@ says that two groups share something, both are dumped again before anything is c
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from itertools import accumulate, groupby
 from operator import itemgetter
@@ -53,12 +53,6 @@ class Group(msgspec.Struct):
     checked: int = 0
     stale: bool = False
     unloaded: Unloaded | None = None
-
-
-def shown_names(names: Sequence[str]) -> str:
-    """The names of a group for a person; where only classes are in it, theirs."""
-    visible = [name for name in names if not name.startswith("\0")]
-    return ", ".join(visible or [f"class {name.removeprefix(CLASS_PREFIX).partition('#')[0]}" for name in names])
 
 
 class Tracking:

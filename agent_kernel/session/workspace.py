@@ -19,13 +19,15 @@ from agent_kernel.session.bindings import HELD_BYTES, Bindings, Rebound, differe
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.living import Living
 from agent_kernel.session.monitoring import Monitor
-from agent_kernel.session.tracking import Group, Tracking, shown_names
-from agent_kernel.values.entries import CLASS_PREFIX
+from agent_kernel.session.tracking import Group, Tracking
+from agent_kernel.values.entries import CLASS_PREFIX, shown
 from agent_kernel.values.lost import loss_of, name_loss
+from agent_kernel.values.quiet import unwarned
 
 if TYPE_CHECKING:
     from agent_kernel.session.dumping import Staged
     from agent_kernel.session.planning import Plan
+    from agent_kernel.session.staging import Staging
     from agent_kernel.session.unloaded import Failed
 
 # Time for looking at what nothing points to, in seconds a cell. A person's cells, seconds apart, get all of it; a loop of
@@ -84,7 +86,7 @@ class Workspace:
     def losses(self) -> tuple[Unsaved, ...]:
         """What of the present state is not saved."""
         lost = [
-            Unsaved(shown_names(group.members), loss.type, loss.reason, loss.remedy)
+            Unsaved(shown(group.members), loss.type, loss.reason, loss.remedy)
             for group in self.tracking
             for loss in group.losses
         ]
@@ -123,7 +125,10 @@ class Workspace:
         """Dump what was touched, and what new code reaches from there, and store what changed."""
         from agent_kernel.session.staging import Staging
 
-        staging = Staging(self.namespace, self.tracking, self.living, writer, touched.full)
+        with unwarned():
+            return self._staged(Staging(self.namespace, self.tracking, self.living, writer, touched.full), touched)
+
+    def _staged(self, staging: Staging, touched: Touched) -> Staged:
         rebound = touched.rebound
         moved = rebound.new | rebound.rebound | rebound.removed
         done = set(filter(self._is_saved, touched.names)) | rebound.new | rebound.rebound

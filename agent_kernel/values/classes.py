@@ -187,7 +187,8 @@ def _attributes(kind: Any) -> Iterator[tuple[str, object]]:
         if is_enum and (name in kind.__members__ or _is_enum_bookkeeping(name, found)):
             continue
         yield name, found
-    if isinstance(kind, abc.ABCMeta) and vars(kind).get("__abstractmethods__"):
+    # Also where there is none: the skeleton of a concrete class lacks the methods that make it one.
+    if isinstance(kind, abc.ABCMeta) and "__abstractmethods__" in vars(kind):
         yield "__abstractmethods__", vars(kind)["__abstractmethods__"]
 
 

@@ -18,6 +18,15 @@ from typing import Any
 
 import msgspec
 
+from agent_kernel.values.summaries.reading import (
+    class_dict,
+    derives_from,
+    instance_dict,
+    loaded,
+    module_dict,
+    module_name,
+)
+
 _PLAIN = frozenset(map(id, (list, dict, set)))
 
 
@@ -59,45 +68,46 @@ def _modules(count: int) -> dict[str, list[str]]:
 
 def packages_of(values: Iterable[object]) -> set[str]:
     """The libraries whose objects these are."""
-    modules = {type.__getattribute__(kind, "__module__") for kind in set(map(type, values))}
-    names = {module.partition(".")[0] for module in modules if isinstance(module, str)}
-    return names - {"builtins", "__main__"}
+    kinds = {id(kind): kind for kind in map(type, values)}
+    return {module_name(kind).partition(".")[0] for kind in kinds.values()} - {"", "builtins", "__main__"}
 
 
-def _is_installed(module: ModuleType) -> bool:
-    place = getattr(module, "__file__", None)
+def _is_installed(module: object) -> bool:
+    if not issubclass(type(module), ModuleType):  # anything may stand among the modules
+        return False
+    place = module_dict(module).get("__file__")
     return isinstance(place, str) and ("site-packages" in place or "dist-packages" in place)
 
 
 def _held_by(module: ModuleType, package: str) -> Iterator[object]:
-    for value in list(vars(module).values()):
+    for value in list(module_dict(module).values()):
         yield from _parts(value, package)
         # An abstract class, say, has another metaclass than `type`; none of its code runs here.
-        if issubclass(type(value), type) and _package_of_class(value) == package:
-            for attribute in list(type.__getattribute__(value, "__dict__").values()):
+        kind: Any = value
+        if derives_from(type(value), type) and module_name(kind).partition(".")[0] == package:
+            for attribute in list(class_dict(kind).values()):
                 yield from _parts(attribute, package)
 
 
-def _package_of_class(kind: Any) -> str:
-    return str(type.__getattribute__(kind, "__module__")).partition(".")[0]
-
-
 def _parts(value: Any, package: str) -> Iterator[object]:
-    """The value, and what hangs on it directly: not deeper, where the person's own objects may be."""
+    """The value, and what hangs on it directly: not deeper, where the person's own objects may be.
+
+    Nothing of the value's own runs: merely asking one of torch's deprecated names for its attributes makes it warn.
+    """
     kind = type(value)
     if _is_data(value):
         yield value
-    elif str(kind.__module__).partition(".")[0] == package and kind is not type:
+    elif kind is not type and module_name(kind).partition(".")[0] == package:
         yield value
-        attributes = getattr(value, "__dict__", None)
-        if type(attributes) is dict:
+        attributes = instance_dict(value)
+        if attributes:
             yield attributes
             yield from filter(_is_data, list(attributes.values()))
-        if issubclass(kind, dict):
+        if derives_from(kind, dict):
             entries: dict[object, object] = value
             yield from filter(_is_data, list(dict[object, object].values(entries)))
 
 
 def _is_data(value: object) -> bool:
     kind = type(value)
-    return id(kind) in _PLAIN or (kind.__module__ == "numpy" and kind.__name__ == "ndarray")
+    return id(kind) in _PLAIN or id(kind) == id(loaded("numpy", "ndarray"))

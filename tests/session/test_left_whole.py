@@ -51,6 +51,45 @@ def test_a_library_object_around_a_file_is_not_taken_apart(tmp_path: Path) -> No
 
 
 LOADS = {
+    "an exception over one with fields of its own": (
+        """class E(OSError):
+    def __init__(self, a, b):
+        super().__init__(a, 'said')
+        self.b = b
+e = E(1, 2)""",
+        "(e.errno, e.strerror, e.b, e.args) == (1, 'said', 2, (1, 'said'))",
+    ),
+    "an object with slots that answers for any name": (
+        """class G:
+    __slots__ = ('_d',)
+    def __init__(self): self._d = {'a': 1}
+    def __getattr__(self, name): return self._d[name]
+g = G()""",
+        "g.a == 1 and type(g) is G",
+    ),
+    "an object that is a key of its own dict": (
+        """class H:
+    def __init__(self): self.d, self.k = {}, 3
+    def __hash__(self): return hash(self.k)
+    def __eq__(self, other): return self.k == other.k
+h = H()
+h.d[h] = {h}""",
+        "[*h.d][0] is h and h.d[h] == {h} and list(vars(h)) == ['d', 'k']",
+    ),
+    "dataclasses that are keys of each other": (
+        """from dataclasses import dataclass, field
+@dataclass(unsafe_hash=True)
+class N:
+    name: str
+    near: dict = field(default_factory=dict, hash=False, compare=False, repr=False)
+a, b = N('a'), N('b')
+a.near[b], b.near[a] = 1, 2""",
+        "a.near[b] == 1 and b.near[a] == 2 and [*a.near][0] is b",
+    ),
+    "an iterator of the notebook's own, which is abstract before it has its methods": (
+        "import collections.abc\nclass M(collections.abc.Iterator):\n    def __next__(self): return 1\nm = M()",
+        "next(m) == 1",
+    ),
     "an exception whose arguments are not its own": (
         """class E(Exception):
     def __init__(self, a, b):
@@ -111,3 +150,14 @@ def test_what_a_class_alone_holds_and_cannot_be_saved_is_named_after_the_class()
         )
         assert [unsaved.name for unsaved in made.unsaved] == ["class make.<locals>.Local"]
         assert [lost.name for lost in nb.session.status().lost] == ["class make.<locals>.Local"]
+
+
+def test_no_loss_is_told_of_without_a_name() -> None:
+    with Notebook() as nb:
+        made = nb.run("import io, xml.etree.ElementTree as ET\nit, z = ET.iterparse(io.StringIO('<a/>')), [1]")
+        assert all(unsaved.name for unsaved in (*made.unsaved, *nb.session.status().lost))
+        nb.run("del it, z")
+        nb.checkout(made)
+        assert nb.look("z") == [1]
+        made = nb.run("import ctypes\nclass S(ctypes.Structure):\n    _fields_ = [('a', ctypes.c_int)]\ns = S(4)")
+        assert {unsaved.name for unsaved in made.unsaved} == {"S", "s"}

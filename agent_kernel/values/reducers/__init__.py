@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values import restore
 from agent_kernel.values.definitions import names_used as names_used
+from agent_kernel.values.summaries.reading import module_dict
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -121,7 +122,9 @@ def is_importable(value: Any) -> bool:
         return False
     try:
         for part in value.__qualname__.split("."):
-            found = getattr(found, part)
+            # The dict of a module first: its __getattr__ may warn of names that it no longer has.
+            held = module_dict(found) if issubclass(type(found), types.ModuleType) else {}
+            found = held[part] if part in held else getattr(found, part)
     except AttributeError:
         return False
     return found is value

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from agent_kernel.values.lost import Lost, Unsavable
 from agent_kernel.values.memory import Span
 from agent_kernel.values.pickler import reduced
-from agent_kernel.values.reducers import Handler, custom, immutable, is_notebook_type, ordinary
+from agent_kernel.values.reducers import Handler, custom, immutable, instances, is_notebook_type, ordinary
 from agent_kernel.values.restore import objects as restore
 from agent_kernel.values.restore.buffers import memory
 from agent_kernel.values.restore.classes import known_slots
@@ -52,8 +52,10 @@ def handler_for(kind: type[Any]) -> Handler:
         return lose_temporary
     if is_notebook_type(kind) and not can_be_made_bare(kind):
         return lose_native
-    if issubclass(kind, BaseException) and _is_plain_exception(kind):
-        return reduce_exception
+    if issubclass(kind, BaseException) and instances.is_plain_exception(kind):
+        return instances.reduce_exception
+    if issubclass(kind, BaseException) and instances.has_own_init(kind):
+        return instances.reduce_builtin_exception
     if kind.__name__ != "_AnnotatedAlias" and any(
         (base.__module__, base.__name__) in _IMMUTABLE_BASES for base in kind.__mro__
     ):
@@ -63,7 +65,9 @@ def handler_for(kind: type[Any]) -> Handler:
     if _reduces_itself(kind):
         return custom
     if is_notebook_type(kind) and hasattr(kind, "__getattr__") and not hasattr(kind, "__setstate__"):
-        return reduce_answering
+        return instances.reduce_answering
+    if is_notebook_type(kind) and isinstance(kind.__hash__, types.FunctionType) and not hasattr(kind, "__setstate__"):
+        return instances.reduce_hashed
     return reduce_native if _reduces_itself_in_c(kind) else ordinary
 
 
@@ -73,29 +77,6 @@ def can_be_made_bare(kind: type) -> bool:
     if isinstance(meta.__new__, types.FunctionType) or meta.__new__ is type.__new__:
         return True
     return meta.__module__ == "msgspec._core"
-
-
-def _is_plain_exception(kind: type) -> bool:
-    """A notebook's own exception over a builtin one that has no fields of its own."""
-    builtin = next(base for base in kind.__mro__ if base.__module__ == "builtins")
-    own: Any = kind.__reduce__
-    plain = builtin.__basicsize__ == BaseException.__basicsize__ and own is BaseException.__reduce__
-    return plain and is_notebook_type(kind) and "__setstate__" not in {n for b in kind.__mro__[:-3] for n in vars(b)}
-
-
-def reduce_exception(pickler: Pickler, error: BaseException) -> Any:
-    """pickle would call the class with `args`, which rarely are what its `__init__` was called with."""
-    pickler.dump_record.instances.append(error)
-    return restore.exception, (type(error), error.args), (dict(error.__dict__),), None, None, restore.exception_state
-
-
-def reduce_answering(pickler: Pickler, value: Any) -> Any:
-    """An object that answers for any name: pickle would ask it for `__setstate__` before it has its attributes."""
-    pickler.dump_record.instances.append(value)
-    parts = pickler.protect(value) if pickler.careful else reduced(value)
-    if len(parts) < 3 or type(parts[2]) is not dict or any(part is not None for part in parts[3:]):
-        return parts
-    return *parts[:3], None, None, restore.attributes_state
 
 
 def lose_temporary(pickler: Pickler, value: Any) -> Any:

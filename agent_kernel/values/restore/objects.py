@@ -30,6 +30,36 @@ def attributes_state(made: Any, state: dict[str, object]) -> None:
     object.__getattribute__(made, "__dict__").update(state)
 
 
+def builtin_exception(kind: Any, base: Any, arguments: tuple[object, ...]) -> Any:
+    """An exception whose builtin base keeps fields of its own, without the `__init__` of the notebook's class."""
+    made = kind.__new__(kind, *arguments)
+    base.__init__(made, *arguments)
+    return made
+
+
+def answering_slots_state(made: Any, state: tuple[dict[str, object] | None, dict[str, object]]) -> None:
+    """As `attributes_state`, for a class with slots."""
+    attributes, slots = state
+    if attributes:
+        attributes_state(made, attributes)
+    for name, value in slots.items():
+        object.__setattr__(made, name, value)
+
+
+def with_attributes(kind: Any, arguments: tuple[object, ...], plain: dict[str, object]) -> Any:
+    """A bare object that can be hashed already: its own state may hold it as a key."""
+    made = kind.__new__(kind, *arguments)
+    attributes_state(made, plain)
+    return made
+
+
+def all_attributes_state(made: Any, state: dict[str, object]) -> None:
+    """All attributes in their order."""
+    attributes = object.__getattribute__(made, "__dict__")
+    attributes.clear()
+    attributes.update(state)
+
+
 def live(token: str, surface: bytes = b"") -> object:
     """An object that could not be saved: the one still alive in this process, or a placeholder that raises."""
     return current().live(token)

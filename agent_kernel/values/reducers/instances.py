@@ -1,0 +1,90 @@
+"""Objects of the notebook's own classes that pickle could not bring back, and its exceptions.
+
+pickle makes a bare object and asks it things before it has its attributes, or calls a class with arguments that are not
+those of its `__init__`. The streams of these say instead how the object is made and what it is given.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import types
+from typing import TYPE_CHECKING, Any
+
+from agent_kernel.values.pickler import reduced
+from agent_kernel.values.reducers import is_notebook_type
+from agent_kernel.values.restore import objects as restore
+
+if TYPE_CHECKING:
+    from agent_kernel.values.pickler import Pickler
+
+_copyreg: Any = copyreg  # typeshed lacks `__newobj__`
+_NEW = _copyreg.__newobj__
+
+
+def is_plain_exception(kind: type) -> bool:
+    """A notebook's own exception over a builtin one that has no fields of its own."""
+    builtin = next(base for base in kind.__mro__ if base.__module__ == "builtins")
+    own: Any = kind.__reduce__
+    plain = builtin.__basicsize__ == BaseException.__basicsize__ and own is BaseException.__reduce__
+    return plain and is_notebook_type(kind) and "__setstate__" not in {n for b in kind.__mro__[:-3] for n in vars(b)}
+
+
+def reduce_exception(pickler: Pickler, error: BaseException) -> Any:
+    """pickle would call the class with `args`, which rarely are what its `__init__` was called with."""
+    pickler.dump_record.instances.append(error)
+    return restore.exception, (type(error), error.args), (dict(error.__dict__),), None, None, restore.exception_state
+
+
+def has_own_init(kind: type[Any]) -> bool:
+    """A notebook's own exception whose `__init__` takes other arguments than its builtin base, which has fields."""
+    builtin = next(base for base in kind.__mro__ if base.__module__ == "builtins")
+    own = isinstance(kind.__init__, types.FunctionType) and kind.__reduce__ is builtin.__reduce__
+    return own and is_notebook_type(kind) and kind.__setstate__ is BaseException.__setstate__
+
+
+def reduce_builtin_exception(pickler: Pickler, error: BaseException) -> Any:
+    parts = pickler.instance(error)
+    parts = reduced(error) if parts is NotImplemented else parts
+    if parts[0] is not type(error):  # a token for what is lost
+        return parts
+    builtin = next(base for base in type(error).__mro__ if base.__module__ == "builtins")
+    made = (type(error), builtin, parts[1])
+    return restore.builtin_exception, made, (dict(error.__dict__),), None, None, restore.exception_state
+
+
+def reduce_hashed(pickler: Pickler, value: Any) -> Any:
+    """An object whose hash is computed from its attributes: those that are plain are there before anything holds it."""
+    noted = pickler.instance(value)
+    if type(value).__dictoffset__ and all(map(_is_plain, object.__getattribute__(value, "__dict__").values())):
+        return noted  # nothing in it can hold it
+    parts = reduced(value) if noted is NotImplemented else noted
+    whole = len(parts) >= 3 and parts[0] is _NEW and type(parts[2]) is dict and not any(parts[3:])
+    if not whole:
+        return noted
+    plain = {name: found for name, found in parts[2].items() if _is_plain(found)}
+    if not plain or len(plain) == len(parts[2]):
+        return noted
+    kind, *arguments = parts[1]
+    made = (kind, tuple(arguments), plain)
+    return restore.with_attributes, made, parts[2], None, None, restore.all_attributes_state
+
+
+# By id: hashing a type runs its metaclass.
+_ATOM_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
+
+
+def _is_plain(found: Any) -> bool:
+    kind: Any = type(found)
+    return id(kind) in _ATOM_IDS or ((kind is tuple or kind is frozenset) and all(map(_is_plain, found)))
+
+
+def reduce_answering(pickler: Pickler, value: Any) -> Any:
+    """An object that answers for any name: pickle would ask it for `__setstate__` before it has its attributes."""
+    pickler.dump_record.instances.append(value)
+    parts = pickler.protect(value) if pickler.careful else reduced(value)
+    if len(parts) < 3 or parts[0] is not _NEW or any(part is not None for part in parts[3:]):
+        return parts
+    if type(parts[2]) is dict:
+        return *parts[:3], None, None, restore.attributes_state
+    has_slots = type(parts[2]) is tuple and len(parts[2]) == 2
+    return (*parts[:3], None, None, restore.answering_slots_state) if has_slots else parts
