@@ -3,6 +3,8 @@
 pickle makes a bare object and asks it things before it has its attributes, or calls a class with arguments that are not
 those of its `__init__`. The streams of these say instead how the object is made and what it is given.
 """
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+# What an object holds is of any type.
 
 from __future__ import annotations
 
@@ -74,7 +76,7 @@ _ATOM_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None)
 
 
 def _is_plain(found: Any) -> bool:
-    kind: Any = type(found)
+    kind = type(found)
     return id(kind) in _ATOM_IDS or ((kind is tuple or kind is frozenset) and all(map(_is_plain, found)))
 
 
