@@ -7,7 +7,7 @@ names that shared a value with it, and notebook classes that only it needed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 
@@ -29,7 +29,7 @@ def beside(
     tree: Tree,
     carried: frozenset[str],
     staged: Mapping[str, Entry | None],
-    ignored: Iterable[str],
+    is_ignored: Callable[[str], bool],
 ) -> tuple[dict[str, Entry | None], frozenset[str]]:
     """What to edit in a tree that also holds what is not in memory, and which names that is from then on."""
     entries: dict[str, Entry | None] = dict(staged)
@@ -37,7 +37,7 @@ def beside(
     kept = needed_classes(repo, tree, carried).intersection(dropped) if dropped else NOTHING
     for name in kept:  # nothing in memory needs this class, but what is carried does
         del entries[name]
-    entries |= dict.fromkeys(carried.intersection(ignored))
+    entries |= dict.fromkeys(filter(is_ignored, carried))
     entries |= left_over(repo, tree, carried, entries)
     gone = {name for name, entry in entries.items() if entry is None} | staged.keys()
     return entries, (carried - gone) | kept

@@ -225,7 +225,9 @@ class Committing:
         carried = self._carried
         entries: dict[str, Entry | None] = dict(staged.entries)
         if carried:
-            entries, carried = carrying.beside(self.repo, self._tree, carried, staged.entries, self.ignoring)
+            entries, carried = carrying.beside(
+                self.repo, self._tree, carried, staged.entries, self.ignoring.__contains__
+            )
         tree = self._tree.edit(writer, entries) if entries else self._tree
         draft.changed = carrying.told(self._tree, self._carried, entries, staged.changes)
         unloaded = [one for one in self.workspace.unloaded() if one.name not in staged.entries]
