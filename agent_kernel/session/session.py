@@ -322,10 +322,11 @@ class Session(Committing):
         message = f"take {', '.join(names)} from {self._named(commit, rev)}"
         draft = Draft(kind="rollback", author=self.author, message=message, restores=commit)
         draft.changed = changes_between(self.repo, self._tree, tree)
+        live = carrying.live_changes(self.repo, self._tree, tree, self._carried, carried)
         report = self._record(writer, tree, draft, began, carried)
         self.workspace.accept(rest)
         self._take_on(loaded)
-        return msgspec.structs.replace(report, notes=(*report.notes, *notes))
+        return msgspec.structs.replace(report, changed=live, notes=(*report.notes, *notes))
 
     def _load_names(
         self, target: Tree, names: Sequence[str], *, partial: bool

@@ -74,7 +74,10 @@ class TestWhatIsNotBroughtBack:
 
     def test_is_taken_singly_with_what_shares_its_objects(self, store: Store) -> None:
         with restarted(store) as nb:
-            nb.checkout("HEAD", names=["df"])
+            report = nb.checkout("HEAD", names=["df"])
+            assert [(change.name, change.how) for change in report.changed] == [("df", "+"), ("view", "+")]
+            assert report.record is not None
+            assert report.record.changed == ()
             assert nb.look("df is view") is True
             assert nb.session.status().carried == ("model",)
             nb.session.undo()
