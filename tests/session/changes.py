@@ -165,7 +165,8 @@ THROUGH_THE_BACK_DOOR = (
     Small("import sys\nx = []", "sys._getframe().f_globals[chr(120)].append(1)"),
     Small(
         "import gc\nmark = 'find ' + str(7)\nx = [mark, 'me']",
-        "[o for o in gc.get_objects() if type(o) is list and o[:1] and o[0] is mark][0].append(1)",
+        # Not gc.get_objects(): Python's XML parser keeps lists in it that are not filled yet, and cannot be looked into.
+        "[o for o in gc.get_referrers(mark) if type(o) is list and o[1:] == ['me']][0].append(1)",
     ),
     Small("import ctypes\nx = [1]\naddress = id(x)", "ctypes.cast(address, ctypes.py_object).value.append(2)"),
     Small("import re\nx = []\ndef on_match(m):\n    x.append(m[0])\n    return ''", "re.sub('a', on_match, 'aa')"),
