@@ -1,8 +1,4 @@
-"""Joins a namespace to a branch: every cell becomes a commit, and any commit can be taken back into the namespace.
-
-Another state is built aside, HEAD moves, and only then, without interruption, the namespace changes. Whatever is not
-committed yet is committed first, so nothing is ever replaced unseen.
-"""
+"""Joins a namespace to a branch: every cell becomes a commit, and any commit can be taken back into the namespace."""
 
 from __future__ import annotations
 
@@ -10,25 +6,20 @@ import time
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from agent_kernel.errors import LoadError, NameNotFoundError, RefNotFoundError
-from agent_kernel.repository import Change, Commit, Head, ObjectId, Tree, Unsaved, short
-from agent_kernel.session import carrying, randomness, trust
-from agent_kernel.session.committing import Committing
+from agent_kernel.errors import RefNotFoundError
+from agent_kernel.repository import Change, Head, ObjectId
+from agent_kernel.session import carrying, trust
 from agent_kernel.session.history import Draft, changes_between
-from agent_kernel.session.labels import named
+from agent_kernel.session.moving import Moving
 from agent_kernel.session.operations import Operation, Operations, Position
 from agent_kernel.session.reports import Report
-from agent_kernel.session.snapshot import close_names
 from agent_kernel.session.workspace import Loaded
-from agent_kernel.values.entries import CLASS_PREFIX
 
 if TYPE_CHECKING:
     from agent_kernel.repository import ForgetReport, PruneReport, Retention
 
 
-class Session(Committing):
+class Session(Moving):
     """A live namespace on a branch. Close it to give the branch back."""
 
     # -- going elsewhere
@@ -213,175 +204,6 @@ class Session(Committing):
         self._take_on(loaded)
         return Report(other, self._record_here(), self.branch, draft.changed, loaded.told, notes=(note,))
 
-    # -- how states are taken on
-
-    def _move(
-        self,
-        to: Position,
-        message: str,
-        stay: frozenset[str] | None = None,
-        *,
-        keep_random: bool = False,
-        partial: bool = False,
-    ) -> Report:
-        """Check out a position: HEAD moves, no commit is made.
-
-        Args:
-            stay: what is not to be in memory there. By default what is not now and was not at that commit, if it is one
-                of this session: its variables are then as they were.
-        """
-        trust.require(self.repo)
-        began = time.perf_counter()
-        saved = self._save_uncommitted()
-        if to.branch is not None and to.branch == self.branch:
-            to = Position(to.branch, self.repo.branches().get(to.branch, to.commit))
-        before = self._position
-        target = self.repo.tree_at(to.commit)
-        loaded = self._load(target, to.commit, stay, partial=partial)
-        generators, note = randomness.prepare(self.repo, to.commit, keep=keep_random, partial=partial)
-        carried = loaded.carried(target)
-        changed = carrying.live_changes(self.repo, self._tree, target, self._carried, carried)
-        self._go(Head(to.branch, to.commit), message)
-        self._tree, self._carried = target, carried
-        self._restarted = self._restarted and bool(carried)
-        self._take_on(loaded)
-        generators()
-        self._operations.add(Operation(before, self._position, moved=True), "HEAD was moved")
-        notes = (*self._checkout_notes(saved, loaded), *filter(None, [note]))
-        return Report(
-            to.commit,
-            self._record_here(),
-            self.branch,
-            changed,
-            self._lost_in(loaded),
-            notes,
-            time.perf_counter() - began,
-        )
-
-    def _load(self, target: Tree, commit: ObjectId | None, stay: frozenset[str] | None, *, partial: bool) -> Loaded:
-        if stay is None:
-            stay = self._carried & self._carried_at.get(commit, carrying.NOTHING) if commit else carrying.NOTHING
-        return self.workspace.load(
-            self._tree, target, absent=self._carried, stay=stay, partial=partial, sources=(commit,)
-        )
-
-    def _restore(
-        self,
-        target: ObjectId | None,
-        draft: Draft,
-        stay: frozenset[str] | None = None,
-        *,
-        keep_random: bool = False,
-        partial: bool = False,
-    ) -> Report:
-        """Make a new commit whose tree is an older one's, and take it on. `stay`: as in `_move`."""
-        trust.require(self.repo)
-        began = time.perf_counter()
-        saved = self._save_uncommitted()
-        tree = self.repo.tree_at(target)
-        loaded = self._load(tree, target, stay, partial=partial)
-        generators, note = randomness.prepare(self.repo, target, keep=keep_random, partial=partial)
-        carried = loaded.carried(tree)
-        live = carrying.live_changes(self.repo, self._tree, tree, self._carried, carried)
-        draft.changed = changes_between(self.repo, self._tree, tree)
-        draft.unsaved = loaded.told
-        draft.restores = target
-        if target is not None and not keep_random and not note:
-            draft.random = self.repo.commit_at(target).random
-        report = self._record(self.repo.writer(), tree, draft, began, carried)
-        self._take_on(loaded)
-        generators()
-        notes = (*report.notes, *self._checkout_notes(saved, loaded), *filter(None, [note]))
-        return Report(
-            report.commit,
-            report.record,
-            self.branch,
-            live,
-            self._lost_in(loaded),
-            notes,
-            time.perf_counter() - began,
-        )
-
-    def _checkout_names(self, rev: str, names: Sequence[str], *, partial: bool) -> Report:
-        trust.require(self.repo)
-        commit = self.repo.resolve(rev, self.id)
-        target = self.repo.tree_at(commit)
-        for name in names:
-            if name not in target:
-                raise NameNotFoundError(name, rev, close_names(name, target.names()))
-        began = time.perf_counter()
-        self._save_uncommitted()
-        loaded, names, notes = self._load_names(target, names, partial=partial)
-        writer = self.repo.writer()
-        rest = self.workspace.without(loaded, writer)
-        edits = {**rest.entries, **loaded.plan.entries}
-        edits |= carrying.left_over(self.repo, self._tree, self._carried, edits)
-        tree = self._tree.edit(writer, edits)
-        carried = self._carried.difference(edits)
-        writer.flush()  # the comparison reads manifests that are new
-        message = f"take {', '.join(names)} from {self._named(commit, rev)}"
-        draft = Draft(kind="rollback", author=self.author, message=message, restores=commit)
-        draft.changed = changes_between(self.repo, self._tree, tree)
-        live = carrying.live_changes(self.repo, self._tree, tree, self._carried, carried)
-        report = self._record(writer, tree, draft, began, carried)
-        self.workspace.accept(rest)
-        self._take_on(loaded)
-        return msgspec.structs.replace(report, changed=live, notes=(*report.notes, *notes))
-
-    def _load_names(
-        self, target: Tree, names: Sequence[str], *, partial: bool
-    ) -> tuple[Loaded, Sequence[str], tuple[str, ...]]:
-        """Load single variables; `partial` leaves those out that fail, if any is left."""
-        try:
-            return self.workspace.load(self._tree, target, names), names, ()
-        except LoadError as error:
-            rest = [name for name in names if name not in error.names]
-            if not partial or not rest:
-                raise
-            notes = tuple(f"{', '.join(failed)} not loaded, and left as is: {why}" for failed, why in error.failures)
-            return self.workspace.load(self._tree, target, rest), rest, notes
-
-    def _named(self, commit: ObjectId, rev: str = "") -> str:
-        return named(commit, self.repo.commit_at(commit), rev)
-
-    def _go(self, head: Head, message: str) -> None:
-        """Move HEAD, holding the lease of the branch that it goes to."""
-        if head.branch is not None and head.branch != self.branch:
-            self.repo.acquire_lease(head.branch, self._holder)
-        try:
-            self.repo.move_head(self.id, head, message)
-        except BaseException:
-            if head.branch is not None and head.branch != self.branch:
-                self.repo.release_lease(head.branch, self._holder)
-            raise
-        if self.branch is not None and self.branch != head.branch:
-            self.repo.release_lease(self.branch, self._holder)
-        self.branch, self.head = head.branch, head.commit
-        self._base = head.branch or self._base
-
-    def _take_on(self, loaded: Loaded) -> None:
-        self.workspace.take_on(loaded)
-        self.workspace.read_again(loaded)
-
-    def _checkout_notes(self, saved: Report | None, loaded: Loaded) -> tuple[str, ...]:
-        notes = [f"what was not committed yet is in {short(saved.commit)}"] if saved and saved.commit else []
-        threads = self.workspace.running_threads()
-        if threads and loaded.values:
-            notes.append(f"still running with the objects they had: {', '.join(threads)}")
-        return tuple(notes)
-
-    def _lost_in(self, loaded: Loaded) -> tuple[Unsaved, ...]:
-        lost = [
-            lost
-            for name, manifest in loaded.plan.manifests.items()
-            if not name.startswith(CLASS_PREFIX) and self.workspace.is_lost(name)
-            for lost in manifest.lost
-        ]
-        return (*lost, *loaded.told)
-
-    def _record_here(self) -> Commit | None:
-        return self.repo.commit_at(self.head) if self.head is not None else None
-
     # -- the rest
 
     @property
@@ -458,7 +280,8 @@ class Session(Committing):
         """Thin out the history by a retention policy; see `Repository.prune`."""
         self._save_uncommitted()
         report = self.repo.prune(policy, dry_run=dry_run)
-        self._reread_head()
+        if not dry_run:
+            self._reread_head()
         return report
 
     def _reread_head(self) -> None:

@@ -19,7 +19,7 @@ from agent_kernel.errors import (
     NothingToUndoError,
     RefNotFoundError,
 )
-from agent_kernel.repository import Holder
+from agent_kernel.repository import Holder, Retention
 from agent_kernel.repository.leases import start_of
 from agent_kernel.session import Repository, bind
 from agent_kernel.storage import MemoryStore
@@ -607,3 +607,12 @@ def test_a_refused_forget_changes_nothing() -> None:
         assert nb.session.head == head
         assert nb.session.ignored() == ()
         assert names_changed(nb.run("secret = 'l'")) == {"secret"}
+
+
+def test_asking_what_prune_would_drop_leaves_undo_as_it_was() -> None:
+    with Notebook() as nb:
+        nb.run("x = [1]")
+        nb.run("x.append(2)")
+        nb.session.prune(Retention(keep_last=1), dry_run=True)
+        nb.session.undo()
+        assert nb.look("x") == [1]
