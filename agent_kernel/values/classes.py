@@ -25,7 +25,15 @@ _PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None), types.Fun
 _SAFE_FIRST = (staticmethod, classmethod, property)
 _IN_SKELETON = frozenset({"__slots__", "__module__", "__qualname__", "__doc__", "__orig_bases__", "__class__"})
 _NOT_SAVED = frozenset(
-    {"__dict__", "__weakref__", "__firstlineno__", "__static_attributes__", "_abc_impl", "__abstractmethods__"}
+    {
+        "__dict__",
+        "__weakref__",
+        "__firstlineno__",
+        "__static_attributes__",
+        "_abc_impl",
+        "__abstractmethods__",
+        "__slotnames__",
+    }
 )
 
 

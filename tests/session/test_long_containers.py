@@ -160,3 +160,9 @@ def test_numbers_taken_from_the_rows_share_nothing_with_them() -> None:
         nb.run("rows = None")
         assert names_changed(nb.run("values[0] = -1")) == {"values"}
         assert nb.session.commit(full=True).changed == ()
+
+
+def test_pickling_many_instances_is_no_change_of_their_class() -> None:
+    with Notebook() as nb:
+        nb.run("class Row: pass\nrows = [Row() for _ in range(5000)]")  # copyreg notes the slots in the class
+        assert names_changed(nb.run("y = 1")) == {"y"}
