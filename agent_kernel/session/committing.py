@@ -31,7 +31,8 @@ from agent_kernel.session.interrupts import uncollected, uninterrupted
 from agent_kernel.session.operations import Operation, Operations, Position
 from agent_kernel.session.reports import Report, Status
 from agent_kernel.session.snapshot import Repository
-from agent_kernel.session.workspace import Touched, Workspace
+from agent_kernel.session.watching import Touched
+from agent_kernel.session.workspace import Workspace
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Outputs

@@ -1,0 +1,232 @@
+"""A namespace and what is remembered of it: notice what changed, and say what a commit of it has to hold."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from agent_kernel.repository import Repository, Unsaved, Writer
+from agent_kernel.session import touching
+from agent_kernel.session.bindings import HELD_BYTES, Bindings, Rebound, differences
+from agent_kernel.session.living import Living
+from agent_kernel.session.monitoring import Monitor
+from agent_kernel.session.tracking import Group, Tracking
+from agent_kernel.values.entries import CLASS_PREFIX, shown
+from agent_kernel.values.lost import loss_of
+from agent_kernel.values.quiet import unwarned
+
+if TYPE_CHECKING:
+    from agent_kernel.session.dumping import Staged
+    from agent_kernel.session.staging import Staging
+
+# Time for looking at what nothing points to, in seconds a cell. A person's cells, seconds apart, get all of it; a loop of
+# cells pays a share of the time that it takes.
+_ROLLING_S, _LEAST_ROLLING_S, _ROLLING_SHARE = 2e-3, 3e-4, 0.02
+_MOST_CREDIT_S = 1.0
+_LEAST_COST_S = 1e-4
+# The namespace's, that of a witness, and one of getrefcount's caller.
+_EXPLAINED_REFERENCES = 3
+# By id: hashing a type runs its metaclass.
+BUILTIN_IDS = frozenset(map(id, (list, dict, set, tuple, frozenset, bytearray)))
+
+
+class Touched(msgspec.Struct, frozen=True):
+    """What to look at in a commit: names by code, and names whose binding moved."""
+
+    names: frozenset[str]
+    rebound: Rebound
+    everything: bool
+    full: bool = False  # as before a checkout: alias changes that leave all contents equal count too
+
+
+class Watching:
+    """The part of a workspace that looks at the namespace and never alters it."""
+
+    def __init__(self, namespace: dict[str, object], repo: Repository, is_versioned: Callable[[str], bool]) -> None:
+        self.namespace = namespace
+        self.repo = repo
+        self.tracking = Tracking()
+        self.bindings = Bindings(is_versioned)
+        self.living = Living()
+        self.callbacks: Callable[[], Iterable[object]] = tuple
+        self.outputs: Callable[[], Iterable[object]] = tuple
+        self.monitor = Monitor(namespace)
+        self._turn = 0
+        self._credit_s = 0.0
+        self._looked_at = time.monotonic()
+        self._dearest_s = 0.0
+        self._counts: list[int] = []
+        self._many: set[int] = set()
+
+    def running_threads(self) -> list[str]:
+        """Threads other than this one whose code is the notebook's."""
+        frames = touching.frames_of_threads()
+        return [
+            thread.name
+            for thread in threading.enumerate()
+            if touching.runs_notebook_code(frames.get(thread.ident or 0), self.namespace)
+        ]
+
+    def is_lost(self, name: str) -> bool:
+        return loss_of(self.namespace.get(name)) is not None
+
+    def losses(self) -> tuple[Unsaved, ...]:
+        """What of the present state is not saved."""
+        lost = [
+            Unsaved(shown(group.members), loss.type, loss.reason, loss.remedy)
+            for group in self.tracking
+            for loss in group.losses
+        ]
+        return (*lost, *self.unloaded())
+
+    def unloaded(self) -> tuple[Unsaved, ...]:
+        """What is stored of the present state and could not be loaded."""
+        groups = [group.unloaded for group in self.tracking.unloaded if group.unloaded is not None]
+        return tuple(told for _, told in sorted((name, told) for group in groups for name, told in group.told.items()))
+
+    def touched(self, source: str, *, everything: bool = False) -> Touched:
+        """What a cell with this source may have changed."""
+        rebound = self.bindings.changed(self.namespace)
+        closure = touching.Closure(self.namespace, self.tracking)
+        words = touching.words_of(source)
+        closure.everything = everything or touching.looks_up_names(source, words)
+        if not closure.everything:
+            closure.add(words)
+            closure.add(name for group in self.tracking.stale for name in group.members)
+            closure.add(rebound.rebound)
+            closure.add_code_names(self.monitor.names)
+            closure.add(self._holding(self.monitor.ids))
+            closure.add_code_names(touching.running_code_names(self.namespace))
+            closure.add_code_names(touching.callback_names(self.callbacks(), self.namespace))
+            if touching.mentions_outputs(source):
+                closure.add(self._holding({id(value) for value in self.outputs()}))
+            if touching.draws(self.namespace, closure.touched):
+                closure.add(self._holding(touching.pyplot_figures()))
+        names = self.tracking.groups.keys() if closure.everything else closure.touched
+        return Touched(frozenset(names), rebound, closure.everything, everything)
+
+    def _holding(self, ids: set[int]) -> set[str]:
+        return {name for group in self.tracking.holding(ids) for name in group.members}
+
+    def stage(self, touched: Touched, writer: Writer) -> Staged:
+        """Dump what was touched, and what new code reaches from there, and store what changed."""
+        from agent_kernel.session.staging import Staging
+
+        with unwarned():
+            return self._staged(Staging(self.namespace, self.tracking, self.living, writer, touched.full), touched)
+
+    def _staged(self, staging: Staging, touched: Touched) -> Staged:
+        rebound = touched.rebound
+        moved = rebound.new | rebound.rebound | rebound.removed
+        done = set(filter(self._is_saved, touched.names)) | rebound.new | rebound.rebound
+        follow = staging.add(sorted(done - rebound.removed), moved)
+        while follow:
+            closure = touching.Closure(self.namespace, self.tracking)
+            closure.add_code_names(follow - done)
+            reached = (
+                {*self.bindings.names(self.namespace), *self.tracking.groups} if closure.everything else closure.touched
+            )
+            more = set(filter(self._is_saved, reached)) - done
+            done |= more | follow
+            follow = staging.add(sorted(more - rebound.removed), moved) - done
+        return staging.finish(rebound.removed)
+
+    def _is_saved(self, name: str) -> bool:
+        return name in self.tracking.groups or self.bindings.is_versioned(name)
+
+    def accept(self, staged: Staged) -> None:
+        """The staged state was published: it is now what the next look compares with."""
+        for group in {id(group): group for group in staged.dropped}.values():
+            self.tracking.remove(group)
+        self._turn += 1
+        dropped = {id(group) for group in staged.dropped}
+        for group, dumped in staged.unchanged:
+            if id(group) not in dropped:
+                self.tracking.looked_at(group, self._turn)
+                group.cost_s = dumped.seconds
+                self._bind(group)
+        for name, entry in staged.entries.items():
+            if entry is None:
+                self.bindings.unbind(name)
+        for group in staged.groups:
+            group.checked = self._turn
+            self.tracking.add(group)
+            self._bind(group)
+        self.bindings.note(self.namespace, as_looked=True)
+
+    def _bind(self, group: Group) -> None:
+        for name in group.members:
+            value = self.namespace.get(name, self)
+            if not name.startswith(CLASS_PREFIX) and value is not self:
+                plain = id(type(value)) in BUILTIN_IDS and not group.classes and not group.losses
+                small = plain and group.size <= HELD_BYTES and not group.reach.memory
+                self.bindings.bind(name, value, small=small)
+        if group.unloaded is not None or all(map(self.bindings.is_settled, group.members)):
+            self.tracking.settle(group)
+
+    # -- rolling verification
+
+    def overdue(self, touched: frozenset[str]) -> list[str]:
+        """Names to look at although nothing points to them, as many as fit into the time that was saved up.
+
+        Those that someone else holds come first, then those not looked at for longest. A large value waits until enough
+        time was saved.
+        """
+        now = time.monotonic()
+        earned = _LEAST_ROLLING_S + min(_ROLLING_S, _ROLLING_SHARE * (now - self._looked_at))
+        self._credit_s = min(self._credit_s + earned, max(_MOST_CREDIT_S, self._dearest_s))
+        self._looked_at = now
+        chosen: list[str] = []
+        left = self._credit_s
+        self._dearest_s = 0.0
+        for group in self._waiting():
+            cost = max(group.cost_s, _LEAST_COST_S)
+            self._dearest_s = max(self._dearest_s, cost)
+            if cost > left:
+                # It waits until enough was saved; younger ones may use half of what each cell adds.
+                left = min(left, earned / 2)
+                if left < _LEAST_COST_S:
+                    break
+            elif touched.isdisjoint(group.members):
+                left -= cost
+                self._credit_s -= cost
+                chosen.extend(group.members)
+        return chosen
+
+    def _waiting(self) -> Iterator[Group]:
+        suspects = {id(group): group for name in self._held_by_others() if (group := self.tracking.groups.get(name))}
+        yield from suspects.values()
+        yield from (group for group in self.tracking.by_age() if id(group) not in suspects)
+
+    def _held_by_others(self) -> list[str]:
+        """Names of builtin containers with more references than the namespace and our own witness explain."""
+        namespace = self.namespace
+        keys, counts = list(namespace), list(map(sys.getrefcount, namespace.values()))
+        for place in differences(self._counts, counts):
+            if place < len(counts) and counts[place] > _EXPLAINED_REFERENCES:
+                self._many.add(place)
+            else:
+                self._many.discard(place)
+        self._counts = counts
+        shown = {id(value) for value in self.outputs()}
+        many = ((keys[place], namespace.get(keys[place])) for place in sorted(self._many) if place < len(keys))
+        return [name for name, value in many if id(type(value)) in BUILTIN_IDS and id(value) not in shown]
+
+    def unwritable(self) -> tuple[Unsaved, ...]:
+        """Variables whose names no store can hold."""
+        from agent_kernel.values.pickler import type_name
+
+        return tuple(
+            Unsaved(repr(name)[1:-1], type_name(type(self.namespace[name])), "its name is no valid text", "rename it")
+            for name in sorted(self.bindings.unwritable)
+            if name in self.namespace
+        )
+
+    def unverified(self) -> list[str]:
+        """Names that were not looked at since the last commit that looked at everything."""
+        return [name for group in self.tracking.by_age() for name in group.members if group.checked < self._turn]
