@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from agent_kernel.repository import (
 )
 from agent_kernel.session import randomness
 from agent_kernel.values import summaries
+from agent_kernel.values.entries import CLASS_PREFIX
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Outputs
@@ -142,14 +143,38 @@ def _cwd() -> str:
 
 
 def changes_between(repo: Repository, old: Tree, new: Tree) -> tuple[Change, ...]:
-    """What differs between two trees, by name."""
-    found: list[Change] = []
+    """What differs between two trees, by name. A class that was altered in place goes by the names that are bound to it."""
+    found: dict[str, Change] = {}
+    altered: list[str] = []
     for name, before, after in old.diff(new):
-        if name.startswith("\0") or (before is not None and before.is_same_value(after)):
+        if before is not None and before.is_same_value(after):
             continue
-        how = "+" if before is None else "-" if after is None else "~"
-        found.append(Change(name, how, 0 if after is None else size_of(repo, after)))
-    return tuple(sorted(found, key=lambda change: change.name))
+        if name.startswith(CLASS_PREFIX):
+            altered += [name] if before is not None and after is not None else []
+        elif not name.startswith("\0"):
+            how = "+" if before is None else "-" if after is None else "~"
+            found[name] = Change(name, how, 0 if after is None else size_of(repo, after))
+    for name in _bound_to(repo, new, altered):
+        entry = new.get(name)
+        if entry is not None and name not in found:
+            found[name] = Change(name, "~", size_of(repo, entry))
+    return tuple(sorted(found.values(), key=lambda change: change.name))
+
+
+def _bound_to(repo: Repository, tree: Tree, classes: list[str]) -> Iterator[str]:
+    """The variables of these classes' names; of a class that has none, those that are made of it."""
+    users: dict[str, list[str]] = {}
+    for name, entry in tree.items() if classes else ():
+        try:
+            needed = repo.read_manifest(entry).classes
+        except (DamagedObjectError, NewerFormatError):
+            continue
+        for of_class in needed:
+            users.setdefault(of_class, []).append(name)
+    for of_class in classes:
+        called = of_class.removeprefix(CLASS_PREFIX).partition("#")[0].rpartition(".")[2]
+        found = [name for name in users.get(of_class, ()) if not name.startswith("\0")]
+        yield from [name for name in found if name == called] or found
 
 
 def size_of(repo: Repository, entry: Entry) -> int:

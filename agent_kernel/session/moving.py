@@ -45,8 +45,7 @@ class Moving(Committing):
         trust.require(self.repo)
         began = time.perf_counter()
         saved = self._save_uncommitted()
-        if to.branch is not None and to.branch == self.branch:
-            to = Position(to.branch, self.repo.branches().get(to.branch, to.commit))
+        to = self._as_it_is_now(to)
         before = self._position
         target = self.repo.tree_at(to.commit)
         loaded = self._load(target, to.commit, stay, partial=partial)
@@ -69,6 +68,13 @@ class Moving(Committing):
             notes,
             time.perf_counter() - began,
         )
+
+    def _as_it_is_now(self, to: Position) -> Position:
+        """The branch may have moved since the position was noted, by an undo for one; or be gone."""
+        tip = self.repo.branches().get(to.branch or "")
+        if tip is not None:
+            return msgspec.structs.replace(to, commit=tip)
+        return to if to.commit is None else msgspec.structs.replace(to, branch=None)
 
     def _load(self, target: Tree, commit: ObjectId | None, stay: frozenset[str] | None, *, partial: bool) -> Loaded:
         if stay is None:
@@ -126,19 +132,24 @@ class Moving(Committing):
         loaded, names, notes = self._load_names(target, names, partial=partial)
         writer = self.repo.writer()
         rest = self.workspace.without(loaded, writer)
-        edits = {**rest.entries, **loaded.plan.entries}
+        classes = {name: entry for name in loaded.needs if (entry := target.get(name)) is not None}
+        edits = {**rest.entries, **loaded.plan.entries, **classes}
+        live = frozenset(edits)
         edits |= carrying.left_over(self.repo, self._tree, self._carried, edits)
         tree = self._tree.edit(writer, edits)
-        carried = self._carried.difference(edits)
+        carried = frozenset(name for name in self._carried.difference(live) if name in tree)
         writer.flush()  # the comparison reads manifests that are new
         message = f"take {', '.join(names)} from {self._named(commit, rev)}"
         draft = Draft(kind="rollback", author=self.author, message=message, restores=commit)
         draft.changed = changes_between(self.repo, self._tree, tree)
-        live = carrying.live_changes(self.repo, self._tree, tree, self._carried, carried)
+        changed = carrying.live_changes(self.repo, self._tree, tree, self._carried, carried)
         report = self._record(writer, tree, draft, began, carried)
         self.workspace.accept(rest)
         self._take_on(loaded)
-        return msgspec.structs.replace(report, changed=live, notes=(*report.notes, *notes))
+        others = sorted(name for name in loaded.plan.entries if name not in names and not name.startswith("\0"))
+        if others:
+            notes = (*notes, f"with what shares objects or classes: {', '.join(others)}")
+        return msgspec.structs.replace(report, changed=changed, notes=(*report.notes, *notes))
 
     def _load_names(
         self, target: Tree, names: Sequence[str], *, partial: bool

@@ -12,6 +12,7 @@ import msgspec
 
 from agent_kernel.errors import DamagedObjectError, NewerFormatError
 from agent_kernel.repository import Entry, Manifest, ObjectId, Repository, Tree
+from agent_kernel.session.carrying import needed_classes
 from agent_kernel.session.living import Living
 from agent_kernel.session.tracking import Tracking
 from agent_kernel.values.entries import CLASS_PREFIX
@@ -67,6 +68,7 @@ def plan(
     _add_unloaded(made, tracking, target, stay, wanted)
     if wanted is not None:
         made.entries = {name: entry for name, entry in made.entries.items() if name in wanted}
+        _add_made_of_others(repo, made, tree, target, wanted)
     made.removed.update(name for name in stay if name in tracking.groups)
     _add_untracked(made, tracking, target, absent - stay if wanted is None else wanted)
     _add_needs(repo, made, tracking, living, target)
@@ -85,6 +87,15 @@ def _with_partners(target: Tree, names: Iterable[str]) -> set[str]:
 def _value(entry: Entry) -> tuple[str, ObjectId | None]:
     # The leader alone does not tell: names that left a group may be in another one of the same first name.
     return entry.leader, entry.manifest
+
+
+def _add_made_of_others(repo: Repository, made: Plan, tree: Tree, target: Tree, wanted: Iterable[str]) -> None:
+    """What is the same but for its class, which was altered in place."""
+    altered = {name for name, old, new in tree.diff(target) if name.startswith(CLASS_PREFIX) and old and new}
+    for name in wanted if altered else ():
+        entry = target.get(name)
+        if entry is not None and not altered.isdisjoint(needed_classes(repo, target, [name])):
+            made.entries[name] = entry
 
 
 def _add_untracked(made: Plan, tracking: Tracking, target: Tree, wanted: Iterable[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from agent_kernel.repository import Change, Unsaved, Writer
@@ -45,8 +45,8 @@ class Staging:
         """Dump these names, and what they are grouped with; returns globals that new code uses, to be touched too."""
         return self._dumps.add(names, rebound)
 
-    def finish(self, removed: Iterable[str]) -> Staged:
-        """Regroup, store, and say what changed."""
+    def finish(self, removed: Iterable[str], needed: Collection[str] = ()) -> Staged:
+        """Regroup, store, and say what changed. `needed`: ids of classes that stay, whatever becomes of their instances."""
         gone = frozenset(name for name in removed if name in self.tracking.groups)
         sharing = Sharing(self._dumps, gone)
         sharing.settle()
@@ -55,7 +55,7 @@ class Staging:
         for name in sorted(gone):
             self._remove(name)
         self._keep_unloaded()
-        self._drop_unused_classes()
+        self._drop_unused_classes(needed)
         self._dumps.let_go()
         return self.staged
 
@@ -165,7 +165,7 @@ class Staging:
             if rest is not None:
                 self.staged.groups.append(rest)
 
-    def _drop_unused_classes(self) -> None:
+    def _drop_unused_classes(self, needed: Collection[str]) -> None:
         """Entries of classes that nothing saved needs any more leave the tree."""
         if not self.tracking.class_entries:
             return
@@ -183,6 +183,8 @@ class Staging:
         for name in sorted(self.tracking.class_entries):
             group = self.tracking.groups[name]
             uid = name.removeprefix(CLASS_PREFIX)
+            if uid in needed:
+                continue
             own = uid in group.classes
             if uses.get(uid, 0) <= int(own) and len(group.members) == 1 and name not in self.staged.entries:
                 self.staged.entries[name] = None

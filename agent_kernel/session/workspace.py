@@ -74,7 +74,8 @@ class Workspace(Watching):
         """Store anew what shares objects now with the names that are about to be replaced."""
         from agent_kernel.session.staging import Staging
 
-        return Staging(self.namespace, self.tracking, self.living, writer).finish(loaded.values)
+        staging = Staging(self.namespace, self.tracking, self.living, writer)
+        return staging.finish(loaded.values, {name.removeprefix(CLASS_PREFIX) for name in loaded.needs})
 
     def take_on(self, loaded: Loaded) -> None:
         """Put a loaded state in place. Cannot fail half-way: an interrupt waits until it is done."""
@@ -139,6 +140,11 @@ class Loaded(msgspec.Struct, frozen=True):
         """What of the target is not in memory then."""
         there = self.plan.entries.keys() | {name for group in self.unloaded for name in group.members}
         return frozenset(name for name in self.stay if name not in there and name in target)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The class entries of what was loaded, also of live classes that are used again."""
+        return frozenset(name for manifest in self.plan.manifests.values() for name in manifest.classes)
 
     @property
     def told(self) -> tuple[Unsaved, ...]:

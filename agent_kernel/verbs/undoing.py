@@ -45,11 +45,11 @@ def _repeated(verb: str, scope: Scope, options: Namespace) -> Result:
     if not count.isdecimal() or int(count) < 1:
         raise UsageProblem(f"{verb} takes a number of operations; rollback REF goes to a commit, checkout REF too")
     done: list[Moved] = [_once(verb, scope, partial=options.partial)]
-    try:
-        done += [_once(verb, scope, partial=options.partial) for _ in range(int(count) - 1)]
-    except NothingToUndoError:
-        short_of = Line(f"that is all there is to {verb} in this session")
-        return Steps(tuple(done), (short_of,))
+    for _ in range(int(count) - 1):
+        try:
+            done.append(_once(verb, scope, partial=options.partial))
+        except NothingToUndoError:
+            return Steps(tuple(done), (Line(f"that is all there is to {verb} in this session"),))
     return done[0] if len(done) == 1 else Steps(tuple(done))
 
 

@@ -40,7 +40,10 @@ class TestReports:
         first, second = shell.run("%agent undo 2").out.splitlines()
         assert first.startswith("Undone [2] a slip of the hand: ")
         assert second.startswith("Undone [1] x = [1]; y = 2: ")
-        assert "that is all there is to redo" in shell.run("%agent redo 9").out
+        first, second, end = shell.run("%agent redo 9").out.splitlines()
+        assert first.startswith("Done again [1] x = [1]; y = 2: ")
+        assert second.startswith("Done again [2] a slip of the hand: ")
+        assert end == "that is all there is to redo in this session"
         assert "takes a number of operations" in shell.run("%agent undo HEAD~1").err
 
     def test_of_many_names_a_few_are_told_with_counts(self, shell: Shell) -> None:

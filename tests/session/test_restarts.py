@@ -239,3 +239,15 @@ def test_a_forgotten_member_of_a_group_leaves_the_others_as_they_were() -> None:
         nb.session.forget("a")
         nb.checkout("HEAD~2")
         assert nb.look("(b, b is c)") == ([1], True)
+
+
+def test_taking_one_variable_leaves_what_shared_a_value_with_it_to_be_brought_back() -> None:
+    repo = Repository.open(MemoryStore())
+    with Notebook(repo) as nb:
+        first = nb.run("b = [43]")
+        nb.run("e = [b, 71]")
+    with Notebook(repo) as nb:
+        nb.checkout(first, names=["b"])
+        assert nb.session.carried() == ["e"]
+        nb.checkout()
+        assert nb.look("(b, e)") == ([43], [[43], 71])

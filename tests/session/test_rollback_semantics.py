@@ -616,3 +616,67 @@ def test_asking_what_prune_would_drop_leaves_undo_as_it_was() -> None:
         nb.session.prune(Retention(keep_last=1), dry_run=True)
         nb.session.undo()
         assert nb.look("x") == [1]
+
+
+def test_undo_and_redo_across_branches_end_on_the_tip_of_each() -> None:
+    with Notebook() as nb:
+        nb.run("a = [1]")
+        nb.session.switch("side", create=True)
+        nb.run("b = 2")
+        nb.session.undo()
+        nb.session.undo()
+        assert nb.session.branch == "main"
+        nb.session.redo()
+        assert (nb.session.branch, nb.look("'b' in globals()")) == ("side", False)
+        nb.session.redo()
+        assert nb.look("b") == 2
+        nb.run("c = 3")
+        assert nb.repo.branches()["side"] == nb.session.head
+        nb.session.switch("main")
+        nb.session.undo()
+        assert nb.look("(a, b, c)") == ([1], 2, 3)
+
+
+def test_undo_of_leaving_a_branch_that_is_gone_by_now_goes_to_its_commit() -> None:
+    with Notebook() as nb:
+        nb.run("a = [1]")
+        nb.session.switch("side", create=True)
+        nb.run("b = 2")
+        nb.session.switch("main")
+        nb.repo.delete_branch("side", force=True)
+        nb.session.undo()
+        assert (nb.session.branch, nb.look("b")) == (None, 2)
+        nb.run("c = 3")
+        assert nb.session.branch == "main-2"
+
+
+@pytest.mark.parametrize("gone", ["", "del K", "K = None"])
+def test_a_variable_taken_alone_keeps_the_class_that_it_needs(gone: str) -> None:
+    repo = Repository.open(MemoryStore())
+    with Notebook(repo) as nb:
+        first = nb.run(f"class K: pass\nk = K()\nk.v = 1\n{gone}")
+        nb.run("k.v = 2")
+        nb.checkout(first, names=["k"])
+        nb.run("other = 3")
+    with Notebook(repo) as nb:
+        nb.checkout()
+        assert nb.look("(k.v, type(k).__name__, other)") == (1, "K", 3)
+
+
+def test_a_class_taken_alone_comes_with_what_was_made_of_it() -> None:
+    with Notebook() as nb:
+        first = nb.run("class K:\n    W = 0\nk = K()")
+        nb.run("K.W = 5\nk.x = 1\nother = 2")
+        report = nb.checkout(first, names=["K"])
+        assert names_changed(report) == {"K", "k"}
+        assert any("k" in note for note in report.notes)
+        assert nb.look("(K.W, k.W, type(k) is K, hasattr(k, 'x'), other)") == (0, 0, True, False, 2)
+
+
+def test_a_class_that_was_altered_in_place_is_told_of_when_it_is_taken_back() -> None:
+    with Notebook() as nb:
+        first = nb.run("class K:\n    W = 0\nk = K()")
+        nb.run("K.W = 5")
+        assert names_changed(nb.session.rollback(rev(first))) == {"K"}
+        assert names_changed(nb.session.undo()) == {"K"}
+        assert nb.look("(K.W, k.W)") == (5, 5)
