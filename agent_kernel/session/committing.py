@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.errors import StoreError
+from agent_kernel.errors import BranchMovedError, StoreError
 from agent_kernel.repository import Author, Cell, Change, Entry, Head, Holder, ObjectId, Tree, Writer
 from agent_kernel.session import branches, carrying, growth
 from agent_kernel.session.history import (
@@ -256,7 +256,13 @@ class Committing:
         if self._restarted:
             draft.labels.append("restart")
         changes = tree.id != self._tree.id or carried != self._carried
-        made, record = self._recorder.publish(writer, tree, draft, Head(self.branch, self.head), target)
+        try:
+            made, record = self._recorder.publish(writer, tree, draft, Head(self.branch, self.head), target)
+        except BranchMovedError:
+            if target != self.branch:
+                raise
+            target, note = self._fork(target)
+            made, record = self._recorder.publish(writer, tree, draft, Head(self.branch, self.head), target)
         self.branch, self.head, self._tree, self._carried = target, made, tree, carried
         self._restarted = False
         if carried:
@@ -282,6 +288,14 @@ class Committing:
         self.repo.acquire_lease(name, self._holder)
         self._base = name
         return name, f"this starts branch {name}"
+
+    def _fork(self, branch: str) -> tuple[str, str]:
+        """Somebody moved the branch though it is leased to this session: leave it to them, and lose nothing here."""
+        name = branches.free_name(self.repo, branch)
+        self.repo.acquire_lease(name, self._holder)
+        self.repo.release_lease(branch, self._holder)
+        self._base = name
+        return name, f"branch {branch} was moved by someone else; this session goes on as {name}"
 
     def _save_uncommitted(self) -> Report | None:
         """Commit what is not committed yet, having looked at everything: nothing may be replaced unseen."""

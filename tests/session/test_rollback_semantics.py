@@ -680,3 +680,18 @@ def test_a_class_that_was_altered_in_place_is_told_of_when_it_is_taken_back() ->
         assert names_changed(nb.session.rollback(rev(first))) == {"K"}
         assert names_changed(nb.session.undo()) == {"K"}
         assert nb.look("(K.W, k.W)") == (5, 5)
+
+
+def test_a_branch_that_somebody_moved_by_force_is_left_to_them() -> None:
+    with Notebook() as nb:
+        first = nb.repo.resolve(rev(nb.run("a = [1]")))
+        nb.run("a.append(2)")
+        nb.repo.move_branch("main", first, "moved by force", nb.session.head)
+        report = nb.run("a.append(3)")
+        assert report.branch == "main-2"
+        assert any("branch main was moved" in note for note in report.notes)
+        assert nb.run("b = 1").branch == "main-2"
+        assert nb.repo.branches() == {"main": first, "main-2": nb.session.head}
+        nb.session.undo()
+        nb.session.undo()
+        assert nb.look("a") == [1, 2]
