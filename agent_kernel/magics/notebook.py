@@ -18,7 +18,7 @@ from agent_kernel.magics.names import is_shells_own
 from agent_kernel.magics.notices import Notices, place_text
 from agent_kernel.magics.outputs.recorder import OutputRecorder
 from agent_kernel.magics.places import Places
-from agent_kernel.repository import Author, short
+from agent_kernel.repository import Author, check_ref_name, short
 from agent_kernel.session import Repository, Session
 from agent_kernel.session import bind as bind_session
 from agent_kernel.session.trust import look_first
@@ -82,7 +82,7 @@ class LiveNotebook:
             return
         self._tried = True
         try:
-            self._notices.say(*self._bind_default(None))
+            self._notices.say(*self._bind_default())
         except AgentKernelError as error:
             self._notices.warn(f"cells are no commits: {error}; %agent bind PLACE puts the store elsewhere")
 
@@ -96,47 +96,72 @@ class LiveNotebook:
         if place is None and source is None and branch is None and self.session is not None:
             self.session.status(names=False)  # a store that is gone says so
             return (self._line("Bound to"),)
+        if branch is not None:
+            check_ref_name(branch)
         before = self.repo.store.url if self.repo else None
         on = self.session.branch if self.session else None
+        if before is not None and not self._is_there():
+            self.close()  # opened again below, it would still be the one that is gone
+        told: tuple[str, ...] = ()
+        if place is None and (source is not None or before is None):
+            found, told = self._places.first(adopts=source is None)
+        else:
+            found = find_store(place, create=True) if place else before or ""
+            told = (what_is_new(found),) if source is None else ()
+        try:
+            repo = self._opened(found, source)
+        except AgentKernelError:
+            if before is not None and self.session is None:
+                self._bind_again(before, on)
+            raise
         self.close()
         try:
-            if place is None and (source is not None or before is None):
-                return self._bind_default(branch, source)
-            found = find_store(place, create=True) if place else before or ""
-            new = what_is_new(found) if source is None else ""
-            told = *self._open(found, branch, source), *([new] if new else [])
+            told = (*self._begin(repo, branch), *filter(None, told))
         except AgentKernelError:
             if before is not None:
                 self._bind_again(before, on)
             raise
-        if not place or self.repo is None:
-            return told
-        return *told, self._places.remember(self.repo.store.url)
+        return told if not place else (*told, self._places.remember(repo.store.url))
+
+    def _is_there(self) -> bool:
+        """Whether the store that is bound has not been removed."""
+        try:
+            return self.session is not None and bool(self.session.status(names=False))
+        except StoreUnavailableError:
+            return False
 
     def _bind_again(self, before: str, branch: str | None) -> None:
         """Back to the store that was bound, as it was; where it is gone, say that there is none now."""
         try:
-            self._open(before, branch, None, create=False)
+            self._begin(self._opened(before, None, create=False), branch)
         except AgentKernelError as error:
             self._notices.warn(f"cells are no commits from now on: {error}; %agent bind PLACE starts a store")
 
-    def _bind_default(self, branch: str | None, source: str | None = None) -> tuple[str, ...]:
-        place, told = self._places.first(adopts=source is None)
-        return *self._open(place, branch, source), *told
+    def _bind_default(self) -> tuple[str, ...]:
+        place, told = self._places.first(adopts=True)
+        return *self._begin(self._opened(place, None), None), *told
 
-    def _open(self, place: str, branch: str | None, source: str | None, *, create: bool = True) -> tuple[str, ...]:
+    def _opened(self, place: str, source: str | None, *, create: bool = True) -> Repository:
+        """The store there, made if need be. Nothing that is bound now changes."""
         look_first(place)
         store = open_store(place, create=create, durability=self._options.durability)
         try:
             if source is not None:
                 from agent_kernel.verbs.copying import copy_store
 
-                copy_store(find_store(source), store)
-            repo = Repository.open(store)
-            author = Author(self._options.author) if self._options.author else None
-            session = bind_session(self.namespace, repo, branch=branch, author=author, skip=self._skip)
+                here = self.session if self.repo is not None and self.repo.store.url == store.url else None
+                copy_store(find_store(source), store, here)
+            return Repository.open(store)
         except BaseException:
             store.close()
+            raise
+
+    def _begin(self, repo: Repository, branch: str | None) -> tuple[str, ...]:
+        author = Author(self._options.author) if self._options.author else None
+        try:
+            session = bind_session(self.namespace, repo, branch=branch, author=author, skip=self._skip)
+        except BaseException:
+            repo.close()
             raise
         session.watch_notebook(notebook_of(os.environ, self.namespace))
         session.workspace.outputs = self._results

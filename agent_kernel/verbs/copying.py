@@ -15,6 +15,7 @@ from agent_kernel.repository.pointers import BRANCHES, EPOCH, FORMAT, GARBAGE, H
 from agent_kernel.storage import open_store
 
 if TYPE_CHECKING:
+    from agent_kernel.session import Session
     from agent_kernel.storage import Store
 
 __all__ = ["copy_store"]
@@ -24,18 +25,23 @@ _OBJECTS = b"bcdlmost"  # the kinds of immutable objects
 _OWN = frozenset({EPOCH, GARBAGE, ROSTER})  # what a store knows of itself
 
 
-def copy_store(source: str, target: Store) -> None:
+def copy_store(source: str, target: Store, here: Session | None = None) -> None:
     """Fill an empty store with everything that another holds; leases and sessions stay behind.
+
+    Args:
+        here: the session that works in the target. Where nobody else did, what it has committed so far (a notebook's
+            first cell, say, before anybody could answer the offer to start from the original) steps aside.
 
     Raises:
         NotAStoreError: there is no store at the source.
         StoreUnavailableError: the target has a history already.
     """
-    if target.keys(BRANCHES, limit=1):
-        raise StoreUnavailableError(target.url, "it has a history of its own; %agent bind PLACE --from … makes another")
     with closing(open_store(source, create=False, readonly=True)) as origin:
         if not origin.keys(FORMAT, limit=1):
             raise NotAStoreError(source)
+        if target.keys(BRANCHES, limit=1) and not (here is not None and _steps_aside(here, origin)):
+            why = "it has a history of its own; %agent bind PLACE --from … makes another"
+            raise StoreUnavailableError(target.url, why)
         for keys in _pages(origin):
             found = origin.get_many(keys)
             if keys[0][:1] in _OBJECTS:
@@ -43,6 +49,23 @@ def copy_store(source: str, target: Store) -> None:
             else:
                 held = target.get_many(keys)
                 target.swap({key: held.get(key) for key in found}, found)
+
+
+def _steps_aside(here: Session, origin: Store) -> bool:
+    """Give branches that only this session wrote names that the other store does not have."""
+    repo = here.repo
+    own = repo.branches()
+    if any(commit.session != here.id for _, commit in repo.log(list(own.values()))):
+        return False
+    for name in own:
+        number = 2
+        while f"{name}-{number}" in own or origin.get_many([BRANCHES + f"{name}-{number}".encode()]):
+            number += 1
+        if name == here.branch:
+            here.rename_branch(f"{name}-{number}")
+        else:
+            repo.rename_branch(name, f"{name}-{number}")
+    return True
 
 
 def _pages(origin: Store) -> Iterator[list[bytes]]:

@@ -357,3 +357,36 @@ def test_restoring_at_start_says_what_it_went_without(tmp_path: Path, monkeypatc
         assert again.ns["x"] == [1]
         assert "t is not loaded (gone_demo.Thing): ModuleNotFoundError" in again.loaded
         assert "y" not in again.ns
+
+
+@pytest.mark.parametrize("place", ["mine", "copy --from mine", "store --branch ..bad"])
+def test_a_refused_bind_leaves_undo_and_what_is_committed_as_they_were(
+    shell: Shell, tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("x")
+    shell.run("x = [1]")
+    shell.run("x.append(2)")
+    words = place.split()
+    line = " ".join([str(tmp_path / words[0]), *(str(tmp_path / w) if w == "mine" else w for w in words[1:])])
+    assert not shell.run(f"%agent bind {line}").result.success
+    assert "Not committed yet" not in shell.run("%agent status").out
+    assert shell.run("%agent undo").result.success
+    assert shell.ns["x"] == [1]
+
+
+def test_a_copied_notebook_may_start_from_the_original_after_its_first_cell(shell: Shell, tmp_path: Path) -> None:
+    shell.run("x = 1")
+    shell.run("y = 2")
+    shell.run(f"%agent bind {tmp_path / 'copy'}")
+    shell.ns.pop("y")
+    shell.run("x = 10")
+    assert shell.run(f"%agent bind {tmp_path / 'copy'} --from {tmp_path / 'store'}").result.success
+    shell.run("%agent checkout")
+    assert (shell.ns["x"], shell.ns["y"]) == (10, 2)  # what was made since is not replaced
+    notebook = shell.extension.notebook
+    assert notebook.repo is not None
+    assert set(notebook.repo.branches()) == {"main", "main-2"}
+    assert shell.run("%agent checkout main~1").result.success
+    assert (shell.ns["x"], shell.ns["y"]) == (1, 2)
+    assert not shell.run(f"%agent bind {tmp_path / 'copy'} --from {tmp_path / 'store'}").result.success
