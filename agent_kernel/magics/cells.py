@@ -55,14 +55,23 @@ class CellHooks:
         if not self._is_main() or not self._running:
             return
         # A cell that was cancelled has no result: it is the innermost one.
-        info = self._running[-1] if result is None else result.info
-        if not any(running is info for running in self._running):
+        info = self._running[-1] if result is None else self._begun_as(result.info)
+        if info is None:
             return  # it began before the extension was loaded
         while self._running.pop() is not info:
             pass
         if not self._running and self._begun:
             self._begun = False
             self._recorder.end(_error_of(result))
+
+    def _begun_as(self, info: CellInfo) -> CellInfo | None:
+        """What a cell that ended was called when it began."""
+        for running in reversed(self._running):
+            if running is info:
+                return running
+        # Where an error cannot be shown, or showing it is interrupted, IPython describes the cell a second time.
+        same = (running for running in reversed(self._running) if running.raw_cell == info.raw_cell)
+        return next(same, None)
 
 
 def _on_the_main_thread() -> bool:

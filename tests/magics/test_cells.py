@@ -117,3 +117,12 @@ def test_cell_ids_say_nothing_of_where_the_notebook_lies() -> None:
         info.cell_id = told
         ids.append(cell_id_of(info))  # type: ignore[arg-type]  # as much of it as is read
     assert ids == ["", "a1b2", "vscode:W0sZmlsZQ%3D%3D"]
+
+
+def test_a_cell_whose_error_cannot_be_shown_ends_like_any_other(shell: Any, told: Told) -> None:
+    mute = "class Mute(Exception):\n    def __str__(self): raise ValueError\nraise Mute('a')"
+    shell.run_cell(mute, store_history=True)
+    shell.run_cell("x = 1", store_history=True)
+    assert [source for source, _ in told.cells] == [mute, "x = 1"]
+    assert told.cells[0][1] != "ok"
+    assert told.cells[1][1] == "ok"
