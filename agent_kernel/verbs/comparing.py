@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import Commit, Entry, NameDiff, ObjectId, hex_of
+from agent_kernel.session.history import changes_between
 from agent_kernel.values import summaries
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.output import Block, Code, Json, Line, Result
@@ -36,13 +37,23 @@ def diff(scope: Scope, options: Namespace) -> Result:
         if options.names:
             raise UsageProblem("--environment compares packages, and takes no names of variables")
         return _environments(scope.repo, old, (new, commit))
-    differences = scope.repo.diff(old, new)
+    differences = _differing(scope.repo, old, new)
     if options.names:
         _check_names(scope.repo, options.names, old, new)
         differences = [one for one in differences if one.name in options.names]
     touched = _touched(scope.repo, old, new)
     rows = tuple(_difference(scope.repo, one, touched) for one in differences)
     return Differences(None if old is None else (old, scope.repo.commit_at(old)), (new, commit), rows)
+
+
+def _differing(repo: Repository, old: ObjectId | None, new: ObjectId) -> list[NameDiff]:
+    """What differs, and the names of classes that were altered in place, whose own entries are the same."""
+    found = repo.diff(old, new)
+    trees = repo.tree_at(old), repo.tree_at(new)
+    known = {one.name for one in found}
+    altered = {change.name for change in changes_between(repo, *trees)} - known
+    more = [NameDiff(name, trees[0].get(name), trees[1].get(name)) for name in altered]
+    return sorted([*found, *more], key=lambda one: one.name)
 
 
 def _environments(repo: Repository, old: ObjectId | None, new: tuple[ObjectId, Commit]) -> Result:
@@ -80,6 +91,8 @@ def _difference(repo: Repository, one: NameDiff, touched: set[str] | None) -> Di
 def _details(repo: Repository, old: Entry | None, new: Entry | None) -> tuple[str, ...]:
     if old is None or new is None:
         return ()
+    if old.is_same_value(new):
+        return ("the class was altered in place",)
     before, after = describe.summary_of(repo, old), describe.summary_of(repo, new)
     if before is None or after is None or before.kind == after.kind == "scalar":
         return ()  # of a scalar the line above has said it all

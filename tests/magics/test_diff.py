@@ -99,3 +99,11 @@ def test_looking_runs_nothing_of_what_is_stored(shell: Shell, tmp_path: Path) ->
     (tmp_path / "ran").unlink(missing_ok=True)
     assert shell.run("%agent diff HEAD~1 HEAD").result.success
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_class_that_was_altered_in_place_differs(shell: Shell) -> None:
+    shell.run("class K:\n    W = 0\nk = K()")
+    shell.run("K.W = 5")
+    said = shell.run("%agent diff").out
+    assert "~ K: class K" in said
+    assert "the class was altered in place" in said
