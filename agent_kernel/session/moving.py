@@ -7,7 +7,8 @@ committed yet is committed first, so nothing is ever replaced unseen.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
@@ -16,6 +17,7 @@ from agent_kernel.repository import Commit, Head, ObjectId, Tree, Unsaved, short
 from agent_kernel.session import carrying, randomness, trust
 from agent_kernel.session.committing import Committing
 from agent_kernel.session.history import Draft, changes_between
+from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.labels import named
 from agent_kernel.session.operations import Operation, Position
 from agent_kernel.session.reports import Report
@@ -52,12 +54,12 @@ class Moving(Committing):
         generators, note = randomness.prepare(self.repo, to.commit, keep=keep_random, partial=partial)
         carried = loaded.carried(target)
         changed = carrying.live_changes(self.repo, self._tree, target, self._carried, carried)
-        self._go(Head(to.branch, to.commit), message)
-        self._tree, self._carried = target, carried
-        self._restarted = self._restarted and bool(carried)
-        self._take_on(loaded)
-        generators()
-        self._operations.add(Operation(before, self._position, moved=True), "HEAD was moved")
+        with self._taking_on(loaded):
+            self._go(Head(to.branch, to.commit), message)
+            self._tree, self._carried = target, carried
+            self._restarted = self._restarted and bool(carried)
+            self._operations.add(Operation(before, self._position, moved=True), "HEAD was moved")
+            generators()
         notes = (*self._checkout_notes(saved, loaded), *filter(None, [note]))
         return Report(
             to.commit,
@@ -106,9 +108,9 @@ class Moving(Committing):
         draft.restores = target
         if target is not None and not keep_random and not note:
             draft.random = self.repo.commit_at(target).random
-        report = self._record(self.repo.writer(), tree, draft, began, carried)
-        self._take_on(loaded)
-        generators()
+        with self._taking_on(loaded):
+            report = self._record(self.repo.writer(), tree, draft, began, carried)
+            generators()
         notes = (*report.notes, *self._checkout_notes(saved, loaded), *filter(None, [note]))
         return Report(
             report.commit,
@@ -143,9 +145,9 @@ class Moving(Committing):
         draft = Draft(kind="rollback", author=self.author, message=message, restores=commit)
         draft.changed = changes_between(self.repo, self._tree, tree)
         changed = carrying.live_changes(self.repo, self._tree, tree, self._carried, carried)
-        report = self._record(writer, tree, draft, began, carried)
-        self.workspace.accept(rest)
-        self._take_on(loaded)
+        with self._taking_on(loaded):
+            report = self._record(writer, tree, draft, began, carried)
+            self.workspace.accept(rest)
         others = sorted(name for name in loaded.plan.entries if name not in names and not name.startswith("\0"))
         if others:
             notes = (*notes, f"with what shares objects or classes: {', '.join(others)}")
@@ -182,9 +184,13 @@ class Moving(Committing):
         self.branch, self.head = head.branch, head.commit
         self._base = head.branch or self._base
 
-    def _take_on(self, loaded: Loaded) -> None:
-        self.workspace.take_on(loaded)
-        self.workspace.read_again(loaded)
+    @contextmanager
+    def _taking_on(self, loaded: Loaded) -> Generator[None]:
+        """Go somewhere in the block, and the variables with it: an interrupt finds both moved, or neither."""
+        with uninterrupted():
+            yield
+            self.workspace.take_on(loaded)
+        self.workspace.read_again(loaded)  # of what an interrupt keeps unread, whatever is found counts as a change
 
     def _checkout_notes(self, saved: Report | None, loaded: Loaded) -> tuple[str, ...]:
         notes = [f"what was not committed yet is in {short(saved.commit)}"] if saved and saved.commit else []

@@ -191,17 +191,16 @@ class Session(Moving):
         if outcome.fast_forward and self.branch is not None:
             return self._fast_forward(other, loaded, draft, outcome.note)
         draft.other_parents = (other,)
-        report = self._record(writer, outcome.tree, draft, began, carried)
-        self._take_on(loaded)
-        return report
+        with self._taking_on(loaded):
+            return self._record(writer, outcome.tree, draft, began, carried)
 
     def _fast_forward(self, other: ObjectId, loaded: Loaded, draft: Draft, note: str) -> Report:
         before = self._position
-        self.repo.move_branch(str(self.branch), other, draft.message, self.head, self.id)
-        self.head, self._tree = other, self.repo.tree_at(other)
-        self._carried = loaded.carried(self._tree)
-        self._operations.add(Operation(before, self._position), "a merge was made")
-        self._take_on(loaded)
+        with self._taking_on(loaded):
+            self.repo.move_branch(str(self.branch), other, draft.message, self.head, self.id)
+            self.head, self._tree = other, self.repo.tree_at(other)
+            self._carried = loaded.carried(self._tree)
+            self._operations.add(Operation(before, self._position), "a merge was made")
         return Report(other, self._record_here(), self.branch, draft.changed, loaded.told, notes=(note,))
 
     # -- the rest

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 from collections.abc import Callable
 
 import pytest
 
-from agent_kernel.testing.notebooks import Notebook, names_changed
+from agent_kernel.repository import Head
+from agent_kernel.testing.notebooks import Notebook, names_changed, rev
 
 INTERRUPTS = (
     "class Slow:\n"
@@ -94,3 +98,47 @@ def test_a_thread_that_binds_and_deletes_names_stops_nothing() -> None:
             nb.run("stop.set()\nthread.join()")
         assert nb.look("keep") == [1, *range(40)]
         assert nb.repo.verify().is_sound
+
+
+@pytest.mark.parametrize("move", ["checkout", "rollback", "undo", "switch", "merge", "fast-forward", "names"])
+@pytest.mark.parametrize("point", ["take_on", "publish", "move_head", "move_branch"])
+def test_an_interrupt_within_a_move_waits_until_variables_and_head_are_moved(
+    move: str, point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def strike(real: Callable[..., object]) -> Callable[..., object]:
+        def struck(*arguments: object, **named: object) -> object:
+            monkeypatch.undo()
+            os.kill(os.getpid(), signal.SIGINT)
+            found = real(*arguments, **named)
+            os.kill(os.getpid(), signal.SIGINT)
+            return found
+
+        return struck
+
+    with Notebook() as nb:
+        nb.run("v = [1]")
+        nb.session.switch("side", create=True)
+        nb.run("v = [2]\ns = 1")
+        nb.session.switch("main")
+        if move != "fast-forward":
+            nb.run("m = 3")
+        moves: dict[str, Callable[[], object]] = {
+            "checkout": lambda: nb.session.checkout("side~1"),
+            "rollback": lambda: nb.session.rollback("side"),
+            "undo": nb.session.undo,
+            "switch": lambda: nb.session.switch("side"),
+            "merge": lambda: nb.session.merge("side"),
+            "fast-forward": lambda: nb.session.merge("side"),
+            "names": lambda: nb.session.checkout("side", ["v"]),
+        }
+        owner = nb.session.workspace if point == "take_on" else nb.repo
+        monkeypatch.setattr(owner, point, strike(getattr(owner, point)))
+        with contextlib.suppress(KeyboardInterrupt):  # not every move comes to each point
+            moves[move]()
+        monkeypatch.undo()
+        assert nb.session.head is not None
+        assert nb.repo.head(nb.session.id) == Head(nb.session.branch, nb.session.head)
+        stored = nb.repo.at(rev(nb.session.head))
+        assert {name: stored[name] for name in stored} == {name: nb.namespace[name] for name in nb.variables()}
+        assert not nb.session.commit(full=True).changed
+        assert "w" in names_changed(nb.run("w = 1"))
