@@ -240,6 +240,8 @@ class MergeConflictError(AgentKernelError):
         names = list(dict.fromkeys(self.variables))
         many = f"{len(names)} variables" if len(names) > 1 else "one variable"
         choose = f"choose with --ours {names[0]} or --theirs {names[0]}" if names else ""
+        if len(names) > 1:
+            choose += f", and so for {', '.join(names[1:])}"
         return "\n".join([f"both sides changed {many}; nothing was merged", *lines, choose])
 
 

@@ -267,7 +267,7 @@ class LiveNotebook:
 
     def _failed(self, error: Exception) -> None:
         if not isinstance(error, AgentKernelError):
-            logger.error("a cell was not committed")
+            logger.error("a cell was not committed", exc_info=error)
         said = str(error) if isinstance(error, AgentKernelError) else f"{type(error).__name__}: {error}"
         here = place_text(self.repo.store.url) if self.repo is not None else "PLACE"
         gone = isinstance(error, StoreUnavailableError) and not isinstance(error, StoreReadOnlyError)

@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from agent_kernel.values.generated import is_made_again
-from agent_kernel.values.reducers import is_importable
 from agent_kernel.values.restore import classes as restore
 
 _PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None), types.FunctionType})
@@ -214,8 +213,3 @@ def _is_enum_bookkeeping(name: str, found: object) -> bool:
 def _extra(member: Any) -> dict[str, object]:
     own = {"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_"}
     return {name: value for name, value in vars(member).items() if name not in own}
-
-
-def is_saved_by_value(kind: object) -> bool:
-    """Whether a class is the notebook's own, so that its body is stored."""
-    return isinstance(kind, type) and kind.__module__ != "builtins" and not is_importable(kind)

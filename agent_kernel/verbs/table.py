@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import cast
 
+from agent_kernel.errors import MergeConflictError
 from agent_kernel.verbs.output import Json, Line, Result, Said, Table
 from agent_kernel.verbs.parsing import Helped, Parser, UsageProblem, Verb
 from agent_kernel.verbs.scope import Scope
@@ -158,7 +159,10 @@ def wants_json(words: Sequence[str]) -> bool:
 
 def error_json(error: Exception) -> Json:
     """What a program is told of an error."""
-    return {"error": {"type": type(error).__name__, "message": str(error)}}
+    told: dict[str, Json] = {"type": type(error).__name__, "message": str(error)}
+    if isinstance(error, MergeConflictError):
+        told["conflicts"] = [{"name": name, "ours": ours, "theirs": theirs} for name, ours, theirs in error.conflicts]
+    return {"error": told}
 
 
 def _version() -> str:

@@ -88,6 +88,16 @@ class TestMerging:
         ]
         assert shell.ns["p"] == {"tea": 3, "milk": 1, "cake": 9}
 
+    def test_a_program_gets_each_conflict_with_both_sides(self, shell: Shell) -> None:
+        fork(shell, "p = {'tea': 1}; q = 1", "p['tea'] = 2; q = 2", "p['tea'] = 3; q = 3")
+        assert "choose with --ours p or --theirs p, and so for q" in shell.run("%agent merge side").out
+        told = json.loads(shell.run("%agent merge side --json").out)["error"]
+        assert told["type"] == "MergeConflictError"
+        assert told["conflicts"] == [
+            {"name": "p['tea']", "ours": "int 3", "theirs": "int 2"},
+            {"name": "q", "ours": "int 3", "theirs": "int 2"},
+        ]
+
     @pytest.mark.parametrize(("side", "tea"), [("ours", 3), ("theirs", 2)])
     def test_a_choice_settles_the_keys_that_clash_and_no_others(self, shell: Shell, side: str, tea: int) -> None:
         fork(
