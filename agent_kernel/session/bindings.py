@@ -131,7 +131,9 @@ class Bindings:
         if self._look is not None and self._looked.get(name, self._bound.get(name)) != id(value):
             self._look = None  # it moved after the look
         watch = self._watched.get(name)
-        if (name in self._held and self._held[name] is value) or (watch is not None and watch() is value):
+        # Nothing watches None: a watch that gives it has lost what it watched.
+        watched = watch() if watch is not None else None
+        if (name in self._held and self._held[name] is value) or (watched is not None and watched is value):
             return
         self.unbind(name)
         self._bound[name] = id(value)

@@ -13,13 +13,18 @@ from typing import Any
 import xxhash
 
 _PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None)})
+# What runs the cells notes each of them in itself: to hold the shell is not to change it.
+_RUNS_CELLS = frozenset({"IPython", "ipykernel"})
 _DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
 def surface_digest(value: object) -> bytes:
-    """Eight bytes over the C attributes and the instance dict, plain values only."""
+    """Eight bytes over the C attributes and the instance dict, plain values only; none of what runs the cells."""
+    bases: tuple[type, ...] = type.__getattribute__(type(value), "__mro__")
+    if any(_package(base) in _RUNS_CELLS for base in bases):
+        return b""
     seen: list[tuple[str, object]] = []
-    for base in type.__getattribute__(type(value), "__mro__"):
+    for base in bases:
         for name, descriptor in type.__getattribute__(base, "__dict__").items():
             if type(descriptor) in _DESCRIPTORS and not name.startswith("__"):
                 found = _read(descriptor, value)
@@ -32,6 +37,11 @@ def surface_digest(value: object) -> bytes:
     if type(attributes) is dict:  # exactly: a subclass would run its own code
         seen.extend((name, found) for name, found in attributes.items() if _is_plain(found))
     return xxhash.xxh3_64_digest(repr(seen).encode("utf-8", "surrogatepass"))
+
+
+def _package(kind: type) -> str:
+    module: object = type.__getattribute__(kind, "__module__")
+    return module.partition(".")[0] if type(module) is str else ""
 
 
 def _read(descriptor: Any, value: object) -> object:

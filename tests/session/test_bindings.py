@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from agent_kernel.session.bindings import Bindings, Rebound, differences
@@ -89,6 +91,21 @@ def test_what_is_bound_after_the_look_is_what_the_next_one_compares_with(namespa
     assert moved(bindings.changed(namespace)) == (set(), set(), set())
     namespace["v5"] = seen  # as where an id is used again
     assert bindings.changed(namespace).rebound == {"v5"}
+
+
+def test_none_in_the_place_of_an_object_that_died_is_what_the_name_is_bound_to() -> None:
+    class Model:
+        pass
+
+    namespace: dict[str, object] = {"m": Model()}
+    bindings = bound(namespace)
+    namespace["m"] = None
+    gc.collect()
+    assert bindings.changed(namespace).rebound == {"m"}
+    bindings.bind("m", None, small=False)
+    bindings.note(namespace, as_looked=True)
+    assert moved(bindings.changed(namespace)) == (set(), set(), set())
+    assert bindings.is_settled("m")
 
 
 def test_other_rules_for_names(namespace: dict[str, object]) -> None:
