@@ -175,7 +175,7 @@ class StoreFullError(StoreError):
     reason: str = ""
 
     def __str__(self) -> str:
-        return f"no room left for {self.url}; nothing was changed, free some space and run the cell again"
+        return f"no room left for {self.url}; nothing was changed; free some space, and the next commit takes these changes along"
 
 
 class StoreUnavailableError(StoreError):
@@ -280,7 +280,7 @@ class LoadError(AgentKernelError):
         failures = self.failures or ((self.names, self.reason),)
         lines = [f"{_some(names)} could not be loaded: {reason}" for names, reason in failures[:20]]
         if len(failures) > 20:
-            lines.append(f"… and {len(failures) - 20} more reasons")
+            lines.append(f"… and {len(failures) - 20} more")
         rest = f"nothing was changed; {self.way}" if self.way else "nothing was changed"
         return f"{lines[0]}; {rest}" if len(lines) == 1 else "\n".join([*lines, rest])
 

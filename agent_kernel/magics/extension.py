@@ -1,7 +1,7 @@
 """What `%load_ext` registers with IPython, and takes away again on unload; and its options.
 
 Options are set in a config file (`c.AgentKernel.commits = "agent"`), on the command line (`--AgentKernel.quiet=False`)
-or while it runs (`%config AgentKernel.quiet = False`).
+or while it runs (`%config AgentKernel.quiet = False`). What counts only as a store is opened says so when it is set.
 """
 
 from __future__ import annotations
@@ -65,6 +65,9 @@ class AgentKernel(Configurable):
         self._blanker = Blanker(shell.transform_cell)
         self._magics: AgentMagics | None = None
         self._matcher = _matcher(self.notebook)
+        # Not before: what a config file says is set while the notebook is not there yet.
+        self.observe(lambda _: self.notebook.sign(self.author), "author")
+        self.observe(lambda _: self.notebook.wait_for_bind(), ["store", "durability"])
 
     @classmethod
     def of(cls, shell: Shell) -> AgentKernel:

@@ -21,6 +21,7 @@ from agent_kernel.magics.places import Places
 from agent_kernel.repository import Author, check_ref_name, short
 from agent_kernel.session import Repository, Session
 from agent_kernel.session import bind as bind_session
+from agent_kernel.session.branches import person
 from agent_kernel.session.trust import look_first
 from agent_kernel.storage import open_store
 from agent_kernel.verbs.parsing import Helped, UsageProblem
@@ -211,6 +212,17 @@ class LiveNotebook:
     def record(self, on: bool) -> None:
         """Let cells be commits, or stop it; the session stays."""
         self._options.commits = "all" if on else "off"
+
+    def sign(self, author: str) -> None:
+        """Another author was configured: theirs are the cells from the next one on."""
+        if self.session is not None:
+            self.session.author = Author(author) if author else person()
+
+    def wait_for_bind(self) -> None:
+        """Another store, or way to open it, was configured: say what takes it up, for what is open stays open."""
+        if self.repo is not None:
+            place = self._options.store or place_text(self.repo.store.url)
+            self._notices.say(f"{self._line('Bound to')} as before; %agent bind {place} takes this up")
 
     def begin(self, source: str, cell_id: str) -> bool:
         """A cell that counts begins."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_kernel.repository import short
-from agent_kernel.verbs.text import chip_line, clean, size_text
+from agent_kernel.verbs.text import chip_line, clean, plural, size_text
 
 if TYPE_CHECKING:
     from agent_kernel.session import Report
@@ -53,7 +53,9 @@ class Notices:
             self.say(*map(unsaved_line, news[:_AT_ONCE]))
         self.say(*report.notes)
         if len(news) > _AT_ONCE:
-            self.say(f"{len(news) - _AT_ONCE} more variables are not saved; %agent status names them")
+            left = len(news) - _AT_ONCE
+            named = "is not saved; %agent status names it" if left == 1 else "are not saved; %agent status names them"
+            self.say(f"{plural(left, 'more variable')} {named}")
 
 
 def place_text(url: str) -> str:

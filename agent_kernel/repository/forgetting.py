@@ -80,7 +80,8 @@ def forget_name(repo: Repository, name: str, mask: Mask | None = None) -> Forget
     redaction = None if mask is None else redaction_of(repo, name, mask)
     traces = traces_of(repo, name, redaction)
     if not traces.found and not (redaction is not None and traces.mentioned):
-        spoken = f", only in the code of {len(traces.mentioned)} cells, which --sources masks"
+        many = len(traces.mentioned)
+        spoken = f", only in the code of {'one cell' if many == 1 else f'{many:,} cells'}, which --sources masks"
         raise NameNotFoundError(name, f"any commit{spoken if traces.mentioned else ''}")
 
     def edit(writer: Writer, tree: Tree) -> Tree:

@@ -36,7 +36,9 @@ class Problem:
 
     def __str__(self) -> str:
         names = f" of {', '.join(self.names[:5])}" if self.names else ""
-        return f"{self.kind} {hex_of(self.id)[:16]}{names}, in {len(self.reachable_from)} commits: {self.reason}"
+        many = len(self.reachable_from)
+        commits = "one commit" if many == 1 else f"{many:,} commits"
+        return f"{self.kind} {hex_of(self.id)[:16]}{names}, in {commits}: {self.reason}"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import getpass
 import os
 
 from agent_kernel.errors import BranchInUseError
-from agent_kernel.repository import Author, Head, Holder, ObjectId, Repository
+from agent_kernel.repository import Author, Head, Holder, ObjectId, Repository, short
 
 
 def person() -> Author:
@@ -31,12 +31,12 @@ def take(repo: Repository, wanted: str | None, holder: Holder, session: str) -> 
         repo.move_head(session, head, "session: start")
         return None, head.commit, "HEAD is on no branch; the next change starts one"
     branch, commit = head.branch, head.commit
-    if wanted is not None and commit is None and repo.branches():
-        here = repo.head().commit
-        if here is not None:
-            repo.create_branch(wanted, here)
-            commit = here
     note = ""
+    if wanted is not None and commit is None and repo.branches():
+        commit = repo.head().commit
+        if commit is not None:
+            repo.create_branch(wanted, commit)
+        note = f"{wanted} is a new branch, {f'at {short(commit)}' if commit is not None else 'with no commit yet'}"
     try:
         repo.acquire_lease(branch, holder)
     except BranchInUseError as busy:

@@ -62,7 +62,7 @@ def described(name: str, clashes: tuple[Clash, ...]) -> list[tuple[str, str, str
     """The clashes as an error lists them: `prices['tea']`, and what either side has."""
     rows = [(f"{name}[{_key(one.key)}]", _line(one.key, one.ours), _line(one.key, one.theirs)) for one in clashes]
     if len(rows) > _MOST_CLASHES:
-        rows = [*rows[:_MOST_CLASHES], (f"{name}[…]", f"{len(rows) - _MOST_CLASHES} more keys", "…")]
+        rows = [*rows[:_MOST_CLASHES], (f"{name}[…]", f"{len(rows) - _MOST_CLASHES} more", "…")]
     return rows
 
 

@@ -142,7 +142,8 @@ class Snapshot(Mapping[str, object]):
         return summaries.line(summaries.decode(self.repo.read_summary(entry)))
 
     def __repr__(self) -> str:
-        return f"<Snapshot {short(self.commit)}: {len(self)} variables>"
+        many = len(self)
+        return f"<Snapshot {short(self.commit)}: {many:,} variable{'s' if many != 1 else ''}>"
 
 
 def close_names(name: str, names: Iterable[str]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from agent_kernel.repository import Commit, Face, Output, Outputs, read_face, read_outputs
 from agent_kernel.values import summaries
 from agent_kernel.verbs.output import Block, Code, Json, Line
-from agent_kernel.verbs.text import clean_lines, size_text
+from agent_kernel.verbs.text import clean_lines, plural, size_text
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -47,7 +47,7 @@ class ShownOutputs:
             shown = own if len(own) <= room else own[:room]
             left_out += len(own) - len(shown)
             lines += [line if len(line) <= _WIDTH else f"{line[:_WIDTH]}…" for line in shown]
-        more = [Line(f"{left_out:,} more lines: {how_to_see_more}")] if left_out else []
+        more = [Line(f"{plural(left_out, 'more line')}: {how_to_see_more}")] if left_out else []
         return [*([Code("\n".join(lines))] if lines else []), *more]
 
     def to_json(self) -> Json:

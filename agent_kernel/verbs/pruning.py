@@ -61,7 +61,7 @@ def _kept(report: PruneReport, policy: Retention) -> str:
         "newest": f"the newest {policy.keep_last} of each branch" if (policy.keep_last or 1) > 1 else "branch tips",
         "HEAD": "where a session is",
         "tagged": "tagged",
-        "young": f"younger than {policy.keep_days:g} days",
+        "young": f"younger than {policy.keep_days:g} day{'s' if policy.keep_days != 1 else ''}",
         "named": "with a message",
     }
     why = ", ".join(f"{words[reason]} ({count:,})" for reason, count in report.reasons.items())

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.magics import load_ipython_extension, unload_ipython_extension
+from agent_kernel.magics import load_ipython_extension, notebook, unload_ipython_extension
+from agent_kernel.session.branches import person
+from agent_kernel.storage import Durability, Store, open_store
 from tests.magics.shells import Shell
 
 
@@ -119,6 +121,94 @@ def test_options_can_be_changed_while_it_runs(place: str) -> None:
         shell.run("%config AgentKernel.commits = 'off'")
         shell.run("x = 1")
         assert not any(commit["changed"] for commit in shell.log())
+
+
+def test_another_author_signs_from_the_next_cell_on(place: str) -> None:
+    with Shell(store=place) as shell:
+        shell.run("%config AgentKernel.author = 'ada'")
+        shell.run("x = 1")
+        assert shell.log("-n 1")[0]["author"]["name"] == "ada"
+        shell.run("%config AgentKernel.author = ''")
+        shell.run("x = 2")
+        assert shell.log("-n 1")[0]["author"]["name"] == person().name
+
+
+def test_a_talkative_one_can_be_asked_for_while_it_runs(place: str) -> None:
+    with Shell(store=place) as shell:
+        shell.run("%config AgentKernel.quiet = False")
+        assert "+x" in shell.run("x = 1").out
+
+
+def test_outputs_can_be_kept_no_more_while_it_runs(place: str) -> None:
+    with Shell(store=place) as shell:
+        shell.run("%config AgentKernel.outputs = 'none'")
+        shell.run("print('not', 'kept')")
+        assert "not kept" not in shell.run("%agent show HEAD --outputs").out
+
+
+def test_another_store_is_taken_up_when_binding_and_said_so(place: str, tmp_path: Path) -> None:
+    with Shell(store=place) as shell:
+        told = shell.run(f"%config AgentKernel.store = {str(tmp_path / 'other')!r}").out
+        assert told.count("\n") == 1
+        assert f"%agent bind {tmp_path / 'other'} takes this up" in told
+        shell.run(told.partition("; ")[2].removesuffix(" takes this up\n"))
+        assert str(tmp_path / "other") in shell.run("%agent status").out
+
+
+def test_another_durability_is_taken_up_when_binding_and_said_so(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def open_and_note(url: str, *, create: bool, durability: Durability) -> Store:
+        opened.append(durability)
+        return open_store(url, create=create, durability=durability)
+
+    monkeypatch.setattr(notebook, "open_store", open_and_note)
+    with Shell(store=place) as shell:
+        shell.run("x = 1")
+        told = shell.run("%config AgentKernel.durability = 'full'").out
+        assert told.count("\n") == 1
+        assert opened == ["default"]
+        shell.run(told.partition("; ")[2].removesuffix(" takes this up\n"))
+        assert opened == ["default", "full"]
+
+
+def test_what_a_fresh_kernel_does_counts_for_the_next_binding(place: str, tmp_path: Path) -> None:
+    with Shell(store=place) as shell:
+        shell.run("x = 1")
+    with Shell(store=str(tmp_path / "other")) as shell:
+        shell.run("%config AgentKernel.on_restart = 'restore'")
+        assert "brought back 1 variable" in shell.run(f"%agent bind {place}").out
+        assert shell.ns["x"] == 1
+
+
+def test_an_option_set_before_there_is_a_store_needs_no_word(place: str) -> None:
+    with Shell(commits="off") as shell:
+        assert shell.run(f"%config AgentKernel.store = {place!r}").out == ""
+        shell.run("%agent on")
+        shell.run("x = 1")
+        assert place in shell.run("%agent status").out
+
+
+def test_the_shell_in_a_variable_is_told_of_once_and_changes_with_no_cell(place: str) -> None:
+    with Shell(store=place) as shell:
+        # The shell itself, as get_ipython() gives it where there is only one.
+        shell.ns["get_shell"] = lambda: shell.ip
+        shell.run("me = get_shell()")
+        assert {change["name"] for change in shell.log("-n 1")[0]["changed"]} >= {"me"}
+        for source in ("1", "me", "me", "2"):
+            shell.run(source)
+            assert shell.log("-n 1")[0]["changed"] == []
+        shell.run("me = [me]")
+        assert [change["name"] for change in shell.log("-n 1")[0]["changed"]] == ["me"]
+
+
+def test_none_where_a_model_was_is_committed(place: str) -> None:
+    with Shell(store=place) as shell:
+        shell.run("class Model: pass\nm = Model()")
+        shell.run("m = None")
+        shell.run("%agent checkout HEAD~1")
+        shell.run("%agent checkout main")
+        assert "Not committed yet" not in shell.run("%agent status").out
 
 
 def test_loading_twice_is_loading_once(place: str) -> None:
@@ -231,9 +321,12 @@ def test_a_second_kernel_on_the_same_store_works_on_a_branch_of_its_own_and_says
 def test_a_branch_can_be_chosen_when_binding(place: str) -> None:
     with Shell(store=place) as shell:
         shell.run("x = 1")
-        assert "branch try" in shell.run("%agent bind --branch try").out
+        told = shell.run("%agent bind --branch try").out
+        assert f"try is a new branch, at {shell.log('-n 1')[0]['id'][:8]}" in told
         shell.run("x = 2")
         assert "(HEAD -> try)" in shell.run("%agent log").out.splitlines()[0]
+        shell.run("%agent bind --branch main")
+        assert "new branch" not in shell.run("%agent bind --branch try").out
 
 
 def test_an_extension_is_reloaded_without_losing_its_place(place: str) -> None:

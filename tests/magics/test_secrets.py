@@ -121,7 +121,7 @@ def test_a_value_that_holds_it_too_is_named_and_stays(shell: Shell) -> None:
 def test_a_secret_that_was_never_stored_can_leave_the_code(shell: Shell, tmp_path: Path) -> None:
     shell.run("%agent ignore thing")
     shell.run(f"thing = '{SECRET}'")
-    assert "only in the code of 1 cells, which --sources masks" in shell.run("%agent forget thing --yes").err
+    assert "only in the code of one cell, which --sources masks" in shell.run("%agent forget thing --yes").err
     shell.run("%agent forget thing --sources --yes")
     shell.extension.notebook.close()
     assert held(tmp_path / "store", SECRET) == []
