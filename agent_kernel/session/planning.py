@@ -6,7 +6,7 @@ of it is loaded again, so that instances and class belong together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -26,17 +26,28 @@ class Plan(msgspec.Struct):
     removed: set[str] = msgspec.field(default_factory=set[str])
     reusable: dict[str, type] = msgspec.field(default_factory=dict[str, type])
     manifests: dict[str, Manifest] = msgspec.field(default_factory=dict[str, Manifest])
+    kept: dict[str, Entry] = msgspec.field(
+        default_factory=dict[str, Entry]
+    )  # live, and left behind by what they shared with
     unreadable: dict[str, Exception] = msgspec.field(default_factory=dict[str, Exception])  # names without a manifest
 
     def groups_by_member(self) -> Iterator[tuple[tuple[str, ...], dict[str, Entry]]]:
-        """The members of each group in the order of their slots, with their entries."""
-        groups: dict[tuple[str, ObjectId | None], list[str]] = {}
-        for name, entry in self.entries.items():
-            key = (entry.leader, entry.manifest) if entry.leader else (name, None)
-            groups.setdefault(key, []).append(name)
-        for names in groups.values():
-            ordered = tuple(sorted(names, key=lambda name: self.entries[name].slot))
-            yield ordered, {name: self.entries[name] for name in ordered}
+        """The members of each group to load in the order of their slots, with their entries."""
+        return _grouped(self.entries)
+
+    def groups_there(self) -> Iterator[tuple[tuple[str, ...], dict[str, Entry]]]:
+        """The groups to remember anew once the state is there: those that were loaded, and what is left of others."""
+        return _grouped({**self.entries, **self.kept})
+
+
+def _grouped(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], dict[str, Entry]]]:
+    groups: dict[tuple[str, ObjectId | None], list[str]] = {}
+    for name, entry in entries.items():
+        key = (entry.leader, entry.manifest) if entry.leader else (name, None)
+        groups.setdefault(key, []).append(name)
+    for names in groups.values():
+        ordered = tuple(sorted(names, key=lambda name: entries[name].slot))
+        yield ordered, {name: entries[name] for name in ordered}
 
 
 def plan(
@@ -72,7 +83,17 @@ def plan(
     made.removed.update(name for name in stay if name in tracking.groups)
     _add_untracked(made, tracking, target, absent - stay if wanted is None else wanted)
     _add_needs(repo, made, tracking, living, target)
+    if wanted is None:
+        made.kept = _left_of_groups(made, tracking, target)
     return made
+
+
+def _left_of_groups(made: Plan, tracking: Tracking, target: Tree) -> dict[str, Entry]:
+    """What stays as it is while another name of its group does not: after a restart they may have parted since."""
+    moving = made.entries.keys() | made.removed
+    torn = {id(group): group for name in moving if (group := tracking.groups.get(name)) is not None}
+    rest = {name for group in torn.values() for name in group.members} - moving
+    return {name: entry for name in rest if (entry := target.get(name)) is not None}
 
 
 def _with_partners(target: Tree, names: Iterable[str]) -> set[str]:

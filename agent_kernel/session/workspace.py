@@ -98,7 +98,7 @@ class Workspace(Watching):
             stale = [group for name in (*loaded.values, *kept) if (group := self.tracking.groups.get(name)) is not None]
             for group in {id(group): group for group in (*gone, *stale)}.values():
                 self.tracking.remove(group)
-            for members, entries in loaded.plan.groups_by_member():
+            for members, entries in loaded.plan.groups_there():
                 self.tracking.add(loading.unread(members, entries))
             for group in loaded.unloaded:
                 self._stand_in(group)
@@ -117,7 +117,7 @@ class Workspace(Watching):
         """Take the baseline for the next comparison from the live objects, straight after they were loaded."""
         from agent_kernel.session import loading
 
-        for members, entries in loaded.plan.groups_by_member():
+        for members, entries in loaded.plan.groups_there():
             group = loading.baseline(self.repo, self.living, self.namespace, members, entries)
             if group is not None:
                 self.tracking.remove(self.tracking.groups[members[0]])

@@ -194,4 +194,7 @@ def joined(segments: list[Segment]) -> tuple[Dump, list[int]]:
         whole.losses.update(part.losses)
         whole.live.update(part.live)
         whole.class_level |= part.class_level
+        whole.instances += part.instances
+        whole.opaque += part.opaque
+        whole.roots += part.roots
     return whole, [len(segment.dump.buffers) for segment in segments]

@@ -126,6 +126,18 @@ class _Unpickler(pickle.Unpickler):
     def persistent_load(self, pid: Any) -> object:
         return self._anchors[pid]
 
+    def find_class(self, module: str, name: str, /) -> Any:
+        try:
+            return super().find_class(module, name)
+        except ModuleNotFoundError:
+            if module not in _MOVED:
+                raise
+            return super().find_class(_MOVED[module], name)
+
+
+# Where a newer Python keeps what an older one has elsewhere, and both show as the same.
+_MOVED = {"pathlib._local": "pathlib"}
+
 
 def join(form: str, parts: list[Any]) -> object:
     """Put segments together again."""

@@ -166,3 +166,16 @@ def test_pickling_many_instances_is_no_change_of_their_class() -> None:
     with Notebook() as nb:
         nb.run("class Row: pass\nrows = [Row() for _ in range(5000)]")  # copyreg notes the slots in the class
         assert names_changed(nb.run("y = 1")) == {"y"}
+
+
+@pytest.mark.parametrize("parts", ["[q.t for q in rows]", "tuple(q.t for q in rows)", "{q.i: q.t for q in rows}"])
+@pytest.mark.parametrize("long", ["list", "tuple"])
+def test_a_long_container_of_parts_of_instances_stays_shared_when_another_part_changes(long: str, parts: str) -> None:
+    with Notebook() as nb:
+        nb.run("class Row:\n    def __init__(self, i):\n        self.i, self.t = i, [i]")
+        nb.run(f"rows = {long}(Row(i) for i in range(2500))")
+        nb.run(f"held = {parts}")
+        changed = nb.run("rows[1160].i = -1")
+        nb.run("held = rows = None")
+        nb.checkout(changed)
+        assert nb.look("all(rows[n].t is held[n] for n in range(1000))")

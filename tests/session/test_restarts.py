@@ -251,3 +251,18 @@ def test_taking_one_variable_leaves_what_shared_a_value_with_it_to_be_brought_ba
         assert nb.session.carried() == ["e"]
         nb.checkout()
         assert nb.look("(b, e)") == ([43], [[43], 71])
+
+
+def test_what_parted_from_a_carried_partner_is_still_watched_after_going_back_and_forth() -> None:
+    repo = Repository.open(MemoryStore())
+    with Notebook(repo) as nb:
+        first = nb.run("a = [2]; e = a; f = a")
+    with Notebook(repo) as nb:
+        second = nb.run("e = [70]")
+        nb.rollback(first)
+        nb.checkout(second)
+        assert names_changed(nb.run("f.append(85)")) == {"a", "f"}
+        tip = nb.session.head
+    with Notebook(repo) as nb:
+        nb.checkout(tip)
+        assert nb.look("(a, a is f, e)") == ([2, 85], True, [70])

@@ -96,6 +96,10 @@ in_one_line = (lambda: 'left', lambda: 'right')
         "exec('def first(): return 1')\ntext = 'def second(): return 2'\nexec(text)\nthird = eval('lambda x: x + 1')",
         "first() + second() + third(2) == 6",
     ),
+    "paths": (
+        "import pathlib\np, q, kind = pathlib.Path('/a/b'), pathlib.PureWindowsPath('c:/d'), pathlib.PurePosixPath",
+        "p == pathlib.Path('/a/b') and q.name == 'd' and kind is pathlib.PurePosixPath",
+    ),
     "enumerations": (
         """
 import enum
