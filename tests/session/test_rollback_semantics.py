@@ -695,3 +695,18 @@ def test_a_branch_that_somebody_moved_by_force_is_left_to_them() -> None:
         nb.session.undo()
         nb.session.undo()
         assert nb.look("a") == [1, 2]
+
+
+def test_what_is_made_of_the_class_that_went_keeps_it_in_the_commit_that_takes_an_older_one() -> None:
+    with Notebook() as nb:
+        older = nb.run("class K:\n    W = 0")
+        nb.run("k = K()\nclass L(K): pass")
+        nb.run("K.W = 5")
+        taken = nb.checkout(older, names=["K"])
+        assert nb.look("(K.W, k.W, L.W)") == (0, 5, 5)
+        assert nb.session.commit(full=True).commit is None  # nothing is left that no commit holds
+        repo, at = nb.repo, taken
+    with Notebook(repo) as nb:
+        nb.checkout(at)
+        assert nb.look("(K.W, k.W, L.W)") == (0, 5, 5)
+        assert nb.look("type(k) is L.__base__ and type(k) is not K")

@@ -43,7 +43,8 @@ class Item:
 
     def show(self, data: Mapping[str, object], metadata: object) -> None:
         """Take over a MIME bundle as it was published; what cannot be stored is left out."""
-        self.faces = [face for mime, value in data.items() if (face := _face(mime, value)) is not None]
+        named = [(mime, value) for mime, value in data.items() if type(mime) is str]
+        self.faces = [face for mime, value in named if (face := _face(mime, value)) is not None]
         self.metadata = _json(metadata) or "" if metadata else ""
         self._measure()
         while self.size > ROOM:
