@@ -10,10 +10,8 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 from typing import Literal
-
-_MANY = 8
 
 Kind = Literal["cell", "mark", "checkout", "branch", "measure"]
 
@@ -134,10 +132,8 @@ class Run:
 
 
 def middle(numbers: Sequence[float]) -> float | None:
-    """The median; of eight or more the lower quartile, which other work on the machine moves less."""
-    if len(numbers) < _MANY:
-        return median(numbers) if numbers else None
-    return quantiles(numbers, n=4)[0]
+    """The median, if there is one."""
+    return median(numbers) if numbers else None
 
 
 def write_steps(path: Path, steps: Sequence[Step]) -> None:

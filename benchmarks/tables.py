@@ -42,6 +42,14 @@ class Table:
         return "\n".join([f"## {self.title}", "", *text, *(f"* {note}" for note in self.notes), ""])
 
 
+def flat(what: str, first: float, last: float, peers: dict[str, str] | None = None, beside: str = "") -> Row:
+    """What the last ones take against the first ones, in seconds; on the same disk, whatever else that does."""
+    growth = last / first
+    shown = f"{ms(first)} → {ms(last)} = {times(growth)}"
+    numbers = {"first": first, "last": last, "growth": growth}
+    return Row(what, shown, "flat (≤ 1.15×)", growth <= 1.15, peers or {}, beside, numbers)
+
+
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) + " |"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.bench import Bench
 from benchmarks.compare import exact_row, run_all
 from benchmarks.script import Run, Step, cell, checkout, mark, measure, middle
-from benchmarks.tables import Row, Table, ms, size, times
+from benchmarks.tables import Row, Table, flat, ms, size
 
 
 def run(bench: Bench) -> Table:
@@ -41,24 +41,12 @@ def run(bench: Bench) -> Table:
     bare = _edges(runs.plain, edge)
     first, last = (mine - own for mine, own in zip(_edges(runs.ours, edge), bare, strict=True))
     raws = _raw_edges(runs.ours)
-    added = (last - raws[1]) - (first - raws[0])
-    growth = last / first
     peers = {
         name: "{} → {}".format(*(ms(one - own) for one, own in zip(_edges(run, edge), bare, strict=True)))
         for name, run in runs.peers.items()
         if run.of("tiny")
     }
-    table.rows.append(
-        Row(
-            f"first {edge} → last {edge}",
-            f"{ms(first)} → {ms(last)} = {times(growth)}",
-            "flat (≤ 1.15×, or + 0.3 ms to raw)",
-            growth <= 1.15 or added <= 0.3e-3,
-            peers,
-            "raw {} → {}".format(*map(ms, raws)),
-            {"growth": growth},
-        )
-    )
+    table.rows.append(flat(f"first {edge} → last {edge}", first, last, peers, "raw {} → {}".format(*map(ms, raws))))
     each = _disk(runs.ours)
     shown = {name: size(_disk(run)) for name, run in runs.peers.items()}
     table.rows.append(Row("disk a cell", size(each), "≤ 2 KB", each <= 2048, shown, "", {"bytes": each}))

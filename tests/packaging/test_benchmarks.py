@@ -1,0 +1,52 @@
+"""What `make bench` calls reached is what was asked for: a missed target prints as missed."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.bench import Bench
+from benchmarks.script import Outcome, Run, middle
+from benchmarks.tables import flat
+from benchmarks.workloads import array_512mb, growth_10k
+
+MB = 1_000_000
+ARRAY = 65_536 * 8_192
+
+
+class Told(Bench):
+    """Answers every script with the same outcomes."""
+
+    def __init__(self, outcomes: list[Outcome]) -> None:
+        super().__init__()
+        self.outcomes = outcomes
+
+    def run(self, system: str, steps: object, *, like: str = "") -> Run:
+        return Run(system, self.outcomes)
+
+
+@pytest.mark.parametrize(("last", "reached"), [(1.0, True), (1.15, True), (1.16, False), (4.5, False)])
+def test_a_cost_that_grows_is_not_flat_whatever_the_disk_does(last: float, reached: bool) -> None:
+    assert flat("a commit", 1.0, last, beside="raw 0.18 ms → 3.98 ms").ok is reached
+
+
+def test_ten_thousand_commits_that_grow_with_the_raw_write_are_missed() -> None:
+    cells = [Outcome("cell", "commit", total_s=1e-3 if number < 5_000 else 4e-3) for number in range(10_000)]
+    raws = [Outcome("measure", "raw", value=1e-4 if number < 250 else 3.1e-3) for number in range(500)]
+    row = growth_10k.run(Told([*cells, *raws])).rows[0]
+    assert row.ok is False
+    assert "MISSED" in growth_10k.run(Told([*cells, *raws])).show(()).splitlines()[4]
+
+
+@pytest.mark.parametrize(("peak", "reached"), [(2.0, True), (2.03, False)])
+def test_peak_memory_above_twice_the_state_is_missed(peak: float, reached: bool) -> None:
+    labels = ("create", "untouched", "read", "row")
+    outcomes = [Outcome("cell", label, total_s=0.01) for label in labels]
+    outcomes += [Outcome("measure", label, value=0.01) for label in ("hash", "copy")]
+    outcomes.append(Outcome("checkout", "back", memory_peak=round(peak * ARRAY)))
+    rows = array_512mb.run(Told(outcomes)).rows
+    assert [row.ok for row in rows if "peak memory" in row.what] == [reached]
+
+
+def test_what_is_typical_is_the_median() -> None:
+    assert middle([*range(1, 10)]) == 5
+    assert middle([]) is None
