@@ -66,8 +66,14 @@ class AgentKernel(Configurable):
         self._magics: AgentMagics | None = None
         self._matcher = _matcher(self.notebook)
         # Not before: what a config file says is set while the notebook is not there yet.
-        self.observe(lambda _: self.notebook.sign(self.author), "author")
-        self.observe(lambda _: self.notebook.wait_for_bind(), ["store", "durability"])
+        self.observe(self._author_was_set, "author")
+        self.observe(self._place_was_set, ["store", "durability"])
+
+    def _author_was_set(self, _change: object) -> None:
+        self.notebook.sign(self.author)
+
+    def _place_was_set(self, _change: object) -> None:
+        self.notebook.wait_for_bind()
 
     @classmethod
     def of(cls, shell: Shell) -> AgentKernel:

@@ -124,6 +124,7 @@ class Session(Moving):
         Raises:
             NothingToUndoError: there is none left.
         """
+        self._save_uncommitted()  # what no cell has committed is the last thing that was done
         operation = self._operations.last("undo")
         return self._reverse(operation, operation.before, "undo", partial=partial)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -61,6 +62,8 @@ class Versioned(Live):
         self._owns_repo = not isinstance(repo, Repository)
         self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)
         self.session = Session(self._namespace, self.repo, branch=branch, author=author)
+        for note in self.session.notes:
+            warnings.warn(note, stacklevel=2)
         if self.session.head is not None:
             self.session.bring_back(partial=True)
 
@@ -70,6 +73,10 @@ class Versioned(Live):
         if failed is not None:
             raise LoadError((name,), failed.reason, way=failed.remedy)
         return value
+
+    def __repr__(self) -> str:
+        """Where it is, and the names: values are foreign code's to show."""
+        return f"<Versioned on {self.session.branch or 'no branch'}: {', '.join(self) or 'empty'}>"
 
     def commit(self, message: str = "") -> Report:
         """Save what changed since the last commit, however it changed."""

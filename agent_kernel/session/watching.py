@@ -48,7 +48,7 @@ class Watching:
     """The part of a workspace that looks at the namespace and never alters it."""
 
     def __init__(self, namespace: dict[str, object], repo: Repository, is_versioned: Callable[[str], bool]) -> None:
-        self.namespace = namespace
+        self.namespace: dict[str, object] = namespace
         self.repo = repo
         self.tracking = Tracking()
         self.bindings = Bindings(is_versioned)

@@ -86,6 +86,8 @@ class _Machine:
         match code:
             case "PROTO" | "FRAME" | "READONLY_BUFFER":
                 pass
+            case "POP":  # what a call was made for is its effect on what it was given
+                self._pop(1)
             case "MEMOIZE":
                 self._memo.append(stack[-1])
             case "BINGET" | "LONG_BINGET":

@@ -107,3 +107,15 @@ def test_a_class_that_was_altered_in_place_differs(shell: Shell) -> None:
     said = shell.run("%agent diff").out
     assert "~ K: class K" in said
     assert "the class was altered in place" in said
+
+
+def test_a_table_says_what_differs_also_where_pandas_keeps_text_without_pyarrow(shell: Shell) -> None:
+    shell.run(
+        "import pandas as pd\nstorage = pd.options.mode.string_storage\npd.options.mode.string_storage = 'python'"
+    )
+    try:
+        shell.run("n = pd.DataFrame({'a': range(5000), 'b': [1.0] * 5000})")
+        shell.run("n.loc[17, 'b'] = -1")
+        assert "column b: 1 of 5,000 rows differs: row 17" in shell.run("%agent diff").out
+    finally:
+        shell.run("pd.options.mode.string_storage = storage")

@@ -710,3 +710,16 @@ def test_what_is_made_of_the_class_that_went_keeps_it_in_the_commit_that_takes_a
         nb.checkout(at)
         assert nb.look("(K.W, k.W, L.W)") == (0, 5, 5)
         assert nb.look("type(k) is L.__base__ and type(k) is not K")
+
+
+def test_undo_takes_back_what_no_cell_committed_before_anything_else() -> None:
+    with Notebook() as nb:
+        nb.run("q = 1")
+        nb.namespace |= {"q": 2, "hours": [1, 2]}
+        nb.session.undo()
+        assert nb.look("(q, 'hours' in globals())") == (1, False)
+        nb.session.redo()
+        assert nb.look("(q, hours)") == (2, [1, 2])
+        nb.session.undo()
+        nb.session.undo()
+        assert nb.look("'q' in globals()") is False
