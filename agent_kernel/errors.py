@@ -245,6 +245,19 @@ class MergeConflictError(AgentKernelError):
         return "\n".join([f"both sides changed {many}; nothing was merged", *lines, choose])
 
 
+class MergeCommitError(AgentKernelError):
+    """A commit of several parents made no one change that could be picked. Nothing was changed."""
+
+    name: str
+    parents: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name!r} is a merge of {self.parents} commits, so it is not one change that could be picked; "
+            "pick commits of the side that it merged, or merge it"
+        )
+
+
 class UnrelatedHistoriesError(AgentKernelError):
     """The two commits share no ancestor."""
 

@@ -101,7 +101,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     time_ns: int  # raised by publish where needed, so that a child is always younger than its parents
     utc_offset_s: int = 0
     message: str = ""
-    kind: str = "commit"  # cell, commit, rollback, merge, undo, redo, root, ...
+    kind: str = "commit"  # cell, commit, rollback, merge, cherry-pick, undo, redo, root, ...
     status: str = "ok"  # ok, failed, interrupted
     cell: Cell | None = None
     changed: tuple[Change, ...] = ()

@@ -94,7 +94,7 @@ class Recorder:
             commit,
             head=head,
             session=self.session_id,
-            message=said[:80],
+            message=said.strip().partition("\n")[0][:80],
             branch=branch if branch != head.branch else None,
         )
         return id, self.repo.commit_at(id)

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent_kernel.errors import RefNotFoundError
 from agent_kernel.repository import Change, Head, ObjectId
-from agent_kernel.session import carrying, trust
-from agent_kernel.session.history import Draft, changes_between
-from agent_kernel.session.moving import Moving
+from agent_kernel.session import carrying
+from agent_kernel.session.history import Draft
+from agent_kernel.session.joining import Joining
 from agent_kernel.session.operations import Operation, Operations, Position
 from agent_kernel.session.reports import Report
-from agent_kernel.session.workspace import Loaded
 
 if TYPE_CHECKING:
     from agent_kernel.repository import ForgetReport, PruneReport, Retention
 
 
-class Session(Moving):
+class Session(Joining):
     """A live namespace on a branch. Close it to give the branch back."""
 
     # -- going elsewhere
@@ -147,62 +146,6 @@ class Session(Moving):
             report = self._restore(to.commit, draft, to.carried, partial=partial)
         self._operations = shifted
         return report
-
-    def merge(
-        self,
-        rev: str,
-        *,
-        ours: Collection[str] = (),
-        theirs: Collection[str] = (),
-        message: str = "",
-        partial: bool = False,
-    ) -> Report:
-        """Merge another commit into the branch, variable by variable, and dicts key by key.
-
-        Args:
-            ours: variables that both sides changed, to be kept as they are here.
-            theirs: variables that both sides changed, to be taken from the other side.
-            partial: as for `checkout`. Dicts that cannot be loaded are not merged by key.
-
-        Raises:
-            MergeConflictError: others were changed on both sides. UnrelatedHistoriesError: no common ancestor.
-            LoadError: nothing was changed.
-        """
-        from agent_kernel.session import merging
-
-        other = self.repo.resolve(rev, self.id)
-        self._save_uncommitted()
-        began = time.perf_counter()
-        trust.require(self.repo)
-        writer = self.repo.writer()
-        outcome = merging.merge(
-            self.repo, writer, self.workspace, self.head, other, rev, set(ours), set(theirs), partial
-        )
-        if outcome.tree is None:
-            return Report(self.head, self._record_here(), self.branch, notes=(outcome.note,))
-        writer.flush()  # what was merged key by key is loaded like the rest
-        changes = changes_between(self.repo, self._tree, outcome.tree)
-        stay = self._carried.difference(change.name for change in changes)
-        loaded = self.workspace.load(
-            self._tree, outcome.tree, absent=self._carried, stay=stay, partial=partial, sources=(other, self.head)
-        )
-        carried = loaded.carried(outcome.tree)
-        draft = Draft(kind="merge", author=self.author, message=message or f"merge {rev}", changed=changes)
-        draft.unsaved = loaded.told
-        if outcome.fast_forward and self.branch is not None:
-            return self._fast_forward(other, loaded, draft, outcome.note)
-        draft.other_parents = (other,)
-        with self._taking_on(loaded):
-            return self._record(writer, outcome.tree, draft, began, carried)
-
-    def _fast_forward(self, other: ObjectId, loaded: Loaded, draft: Draft, note: str) -> Report:
-        before = self._position
-        with self._taking_on(loaded):
-            self.repo.move_branch(str(self.branch), other, draft.message, self.head, self.id)
-            self.head, self._tree = other, self.repo.tree_at(other)
-            self._carried = loaded.carried(self._tree)
-            self._operations.add(Operation(before, self._position), "a merge was made")
-        return Report(other, self._record_here(), self.branch, draft.changed, loaded.told, notes=(note,))
 
     # -- the rest
 

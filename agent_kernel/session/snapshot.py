@@ -76,10 +76,15 @@ class Snapshot(Mapping[str, object]):
 
     Args:
         namespace: what restored functions see as their globals; by default the snapshot's own variables.
+        classes: by id, live classes that are the same at that commit, to make instances of.
     """
 
     def __init__(
-        self, repo: repository.Repository, commit: ObjectId, namespace: dict[str, object] | None = None
+        self,
+        repo: repository.Repository,
+        commit: ObjectId,
+        namespace: dict[str, object] | None = None,
+        classes: Mapping[str, type] | None = None,
     ) -> None:
         self.repo = repo
         self.commit = commit
@@ -87,7 +92,7 @@ class Snapshot(Mapping[str, object]):
         self._living = Living()
         self._namespace = _Globals(self) if namespace is None else namespace
         self._loaded: dict[str, object] = {}
-        self._classes: dict[str, type] = {}
+        self._classes: dict[str, type] = dict(classes or {})
 
     def __getitem__(self, name: str) -> object:
         """Load a value.

@@ -1,0 +1,133 @@
+"""Bring what other commits hold into the present state: `merge` and `cherry_pick`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from agent_kernel.repository import ObjectId, hex_of
+from agent_kernel.session import trust
+from agent_kernel.session.history import Draft, changes_between
+from agent_kernel.session.labels import title
+from agent_kernel.session.moving import Moving
+from agent_kernel.session.operations import Operation
+from agent_kernel.session.reports import Report
+from agent_kernel.session.workspace import Loaded
+
+if TYPE_CHECKING:
+    from agent_kernel.repository import Tree, Writer
+    from agent_kernel.session.settling import Resolver
+
+
+class Joining(Moving):
+    """A session that can take on what others did, beside what it has."""
+
+    def merge(
+        self,
+        rev: str,
+        *,
+        ours: Collection[str] = (),
+        theirs: Collection[str] = (),
+        resolvers: Mapping[type, Resolver] | None = None,
+        message: str = "",
+        partial: bool = False,
+    ) -> Report:
+        """Merge another commit into the branch, variable by variable, and dicts key by key.
+
+        Args:
+            ours: variables that both sides changed, to be kept as they are here.
+            theirs: variables that both sides changed, to be taken from the other side.
+            resolvers: by type, functions that merge values which both sides changed. Called with copies of the value as
+                it was (None where both sides added it), ours and theirs, if both are of that type or of classes made of
+                it; the nearest type goes first, and before keys of dicts. What it returns is stored. If it returns
+                NotImplemented or raises MergeConflictError, dicts go on key by key and others stay a conflict; any
+                other error ends the merge with nothing changed. Values that share objects with other variables stay a
+                conflict.
+            partial: as for `checkout`. Values that cannot be loaded are not merged by key, and no resolver sees them.
+
+        Raises:
+            MergeConflictError: others were changed on both sides. UnrelatedHistoriesError: no common ancestor.
+            LoadError: nothing was changed.
+        """
+        from agent_kernel.session import merging
+        from agent_kernel.session.settling import Choices
+
+        other = self.repo.resolve(rev, self.id)
+        self._save_uncommitted()
+        began = time.perf_counter()
+        trust.require(self.repo)
+        writer = self.repo.writer()
+        choices = Choices(frozenset(ours), frozenset(theirs), resolvers or {}, partial)
+        outcome = merging.merge(self.repo, writer, self.workspace, self.head, other, rev, choices)
+        if outcome.tree is None:
+            return Report(self.head, self._record_here(), self.branch, notes=(outcome.note,))
+        draft = Draft(kind="merge", author=self.author, message=message or f"merge {rev}")
+        loaded = self._load_joined(writer, outcome.tree, draft, other, partial=partial)
+        if outcome.fast_forward and self.branch is not None:
+            return self._fast_forward(other, loaded, draft, outcome.note)
+        draft.other_parents = (other,)
+        return self._record_joined(writer, outcome.tree, draft, loaded, began)
+
+    def cherry_pick(
+        self,
+        rev: str,
+        *,
+        ours: Collection[str] = (),
+        theirs: Collection[str] = (),
+        message: str = "",
+        partial: bool = False,
+    ) -> Report:
+        """Do here what one commit did: the change from its parent, merged into the present state.
+
+        The new commit has one parent, the picked one's author and message (or `message`), and names the picked commit, as
+        `git cherry-pick -x` does. Where all of the change is here already there is no commit.
+
+        Args:
+            ours, theirs, partial: as for `merge`, the picked commit being theirs.
+
+        Raises:
+            MergeCommitError: the commit has several parents. MergeConflictError: both changed the same variables.
+            LoadError: nothing was changed.
+        """
+        from agent_kernel.session import merging
+        from agent_kernel.session.settling import Choices
+
+        picked = self.repo.resolve(rev, self.id)
+        self._save_uncommitted()
+        began = time.perf_counter()
+        trust.require(self.repo)
+        writer = self.repo.writer()
+        choices = Choices(frozenset(ours), frozenset(theirs), partial=partial)
+        outcome = merging.pick(self.repo, writer, self.workspace, self.head, picked, rev, choices)
+        if outcome.tree is None:
+            return Report(self.head, self._record_here(), self.branch, notes=(outcome.note,))
+        commit = self.repo.commit_at(picked)
+        said = message or commit.message or title(commit)
+        said = f"{said.rstrip()}\n\n(cherry picked from commit {hex_of(picked)})"
+        draft = Draft(kind="cherry-pick", author=commit.author, message=said)
+        loaded = self._load_joined(writer, outcome.tree, draft, picked, partial=partial)
+        return self._record_joined(writer, outcome.tree, draft, loaded, began)
+
+    def _load_joined(self, writer: Writer, tree: Tree, draft: Draft, other: ObjectId, *, partial: bool) -> Loaded:
+        writer.flush()  # what was merged by value is loaded like the rest
+        draft.changed = changes_between(self.repo, self._tree, tree)
+        stay = self._carried.difference(change.name for change in draft.changed)
+        loaded = self.workspace.load(
+            self._tree, tree, absent=self._carried, stay=stay, partial=partial, sources=(other, self.head)
+        )
+        draft.unsaved = loaded.told
+        return loaded
+
+    def _record_joined(self, writer: Writer, tree: Tree, draft: Draft, loaded: Loaded, began: float) -> Report:
+        with self._taking_on(loaded):
+            return self._record(writer, tree, draft, began, loaded.carried(tree))
+
+    def _fast_forward(self, other: ObjectId, loaded: Loaded, draft: Draft, note: str) -> Report:
+        before = self._position
+        with self._taking_on(loaded):
+            self.repo.move_branch(str(self.branch), other, draft.message, self.head, self.id)
+            self.head, self._tree = other, self.repo.tree_at(other)
+            self._carried = loaded.carried(self._tree)
+            self._operations.add(Operation(before, self._position), "a merge was made")
+        return Report(other, self._record_here(), self.branch, draft.changed, loaded.told, notes=(note,))
