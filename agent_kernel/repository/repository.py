@@ -119,6 +119,7 @@ class Repository:
         return self.tree(None if commit is None else self.commit_at(commit).tree)
 
     def commit_at(self, id: ObjectId) -> Commit:
+        """The commit of this id; raises DamagedObjectError if it is not there."""
         return self.history.commit(id)
 
     def read_manifest(self, entry: Entry) -> Manifest:
@@ -140,24 +141,35 @@ class Repository:
 
         return resolve(self, text, session)
 
+    def show(self, rev: str | ObjectId = "HEAD") -> Commit:
+        """The commit that a revision names; raises as `resolve`."""
+        return self.commit_at(self._id_of(rev))
+
     def log(
-        self, start: ObjectId | Sequence[ObjectId], *, limit: int | None = None, first_parent: bool = False
+        self,
+        start: str | ObjectId | Sequence[ObjectId] = "HEAD",
+        *,
+        limit: int | None = None,
+        first_parent: bool = False,
     ) -> Iterator[tuple[ObjectId, Commit]]:
-        """The commits that `start` reaches, newest first."""
-        starts = [ObjectId(start)] if isinstance(start, bytes) else start
+        """The commits that a revision, or several ids, reach, newest first; raises as `resolve`."""
+        starts = [self._id_of(start)] if isinstance(start, str | bytes) else start
         return islice(self.history.walk(starts, first_parent=first_parent), limit)
 
     def log_of_name(self, start: ObjectId, name: str) -> Iterator[tuple[ObjectId, Commit]]:
         """The commits that changed one name, newest first."""
         return self.history.walk_of_name(start, name)
 
-    def diff(self, old: ObjectId | None, new: ObjectId | None, *, all: bool = False) -> list[NameDiff]:
-        """What differs between two commits, None being the empty one.
+    def diff(
+        self, old: str | ObjectId | None, new: str | ObjectId | None = "HEAD", *, all: bool = False
+    ) -> list[NameDiff]:
+        """What differs between two commits, None being the empty one; raises as `resolve`.
 
         Args:
             all: also what the session keeps under names that begin with NUL.
         """
-        found = self.tree_at(old).diff(self.tree_at(new))
+        before, after = (None if rev is None else self._id_of(rev) for rev in (old, new))
+        found = self.tree_at(before).diff(self.tree_at(after))
         return [
             NameDiff(name, before, after)
             for name, before, after in found
@@ -168,10 +180,15 @@ class Repository:
         """The best common ancestor, the newest if there are several; None for unrelated histories."""
         return next(iter(self.history.merge_bases(a, b)), None)
 
+    def _id_of(self, rev: str | ObjectId) -> ObjectId:
+        return self.resolve(rev) if isinstance(rev, str) else rev
+
     def merge_bases(self, a: ObjectId, b: ObjectId) -> list[ObjectId]:
+        """All best common ancestors, the newest first."""
         return self.history.merge_bases(a, b)
 
     def is_ancestor(self, older: ObjectId, newer: ObjectId) -> bool:
+        """Whether the newer commit reaches the older one, or is it."""
         return self.history.is_ancestor(older, newer)
 
     def publish(
@@ -220,35 +237,74 @@ class Repository:
         return self.refs.head(session)
 
     def heads(self) -> dict[str, Head]:
+        """HEAD of every session that ever moved it; "" is where the store was used last."""
         return self.refs.heads()
 
     def branches(self) -> dict[str, ObjectId]:
+        """The last commit of every branch."""
         return self.refs.branches()
 
     def tags(self) -> dict[str, ObjectId]:
+        """The commit of every tag."""
         return self.refs.tags()
 
-    def create_branch(self, name: str, at: ObjectId, force: bool = False) -> None:
-        self.refs.create_branch(name, at, force)
+    def create_branch(self, name: str, at: str | ObjectId = "HEAD", force: bool = False) -> None:
+        """Make a branch at a commit, or with `force` move the one of that name.
+
+        Raises:
+            InvalidRefNameError: git would refuse the name.
+            RefExistsError: there is one, and `force` is False.
+            BranchInUseError: a living session writes to the one there is.
+            RefNotFoundError, AmbiguousRefError: there is no such commit, or several.
+        """
+        self.refs.create_branch(name, self._id_of(at), force)
 
     def delete_branch(self, name: str, force: bool = False) -> None:
+        """Delete a branch and its reflog.
+
+        Raises:
+            RefNotFoundError: there is no such branch.
+            BranchInUseError: a living session writes to it.
+            UnmergedBranchError: nothing else reaches some of its commits, and `force` is False.
+        """
         self.refs.delete_branch(name, force)
 
     def rename_branch(self, old: str, new: str, force: bool = False) -> None:
+        """Rename a branch with its reflog, its lease and the HEADs that are on it.
+
+        Raises:
+            RefNotFoundError: there is no such branch. InvalidRefNameError: git would refuse the new name.
+            RefExistsError: there is one of the new name, and `force` is False.
+        """
         self.refs.rename_branch(old, new, force)
 
-    def create_tag(self, name: str, at: ObjectId, force: bool = False) -> None:
-        self.refs.create_tag(name, at, force)
+    def create_tag(self, name: str, at: str | ObjectId = "HEAD", force: bool = False) -> None:
+        """Make a tag at a commit, or with `force` move the one of that name; raises as `create_branch` does."""
+        self.refs.create_tag(name, self._id_of(at), force)
 
     def delete_tag(self, name: str) -> None:
+        """Delete a tag; raises RefNotFoundError if there is none of this name."""
         self.refs.delete_tag(name)
 
     def move_head(self, session: str, head: Head, message: str) -> None:
+        """Put a session on a branch, which need not have a commit yet, or detached on a commit.
+
+        Raises:
+            RefNotFoundError: there is no such commit. InvalidRefNameError: no branch can be called that.
+        """
         self.refs.move_head(session, head, message)
 
     def move_branch(
         self, name: str, to: ObjectId, message: str, expected: ObjectId | None, session: str | None = None
     ) -> None:
+        """Point a branch at another commit, if it still points at `expected` (None: is not there yet).
+
+        Args:
+            session: whose HEAD is on the branch, so that its reflog shows the move too.
+
+        Raises:
+            BranchMovedError: it points elsewhere by now.
+        """
         self.refs.move_branch(name, to, message, expected, session)
 
     def head_log(self, session: str = "") -> str:
@@ -263,12 +319,15 @@ class Repository:
     # Leases and settings
 
     def acquire_lease(self, branch: str, holder: Holder) -> None:
+        """Take a branch's lease, over from a dead holder if need be; raises BranchInUseError if a living one has it."""
         self.leases.acquire(branch, holder)
 
     def release_lease(self, branch: str, holder: Holder) -> None:
+        """Give a branch's lease back; nothing happens if somebody else has it by now."""
         self.leases.release(branch, holder)
 
     def lease_of(self, branch: str) -> Holder | None:
+        """Who holds a branch, dead or alive; None if nobody does."""
         return self.leases.of(branch)
 
     def setting(self, name: str) -> bytes | None:

@@ -169,10 +169,12 @@ class Session(Joining):
         self.workspace.bindings.forget_rules()
 
     def unignore(self, name: str) -> None:
+        """Store this variable again, from the next cell on; nothing happens if it was not ignored."""
         self.ignoring.remove(name)
         self.workspace.bindings.forget_rules()
 
     def ignored(self) -> tuple[str, ...]:
+        """The variables that are never stored, sorted."""
         return tuple(sorted(self.ignoring))
 
     def trust(self) -> None:

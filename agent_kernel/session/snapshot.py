@@ -45,6 +45,7 @@ class Repository(repository.Repository):
         return repo
 
     def is_readonly(self) -> bool:
+        """Whether the store was opened so that nothing can be written."""
         return bool(getattr(self.store, "is_readonly", False))
 
     def trust(self) -> None:

@@ -9,13 +9,29 @@ from pathlib import Path
 import pytest
 
 import agent_kernel
-from agent_kernel import errors
+from agent_kernel import errors, repository
+
+API = (
+    agent_kernel.Repository,
+    repository.Repository,
+    agent_kernel.Session,
+    agent_kernel.Snapshot,
+    agent_kernel.Versioned,
+    agent_kernel.Live,
+)
 
 
 @pytest.mark.parametrize("name", agent_kernel.__all__)
 def test_every_public_name_resolves(name: str) -> None:
     value: object = getattr(agent_kernel, name)
     assert getattr(value, "__doc__", None), f"{name} says nothing about itself"
+
+
+@pytest.mark.parametrize("kind", API, ids=lambda kind: f"{kind.__module__}.{kind.__qualname__}")
+def test_every_public_method_says_what_it_does(kind: type) -> None:
+    public = {name for name in dir(kind) if not name.startswith("_")}
+    ours = {name for base in kind.__mro__ if base.__module__.startswith("agent_kernel") for name in vars(base)}
+    assert [name for name in sorted(public & ours) if not inspect.getdoc(getattr(kind, name))] == []
 
 
 def test_the_public_names_are_sorted_and_listed_once() -> None:

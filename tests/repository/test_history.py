@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_kernel.errors import RefNotFoundError
 from agent_kernel.repository.ids import ObjectId
 from agent_kernel.repository.repository import Repository
 from agent_kernel.testing.repositories import add_commit, commit_values, detach, switch
@@ -162,3 +163,24 @@ def test_a_detached_head_commits_beside_its_branch(repo: Repository) -> None:
     assert repo.branches() == {"main": second, "main-2": third}
     assert repo.head("s").branch == "main-2"
     assert repo.merge_base(second, third) == first
+
+
+def test_revisions_are_named_in_text_and_head_is_meant_where_none_is(repo: Repository) -> None:
+    first = commit_values(repo, {"a": "1"})
+    second = commit_values(repo, {"a": "2"})
+    assert [id for id, _ in repo.log()] == [second, first]
+    assert [id for id, _ in repo.log("HEAD~1")] == [first]
+    assert repo.show("main~1") == repo.show(first) == repo.commit_at(first)
+    assert repo.show() == repo.commit_at(second)
+    assert [found.name for found in repo.diff("HEAD~1", "main")] == ["a"]
+    assert repo.diff("HEAD~1") == repo.diff(first, second)
+    repo.create_branch("side", at="HEAD~1")
+    repo.create_tag("v1")
+    assert (repo.branches()["side"], repo.tags()["v1"]) == (first, second)
+
+
+@pytest.mark.parametrize("ask", ["log", "show", "diff", "create_branch", "create_tag"])
+def test_a_revision_that_is_not_there_is_an_error_at_once(repo: Repository, ask: str) -> None:
+    arguments = ("new", "nowhere") if ask.startswith("create") else ("nowhere",)
+    with pytest.raises(RefNotFoundError, match="nowhere"):
+        getattr(repo, ask)(*arguments)
