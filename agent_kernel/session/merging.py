@@ -13,6 +13,7 @@ import msgspec
 from agent_kernel.errors import MergeCommitError, MergeConflictError, NameNotFoundError, UnrelatedHistoriesError
 from agent_kernel.repository import Conflict, Entry, ObjectId, Tree, Writer, short
 from agent_kernel.session import settling
+from agent_kernel.session.mergebases import start
 from agent_kernel.session.settling import Choices, Sides
 from agent_kernel.session.snapshot import Repository
 from agent_kernel.session.workspace import Workspace
@@ -43,14 +44,14 @@ def merge(
     """
     if here is None:
         return Outcome(repo.tree_at(other), f"fast-forward to {short(other)}", fast_forward=True)
-    base = repo.merge_base(here, other)
-    if base is None:
+    begin = start(repo, here, other)
+    if begin.base is None:
         raise UnrelatedHistoriesError("HEAD", rev)
-    if base == other:
+    if begin.up_to_date:
         return Outcome(None, f"already up to date with {rev}")
-    if base == here and not (choices.ours or choices.theirs):
+    if begin.fast_forward and not (choices.ours or choices.theirs):
         return Outcome(repo.tree_at(other), f"fast-forward to {short(other)}", fast_forward=True)
-    return Outcome(_three_way(repo, writer, workspace, Sides(base, here, other), rev, choices))
+    return Outcome(_three_way(repo, writer, workspace, Sides(begin.base, here, other), rev, choices))
 
 
 def pick(

@@ -9,6 +9,7 @@ from agent_kernel.errors import MergeConflictError, NameNotFoundError, Unrelated
 from agent_kernel.repository import Commit, Head, ObjectId, short
 from agent_kernel.session.branches import person
 from agent_kernel.session.history import changes_between
+from agent_kernel.session.mergebases import start
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.moving import Moved, partial_argument
 from agent_kernel.verbs.output import Result
@@ -47,7 +48,7 @@ def merge(scope: Scope, options: Namespace) -> Result:
     head = scope.head().commit
     if head is not None:
         _check_names(scope.repo, head, found, (*options.ours, *options.theirs))
-        if scope.repo.is_ancestor(found, head):
+        if start(scope.repo, head, found).up_to_date:
             return Moved(f"Already up to date with {clean(options.rev)}", head, scope.head().branch)
     said = f"Merged {describe.label(found, commit)}"
     if scope.session is not None:
@@ -73,16 +74,18 @@ def _merge_stored(scope: Scope, theirs: ObjectId, options: Namespace, said: str)
     head = scope.head()
     if head.commit is None:
         raise UsageProblem("the store has no commit yet that could be merged into")
-    if scope.repo.is_ancestor(head.commit, theirs) and head.branch:
+    begin = start(scope.repo, head.commit, theirs)
+    if begin.fast_forward and head.branch:
         scope.repo.move_branch(head.branch, theirs, f"merge {options.rev}: fast-forward", head.commit)
         scope.repo.move_head("", Head(head.branch, theirs), f"merge {options.rev}: fast-forward")
         return Moved(f"Fast-forwarded to {short(theirs)}", theirs, head.branch)
-    return Moved(said, _commit_merge(scope, head, head.commit, theirs, options), head.branch)
+    return Moved(said, _commit_merge(scope, head, begin.base, theirs, options), head.branch)
 
 
-def _commit_merge(scope: Scope, head: Head, ours: ObjectId, theirs: ObjectId, options: Namespace) -> ObjectId:
-    repo = scope.repo
-    base = repo.merge_base(ours, theirs)
+def _commit_merge(scope: Scope, head: Head, base: ObjectId | None, theirs: ObjectId, options: Namespace) -> ObjectId:
+    repo, ours = scope.repo, head.commit
+    if ours is None:
+        raise UsageProblem("the store has no commit yet that could be merged into")
     if base is None:
         raise UnrelatedHistoriesError(short(ours), short(theirs))
     trees = [repo.tree_at(at) for at in (base, ours, theirs)]

@@ -302,3 +302,55 @@ def test_what_is_here_already_makes_no_commit() -> None:
         report = nb.session.cherry_pick("side")
         assert (nb.session.head, report.changed) == (head, ())
         assert report.notes == ("nothing to pick: what side changed is here already",)
+
+
+def _fork_with_a_clash(nb: Notebook) -> None:
+    nb.run("d = 1")
+    nb.session.switch("b", create=True)
+    nb.run("d = 2; only_b = [1]")
+    nb.session.switch("main")
+    nb.run("d = 3")
+
+
+def test_a_merge_that_was_undone_can_be_made_again_with_another_choice() -> None:
+    with Notebook() as nb:
+        _fork_with_a_clash(nb)
+        nb.session.merge("b", ours={"d"})
+        nb.session.undo()
+        assert nb.look("'only_b' in globals()") is False
+        nb.session.merge("b", theirs={"d"})
+        assert nb.look("(d, only_b)") == (2, [1])
+        assert "already up to date" in nb.session.merge("b").notes[0]
+
+
+def test_a_branch_keeps_its_own_when_it_merges_a_line_that_undid_it() -> None:
+    with Notebook() as nb:
+        _fork_with_a_clash(nb)
+        nb.session.merge("b", ours={"d"})
+        nb.session.undo()
+        nb.run("e = 5")
+        nb.session.switch("b")
+        nb.session.merge("main", ours={"d"})
+        assert nb.look("(d, e, only_b)") == (2, 5, [1])
+
+
+def test_a_fast_forward_that_was_undone_can_be_made_again() -> None:
+    with Notebook() as nb:
+        nb.run("x = 1")
+        nb.session.switch("b", create=True)
+        nb.run("only_b = [1]")
+        nb.session.switch("main")
+        nb.session.merge("b")
+        nb.session.undo()
+        assert nb.look("'only_b' in globals()") is False
+        nb.session.merge("b")
+        assert nb.look("only_b") == [1]
+
+
+def test_a_single_variable_that_was_taken_back_leaves_a_merge_merged() -> None:
+    with Notebook() as nb:
+        _fork_with_a_clash(nb)
+        nb.session.merge("b", theirs={"d"})
+        nb.checkout("HEAD^1", names=["d"])
+        assert "already up to date" in nb.session.merge("b").notes[0]
+        assert nb.look("(d, only_b)") == (3, [1])
