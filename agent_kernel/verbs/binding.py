@@ -41,7 +41,9 @@ _NAMES = 8  # how many names a line of status spells out
 def bind_arguments(parser: Parser) -> None:
     parser.takes("place", "place", help="folder or URL of a store, or a notebook; without one, the default place")
     parser.value("--from", metavar="PLACE", help="start as a copy of the store there", kind="place")
-    parser.value("--branch", metavar="BRANCH", help="work on this branch", kind="branch")
+    parser.value(
+        "--branch", metavar="BRANCH", help="work on this branch; a new one starts where HEAD is", kind="branch"
+    )
 
 
 def bind(scope: Scope, options: Namespace) -> Result:
