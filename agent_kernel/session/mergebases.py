@@ -1,8 +1,8 @@
 """Where a merge starts from, also after one that was undone.
 
-Undo and rollback are commits of their own, so what they took back stays in the history. To a plain three-way merge it
-looks merged already: the same merge could not be made again, and merging the other way would delete what it brought.
-Here a side that was taken back whole counts as not merged, from where the history went back to.
+An undo is a commit of its own, so what it took back stays in the history. To a plain three-way merge that looks merged
+already: the same merge could not be made again, and merging the other way would delete what it had brought. Here it
+counts as not merged, from where the history went back to.
 """
 
 from __future__ import annotations
@@ -25,20 +25,31 @@ def start(repo: Repository, here: ObjectId, other: ObjectId) -> Start:
     """How to merge `other` into `here`."""
     base = repo.merge_base(here, other)
     if base == other:
-        before = _before_it_was_taken_back(repo, here, other)
+        before = _before_it_was_undone(repo, here, other, by_merge=False)
         return Start(base, up_to_date=True) if before is None else Start(repo.merge_base(before, other))
     if base == here:
-        before = _before_it_was_taken_back(repo, other, here)
+        before = _before_it_was_undone(repo, other, here, by_merge=True)
         return Start(base, fast_forward=True) if before is None else Start(repo.merge_base(before, here))
     return Start(base)
 
 
-def _before_it_was_taken_back(repo: Repository, tip: ObjectId, side: ObjectId) -> ObjectId | None:
-    """What the tip's line of commits went back to last, if that was to before it took `side` in."""
+def _before_it_was_undone(repo: Repository, tip: ObjectId, side: ObjectId, *, by_merge: bool) -> ObjectId | None:
+    """What an undo on the tip's line went back to, if that was to before the line took `side` in.
+
+    Args:
+        by_merge: `side` counts as taken in by merge commits alone, not where the line is its own continuation.
+    """
+    back: ObjectId | None = None
     for _, commit in repo.log(tip, first_parent=True):
         if any(repo.is_ancestor(side, parent) for parent in commit.parents[1:]):
-            return None  # here it was taken in, and nothing after went back
-        back = commit.restores
-        if back is not None and repo.commit_at(back).tree == commit.tree:  # single variables are taken back otherwise
-            return None if repo.is_ancestor(side, back) else back
+            return back  # here it was taken in
+        to = commit.restores
+        if back is not None or to is None or repo.commit_at(to).tree != commit.tree:  # or single variables were
+            continue
+        if repo.is_ancestor(side, to):
+            return None  # done again since
+        if commit.kind == "undo" and repo.is_ancestor(side, commit.parents[0]):
+            if not by_merge:
+                return to
+            back = to
     return None

@@ -23,7 +23,8 @@ from agent_kernel.session.operations import Operation, Position
 from agent_kernel.session.reports import Report
 from agent_kernel.session.snapshot import close_names
 from agent_kernel.session.workspace import Loaded
-from agent_kernel.values.entries import CLASS_PREFIX
+from agent_kernel.values.entries import CLASS_PREFIX, class_entry
+from agent_kernel.values.lost import name_loss
 
 
 class Moving(Committing):
@@ -132,6 +133,11 @@ class Moving(Committing):
         began = time.perf_counter()
         self._save_uncommitted()
         loaded, names, notes = self._load_names(target, names, partial=partial)
+        message = f"take {', '.join(names)} from {self._named(commit, rev)}"
+        draft = Draft(kind="rollback", author=self.author, message=message, restores=commit)
+        if self._brings_other_classes(loaded, target):
+            report = self._bind(loaded, draft)
+            return msgspec.structs.replace(report, notes=(*report.notes, *notes))
         writer = self.repo.writer()
         rest = self.workspace.without(loaded, writer)
         classes = {name: entry for name in loaded.needs if (entry := target.get(name)) is not None}
@@ -141,8 +147,6 @@ class Moving(Committing):
         tree = self._tree.edit(writer, edits)
         carried = frozenset(name for name in self._carried.difference(live) if name in tree)
         writer.flush()  # the comparison reads manifests that are new
-        message = f"take {', '.join(names)} from {self._named(commit, rev)}"
-        draft = Draft(kind="rollback", author=self.author, message=message, restores=commit)
         draft.changed = changes_between(self.repo, self._tree, tree)
         changed = carrying.live_changes(self.repo, self._tree, tree, self._carried, carried)
         with self._taking_on(loaded):
@@ -150,8 +154,30 @@ class Moving(Committing):
             self.workspace.accept(rest)
         others = sorted(name for name in loaded.plan.entries if name not in names and not name.startswith("\0"))
         if others:
-            notes = (*notes, f"with what shares objects or classes: {', '.join(others)}")
+            notes = (*notes, f"with what shares objects: {', '.join(others)}")
         return msgspec.structs.replace(report, changed=changed, notes=(*report.notes, *notes))
+
+    def _brings_other_classes(self, loaded: Loaded, target: Tree) -> bool:
+        """Whether a class comes along that has been altered since, and stays here as it is."""
+        pairs = ((self._tree.get(name), target.get(name)) for name in map(class_entry, loaded.classes))
+        return any(here is not None and not here.is_same_value(there) for here, there in pairs)
+
+    def _bind(self, loaded: Loaded, draft: Draft) -> Report:
+        """Bind names to what was loaded, as a cell would: classes that came along are others than those of the same name."""
+        values = {name: value for name, value in loaded.values.items() if not name.startswith(CLASS_PREFIX)}
+        before = {name: self.namespace[name] for name in values if name in self.namespace}
+        for name, value in values.items():
+            name_loss(value, name)
+        try:
+            with uninterrupted():
+                self.namespace |= values
+            return self._commit(draft, "")
+        except BaseException:
+            with uninterrupted():
+                for name in values:
+                    self.namespace.pop(name, None)
+                self.namespace |= before
+            raise
 
     def _load_names(
         self, target: Tree, names: Sequence[str], *, partial: bool

@@ -82,7 +82,7 @@ def plan(
         _add_made_of_others(repo, made, tree, target, wanted)
     made.removed.update(name for name in stay if name in tracking.groups)
     _add_untracked(made, tracking, target, absent - stay if wanted is None else wanted)
-    _add_needs(repo, made, tracking, living, target)
+    _add_needs(repo, made, tracking, living, target, whole=wanted is None)
     if wanted is None:
         made.kept = _left_of_groups(made, tracking, target)
     return made
@@ -137,8 +137,8 @@ def _add_unloaded(made: Plan, tracking: Tracking, target: Tree, stay: frozenset[
                 made.entries[name] = entry
 
 
-def _add_needs(repo: Repository, made: Plan, tracking: Tracking, living: Living, target: Tree) -> None:
-    """Close the plan over classes: those that loading needs, and everything made of a class that is made anew."""
+def _add_needs(repo: Repository, made: Plan, tracking: Tracking, living: Living, target: Tree, *, whole: bool) -> None:
+    """Close the plan over classes: those that loading needs, and of a whole state everything made of one that is made anew."""
     todo = list(made.entries)
     anew: set[str] = set()
     while todo:
@@ -149,7 +149,7 @@ def _add_needs(repo: Repository, made: Plan, tracking: Tracking, living: Living,
                 todo.append(partner)
         if name.startswith(CLASS_PREFIX):
             anew.add(name)
-            todo += _users(name, made, tracking, target)
+            todo += _users(name, made, tracking, target) if whole else []
         for needed in _classes_of(repo, made, name):
             uid = needed.removeprefix(CLASS_PREFIX)
             if needed in made.entries:

@@ -354,3 +354,17 @@ def test_a_single_variable_that_was_taken_back_leaves_a_merge_merged() -> None:
         nb.checkout("HEAD^1", names=["d"])
         assert "already up to date" in nb.session.merge("b").notes[0]
         assert nb.look("(d, only_b)") == (3, [1])
+
+
+def test_a_merge_of_the_line_that_a_branch_left_is_up_to_date_whatever_was_taken_from_it() -> None:
+    with Notebook() as nb:
+        first = nb.run("x = 1")
+        nb.run("y = 2")
+        nb.session.undo()
+        nb.run("del x")
+        nb.session.switch("b", create=True)
+        nb.checkout(first, names=["x"])
+        assert "already up to date" in nb.session.merge("main").notes[0]
+        assert nb.look("x") == 1
+        nb.rollback(first)
+        assert "already up to date" in nb.session.merge("main").notes[0]

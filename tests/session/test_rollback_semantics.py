@@ -663,14 +663,34 @@ def test_a_variable_taken_alone_keeps_the_class_that_it_needs(gone: str) -> None
         assert nb.look("(k.v, type(k).__name__, other)") == (1, "K", 3)
 
 
-def test_a_class_taken_alone_comes_with_what_was_made_of_it() -> None:
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_class_taken_alone_is_another_one_than_that_of_what_was_made_since(restarted: bool) -> None:
+    repo = Repository.open(MemoryStore())
+    with Notebook(repo) as nb:
+        first = nb.run("class K:\n    W = 0")
+        nb.run("k = K(); k.v = 1")
+        last = nb.run("K.W = 5\nk.x = 1")
+        if not restarted:
+            assert names_changed(nb.checkout(first, names=["K"])) == {"K"}
+            assert nb.look("(K.W, k.W, k.x, type(k) is K)") == (0, 5, 1, False)
+    with Notebook(repo) as nb:
+        if restarted:
+            nb.checkout(first, names=["K"])
+        nb.checkout()
+        assert nb.look("(K.W, k.W, k.x)") == (0, 5, 1)
+        assert not nb.session.commit(full=True).changed
+        nb.checkout(last)
+        assert nb.look("(K.W, k.W, type(k) is K)") == (5, 5, True)
+
+
+def test_an_instance_taken_alone_leaves_its_class_to_the_others_as_it_is() -> None:
     with Notebook() as nb:
-        first = nb.run("class K:\n    W = 0\nk = K()")
-        nb.run("K.W = 5\nk.x = 1\nother = 2")
-        report = nb.checkout(first, names=["K"])
-        assert names_changed(report) == {"K", "k"}
-        assert any("k" in note for note in report.notes)
-        assert nb.look("(K.W, k.W, type(k) is K, hasattr(k, 'x'), other)") == (0, 0, True, False, 2)
+        first = nb.run("class K:\n    W = 0\nk, other = K(), K()")
+        nb.run("K.W = 5\nk.x = 1")
+        assert names_changed(nb.checkout(first, names=["k"])) == {"k"}
+        assert nb.look("(k.W, hasattr(k, 'x'), K.W, other.W, type(other) is K)") == (0, False, 5, 5, True)
+        nb.session.undo()
+        assert nb.look("(k.W, k.x, type(k) is K)") == (5, 1, True)
 
 
 def test_a_class_that_was_altered_in_place_is_told_of_when_it_is_taken_back() -> None:
