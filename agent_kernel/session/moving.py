@@ -170,13 +170,13 @@ class Moving(Committing):
             name_loss(value, name)
         try:
             with uninterrupted():
-                self.namespace |= values
+                self.namespace.update(values)
             return self._commit(draft, "")
         except BaseException:
             with uninterrupted():
                 for name in values:
                     self.namespace.pop(name, None)
-                self.namespace |= before
+                self.namespace.update(before)
             raise
 
     def _load_names(
