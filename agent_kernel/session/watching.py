@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -214,8 +215,11 @@ class Watching:
                 self._many.discard(place)
         self._counts = counts
         shown = {id(value) for value in self.outputs()}
-        many = ((keys[place], namespace.get(keys[place])) for place in sorted(self._many) if place < len(keys))
-        return [name for name, value in many if id(type(value)) in BUILTIN_IDS and id(value) not in shown]
+        values = list(namespace.values())  # after counting: it holds them too
+        many = sorted(filter(min(len(keys), len(values)).__gt__, self._many))
+        kinds = map(id, map(type, map(values.__getitem__, many)))  # most are numbers and texts, which everyone holds
+        found = compress(many, map(BUILTIN_IDS.__contains__, kinds))
+        return [keys[place] for place in found if id(values[place]) not in shown]
 
     def unwritable(self) -> tuple[Unsaved, ...]:
         """Variables whose names no store can hold."""
