@@ -75,18 +75,7 @@ class Workspace(Watching):
         from agent_kernel.session.staging import Staging
 
         staging = Staging(self.namespace, self.tracking, self.living, writer)
-        behind = self._left_behind(loaded)
-        if behind:  # their class is an older one than the one that comes: it needs an id of its own
-            for uid in loaded.classes:
-                self.living.classes.forget(uid)
-            staging.add(behind)
         return staging.finish(loaded.values, {name.removeprefix(CLASS_PREFIX) for name in loaded.needs})
-
-    def _left_behind(self, loaded: Loaded) -> list[str]:
-        """Names that stay, and are made of live classes in whose place others come."""
-        away = {*loaded.values, *loaded.plan.removed}
-        made = [group for group in self.tracking if not group.classes.isdisjoint(loaded.classes)]
-        return sorted(name for group in made for name in group.members if name not in away)
 
     def take_on(self, loaded: Loaded) -> None:
         """Put a loaded state in place. Cannot fail half-way: an interrupt waits until it is done."""
