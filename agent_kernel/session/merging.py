@@ -95,7 +95,7 @@ def _three_way(
             tuple(
                 row
                 for name, found in sorted(left.items())
-                for row in settled.clashes.get(name) or [_described(repo, name, found)]
+                for row in settled.clashes.get(name) or [described(repo, name, found)]
             )
         )
     changes: dict[str, Entry | None] = {**merged.changes, **settled.entries}
@@ -108,9 +108,13 @@ def _check_names(chosen: frozenset[str], conflicts: Mapping[str, Conflict], mine
             raise NameNotFoundError(name, f"the conflicts with {rev}")
 
 
-def _described(repo: Repository, name: str, conflict: Conflict) -> tuple[str, str, str]:
+def described(repo: Repository, name: str, conflict: Conflict) -> tuple[str, str, str]:
+    """A conflict as an error lists it: the name, and what either side has."""
     return name, _summary(repo, conflict.ours), _summary(repo, conflict.theirs)
 
 
 def _summary(repo: Repository, entry: Entry | None) -> str:
-    return "deleted" if entry is None else summaries.line(summaries.decode(repo.read_summary(entry)))
+    stored = repo.read_summary(entry) if entry is not None else b""
+    if not stored:
+        return "removed" if entry is None else "not described"
+    return summaries.line(summaries.decode(stored))

@@ -10,6 +10,7 @@ from agent_kernel.repository import Commit, Head, ObjectId, short
 from agent_kernel.session.branches import person
 from agent_kernel.session.history import changes_between
 from agent_kernel.session.mergebases import start
+from agent_kernel.session.merging import described
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.moving import Moved, partial_argument
 from agent_kernel.verbs.output import Result
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterable
 
-    from agent_kernel.repository import Conflict
     from agent_kernel.session import Repository
 
 __all__ = ["merge", "merge_arguments"]
@@ -91,7 +91,7 @@ def _commit_merge(scope: Scope, head: Head, base: ObjectId | None, theirs: Objec
     trees = [repo.tree_at(at) for at in (base, ours, theirs)]
     merged = repo.merge_trees(*trees, choose_ours=options.ours, choose_theirs=options.theirs)
     if merged.conflicts:
-        raise MergeConflictError(tuple(_both(repo, name, one) for name, one in sorted(merged.conflicts.items())))
+        raise MergeConflictError(tuple(described(repo, name, one) for name, one in sorted(merged.conflicts.items())))
     writer = repo.writer()
     tree = repo.tree_at(ours).edit(writer, merged.changes)
     now = repo.commit_at(ours)
@@ -108,8 +108,3 @@ def _commit_merge(scope: Scope, head: Head, base: ObjectId | None, theirs: Objec
         environment=now.environment,
     )
     return repo.publish(writer, made, head=head, session="", message=made.message)
-
-
-def _both(repo: Repository, name: str, conflict: Conflict) -> tuple[str, str, str]:
-    ours, theirs = (describe.entry_line(repo, entry) or "removed" for entry in (conflict.ours, conflict.theirs))
-    return name, ours, theirs
