@@ -1,8 +1,8 @@
 """Which names of a namespace are bound to another object than at the last commit, whatever bound them.
 
-The namespace is a plain dict, so this compares ids. An id can be used again after its object is gone, so each object is
-also kept where it is small, or watched by a weak reference. A long list, dict or text can be neither kept nor watched:
-its id is believed until its content is verified.
+The namespace is a plain dict, so this compares addresses. One can be used again after its object is gone, so each object
+is also kept where it is small, or watched by a weak reference. A long list, dict or text can be neither kept nor watched:
+its address is believed until its content is verified.
 """
 
 from __future__ import annotations
@@ -10,26 +10,33 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from itertools import zip_longest
 from typing import NamedTuple
 
 import msgspec
 
+from agent_kernel.session.addresses import addresses, differences, ids_in
+
 HELD_BYTES = 4_096
 # By id: hashing a type runs its metaclass.
 _ATOM_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
-_STRETCH = 256
+BUILTIN_IDS = frozenset(map(id, (list, dict, set, tuple, frozenset, bytearray)))
 
 
 class Look(NamedTuple):
-    """The whole namespace at one moment."""
+    """The whole namespace at one moment: its names, and where they and their values lie."""
 
-    keys: list[str]
-    ids: list[int]
+    keys: tuple[str, ...] = ()
+    names_at: bytes = b""
+    values_at: bytes = b""
 
     @classmethod
     def at(cls, namespace: Mapping[str, object]) -> Look:
-        return cls(list(namespace), list(map(id, namespace.values())))
+        keys = tuple(namespace)
+        return cls(keys, addresses(keys), addresses(namespace.values()))
+
+    def goes_on_from(self, before: Look) -> bool:
+        """Whether the names of an earlier look are the first of these. (A dict keeps a name's object as long as the name.)"""
+        return self.names_at.startswith(before.names_at) and len(self.names_at) == len(self.values_at)
 
 
 class Rebound(msgspec.Struct, frozen=True):
@@ -46,8 +53,7 @@ class Bindings:
     def __init__(self, is_versioned: Callable[[str], bool]) -> None:
         self._is_versioned = is_versioned
         self._versioned: dict[str, bool] = {}
-        self._keys: list[str] = []
-        self._ids: list[int] = []
+        self._noted = Look()
         self._bound: dict[str, int] = {}
         self._held: dict[str, object] = {}
         self._watched: dict[str, weakref.ref[object]] = {}
@@ -56,12 +62,13 @@ class Bindings:
         self._is_whole = False  # the names that were versioned at the last note are those that are bound
         self._look: Look | None = None
         self._looked: dict[str, int] = {}  # what names that moved were bound to at that look
+        self.containers: dict[str, None] = {}  # names bound to builtin containers, in the order in which they were
         self.unwritable: set[str] = set()  # names that are no text UTF-8 could hold
 
     def forget_rules(self) -> None:
         """The rule for which names are versioned changed."""
         self._versioned.clear()
-        self._keys, self._names, self._is_whole = [], [], False
+        self._noted, self._names, self._is_whole = Look(), [], False
 
     def is_versioned(self, name: str) -> bool:
         """Whether the session saves what is bound to this name."""
@@ -75,29 +82,30 @@ class Bindings:
 
     def names(self, namespace: Mapping[str, object]) -> list[str]:
         """The versioned names, in the namespace's order."""
-        return self._names_among(list(namespace))
+        return self._names_among(tuple(namespace))
 
-    def _names_among(self, keys: list[str]) -> list[str]:
-        known = len(self._keys)
-        if keys[:known] != self._keys:
+    def _names_among(self, keys: Sequence[str]) -> list[str]:
+        known = len(self._noted.keys)
+        if keys[:known] != self._noted.keys:
             return list(filter(self.is_versioned, keys))
         return self._names + list(filter(self.is_versioned, keys[known:]))
 
     def changed(self, namespace: Mapping[str, object]) -> Rebound:
-        """Compare with the last `note`. Costs a quarter of a millisecond for 5,000 names that stayed."""
+        """Compare with the last `note`. Costs a tenth of a millisecond for 5,000 names that stayed."""
         look = Look.at(namespace)
         self._look = None
-        if not self._is_whole or look.keys[: len(self._keys)] != self._keys or len(look.keys) != len(look.ids):
+        if not self._is_whole or not look.goes_on_from(self._noted):
             return self._changed_anywhere(look.keys, namespace)
         # Names of its own, which IPython binds at every cell, come last.
-        suspects = [(look.keys[place], look.ids[place]) for place in differences(self._ids, look.ids)]
+        ids = ids_in(look.values_at)
+        suspects = [(look.keys[place], ids[place]) for place in differences(self._noted.values_at, look.values_at)]
         self._look = look
         self._looked = {name: found for name, found in suspects if self.is_versioned(name)}
         moved = {name for name, found in self._looked.items() if self._bound.get(name) != found}
         new = moved - self._bound.keys()
         return Rebound(frozenset(new), frozenset((moved - new) | (self._dead & self._bound.keys())), frozenset())
 
-    def _changed_anywhere(self, keys: list[str], namespace: Mapping[str, object]) -> Rebound:
+    def _changed_anywhere(self, keys: Sequence[str], namespace: Mapping[str, object]) -> Rebound:
         current = self._names_among(keys)
         bound = self._bound
         new = frozenset(name for name in current if name not in bound)
@@ -113,14 +121,14 @@ class Bindings:
             as_looked: what the last look saw is what was saved; what moved after it, the next one finds.
         """
         look, self._look = self._look, None
-        if not as_looked or look is None or look.keys != list(namespace):
+        if not as_looked or look is None:
             look = Look.at(namespace)
             self._names = self._names_among(look.keys)
             self._is_whole = self._bound.keys() == set(self._names)
-        elif len(look.keys) > len(self._keys):
+        elif len(look.keys) > len(self._noted.keys):
             self._names = self._names_among(look.keys)
             self._is_whole = len(self._bound) == len(self._names)
-        self._keys, self._ids = look
+        self._noted = look
 
     def is_settled(self, name: str) -> bool:
         """Whether the name is bound to an immutable builtin that is kept: only another binding can change it."""
@@ -137,6 +145,8 @@ class Bindings:
             return
         self.unbind(name)
         self._bound[name] = id(value)
+        if id(type(value)) in BUILTIN_IDS:
+            self.containers[name] = None
         if small or (id(type(value)) in _ATOM_IDS and _size(value) <= HELD_BYTES):
             self._held[name] = value
             return
@@ -149,19 +159,10 @@ class Bindings:
 
     def unbind(self, name: str) -> None:
         self._bound.pop(name, None)
+        self.containers.pop(name, None)
         self._held.pop(name, None)
         self._watched.pop(name, None)
         self._dead.discard(name)
-
-
-def differences(before: Sequence[int], now: Sequence[int]) -> list[int]:
-    """Places at which two long lists differ. Most of them do at a few, so they are compared a stretch at a time."""
-    found: list[int] = []
-    for start in range(0, max(len(before), len(now)), _STRETCH):
-        then, here = before[start : start + _STRETCH], now[start : start + _STRETCH]
-        if then != here:
-            found += [start + place for place, (a, b) in enumerate(zip_longest(then, here)) if a != b]
-    return found
 
 
 def _is_array(value: object) -> bool:

@@ -6,14 +6,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from itertools import compress
+from itertools import compress, islice
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from agent_kernel.repository import Repository, Unsaved, Writer
 from agent_kernel.session import touching
-from agent_kernel.session.bindings import HELD_BYTES, Bindings, Rebound, differences
+from agent_kernel.session.bindings import BUILTIN_IDS, HELD_BYTES, Bindings, Rebound
 from agent_kernel.session.living import Living
 from agent_kernel.session.monitoring import Monitor
 from agent_kernel.session.tracking import Group, Tracking
@@ -32,8 +33,7 @@ _MOST_CREDIT_S = 1.0
 _LEAST_COST_S = 1e-4
 # The namespace's, that of a witness, and one of getrefcount's caller.
 _EXPLAINED_REFERENCES = 3
-# By id: hashing a type runs its metaclass.
-BUILTIN_IDS = frozenset(map(id, (list, dict, set, tuple, frozenset, bytearray)))
+_MOST_COUNTED = 500  # containers whose references are counted after a cell; of more than that, each has its turn
 
 
 class Touched(msgspec.Struct, frozen=True):
@@ -61,8 +61,8 @@ class Watching:
         self._credit_s = 0.0
         self._looked_at = time.monotonic()
         self._dearest_s = 0.0
-        self._counts: list[int] = []
-        self._many: set[int] = set()
+        self._counted = 0
+        self._held: dict[str, None] = {}
 
     def running_threads(self) -> list[str]:
         """Threads other than this one whose code is the notebook's."""
@@ -201,25 +201,20 @@ class Watching:
 
     def _waiting(self) -> Iterator[Group]:
         suspects = {id(group): group for name in self._held_by_others() if (group := self.tracking.groups.get(name))}
-        yield from suspects.values()
+        yield from sorted(suspects.values(), key=attrgetter("checked"))  # in turn, or the first would take all the time
         yield from (group for group in self.tracking.by_age() if id(group) not in suspects)
 
     def _held_by_others(self) -> list[str]:
         """Names of builtin containers with more references than the namespace and our own witness explain."""
-        namespace = self.namespace
-        keys, counts = list(namespace), list(map(sys.getrefcount, namespace.values()))
-        for place in differences(self._counts, counts):
-            if place < len(counts) and counts[place] > _EXPLAINED_REFERENCES:
-                self._many.add(place)
-            else:
-                self._many.discard(place)
-        self._counts = counts
+        containers, namespace = self.bindings.containers, self.namespace
+        some = dict.fromkeys(islice(containers, self._counted, self._counted + _MOST_COUNTED))
+        self._counted = 0 if self._counted + len(some) >= len(containers) else self._counted + len(some)
+        counts = map(sys.getrefcount, map(namespace.get, some))
+        found = compress(some, map(_EXPLAINED_REFERENCES.__lt__, counts))
+        before = [name for name in self._held if name in containers and name not in some]
+        self._held = dict.fromkeys([*before, *found])
         shown = {id(value) for value in self.outputs()}
-        values = list(namespace.values())  # after counting: it holds them too
-        many = sorted(filter(min(len(keys), len(values)).__gt__, self._many))
-        kinds = map(id, map(type, map(values.__getitem__, many)))  # most are numbers and texts, which everyone holds
-        found = compress(many, map(BUILTIN_IDS.__contains__, kinds))
-        return [keys[place] for place in found if id(values[place]) not in shown]
+        return [name for name in self._held if id(namespace.get(name)) not in shown]
 
     def unwritable(self) -> tuple[Unsaved, ...]:
         """Variables whose names no store can hold."""

@@ -6,7 +6,8 @@ import gc
 
 import pytest
 
-from agent_kernel.session.bindings import Bindings, Rebound, differences
+from agent_kernel.session.addresses import addresses, differences, ids_in
+from agent_kernel.session.bindings import Bindings, Rebound
 
 
 def bound(namespace: dict[str, object]) -> Bindings:
@@ -116,11 +117,19 @@ def test_other_rules_for_names(namespace: dict[str, object]) -> None:
     assert len(bindings.names(namespace)) == 600
 
 
+def test_addresses_are_the_ids() -> None:
+    values = [[], "text", 7, None, (), object(), type]
+    assert list(ids_in(addresses(values))) == list(map(id, values))
+    assert addresses([]) == b""
+
+
 @pytest.mark.parametrize("length", [0, 1, 255, 256, 257, 600])
 def test_places_that_differ(length: int) -> None:
-    before = list(range(length))
+    values: list[object] = [[number] for number in range(length)]
+    before, other = addresses(values), object()
     assert differences(before, before) == []
-    assert differences(before, [*before, -1]) == [length]
-    assert differences([*before, -1], before) == [length]
-    for place in {0, length // 2, length - 1} & set(before):
-        assert differences(before, [*before[:place], -1, *before[place + 1 :]]) == [place]
+    assert differences(before, addresses([*values, other])) == [length]
+    assert differences(addresses([*values, other]), before) == [length]
+    for place in {0, length // 2, length - 1} & set(range(length)):
+        now = addresses([*values[:place], other, *values[place + 1 :]])
+        assert differences(before, now) == [place]
