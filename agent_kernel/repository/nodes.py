@@ -42,12 +42,8 @@ class Inner(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
     def refs(self) -> list[Ref]:
         """The children, in order."""
-        ids = self.ids
-        places = range(0, len(ids), ID_SIZE)
-        return [
-            Ref(name, ObjectId(ids[place : place + ID_SIZE]), size)
-            for name, place, size in zip(self.names, places, self.counts, strict=True)
-        ]
+        ids = [self.ids[place : place + ID_SIZE] for place in range(0, len(self.ids), ID_SIZE)]
+        return list(map(Ref._make, zip(self.names, ids, self.counts, strict=True)))
 
     def child(self, place: int) -> ObjectId:
         return ObjectId(self.ids[place * ID_SIZE : (place + 1) * ID_SIZE])

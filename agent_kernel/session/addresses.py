@@ -12,7 +12,7 @@ from ctypes import string_at
 from itertools import zip_longest
 
 _HEADER, _EACH = tuple.__basicsize__, tuple.__itemsize__
-_STRETCH = 256 * _EACH
+_STRETCH = 64 * _EACH
 
 
 def addresses(values: Iterable[object]) -> bytes:

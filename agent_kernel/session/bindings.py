@@ -125,8 +125,8 @@ class Bindings:
             look = Look.at(namespace)
             self._names = self._names_among(look.keys)
             self._is_whole = self._bound.keys() == set(self._names)
-        elif len(look.keys) > len(self._noted.keys):
-            self._names = self._names_among(look.keys)
+        elif len(look.keys) > len(self._noted.keys):  # a look that is kept goes on from the one before
+            self._names += filter(self.is_versioned, look.keys[len(self._noted.keys) :])
             self._is_whole = len(self._bound) == len(self._names)
         self._noted = look
 

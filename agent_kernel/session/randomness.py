@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from xxhash import xxh3_128_digest
 
 from agent_kernel.errors import LoadError, StoreUnavailableError
 from agent_kernel.repository import Kind
@@ -40,10 +39,6 @@ def capture() -> bytes:
     return msgspec.msgpack.encode(
         RandomState(version, array.array("I", words).tobytes(), gauss, _numpy_state(), _torch_state())
     )
-
-
-def digest(state: bytes) -> bytes:
-    return xxh3_128_digest(state)
 
 
 def prepared(payload: bytes) -> Callable[[], None]:

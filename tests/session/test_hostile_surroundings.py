@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_kernel.errors import StoreFullError
 from agent_kernel.testing.notebooks import Notebook
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -120,6 +121,23 @@ def test_the_working_directory_is_recorded_and_never_changed(tmp_path: Path, mon
         assert Path.cwd() == tmp_path / "sub"
         assert before.record is not None
         assert before.record.cwd == str(tmp_path)
+
+
+def test_a_commit_that_the_disk_had_no_room_for_leaves_nothing_out_of_the_next_one() -> None:
+    def full(*_: object) -> bool:
+        raise StoreFullError(nb.repo.store.url)
+
+    with Notebook() as nb:
+        nb.run("import random\nx = 1")
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(nb.repo.store, "swap", full)
+            with pytest.raises(StoreFullError):
+                nb.run("random.seed(7)\nx = 2")
+        after = nb.run("y = 1")
+        assert nb.repo.verify().is_sound
+        drawn = nb.look("random.random()")
+        nb.checkout(after)
+        assert nb.look("(x, y, random.random())") == (2, 1, drawn)
 
 
 def test_environment_variables_are_neither_stored_nor_restored(monkeypatch: pytest.MonkeyPatch) -> None:
