@@ -1,0 +1,49 @@
+"""Changes that nothing in a cell points to: what someone else holds is looked at first, and nobody is passed over."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_kernel.testing.notebooks import Notebook
+
+
+def found_in(nb: Notebook, name: str, cells: int) -> int:
+    """The number of the cell, none of which touches the name, whose commit has its change."""
+    for number in range(cells):
+        report = nb.run(f"other = {number}")
+        if name in {change.name for change in report.changed}:
+            assert report.record is not None
+            assert report.record.labels == (f"changed by something else: {name}",)
+            return number
+    raise AssertionError(f"the change of {name} was not found in {cells} cells")
+
+
+@pytest.mark.parametrize("name", ["n3", "n499"])
+def test_of_hundreds_of_containers_one_that_a_library_changes_is_found_by_the_next_cell(name: str) -> None:
+    with Notebook() as nb:
+        nb.run("globals().update({f'n{i}': [i] for i in range(500)})")
+        held = nb.look(name)
+        assert isinstance(held, list)
+        held.append("by the library")
+        assert found_in(nb, name, 1) == 0
+
+
+def test_of_thousands_each_has_its_turn_within_a_few_cells() -> None:
+    with Notebook() as nb:
+        nb.run("globals().update({f'n{i}': [i] for i in range(1_800)})")
+        for name in ("n1700", "n3", "n900"):
+            held = nb.look(name)
+            assert isinstance(held, list)
+            held.append("by the library")
+            found_in(nb, name, 5)
+            del held
+
+
+def test_what_is_held_is_looked_at_in_turn() -> None:
+    with Notebook() as nb:
+        nb.run("globals().update({f'n{i}': [i] for i in range(40)})")
+        held = [nb.look(f"n{number}") for number in range(40)]
+        last = held[39]
+        assert isinstance(last, list)
+        last.append("by the library")
+        found_in(nb, "n39", 40)
