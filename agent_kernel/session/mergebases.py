@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from agent_kernel.repository import ObjectId
+from agent_kernel.repository import Commit, ObjectId
 from agent_kernel.session.snapshot import Repository
 
 
@@ -24,13 +24,15 @@ class Start(msgspec.Struct, frozen=True):
 def start(repo: Repository, here: ObjectId, other: ObjectId) -> Start:
     """How to merge `other` into `here`."""
     base = repo.merge_base(here, other)
-    if base == other:
-        before = _before_it_was_undone(repo, here, other, by_merge=False)
-        return Start(base, up_to_date=True) if before is None else Start(repo.merge_base(before, other))
-    if base == here:
-        before = _before_it_was_undone(repo, other, here, by_merge=True)
-        return Start(base, fast_forward=True) if before is None else Start(repo.merge_base(before, here))
-    return Start(base)
+    if base is None:
+        return Start(None)
+    undone_here = None if base == here else _before_it_was_undone(repo, here, base, by_merge=False)
+    if undone_here is not None:
+        return Start(repo.merge_base(undone_here, other))
+    undone_there = None if base == other else _before_it_was_undone(repo, other, base, by_merge=True)
+    if undone_there is not None:
+        return Start(repo.merge_base(undone_there, here))
+    return Start(base, up_to_date=base == other, fast_forward=base == here)
 
 
 def _before_it_was_undone(repo: Repository, tip: ObjectId, side: ObjectId, *, by_merge: bool) -> ObjectId | None:
@@ -40,16 +42,27 @@ def _before_it_was_undone(repo: Repository, tip: ObjectId, side: ObjectId, *, by
         by_merge: `side` counts as taken in by merge commits alone, not where the line is its own continuation.
     """
     back: ObjectId | None = None
-    for _, commit in repo.log(tip, first_parent=True):
+    for id, commit in repo.log(tip, first_parent=True):
+        if id == side:  # from here on it is the line itself
+            return None if by_merge else back
         if any(repo.is_ancestor(side, parent) for parent in commit.parents[1:]):
             return back  # here it was taken in
-        to = commit.restores
-        if back is not None or to is None or repo.commit_at(to).tree != commit.tree:  # or single variables were
+        to = _restored(repo, commit)
+        if back is not None or to is None:
             continue
         if repo.is_ancestor(side, to):
             return None  # done again since
         if commit.kind == "undo" and repo.is_ancestor(side, commit.parents[0]):
-            if not by_merge:
-                return to
             back = to
     return None
+
+
+def _restored(repo: Repository, commit: Commit) -> ObjectId | None:
+    """The commit that this one went back to; not one that did the same. None if it did not, or for single variables."""
+    found: ObjectId | None = None
+    while commit.restores is not None:
+        before = repo.commit_at(commit.restores)
+        if before.tree != commit.tree:
+            break
+        found, commit = commit.restores, before
+    return found

@@ -35,6 +35,7 @@ class Operations(msgspec.Struct):
     done: list[Operation] = msgspec.field(default_factory=list[Operation])
     undone: list[Operation] = msgspec.field(default_factory=list[Operation])
     ended: str = ""  # what ended the chance to redo, if anything did
+    begun: str = ""  # what happened before the first of these that undo cannot go behind, if anything did
 
     def add(self, operation: Operation, what: str) -> None:
         """Something was done; `what` says it in the past tense, for whoever wants to redo after it."""
@@ -51,11 +52,11 @@ class Operations(msgspec.Struct):
         """
         found = self.done if verb == "undo" else self.undone
         if not found:
-            raise NothingToUndoError(verb, self.ended if verb == "redo" else "")
+            raise NothingToUndoError(verb, (self.ended or self.begun) if verb == "redo" else self.begun)
         return found[-1]
 
     def shifted(self, verb: str) -> Operations:
         """The same after the verb was done."""
         if verb == "undo":
-            return Operations(self.done[:-1], [*self.undone, self.done[-1]])
-        return Operations([*self.done, self.undone[-1]], self.undone[:-1])
+            return Operations(self.done[:-1], [*self.undone, self.done[-1]], begun=self.begun)
+        return Operations([*self.done, self.undone[-1]], self.undone[:-1], begun=self.begun)

@@ -200,7 +200,7 @@ class Session(Joining):
             report = self.repo.forget_commit(found)
         else:
             report = self._forget_name(name_or_ref, sources=sources)
-        self._reread_head()
+        self._reread_head("forget")
         return report
 
     def _commit_meant(self, text: str) -> ObjectId | None:
@@ -226,16 +226,18 @@ class Session(Joining):
         self._save_uncommitted()
         report = self.repo.prune(policy, dry_run=dry_run)
         if not dry_run:
-            self._reread_head()
+            self._reread_head("prune")
         return report
 
-    def _reread_head(self) -> None:
+    def _reread_head(self, verb: str) -> None:
         head = self.repo.head(self.id)
         self.branch, self.head = head.branch, head.commit
         self._tree = self.repo.tree_at(self.head)
         self._carried = frozenset(name for name in self._carried if name in self._tree)
         self._carried_at.clear()
-        self._operations = Operations()
+        self._operations = Operations(
+            begun=f"{verb} has rewritten what was done before; rollback REF goes to what is left"
+        )
 
     def rename_branch(self, new: str) -> None:
         """Rename the branch that this session is on."""

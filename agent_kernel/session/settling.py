@@ -70,7 +70,7 @@ def settle(
     for name, conflict in conflicts.items():
         entries = (conflict.base, conflict.ours, conflict.theirs)
         chosen = name in choices.ours or name in choices.theirs
-        dicts = all(_is_dict(repo, entry) for entry in entries)
+        dicts = all(entry is None or _is_dict(repo, entry) for entry in entries)
         shared = any(entry is not None and entry.leader for entry in entries)
         if shared or conflict.ours is None or conflict.theirs is None:
             continue
@@ -107,8 +107,8 @@ def _snapshot(repo: Repository, workspace: Workspace, commit: ObjectId | None) -
     return Snapshot(repo, commit, workspace.namespace, classes)
 
 
-def _is_dict(repo: Repository, entry: Entry | None) -> bool:
-    return entry is not None and summaries.decode(repo.read_summary(entry)).type == "dict"
+def _is_dict(repo: Repository, entry: Entry) -> bool:
+    return summaries.decode(repo.read_summary(entry)).type == "dict"
 
 
 def _resolved(resolvers: Mapping[type, Resolver], base: object, ours: object, theirs: object) -> object:
@@ -127,7 +127,7 @@ def _by_key(
 ) -> object:
     prefer: keys.Preference = "ours" if name in choices.ours else "theirs" if name in choices.theirs else ""
     was, ours, theirs = values
-    made = keys.merge_keys(workspace, was, ours, theirs, prefer)
+    made = keys.merge_keys(workspace, {} if was is None else was, ours, theirs, prefer)  # both may have added it
     if made is None:
         return NotImplemented
     if made.clashes:

@@ -368,3 +368,83 @@ def test_a_merge_of_the_line_that_a_branch_left_is_up_to_date_whatever_was_taken
         assert nb.look("x") == 1
         nb.rollback(first)
         assert "already up to date" in nb.session.merge("main").notes[0]
+
+
+def _merge_undone(nb: Notebook) -> None:
+    forked(nb, base="d = 1", side="theirs = [1]", main="m = 1")
+    nb.session.merge("side")
+    nb.session.undo()
+
+
+def test_a_merge_that_was_undone_is_made_whole_when_the_other_side_went_on() -> None:
+    with Notebook() as nb:
+        _merge_undone(nb)
+        nb.session.switch("side")
+        nb.run("more = 2")
+        nb.session.switch("main")
+        nb.session.merge("side")
+        assert nb.look("(d, m, theirs, more)") == (1, 1, [1], 2)
+
+
+def test_a_branch_that_went_on_keeps_its_own_when_it_merges_a_line_that_undid_it() -> None:
+    with Notebook() as nb:
+        _merge_undone(nb)
+        nb.run("e = 5")
+        nb.session.switch("side")
+        nb.run("more = 2")
+        nb.session.merge("main")
+        assert nb.look("(d, m, e, theirs, more)") == (1, 1, 5, [1], 2)
+
+
+def test_a_fast_forward_that_was_undone_is_made_whole_when_the_other_side_went_on() -> None:
+    with Notebook() as nb:
+        nb.run("x = 1")
+        nb.session.switch("side", create=True)
+        nb.run("theirs = [1]")
+        nb.session.switch("main")
+        nb.session.merge("side")
+        nb.session.undo()
+        nb.run("e = 5")
+        nb.session.switch("side")
+        nb.run("more = 2")
+        nb.session.switch("main")
+        nb.session.merge("side")
+        assert nb.look("(x, e, theirs, more)") == (1, 5, [1], 2)
+
+
+def test_what_was_undone_after_the_merge_was_does_not_make_it_merged() -> None:
+    with Notebook() as nb:
+        _merge_undone(nb)
+        nb.run("e = 5")
+        nb.session.undo()
+        nb.session.merge("side")
+        assert nb.look("theirs") == [1]
+
+
+def test_a_merge_that_was_done_again_is_merged() -> None:
+    with Notebook() as nb:
+        _merge_undone(nb)
+        nb.session.redo()
+        nb.run("del theirs")
+        nb.session.switch("side")
+        nb.run("more = 2")
+        nb.session.switch("main")
+        nb.session.merge("side")
+        assert nb.variables() == {"d", "m", "more"}
+
+
+def test_dicts_that_both_sides_added_are_merged_by_key() -> None:
+    with Notebook() as nb:
+        forked(nb, base="x = 1", side="d = {'same': 0, 'theirs': [2]}", main="d = {'same': 0, 'ours': 1}")
+        nb.session.merge("side")
+        assert nb.look("d") == {"same": 0, "ours": 1, "theirs": [2]}
+
+
+def test_keys_that_clash_in_dicts_that_both_sides_added_are_a_conflict() -> None:
+    with Notebook() as nb:
+        forked(nb, base="x = 1", side="d = {'k': 2, 'theirs': 2}", main="d = {'k': 1, 'ours': 1}")
+        with pytest.raises(MergeConflictError) as raised:
+            nb.session.merge("side")
+        assert [name for name, _, _ in raised.value.conflicts] == ["d['k']"]
+        nb.session.merge("side", theirs=["d"])
+        assert nb.look("d") == {"k": 2, "ours": 1, "theirs": 2}

@@ -618,6 +618,25 @@ def test_asking_what_prune_would_drop_leaves_undo_as_it_was() -> None:
         assert nb.look("x") == [1]
 
 
+@pytest.mark.parametrize("verb", ["prune", "forget"])
+def test_undo_says_that_the_history_was_rewritten_and_begins_anew(verb: str) -> None:
+    with Notebook() as nb:
+        nb.run("x = [1]\ny = 1")
+        nb.run("x.append(2)")
+        if verb == "prune":
+            nb.session.prune(Retention(keep_last=1))
+        else:
+            nb.session.forget("y")
+        said = f"nothing to undo in this session: {verb} has rewritten what was done before"
+        with pytest.raises(NothingToUndoError, match=said):
+            nb.session.undo()
+        nb.run("x.append(3)")
+        nb.session.undo()
+        assert nb.look("x") == [1, 2]
+        with pytest.raises(NothingToUndoError, match=said):
+            nb.session.undo()
+
+
 def test_undo_and_redo_across_branches_end_on_the_tip_of_each() -> None:
     with Notebook() as nb:
         nb.run("a = [1]")
