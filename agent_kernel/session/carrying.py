@@ -34,7 +34,7 @@ def beside(
     """What to edit in a tree that also holds what is not in memory, and which names that is from then on."""
     entries: dict[str, Entry | None] = dict(staged)
     dropped = [name for name, entry in entries.items() if entry is None and name.startswith(CLASS_PREFIX)]
-    kept = needed_classes(repo, tree, carried).intersection(dropped) if dropped else NOTHING
+    kept = needed_classes(repo, tree, carried - staged.keys()).intersection(dropped) if dropped else NOTHING
     for name in kept:  # nothing in memory needs this class, but what is carried does
         del entries[name]
     entries |= dict.fromkeys(filter(is_ignored, carried))

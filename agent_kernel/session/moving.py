@@ -141,11 +141,9 @@ class Moving(Committing):
         writer = self.repo.writer()
         rest = self.workspace.without(loaded, writer)
         classes = {name: entry for name in loaded.needs if (entry := target.get(name)) is not None}
-        edits = {**rest.entries, **loaded.plan.entries, **classes}
-        live = frozenset(edits)
-        edits |= carrying.left_over(self.repo, self._tree, self._carried, edits)
+        live = {**rest.entries, **loaded.plan.entries, **classes}
+        edits, carried = carrying.beside(self.repo, self._tree, self._carried, live, self.ignoring.__contains__)
         tree = self._tree.edit(writer, edits)
-        carried = frozenset(name for name in self._carried.difference(live) if name in tree)
         writer.flush()  # the comparison reads manifests that are new
         draft.changed = changes_between(self.repo, self._tree, tree)
         changed = carrying.live_changes(self.repo, self._tree, tree, self._carried, carried)

@@ -266,3 +266,20 @@ def test_what_parted_from_a_carried_partner_is_still_watched_after_going_back_an
     with Notebook(repo) as nb:
         nb.checkout(tip)
         assert nb.look("(a, a is f, e)") == ([2, 85], True, [70])
+
+
+@pytest.mark.parametrize("way", ["taken", "made"])
+def test_a_class_stays_beside_what_is_not_brought_back_when_another_one_takes_its_name(way: str) -> None:
+    repo = Repository.open(MemoryStore())
+    with Notebook(repo) as nb:
+        other = nb.run("class K: n = 1")
+        nb.run("class K: n = 2")
+        both = nb.run("k = K()")
+    with Notebook(repo) as nb:
+        nb.checkout(both, names=["K"])
+        if way == "taken":
+            nb.checkout(other, names=["K"])
+        else:
+            nb.run("class K: n = 1")
+        nb.checkout()
+        assert nb.look("(K.n, k.n)") == (1, 2)
