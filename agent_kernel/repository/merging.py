@@ -75,6 +75,7 @@ class _Merge:
                 conflicts.update(self._conflicts(unit))
         self._bring_classes(changes)
         self._keep_classes(changes)
+        self._leave_unused_classes(changes)
         mine = {name: self._ours.get(name) for name in changes}
         return TreeMerge({name: entry for name, entry in changes.items() if entry != mine[name]}, conflicts)
 
@@ -139,6 +140,18 @@ class _Merge:
             needed = {name for entry in kept for name in self._needs(entry)}
             for name in needed.intersection(going):
                 del changes[name]
+
+    def _leave_unused_classes(self, changes: dict[str, Entry | None]) -> None:
+        """Do not bring a class that they changed, where none of the values comes that need it and we have none."""
+        new = {name for name in changes if name.startswith("\0") and name not in self._ours}
+        waiting = [entry for name, entry in changes.items() if entry and (entry.leader or not name.startswith("\0"))]
+        unused = {name for name in new if (entry := changes[name]) is not None and not entry.leader}
+        while unused and waiting:
+            found = unused.intersection(self._needs(waiting.pop()))
+            unused -= found
+            waiting += [changes[name] for name in found]
+        for name in unused:
+            del changes[name]
 
 
 class _Units:

@@ -448,3 +448,16 @@ def test_keys_that_clash_in_dicts_that_both_sides_added_are_a_conflict() -> None
         assert [name for name, _, _ in raised.value.conflicts] == ["d['k']"]
         nb.session.merge("side", theirs=["d"])
         assert nb.look("d") == {"k": 2, "ours": 1, "theirs": 2}
+
+
+def test_a_picked_change_of_a_class_that_nothing_here_is_made_of_brings_no_class() -> None:
+    with Notebook() as nb:
+        nothing = nb.run("x = 1")
+        nb.run("class K: n = 1\nk = K()")
+        nb.run("K.n = 2")
+        nb.rollback(nothing)
+        head = nb.session.head
+        nb.session.cherry_pick("HEAD~1")
+        assert nb.session.head == head
+        nb.session.verify_all()
+        assert nb.session.head == head
