@@ -7,10 +7,11 @@ begin with NUL). A unit that one side changed is taken from that side; one that 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from agent_kernel.errors import DamagedObjectError, NewerFormatError
 from agent_kernel.repository.commits import Entry
 
 if TYPE_CHECKING:
@@ -75,7 +76,11 @@ class _Merge:
                 conflicts.update(self._conflicts(unit))
         self._bring_classes(changes)
         self._keep_classes(changes)
-        self._leave_unused_classes(changes)
+        for name in self._unused_classes(changes):
+            if name in self._ours:
+                changes[name] = None
+            else:
+                del changes[name]
         mine = {name: self._ours.get(name) for name in changes}
         return TreeMerge({name: entry for name, entry in changes.items() if entry != mine[name]}, conflicts)
 
@@ -141,17 +146,34 @@ class _Merge:
             for name in needed.intersection(going):
                 del changes[name]
 
-    def _leave_unused_classes(self, changes: dict[str, Entry | None]) -> None:
-        """Do not bring a class that they changed, where none of the values comes that need it and we have none."""
-        new = {name for name in changes if name.startswith("\0") and name not in self._ours}
-        waiting = [entry for name, entry in changes.items() if entry and (entry.leader or not name.startswith("\0"))]
-        unused = {name for name in new if (entry := changes[name]) is not None and not entry.leader}
-        while unused and waiting:
-            found = unused.intersection(self._needs(waiting.pop()))
-            unused -= found
-            waiting += [changes[name] for name in found]
-        for name in unused:
-            del changes[name]
+    def _unused_classes(self, changes: Mapping[str, Entry | None]) -> set[str]:
+        """Classes that come without the values that need them, and those of ours whose values all go."""
+
+        def merged(name: str) -> Entry | None:
+            return changes[name] if name in changes else self._ours.get(name)
+
+        try:
+            freed = self._needed(map(self._ours.get, changes), self._ours.get) - changes.keys()
+            brought = {name for name in changes if name.startswith("\0") and name not in self._ours}
+            # What is saved together with a variable is that variable's too.
+            alone = {name for name in brought | freed if (entry := merged(name)) is not None and not entry.leader}
+            alone -= self._needed((entry for name, entry in changes.items() if name not in alone), merged)
+            if alone & freed:
+                stay = (entry for name, entry in self._ours.items() if name not in alone and name not in changes)
+                alone -= self._needed(stay, merged)
+        except (DamagedObjectError, NewerFormatError):  # it cannot be told, and one too many does no harm
+            return set()
+        return alone
+
+    def _needed(self, entries: Iterable[Entry | None], get: Callable[[str], Entry | None]) -> set[str]:
+        """The classes that values need, and those that these need."""
+        found: set[str] = set()
+        waiting = list(entries)
+        while waiting:
+            more = set(self._needs(waiting.pop())) - found
+            found |= more
+            waiting += map(get, more)
+        return found
 
 
 class _Units:

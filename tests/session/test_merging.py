@@ -461,3 +461,17 @@ def test_a_picked_change_of_a_class_that_nothing_here_is_made_of_brings_no_class
         assert nb.session.head == head
         nb.session.verify_all()
         assert nb.session.head == head
+
+
+def test_a_class_of_ours_whose_values_all_go_goes_too() -> None:
+    with Notebook() as nb:
+        other = nb.run("class K: n = 1")
+        nb.run("class K: n = 2")
+        nb.session.switch("side", create=True)
+        nb.checkout(other, names=["K"])
+        nb.session.switch("main")
+        nb.run("K.n = 3")
+        head = nb.session.merge("side", theirs=["K"]).commit
+        assert nb.look("K.n") == 1
+        nb.session.verify_all()
+        assert nb.session.head == head
