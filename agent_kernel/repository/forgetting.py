@@ -34,6 +34,7 @@ class ForgetReport:
     redacted: bool = False  # whether that code was masked
     code_dropped: tuple[str, ...] = ()  # functions and classes that went too, because their code held it
     also_in: tuple[str, ...] = ()  # values that hold what the code gave away, and stay
+    in_memory: tuple[str, ...] = ()  # live variables that no commit holds any more as they are; the next one will
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -184,7 +185,8 @@ class Session(Joining):
     def forget(self, name_or_ref: str, *, sources: bool = False) -> ForgetReport:
         """Rewrite the history without a variable, or without a commit, and collect what it held at once.
 
-        A variable that is forgotten is ignored from then on; the live one stays as it is.
+        A variable that is forgotten is ignored from then on; the live one stays as it is. What only a forgotten commit
+        held is saved again by the next commit if it is still in memory: the report names it.
 
         Args:
             sources: of a variable, also mask what the code that speaks of it gave away.
@@ -201,7 +203,13 @@ class Session(Joining):
         else:
             report = self._forget_name(name_or_ref, sources=sources)
         self._reread_head("forget")
-        return report
+        return report if found is None else dataclasses.replace(report, in_memory=self._compare_with_head())
+
+    def _compare_with_head(self) -> tuple[str, ...]:
+        """The commit of the present state may be gone. What memory holds otherwise is uncommitted from then on."""
+        uncommitted = self.workspace.compare_with(self._tree)
+        self._carried = frozenset(name for name in self._tree.names() if name not in self.workspace.tracking.groups)
+        return tuple(uncommitted)
 
     def _commit_meant(self, text: str) -> ObjectId | None:
         """The commit of this name; a variable of the same name goes first."""

@@ -77,6 +77,29 @@ class Workspace(Watching):
         staging = Staging(self.namespace, self.tracking, self.living, writer)
         return staging.finish(loaded.values, {name.removeprefix(CLASS_PREFIX) for name in loaded.needs})
 
+    def compare_with(self, tree: Tree) -> list[str]:
+        """What was committed went out of the history: let the next commit save again what the tree holds otherwise.
+
+        Returns:
+            The variables that it will save.
+        """
+        from agent_kernel.session import loading
+
+        found: list[str] = []
+        for group in list(self.tracking):
+            if all(entry.is_same_value(tree.get(name)) for name, entry in group.entries.items()):
+                continue
+            self.tracking.remove(group)
+            found += [name for name in group.members if not name.startswith(CLASS_PREFIX)]
+            for name in group.members:
+                entry = tree.get(name)
+                if entry is not None:
+                    self.tracking.add(loading.unread((name,), {name: entry}))
+                else:
+                    self.bindings.unbind(name)
+        self.bindings.note(self.namespace)
+        return sorted(found)
+
     def take_on(self, loaded: Loaded) -> None:
         """Put a loaded state in place. Cannot fail half-way: an interrupt waits until it is done."""
         from agent_kernel.session import loading

@@ -160,6 +160,8 @@ def _forgotten(scope: Scope, what: str, meant: str, report: ForgetReport) -> Sai
     if report.also_in:
         asked = scope.typed("forget", report.also_in[0], "--yes")
         lines.append(f"The same text is in the value of {clean(', '.join(report.also_in[:5]))}, which stays; {asked}")
+    if report.in_memory:
+        lines.append(f"Still in memory, and in the next commit again: {clean(', '.join(report.in_memory[:5]))}")
     if not report.erased:
         lines.append("Free space in the store's file may still hold its bytes until it is written over")
     facts: dict[str, Json] = {
@@ -172,5 +174,6 @@ def _forgotten(scope: Scope, what: str, meant: str, report: ForgetReport) -> Sai
         "sources_masked": report.redacted,
         "code_dropped": list(report.code_dropped),
         "also_in": list(report.also_in),
+        "in_memory": list(report.in_memory),
     }
     return Said(tuple(lines), facts)

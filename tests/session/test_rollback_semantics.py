@@ -637,6 +637,36 @@ def test_undo_says_that_the_history_was_rewritten_and_begins_anew(verb: str) -> 
             nb.session.undo()
 
 
+def test_what_only_a_forgotten_commit_held_is_committed_again_while_it_is_in_memory() -> None:
+    with Notebook() as nb:
+        nb.run("x = [1]\nkept = [x]\ngone = 1\nclass K: n = 1\nk = K()")
+        nb.run("x.append(2)\nmade = [3]\nother = [made]\ndel gone\nK.n = 2")
+        assert nb.session.forget("HEAD").in_memory == ("kept", "made", "other", "x")
+        assert names_changed(nb.run("z = 1")) == {"x", "kept", "made", "other", "K", "z"}
+        assert nb.session.carried() == ["gone"]
+        tip = nb.session.head
+        nb.session.verify_all()
+        assert nb.session.head == tip
+    with Notebook(nb.repo) as nb:
+        nb.checkout()
+        assert nb.look("(x, kept[0] is x, other[0] is made, gone, k.n, z)") == ([1, 2], True, True, 1, 2, 1)
+
+
+def test_a_commit_after_one_was_forgotten_has_its_random_state() -> None:
+    with Notebook() as nb:
+        nb.run("import random\nx = 1")
+        nb.run("first = random.random()")
+        nb.session.forget("HEAD")
+        after = nb.run("z = 3")
+        drawn = nb.run("a = random.random()").commit
+        nb.checkout(after)
+        nb.run("b = random.random()")
+        there = nb.look("b")
+        nb.checkout(drawn)
+        assert nb.look("a") == there
+        assert nb.repo.verify().problems == ()
+
+
 def test_undo_and_redo_across_branches_end_on_the_tip_of_each() -> None:
     with Notebook() as nb:
         nb.run("a = [1]")
