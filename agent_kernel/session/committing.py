@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_kernel.errors import BranchMovedError, StoreError
-from agent_kernel.repository import Author, Cell, Change, Entry, Head, Holder, ObjectId, Tree, Writer
+from agent_kernel.repository import Author, Cell, Change, Entry, Head, Holder, Kind, ObjectId, Tree, Writer
 from agent_kernel.session import branches, carrying, growth
 from agent_kernel.session.history import (
     Draft,
@@ -104,6 +104,7 @@ class Committing:
         self._restarted = any(name not in namespace for name in carrying.variables(self._carried))
         self._found_names = bool(self.workspace.bindings.names(namespace))
         self._begun = False
+        self._epoch: bytes | None = None  # the store's, as of which HEAD is known to be there
 
     @property
     def _position(self) -> Position:
@@ -206,6 +207,7 @@ class Committing:
     ) -> Report:
         began = time.perf_counter()
         writer = self.repo.writer()
+        self._follow_rewriting(writer)
         touched = self.workspace.touched(source, everything=everything)
         checked = self.workspace.overdue(touched.names) if rolling and not touched.everything else []
         wider = Touched(touched.names | frozenset(checked), touched.rebound, touched.everything, touched.full)
@@ -311,6 +313,31 @@ class Committing:
         """A commit that is no cell's. What was there when the session began is nothing that undo could take back."""
         undoable = self._begun or not self._found_names
         return Draft(kind="commit", author=author or self.author, message=message, undoable=undoable)
+
+    def _follow_rewriting(self, writer: Writer) -> None:
+        """Where something else in this process pruned the history, or forgot of it, HEAD is another commit by now."""
+        if writer.epoch == self._epoch:
+            return
+        self._epoch = writer.epoch
+        if self.head is not None and not self.repo.store.get_many([Kind.COMMIT + self.head]):
+            self._reread_head("something")
+            self._compare_with_head()
+
+    def _reread_head(self, verb: str) -> None:
+        head = self.repo.head(self.id)
+        self.branch, self.head = head.branch, head.commit
+        self._tree = self.repo.tree_at(self.head)
+        self._carried = frozenset(name for name in self._carried if name in self._tree)
+        self._carried_at.clear()
+        self._operations = Operations(
+            begun=f"{verb} has rewritten what was done before; rollback REF goes to what is left"
+        )
+
+    def _compare_with_head(self) -> tuple[str, ...]:
+        """The commit of the present state may be gone. What memory holds otherwise is uncommitted from then on."""
+        uncommitted = self.workspace.compare_with(self._tree)
+        self._carried = frozenset(name for name in self._tree.names() if name not in self.workspace.tracking.groups)
+        return tuple(uncommitted)
 
     def status(self, names: bool = True) -> Status:
         """Where the session stands; runs nothing and reads no value."""

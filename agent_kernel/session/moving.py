@@ -19,7 +19,7 @@ from agent_kernel.session.committing import Committing
 from agent_kernel.session.history import Draft, changes_between
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.labels import named
-from agent_kernel.session.operations import Operation, Position
+from agent_kernel.session.operations import Operation, Operations, Position
 from agent_kernel.session.reports import Report
 from agent_kernel.session.snapshot import close_names
 from agent_kernel.session.workspace import Loaded
@@ -38,10 +38,12 @@ class Moving(Committing):
         *,
         keep_random: bool = False,
         partial: bool = False,
+        then: Operations | None = None,
     ) -> Report:
         """Check out a position: HEAD moves, no commit is made.
 
         Args:
+            then: what undo and redo are about afterwards, where this is one of them.
             stay: what is not to be in memory there. By default what is not now and was not at that commit, if it is one
                 of this session: its variables are then as they were.
         """
@@ -60,6 +62,7 @@ class Moving(Committing):
             self._tree, self._carried = target, carried
             self._restarted = self._restarted and bool(carried)
             self._operations.add(Operation(before, self._position, moved=True), "HEAD was moved")
+            self._operations = then or self._operations
             generators()
         notes = (*self._checkout_notes(saved, loaded), *filter(None, [note]))
         return Report(
@@ -94,8 +97,9 @@ class Moving(Committing):
         *,
         keep_random: bool = False,
         partial: bool = False,
+        then: Operations | None = None,
     ) -> Report:
-        """Make a new commit whose tree is an older one's, and take it on. `stay`: as in `_move`."""
+        """Make a new commit whose tree is an older one's, and take it on. `stay` and `then`: as in `_move`."""
         trust.require(self.repo)
         began = time.perf_counter()
         saved = self._save_uncommitted()
@@ -111,6 +115,7 @@ class Moving(Committing):
             draft.random = self.repo.commit_at(target).random
         with self._taking_on(loaded):
             report = self._record(self.repo.writer(), tree, draft, began, carried)
+            self._operations = then or self._operations
             generators()
         notes = (*report.notes, *self._checkout_notes(saved, loaded), *filter(None, [note]))
         return Report(

@@ -11,6 +11,7 @@ from agent_kernel.errors import RefNotFoundError
 from agent_kernel.repository import Change, Head, ObjectId
 from agent_kernel.session import carrying
 from agent_kernel.session.history import Draft
+from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.joining import Joining
 from agent_kernel.session.operations import Operation, Operations, Position
 from agent_kernel.session.reports import Report
@@ -85,7 +86,9 @@ class Session(Joining):
         )
         draft.changed = tuple(Change(name, "-", 0) for name in names)
         writer = self.repo.writer()
-        return self._record(writer, self._tree.edit(writer, dict.fromkeys(self._carried)), draft, began)
+        tree = self._tree.edit(writer, dict.fromkeys(self._carried))
+        with uninterrupted():
+            return self._record(writer, tree, draft, began)
 
     def switch(self, branch: str, create: bool = False, *, partial: bool = False) -> Report:
         """Go to a branch, and with `create` make it here first. `partial`: as for `checkout`.
@@ -103,10 +106,11 @@ class Session(Joining):
     def _start_branch(self, branch: str) -> Report:
         self._save_uncommitted()
         before = self._position
-        if self.head is not None:
-            self.repo.create_branch(branch, self.head)
-        self._go(Head(branch, self.head), f"checkout: moving to {branch}")
-        self._operations.add(Operation(before, self._position, moved=True), "a branch was made")
+        with uninterrupted():
+            if self.head is not None:
+                self.repo.create_branch(branch, self.head)
+            self._go(Head(branch, self.head), f"checkout: moving to {branch}")
+            self._operations.add(Operation(before, self._position, moved=True), "a branch was made")
         return Report(self.head, self._record_here(), self.branch)
 
     def rollback(self, rev: str, *, keep_random: bool = False, partial: bool = False) -> Report:
@@ -138,15 +142,13 @@ class Session(Joining):
         return self._reverse(operation, operation.after, "redo", partial=partial)
 
     def _reverse(self, operation: Operation, to: Position, verb: str, *, partial: bool) -> Report:
-        shifted = self._operations.shifted(verb)
+        then = self._operations.shifted(verb)
         if operation.moved:
-            report = self._move(to, f"{verb}: moving to {to.branch or 'a commit'}", to.carried, partial=partial)
-        else:
-            what = "" if operation.after.commit is None else f" of {self._named(operation.after.commit)}"
-            draft = Draft(kind=verb, author=self.author, message=verb + what)
-            report = self._restore(to.commit, draft, to.carried, partial=partial)
-        self._operations = shifted
-        return report
+            message = f"{verb}: moving to {to.branch or 'a commit'}"
+            return self._move(to, message, to.carried, partial=partial, then=then)
+        what = "" if operation.after.commit is None else f" of {self._named(operation.after.commit)}"
+        draft = Draft(kind=verb, author=self.author, message=verb + what)
+        return self._restore(to.commit, draft, to.carried, partial=partial, then=then)
 
     # -- the rest
 
@@ -205,12 +207,6 @@ class Session(Joining):
         self._reread_head("forget")
         return report if found is None else dataclasses.replace(report, in_memory=self._compare_with_head())
 
-    def _compare_with_head(self) -> tuple[str, ...]:
-        """The commit of the present state may be gone. What memory holds otherwise is uncommitted from then on."""
-        uncommitted = self.workspace.compare_with(self._tree)
-        self._carried = frozenset(name for name in self._tree.names() if name not in self.workspace.tracking.groups)
-        return tuple(uncommitted)
-
     def _commit_meant(self, text: str) -> ObjectId | None:
         """The commit of this name; a variable of the same name goes first."""
         if text in self.namespace or text in self._tree:
@@ -237,19 +233,10 @@ class Session(Joining):
             self._reread_head("prune")
         return report
 
-    def _reread_head(self, verb: str) -> None:
-        head = self.repo.head(self.id)
-        self.branch, self.head = head.branch, head.commit
-        self._tree = self.repo.tree_at(self.head)
-        self._carried = frozenset(name for name in self._carried if name in self._tree)
-        self._carried_at.clear()
-        self._operations = Operations(
-            begun=f"{verb} has rewritten what was done before; rollback REF goes to what is left"
-        )
-
     def rename_branch(self, new: str) -> None:
         """Rename the branch that this session is on."""
         if self.branch is None:
             raise RefNotFoundError("HEAD", tuple(self.repo.branches()))
-        self.repo.rename_branch(self.branch, new)
-        self.branch = self._base = new
+        with uninterrupted():
+            self.repo.rename_branch(self.branch, new)
+            self.branch = self._base = new

@@ -141,4 +141,8 @@ def test_an_interrupt_within_a_move_waits_until_variables_and_head_are_moved(
         stored = nb.repo.at(rev(nb.session.head))
         assert {name: stored[name] for name in stored} == {name: nb.namespace[name] for name in nb.variables()}
         assert not nb.session.commit(full=True).changed
+        if move == "undo":  # what was undone is not the next thing to undo
+            assert nb.session.next_redo is not None
+            nb.session.redo()
+            assert nb.look("m") == 3
         assert "w" in names_changed(nb.run("w = 1"))

@@ -652,6 +652,24 @@ def test_what_only_a_forgotten_commit_held_is_committed_again_while_it_is_in_mem
         assert nb.look("(x, kept[0] is x, other[0] is made, gone, k.n, z)") == ([1, 2], True, True, 1, 2, 1)
 
 
+@pytest.mark.parametrize("how", ["prune", "forget"])
+def test_a_session_goes_on_where_something_else_in_its_process_rewrote_the_history(how: str) -> None:
+    with Notebook() as nb:
+        nb.run("x = [1]")
+        nb.run("x.append(2)")
+        nb.run("y = [x]")
+        if how == "prune":
+            nb.repo.prune(Retention(keep_last=1))
+        else:
+            nb.repo.forget_commit(nb.repo.resolve("main"))
+        report = nb.run("z = 1")
+        assert names_changed(report) == ({"z"} if how == "prune" else {"x", "y", "z"})
+        assert len(list(nb.repo.log("main"))) == (2 if how == "prune" else 3)
+    with Notebook(nb.repo) as nb:
+        nb.checkout()
+        assert nb.look("(x, y[0] is x, z)") == ([1, 2], True, 1)
+
+
 def test_a_commit_after_one_was_forgotten_has_its_random_state() -> None:
     with Notebook() as nb:
         nb.run("import random\nx = 1")
