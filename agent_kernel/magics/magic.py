@@ -95,6 +95,7 @@ class AgentMagics(Magics):
             raise AlreadyTold(str(error)) from None
         if kept:
             return result.to_json() if as_json else result
+        self._notebook.was_told(result.unsaved)
         if as_json:
             print(json.dumps(result.to_json(), ensure_ascii=False, indent=2))
         else:

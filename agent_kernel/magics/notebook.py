@@ -30,6 +30,7 @@ from agent_kernel.verbs.text import clock, plural
 
 if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
+    from agent_kernel.repository import Unsaved
     from agent_kernel.storage import Durability
     from agent_kernel.verbs.scope import Scope
 
@@ -66,6 +67,10 @@ class LiveNotebook:
     @property
     def namespace(self) -> dict[str, object]:
         return self._shell.user_ns
+
+    def was_told(self, unsaved: Iterable[Unsaved]) -> None:
+        """A verb told of these variables that are not saved or not loaded: no cell tells of them again."""
+        self._notices.was_told(unsaved)
 
     def scope(self) -> Scope:
         """What a verb acts on when it is used here."""
@@ -193,6 +198,7 @@ class LiveNotebook:
             from agent_kernel.verbs.describe import unsaved_line
 
             report = session.bring_back(partial=True)
+            self.was_told(one for one in report.unsaved if one.stored)
             left_out = [unsaved_line(one) for one in report.unsaved if one.stored]
             return *session.notes, f"brought back {many}", *report.notes, *left_out
         when = clock(repo.commit_at(session.head).time_ns, time.time_ns())

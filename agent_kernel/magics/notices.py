@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from agent_kernel.repository import short
 from agent_kernel.verbs.text import chip_line, clean, plural, size_text
 
 if TYPE_CHECKING:
+    from agent_kernel.repository import Unsaved
     from agent_kernel.session import Report
 
 __all__ = ["Notices", "place_text"]
@@ -46,7 +47,7 @@ class Notices:
             chips = chip_line((change.how, change.name, 0) for change in report.changed)
             self.say(f"{short(report.commit)} {chips or 'no change'}, {size_text(report.written_bytes)}")
         news = [one for one in report.unsaved if (one.name, one.type, one.reason) not in self._told]
-        self._told |= {(one.name, one.type, one.reason) for one in news}
+        self.was_told(news)
         if news:
             from agent_kernel.verbs.describe import unsaved_line
 
@@ -56,6 +57,10 @@ class Notices:
             left = len(news) - _AT_ONCE
             named = "is not saved; %agent status names it" if left == 1 else "are not saved; %agent status names them"
             self.say(f"{plural(left, 'more variable')} {named}")
+
+    def was_told(self, unsaved: Iterable[Unsaved]) -> None:
+        """Somebody told of these: no cell tells of them again."""
+        self._told |= {(one.name, one.type, one.reason) for one in unsaved}
 
 
 def place_text(url: str) -> str:

@@ -26,6 +26,7 @@ from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.text import clean
 
 if TYPE_CHECKING:
+    from agent_kernel.repository import Unsaved
     from agent_kernel.session import Report
 
 __all__ = [
@@ -58,6 +59,10 @@ class Moved(Result):
     commit: ObjectId | None
     branch: str | None
     report: Report | None = None
+
+    @property
+    def unsaved(self) -> Sequence[Unsaved]:
+        return self.report.unsaved if self.report is not None else ()
 
     def to_json(self) -> Json:
         report = self.report

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from agent_kernel.verbs.text import cut, pad, width_of
+
+if TYPE_CHECKING:
+    from agent_kernel.repository import Unsaved
 
 __all__ = ["Block", "Code", "Line", "Result", "Said", "Table"]
 
@@ -53,6 +56,11 @@ class Result:
     def ok(self) -> bool:
         """False where a program that asked should take the answer as a failure."""
         return True
+
+    @property
+    def unsaved(self) -> Sequence[Unsaved]:
+        """What the answer tells of that is not saved or could not be loaded: the next cell need not say it again."""
+        return ()
 
     def blocks(self) -> Sequence[Block]:
         """What to show, from top to bottom."""

@@ -16,6 +16,7 @@ from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
 
 if TYPE_CHECKING:
+    from agent_kernel.repository import Unsaved
     from agent_kernel.session.operations import Operation
 
 __all__ = ["redo", "redo_arguments", "undo", "undo_arguments"]
@@ -81,6 +82,10 @@ class Steps(Result):
 
     each: tuple[Moved, ...]
     last: tuple[Line, ...] = ()
+
+    @property
+    def unsaved(self) -> Sequence[Unsaved]:
+        return [told for one in self.each for told in one.unsaved]
 
     def to_json(self) -> Json:
         return [one.to_json() for one in self.each]

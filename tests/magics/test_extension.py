@@ -84,6 +84,20 @@ def test_what_cannot_be_saved_is_told_once(place: str) -> None:
     assert again.out.count("[agent]") == 0
 
 
+def test_what_a_verb_told_of_no_cell_tells_of_again(place: str) -> None:
+    with Shell(store=place) as shell:
+        shell.run("class G:\n    def __setstate__(self, state):\n        raise ValueError('no')\ng = G()\ng.n = 1")
+        shell.run("del g")
+        moved = shell.run("%agent checkout --partial HEAD~1")
+        assert "g is not loaded" in moved.out
+        assert "not loaded" not in shell.run("x = 1").out
+        undone = shell.run("%agent undo 2")
+        again = shell.run("%agent redo 2 --partial")
+        assert undone.result.success, undone.err
+        assert "g is not loaded" in again.out
+        assert "not loaded" not in shell.run("y = 1").out
+
+
 def test_a_talkative_one_tells_of_each_commit(place: str) -> None:
     with Shell(store=place, quiet=False) as shell:
         assert "[agent]" in (told := shell.run("df = list(range(1000))").out)
