@@ -171,16 +171,15 @@ class Moving(Committing):
         before = {name: self.namespace[name] for name in values if name in self.namespace}
         for name, value in values.items():
             name_loss(value, name)
-        try:
-            with uninterrupted():
+        with uninterrupted():  # after the commit an interrupt would take back what it holds
+            try:
                 self.namespace.update(values)
-            return self._commit(draft, "")
-        except BaseException:
-            with uninterrupted():
+                return self._commit(draft, "")
+            except BaseException:
                 for name in values:
                     self.namespace.pop(name, None)
                 self.namespace.update(before)
-            raise
+                raise
 
     def _load_names(
         self, target: Tree, names: Sequence[str], *, partial: bool

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -146,3 +147,23 @@ def test_an_interrupt_within_a_move_waits_until_variables_and_head_are_moved(
             nb.session.redo()
             assert nb.look("m") == 3
         assert "w" in names_changed(nb.run("w = 1"))
+
+
+def test_an_interrupt_while_a_variable_is_taken_with_its_older_class_waits_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Notebook() as nb:
+        first = nb.run("class K: n = 1\nk = K()")
+        nb.run("K.n = 2")
+        publish = nb.repo.publish
+
+        def struck(*arguments: Any, **named: Any) -> Any:
+            os.kill(os.getpid(), signal.SIGINT)
+            return publish(*arguments, **named)
+
+        monkeypatch.setattr(nb.repo, "publish", struck)
+        with pytest.raises(KeyboardInterrupt):
+            nb.checkout(first, names=["k"])
+        monkeypatch.undo()
+        assert nb.look("(K.n, k.n)") == (2, 1)
+        assert not nb.session.commit(full=True).changed
+        nb.session.undo()
+        assert nb.look("(K.n, k.n)") == (2, 2)
