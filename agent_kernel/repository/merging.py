@@ -141,8 +141,8 @@ class _Merge:
         """Do not delete, as they did, a class that a value of ours needs."""
         going = [name for name, entry in changes.items() if entry is None and name.startswith("\0")]
         if going:
-            kept = [entry for name, entry in self._by_us.items() if name not in changes]
-            needed = {name for entry in kept for name in self._needs(entry)}
+            kept = (self._ours.get(name) for name in self._by_us.keys() | self._by_them.keys() if name not in changes)
+            needed = self._needed(kept, self._ours.get)
             for name in needed.intersection(going):
                 del changes[name]
 

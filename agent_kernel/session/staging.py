@@ -13,7 +13,7 @@ from agent_kernel.session.tracking import Group, Tracking
 from agent_kernel.session.unloaded import without
 from agent_kernel.values import summaries
 from agent_kernel.values.aliases import joined
-from agent_kernel.values.entries import CLASS_PREFIX
+from agent_kernel.values.entries import CLASS_PREFIX, class_entry
 from agent_kernel.values.groups import Dumped
 from agent_kernel.values.pickler import type_name
 
@@ -180,13 +180,19 @@ class Staging:
         for group, dumped in self.staged.unchanged:
             for uid in set(dumped.dump.classes) - group.classes:
                 uses[uid] = uses.get(uid, 0) + 1
-        for name in sorted(self.tracking.class_entries):
+        waiting = sorted(self.tracking.class_entries)
+        while waiting:
+            name = waiting.pop()
             group = self.tracking.groups[name]
             uid = name.removeprefix(CLASS_PREFIX)
-            if uid in needed:
+            if uid in needed or len(group.members) > 1 or name in self.staged.entries:
                 continue
-            own = uid in group.classes
-            if uses.get(uid, 0) <= int(own) and len(group.members) == 1 and name not in self.staged.entries:
-                self.staged.entries[name] = None
-                if all(group is not other for other in dropped):
-                    self.staged.dropped.append(group)
+            if uses.get(uid, 0) > int(uid in group.classes):
+                continue
+            self.staged.entries[name] = None
+            if any(group is other for other in dropped):
+                continue
+            self.staged.dropped.append(group)
+            for base in group.classes:  # it may have been the last that needed these
+                uses[base] -= 1
+            waiting += sorted(self.tracking.class_entries.intersection(map(class_entry, group.classes)))

@@ -475,3 +475,15 @@ def test_a_class_of_ours_whose_values_all_go_goes_too() -> None:
         assert nb.look("K.n") == 1
         nb.session.verify_all()
         assert nb.session.head == head
+
+
+def test_a_class_that_they_made_anew_stays_where_ours_is_chosen() -> None:
+    with Notebook() as nb:
+        forked(nb, base="class K: n = 1", side="class K: n = 2", main="x = 1")
+        nb.session.merge("side", ours=["K"])
+        head = nb.session.head
+        nb.session.verify_all()
+        assert nb.session.head == head
+    with Notebook(nb.repo) as nb:
+        nb.checkout()
+        assert nb.look("K.n") == 1

@@ -810,3 +810,13 @@ def test_undo_takes_back_what_no_cell_committed_before_anything_else() -> None:
         nb.session.undo()
         nb.session.undo()
         assert nb.look("'q' in globals()") is False
+
+
+def test_a_class_leaves_the_commit_with_the_last_class_made_of_it() -> None:
+    with Notebook() as nb:
+        nb.run("x = 1")
+        nb.run("class A: pass\nclass B(A): pass\nclass C(B): pass\nc = C()\ndel A, B, C")
+        report = nb.run("del c")
+        assert list(nb.repo.tree_at(report.commit).names()) == ["x"]
+        nb.session.verify_all()
+        assert nb.session.head == report.commit
