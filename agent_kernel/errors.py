@@ -66,12 +66,16 @@ class RefNotFoundError(NotFoundError):
     name: str
     known: tuple[str, ...] = ()
     reason: str = ""  # why it names nothing, where that is known
+    remedy: str = ""
 
     def __str__(self) -> str:
-        known = ", ".join(self.known[:8]) or "none yet"
-        more = f" and {len(self.known) - 8} more" if len(self.known) > 8 else ""
+        names = tuple(dict.fromkeys(self.known))  # a branch and a tag may have the same one
+        known = ", ".join(names[:8]) or "none yet"
+        more = f" and {len(names) - 8} more" if len(names) > 8 else ""
         what = f"{self.name!r} names no commit: {self.reason}" if self.reason else ""
-        return f"{what or f'no branch, tag or commit is called {self.name!r}'} (branches and tags: {known}{more})"
+        remedy = f"; {self.remedy}" if self.remedy else ""
+        said = what or f"no branch, tag or commit is called {self.name!r}"
+        return f"{said} (branches and tags: {known}{more}){remedy}"
 
 
 class AmbiguousRefError(NotFoundError):
@@ -102,9 +106,10 @@ class InvalidRefNameError(AgentKernelError, ValueError):
 
     name: str
     reason: str
+    what: str = "a branch or tag"
 
     def __str__(self) -> str:
-        return f"{self.name!r} cannot name a branch or tag: {self.reason}"
+        return f"{self.name!r} cannot name {self.what}: {self.reason}"
 
 
 class RefExistsError(AgentKernelError):

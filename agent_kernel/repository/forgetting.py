@@ -1,4 +1,4 @@
-"""Take a variable, or a commit, out of all history, and its bytes out of the store."""
+"""Take variables and commits out of all history, and their bytes out of the store, in one rewriting."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import msgspec
 from agent_kernel.errors import NameNotFoundError, RefNotFoundError, StoreFullError, StoreUnavailableError
 from agent_kernel.repository.commits import Cell, Commit
 from agent_kernel.repository.ids import ObjectId, hex_of
-from agent_kernel.repository.rewriting import Plan, Rewrite, rewrite, tips
+from agent_kernel.repository.rewriting import Plan, rewrite, tips
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from agent_kernel.repository.redacting import Mask, Redaction
     from agent_kernel.repository.repository import Repository
     from agent_kernel.repository.tree import Tree
@@ -29,8 +31,8 @@ class ForgetReport:
     bytes_freed: int
     erased: bool  # whether the store's file was rewritten too, so that its free space holds nothing of it
     shared_with: tuple[str, ...] = ()  # names that hold the same value, or did
-    mentioned_in: tuple[ObjectId, ...] = ()  # commits, by their new ids, whose code speaks of the name
-    outputs_dropped: int = 0  # cells that changed it or spoke of it, and whose outputs went too
+    mentioned_in: tuple[ObjectId, ...] = ()  # commits, by their new ids, whose code speaks of a name
+    outputs_dropped: int = 0  # cells that changed one or spoke of one, and whose outputs went too
     redacted: bool = False  # whether that code was masked
     code_dropped: tuple[str, ...] = ()  # functions and classes that went too, because their code held it
     also_in: tuple[str, ...] = ()  # values that hold what the code gave away, and stay
@@ -39,55 +41,93 @@ class ForgetReport:
 
 @dataclass
 class Traces:
-    """What a history says of a name, before anything is changed."""
+    """What a history says of some names, before anything is changed."""
 
-    found: bool = False  # some commit holds it, or says that it could not be saved
+    missing: set[str] = field(default_factory=set[str])  # no commit holds them, or says that they could not be saved
+    spoken_of: dict[str, set[ObjectId]] = field(default_factory=dict[str, "set[ObjectId]"])  # by name: code that does
     shared: set[str] = field(default_factory=set[str])
-    mentioned: set[ObjectId] = field(default_factory=set[ObjectId])
-    shown: set[ObjectId] = field(default_factory=set[ObjectId])  # outputs that may show it
+    shown: set[ObjectId] = field(default_factory=set[ObjectId])  # outputs that may show them
     code: set[str] = field(default_factory=set[str])
     values: set[str] = field(default_factory=set[str])
 
+    @property
+    def mentioned(self) -> set[ObjectId]:
+        """The commits whose code speaks of any of them."""
+        return {id for ids in self.spoken_of.values() for id in ids}
 
-def traces_of(repo: Repository, name: str, redaction: Redaction | None = None) -> Traces:
-    """Look through all history for a name, and with a redaction also for what the code gave away."""
-    found = Traces()
-    word = re.compile(rf"\b{re.escape(name)}\b")
+    def require(self, *, masks: bool) -> None:
+        """Raise NameNotFoundError for a name that there is no trace of. `masks`: being spoken of is one."""
+        for name in sorted(self.missing):
+            many = len(self.spoken_of[name])
+            if not (masks and many):
+                spoken = (
+                    f", only in the code of {'one cell' if many == 1 else f'{many:,} cells'}, which --sources masks"
+                )
+                raise NameNotFoundError(name, f"any commit{spoken if many else ''}")
+
+
+def traces_of(repo: Repository, names: Collection[str], redaction: Redaction | None = None) -> Traces:
+    """Look through all history for some names, and with a redaction also for what the code gave away."""
+    found = Traces(set(names), {name: set() for name in names})
+    words = {name: re.compile(rf"\b{re.escape(name)}\b") for name in names}
     for id, commit in repo.history.walk(tips(repo)):
         tree = repo.tree(commit.tree)
-        mentions = {change.name for change in commit.changed} | {unsaved.name for unsaved in commit.unsaved}
-        found.found |= name in tree or name in mentions
-        found.shared |= _sharing(tree, name)
-        if commit.cell is not None and word.search(commit.cell.source):
-            found.mentioned.add(id)
-        if commit.cell is not None and commit.cell.outputs is not None and (name in mentions or id in found.mentioned):
-            found.shown.add(commit.cell.outputs)
+        told = {change.name for change in commit.changed} | {unsaved.name for unsaved in commit.unsaved}
+        found.missing -= {name for name in found.missing if name in tree or name in told}
+        found.shared |= {other for name in names for other in _sharing(tree, name)} - set(names)
+        if commit.cell is not None:
+            said = [name for name, word in words.items() if word.search(commit.cell.source)]
+            for name in said:
+                found.spoken_of[name].add(id)
+            if commit.cell.outputs is not None and (said or not told.isdisjoint(names)):
+                found.shown.add(commit.cell.outputs)
         if redaction is not None:
             code, values = redaction.holders(tree)
-            found.code |= code - {name}
+            found.code |= code - set(names)
             found.values |= values
     return found
 
 
-def redaction_of(repo: Repository, name: str, mask: Mask) -> Redaction:
-    """What taking a name's code out of the sources would take out."""
+def redaction_of(repo: Repository, names: Collection[str], mask: Mask) -> Redaction:
+    """What taking the code of some names out of the sources would take out."""
     from agent_kernel.repository.redacting import Redaction
 
-    return Redaction(repo, name, (commit for _, commit in repo.history.walk(tips(repo))), mask)
+    return Redaction(repo, names, (commit for _, commit in repo.history.walk(tips(repo))), mask)
 
 
-def forget_name(repo: Repository, name: str, mask: Mask | None = None) -> ForgetReport:
-    """See `Repository.forget_name`."""
-    redaction = None if mask is None else redaction_of(repo, name, mask)
-    traces = traces_of(repo, name, redaction)
-    if not traces.found and not (redaction is not None and traces.mentioned):
-        many = len(traces.mentioned)
-        spoken = f", only in the code of {'one cell' if many == 1 else f'{many:,} cells'}, which --sources masks"
-        raise NameNotFoundError(name, f"any commit{spoken if traces.mentioned else ''}")
+def forget(
+    repo: Repository, names: Collection[str], commits: Collection[ObjectId], mask: Mask | None = None
+) -> ForgetReport:
+    """See `Repository.forget`."""
+    reached = {found for found, _ in repo.history.walk(tips(repo))} if commits else set[ObjectId]()
+    for id in commits:
+        if id not in reached:
+            raise RefNotFoundError(hex_of(id), repo.refs.known())
+    redaction = redaction_of(repo, names, mask) if mask is not None and names else None
+    traces = traces_of(repo, names, redaction) if names else Traces()
+    traces.require(masks=redaction is not None)
+    result = rewrite(repo, _plan(names, commits, traces, redaction))
+    stay = [id for id in traces.mentioned if id not in result.dropped]
+    return ForgetReport(
+        result.moved,
+        result.objects_deleted,
+        result.bytes_freed,
+        _erase(repo),
+        shared_with=tuple(sorted(traces.shared)),
+        mentioned_in=tuple(sorted(result.moved.get(id, id) for id in stay)),
+        outputs_dropped=len(traces.shown),
+        redacted=redaction is not None,
+        code_dropped=_names(traces.code),
+        also_in=_names(traces.values),
+    )
+
+
+def _plan(names: Collection[str], commits: Collection[ObjectId], traces: Traces, redaction: Redaction | None) -> Plan:
+    """One rewriting for everything that goes."""
 
     def edit(writer: Writer, tree: Tree) -> Tree:
         code = redaction.holders(tree)[0] if redaction is not None else ()
-        return tree.edit_rows(writer, dict.fromkeys([name, *code]))
+        return tree.edit_rows(writer, dict.fromkeys([*names, *code])) if names else tree
 
     def says(commit: Commit) -> dict[str, object]:
         fields = {} if redaction is None else redaction.fields(commit)
@@ -97,28 +137,14 @@ def forget_name(repo: Repository, name: str, mask: Mask | None = None) -> Forget
             fields["cell"] = msgspec.structs.replace(cell, outputs=None)
         return fields
 
-    logs = str if redaction is None else redaction.text
-    result = rewrite(repo, Plan(edit=edit, drops=frozenset([name]), says=says, logs=logs))
-    return ForgetReport(
-        result.moved,
-        result.objects_deleted,
-        result.bytes_freed,
-        _erase(repo),
-        shared_with=tuple(sorted(traces.shared)),
-        mentioned_in=tuple(sorted(result.moved.get(id, id) for id in traces.mentioned)),
-        outputs_dropped=len(traces.shown),
-        redacted=redaction is not None,
-        code_dropped=_names(traces.code),
-        also_in=_names(traces.values),
+    return Plan(
+        keeps=lambda found, commit: found not in commits,
+        edit=edit,
+        renews=bool(commits),
+        drops=frozenset(names),
+        says=says,
+        logs=str if redaction is None else redaction.text,
     )
-
-
-def forget_commit(repo: Repository, id: ObjectId) -> ForgetReport:
-    """See `Repository.forget_commit`."""
-    if id not in {found for found, _ in repo.history.walk(tips(repo))}:
-        raise RefNotFoundError(hex_of(id), repo.refs.known())
-    result: Rewrite = rewrite(repo, Plan(keeps=lambda found, commit: found != id, renews=True))
-    return ForgetReport(result.moved, result.objects_deleted, result.bytes_freed, _erase(repo))
 
 
 def _names(entries: set[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Take what a variable's code gave away out of everything that commits say: sources, errors, messages, outputs.
+"""Take what the code of some variables gave away out of everything that commits say: sources, errors, messages, outputs.
 
 What is looked for are the literals of the statements that spoke of the variable. They are replaced in all text. Code
 that holds one (a stored function or class) cannot be altered without becoming other code, so it goes with its name.
@@ -30,16 +30,16 @@ _TELLING: Final = 6  # characters; a shorter literal is part of too much that ha
 
 
 class Redaction:
-    """What to take out, learnt from every cell that speaks of the name.
+    """What to take out, learnt from every cell that speaks of one of the names.
 
     Args:
         mask: gives a source without the literals that belong to names, and those literals.
     """
 
-    def __init__(self, repo: Repository, name: str, commits: Iterable[Commit], mask: Mask) -> None:
+    def __init__(self, repo: Repository, names: Iterable[str], commits: Iterable[Commit], mask: Mask) -> None:
         self._repo = repo
-        self._names = frozenset([name])
-        self._word = re.compile(rf"\b{re.escape(name)}\b")
+        self._names = frozenset(names)
+        self._word = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(self._names)))})\b")
         self._mask = mask
         given: set[str] = set()
         for commit in commits:
@@ -51,7 +51,7 @@ class Redaction:
         self._tells = cache(self._tells_of)
 
     def speaks(self, source: str) -> bool:
-        """Whether the code names the variable."""
+        """Whether the code names one of the variables."""
         return self._word.search(source) is not None
 
     def text(self, text: str) -> str:

@@ -141,6 +141,12 @@ class Repository:
 
         return resolve(self, text, session)
 
+    def branch_meant(self, text: str, session: str = "") -> str | None:
+        """The branch that a revision names as a whole (`main`, `HEAD`, `@{-1}`); None: a commit, or nothing."""
+        from agent_kernel.repository.revisions import branch_meant
+
+        return branch_meant(self, text, session)
+
     def show(self, rev: str | ObjectId = "HEAD") -> Commit:
         """The commit that a revision names; raises as `resolve`."""
         return self.commit_at(self._id_of(rev))
@@ -389,32 +395,30 @@ class Repository:
 
         return prune(self, policy, dry_run)
 
-    def forget_name(self, name: str, mask: Mask | None = None) -> ForgetReport:
-        """Take a variable out of all history and its bytes out of the store; old commit ids then name nothing.
+    def forget(
+        self, names: Collection[str] = (), commits: Collection[ObjectId] = (), mask: Mask | None = None
+    ) -> ForgetReport:
+        """Take variables and commits out of all history and their bytes out of the store: all of them, or none.
+
+        Children of a commit that goes become children of its parents. Old commit ids then name nothing.
 
         Args:
             mask: gives a source without the literals of its statements about some names, and those literals. With it,
                 they are taken out of everything that commits say too, and stored code that holds one goes.
 
         Raises:
-            NameNotFoundError: no commit ever had it.
+            NameNotFoundError: no commit ever had one of the names. RefNotFoundError: no ref reaches one of the commits.
             BranchInUseError: another living process works in this store. Nothing was changed.
         """
-        from agent_kernel.repository.forgetting import forget_name
+        from agent_kernel.repository.forgetting import forget
 
-        return forget_name(self, name, mask)
+        return forget(self, names, commits, mask)
 
-    def traces_of(self, name: str, mask: Mask | None = None) -> Traces:
-        """What forgetting a name would find. Nothing is changed."""
+    def traces_of(self, names: Collection[str], mask: Mask | None = None) -> Traces:
+        """What forgetting some names would find. Nothing is changed."""
         from agent_kernel.repository.forgetting import redaction_of, traces_of
 
-        return traces_of(self, name, None if mask is None else redaction_of(self, name, mask))
-
-    def forget_commit(self, id: ObjectId) -> ForgetReport:
-        """Take a commit out of all history; its children become children of its parents. Raises as `forget_name`."""
-        from agent_kernel.repository.forgetting import forget_commit
-
-        return forget_commit(self, id)
+        return traces_of(self, names, None if mask is None else redaction_of(self, names, mask))
 
     # Opening
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _REVISION = re.compile(r"(?P<base>(?:(?!@\{)[^~^:])*)(?P<rest>.*)", re.DOTALL)
 _SUFFIX = re.compile(r"@\{(?P<ago>-?\d+)\}|~(?P<up>\d*)|\^(?P<parent>\d*)")
+_LEFT = re.compile(r"(?:HEAD|@)?@\{-(?P<ago>[1-9]\d*)\}")
 _DIGITS = re.compile(r"[0-9a-fA-F]{4,64}")
 _SHOWN = 50
 
@@ -57,6 +58,20 @@ def resolve(repo: Repository, text: str, session: str = "") -> ObjectId:
         id = _ancestor(repo, text, id, suffix)
         rest = rest[suffix.end() :]
     return id
+
+
+def branch_meant(repo: Repository, text: str, session: str = "") -> str | None:
+    """The branch that a revision names as a whole, so that going there is being on it; None: it names a commit, or nothing.
+
+    `HEAD` is the branch that is checked out, `@{-1}` the one before, if that was one.
+    """
+    if text in ("HEAD", "@"):
+        return repo.head(session).branch
+    match = _LEFT.fullmatch(text)
+    if match is not None:
+        left = [entry.left for entry in repo.reflog(repo.head_log(session)) if entry.left]
+        text = left[int(match["ago"]) - 1] if int(match["ago"]) <= len(left) else ""
+    return text if text in repo.branches() else None
 
 
 def _base(repo: Repository, text: str, base: str, session: str) -> ObjectId:
@@ -100,14 +115,14 @@ def _from_reflog(repo: Repository, text: str, base: str, ago: int, session: str)
             raise _unknown(repo, text)
         left = [entry.left for entry in repo.reflog(repo.head_log(session)) if entry.left]
         if len(left) < -ago:
-            raise _unknown(repo, text, f"HEAD was moved {_times(len(left))}")
+            raise _unknown(repo, text, f"HEAD {_was_moved(len(left))}")
         return _base(repo, text, left[-ago - 1], session)
     if base == "":  # of the branch that is checked out, as in git; detached, of HEAD
         base = repo.head(session).branch or "HEAD"
     name = repo.head_log(session) if base in ("HEAD", "@") else base.removeprefix("refs/").removeprefix("heads/")
     entries = repo.reflog(name, ago + 1)
     if len(entries) <= ago:
-        raise _unknown(repo, text, f"{base} was moved {_times(len(entries))}" if entries else "")
+        raise _unknown(repo, text, f"{base} {_was_moved(len(entries))}" if entries else "")
     return entries[ago].commit
 
 
@@ -140,8 +155,8 @@ def _commits(count: int) -> str:
     return {0: "no commit", 1: "one commit"}.get(count, f"{count:,} commits")
 
 
-def _times(count: int) -> str:
-    return {0: "never", 1: "once"}.get(count, f"{count:,} times")
+def _was_moved(count: int) -> str:
+    return {0: "has not been moved yet", 1: "was moved once"}.get(count, f"was moved {count:,} times")
 
 
 def _unknown(repo: Repository, text: str, reason: str = "") -> RefNotFoundError:

@@ -48,11 +48,11 @@ class Session(Joining):
             return self._checkout_names(rev or "HEAD", names, partial=partial)
         if rev is None:
             return self._checkout_last(keep_random=keep_random, partial=partial)
-        target = self.repo.resolve(rev, self.id)
-        branch = rev if rev in self.repo.branches() else None
+        branch = self.repo.branch_meant(rev, self.id)
+        target = self.repo.branches().get(branch or "") or self.repo.resolve(rev, self.id)
         stay = carrying.NOTHING if branch is not None and branch == self.branch else None
         to = Position(branch, target)
-        return self._move(to, f"checkout: moving to {rev}", stay, keep_random=keep_random, partial=partial)
+        return self._move(to, f"checkout: moving to {branch or rev}", stay, keep_random=keep_random, partial=partial)
 
     def _checkout_last(self, *, keep_random: bool, partial: bool) -> Report:
         if self.branch is None and self._carried and self.head == self._bound_at:  # restarted on no branch
@@ -184,28 +184,32 @@ class Session(Joining):
         """Let values of this store be loaded, which can run code."""
         self.repo.trust()
 
-    def forget(self, name_or_ref: str, *, sources: bool = False) -> ForgetReport:
-        """Rewrite the history without a variable, or without a commit, and collect what it held at once.
+    def forget(self, *names_or_refs: str, sources: bool = False) -> ForgetReport:
+        """Rewrite the history without some variables and commits, all of them or none, and collect what they held at once.
 
         A variable that is forgotten is ignored from then on; the live one stays as it is. What only a forgotten commit
         held is saved again by the next commit if it is still in memory: the report names it.
 
         Args:
-            sources: of a variable, also mask what the code that speaks of it gave away.
+            sources: of variables, also mask what the code that speaks of them gave away.
 
         Raises:
-            NameNotFoundError: it is neither a variable of any commit nor the name of a commit.
+            NameNotFoundError: one is neither a variable of any commit nor the name of a commit. Nothing was changed.
             BranchInUseError: another process works in this store. Nothing was changed.
         """
+        from agent_kernel.values import summaries
+
         self.repo.leases.refuse_others()
-        found = self._commit_meant(name_or_ref)
-        if found is not None:
+        meant = {one: self._commit_meant(one) for one in names_or_refs}
+        names = [name for name, commit in meant.items() if commit is None]
+        self.repo.traces_of(names).require(masks=sources)
+        self._stop_saving(names)
+        commits = {commit for commit in meant.values() if commit is not None}
+        if commits:
             self._save_uncommitted()
-            report = self.repo.forget_commit(found)
-        else:
-            report = self._forget_name(name_or_ref, sources=sources)
+        report = self.repo.forget(names, commits, summaries.mask_code if sources else None)
         self._reread_head("forget")
-        return report if found is None else dataclasses.replace(report, in_memory=self._compare_with_head())
+        return dataclasses.replace(report, in_memory=self._compare_with_head()) if commits else report
 
     def _commit_meant(self, text: str) -> ObjectId | None:
         """The commit of this name; a variable of the same name goes first."""
@@ -216,14 +220,13 @@ class Session(Joining):
         except RefNotFoundError:
             return None
 
-    def _forget_name(self, name: str, *, sources: bool) -> ForgetReport:
-        from agent_kernel.values import summaries
-
-        if name in self.namespace or name in self._tree:
+    def _stop_saving(self, names: Sequence[str]) -> None:
+        """Ignore variables from now on, and take them out of the values that they are saved together with."""
+        here = [name for name in names if name in self.namespace or name in self._tree]
+        for name in here:
             self.ignore(name)
-            if self.workspace.tracking.groups.get(name) is not None:
-                self._commit(Draft(kind="commit", author=self.author, message=f"forget {name}"), "")
-        return self.repo.forget_name(name, summaries.mask_code if sources else None)
+        if any(self.workspace.tracking.groups.get(name) is not None for name in here):
+            self._commit(Draft(kind="commit", author=self.author, message=f"forget {', '.join(here)}"), "")
 
     def prune(self, policy: Retention, *, dry_run: bool = False) -> PruneReport:
         """Thin out the history by a retention policy; see `Repository.prune`."""

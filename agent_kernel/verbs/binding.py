@@ -153,19 +153,20 @@ def spelled(names: Sequence[str]) -> str:
 
 
 def commit_arguments(parser: Parser) -> None:
-    parser.takes("text", "text", help="what the commit is about")
+    parser.takes_all("text", "text", help="what the commit is about; quotation marks may be left out")
     parser.value("-m", "--message", metavar="TEXT", help="the same, as git has it")
     parser.flag("--full", help="look at every variable first, not only at those that may have changed")
 
 
 def commit(scope: Scope, options: Namespace) -> Result:
-    if options.text is not None and options.message is not None:
+    said = " ".join(options.words)
+    if said and options.message is not None:
         raise UsageProblem("one message is enough: in quotation marks, or with -m")
-    report = scope.live().commit(options.text or options.message or "", full=options.full)
+    report = scope.live().commit(said or options.message or "", full=options.full)
     if report.commit is None:
         return Moved("Nothing to commit", scope.live().head, report.branch)
-    said = describe.label(report.commit, scope.repo.commit_at(report.commit))
-    return Moved(f"Committed {said}", report.commit, report.branch, report)
+    made = describe.label(report.commit, scope.repo.commit_at(report.commit))
+    return Moved(f"Committed {made}", report.commit, report.branch, report)
 
 
 def trust_arguments(parser: Parser) -> None:

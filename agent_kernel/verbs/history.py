@@ -11,7 +11,7 @@ from agent_kernel.repository import Commit, ObjectId, short
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.lanes import draw
 from agent_kernel.verbs.output import Block, Json, Line, Result, Table
-from agent_kernel.verbs.parsing import Parser, UsageProblem
+from agent_kernel.verbs.parsing import Parser, count
 from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.text import chip_line, clean, clock, cut, duration, pad, width_of
 
@@ -25,7 +25,7 @@ _MARKS = {"failed": "✕ ", "interrupted": "⊖ "}
 
 def log_arguments(parser: Parser) -> None:
     parser.takes("rev", "ref", help="start here instead of where you are")
-    parser.value("-n", "--limit", metavar="N", help="at most this many commits", convert=int)
+    parser.value("-n", "--limit", metavar="N", help="at most this many commits", convert=count)
     parser.flag("--all", help="every branch and tag")
     parser.names("only commits that changed one of these variables")
     parser.explains(
@@ -37,8 +37,6 @@ def log_arguments(parser: Parser) -> None:
 
 def log(scope: Scope, options: Namespace) -> Result:
     limit: int | None = options.limit
-    if limit is not None and limit < 0:
-        raise UsageProblem("-n takes a number of commits, 0 or more")
     if limit is None and scope.brief and not options.json:
         limit = _SHOWN
     starts = _starts(scope, options.rev, options.all)

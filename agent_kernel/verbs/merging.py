@@ -12,7 +12,7 @@ from agent_kernel.session.history import changes_between
 from agent_kernel.session.mergebases import start
 from agent_kernel.session.merging import described
 from agent_kernel.verbs import describe
-from agent_kernel.verbs.moving import Moved, partial_argument
+from agent_kernel.verbs.moving import Moved, partial_argument, spelled_out
 from agent_kernel.verbs.output import Result
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
@@ -28,7 +28,12 @@ __all__ = ["merge", "merge_arguments"]
 
 
 def merge_arguments(parser: Parser) -> None:
-    parser.takes("rev", "ref", help="the branch, tag or commit to merge into where you are", optional=False)
+    parser.takes(
+        "rev",
+        "ref",
+        help="the branch, tag or commit to merge into where you are, or - for the branch before",
+        optional=False,
+    )
     parser.several("--ours", metavar="NAME", help="keep what you have of these variables", kind="name")
     parser.several("--theirs", metavar="NAME", help="take these variables from REV", kind="name")
     parser.value("-m", "--message", metavar="TEXT", help="message of the merge commit", default="")
@@ -44,6 +49,8 @@ def merge(scope: Scope, options: Namespace) -> Result:
     both = set(options.ours) & set(options.theirs)
     if both:
         raise UsageProblem(f"{', '.join(sorted(both))}: either --ours or --theirs")
+    rev = spelled_out(options.rev) or options.rev
+    options.rev = scope.branch_meant(rev) or rev
     found, commit = scope.commit(options.rev)
     head = scope.head().commit
     if head is not None:

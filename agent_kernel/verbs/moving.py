@@ -36,6 +36,7 @@ __all__ = [
     "partial_argument",
     "rollback",
     "rollback_arguments",
+    "spelled_out",
     "switch",
     "switch_arguments",
 ]
@@ -83,7 +84,11 @@ class Moved(Result):
 
 
 def checkout_arguments(parser: Parser) -> None:
-    parser.takes("rev", "ref", help="a commit, branch or tag; without one, the branch's last state")
+    parser.takes(
+        "rev",
+        "ref",
+        help="a commit, branch or tag, or - for where you were before; without one, the branch's last state",
+    )
     parser.flag("--keep-random", help=_KEEP)
     parser.flag("--fresh", help="bring nothing back after a restart: the branch goes on without what is not loaded")
     partial_argument(parser)
@@ -93,36 +98,38 @@ def checkout_arguments(parser: Parser) -> None:
 def checkout(scope: Scope, options: Namespace) -> Result:
     if options.fresh:
         return _start_fresh(scope, options)
+    rev = spelled_out(options.rev)
     if scope.session is None:
-        return _move_head(scope, options.rev or "HEAD", options.names)
-    report = scope.session.checkout(
-        options.rev, options.names, keep_random=options.keep_random, partial=options.partial
-    )
+        return _move_head(scope, rev or "HEAD", options.names)
+    report = scope.session.checkout(rev, options.names, keep_random=options.keep_random, partial=options.partial)
     if options.names:
         names = ", ".join(options.names)
-        at = scope.resolve(options.rev or "HEAD") if report.commit is None else report.commit
-        return Moved(f"Loaded {clean(names)} of {options.rev or 'HEAD'}", at, report.branch, report)
+        at = scope.resolve(rev or "HEAD") if report.commit is None else report.commit
+        return Moved(f"Loaded {clean(names)} of {rev or 'HEAD'}", at, report.branch, report)
     return _arrived("Checked out", scope, report)
 
 
 def _start_fresh(scope: Scope, options: Namespace) -> Result:
     if options.rev is not None or options.names:
         raise UsageProblem("--fresh stands alone: it is about what a restart left unloaded")
+    if scope.session is None and scope.notebook is None:
+        raise UsageProblem("--fresh is for a running notebook: only there a restart leaves variables unloaded")
     report = scope.live().leave_behind()
     said = "Nothing to leave behind" if report.commit is None else "Started fresh"
     return Moved(said, report.commit, report.branch, report if report.commit is not None else None)
 
 
 def switch_arguments(parser: Parser) -> None:
-    parser.takes("branch", "branch", help="the branch to go to", optional=False)
+    parser.takes("branch", "branch", help="the branch to go to, or - for the one before", optional=False)
     parser.flag("-c", "--create", help="make the branch here first")
     parser.flag("--keep-random", help=_KEEP)
     partial_argument(parser)
 
 
 def switch(scope: Scope, options: Namespace) -> Result:
+    branch = options.branch if options.create else _branch(scope, options.branch)
     if scope.session is not None:
-        report = scope.session.switch(options.branch, create=options.create, partial=options.partial)
+        report = scope.session.switch(branch, create=options.create, partial=options.partial)
         if options.create:
             return Moved(f"Switched to new branch {report.branch}", report.commit, report.branch)
         return _arrived(f"Switched to branch {report.branch}", scope, report)
@@ -130,18 +137,40 @@ def switch(scope: Scope, options: Namespace) -> Result:
     if options.create:
         if head.commit is None:
             raise UsageProblem("the store has no commit yet that a branch could start from")
-        scope.repo.create_branch(options.branch, head.commit)
-    elif options.branch not in scope.repo.branches():
-        raise RefNotFoundError(options.branch, tuple(sorted(scope.repo.branches())))
-    return _move_head(scope, options.branch, ())
+        scope.repo.create_branch(branch, head.commit)
+    return _move_head(scope, branch, ())
+
+
+def spelled_out(rev: str | None) -> str | None:
+    """`-` is where you were before, as in git."""
+    return "@{-1}" if rev == "-" else rev
+
+
+def _branch(scope: Scope, text: str) -> str:
+    """The branch that is meant.
+
+    Raises:
+        RefNotFoundError: nothing is called that.
+        UsageProblem: it is a commit or a tag.
+    """
+    rev = spelled_out(text) or text
+    branch = scope.branch_meant(rev)
+    if branch is not None:
+        return branch
+    try:
+        scope.resolve(rev)
+    except RefNotFoundError as error:
+        remedy = "" if error.reason else f"{scope.typed('switch', '-c', text)} makes a branch here"
+        raise RefNotFoundError(text, error.known, error.reason, remedy) from None
+    raise UsageProblem(f"{clean(text)} is no branch; {scope.typed('checkout', text)} goes to that commit")
 
 
 def _move_head(scope: Scope, rev: str, names: Sequence[str]) -> Moved:
     if names:
         raise UsageProblem("there are no live variables here; single ones are checked out in a notebook")
-    found, commit = scope.commit(rev)
-    branch = rev if rev in scope.repo.branches() else None
-    scope.repo.move_head("", Head(branch, found), f"checkout: moving to {rev}")
+    branch = scope.branch_meant(rev)
+    found, commit = scope.commit(rev if branch is None else f"refs/heads/{branch}")
+    scope.repo.move_head("", Head(branch, found), f"checkout: moving to {branch or rev}")
     where = f"branch {branch}" if branch else f"no branch; {_how_to_name(scope)}"
     return Moved(f"HEAD is now at {describe.label(found, commit)}, on {where}", found, branch)
 

@@ -8,6 +8,7 @@ between Python versions.
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
 
@@ -16,7 +17,7 @@ import msgspec
 if TYPE_CHECKING:
     from argparse import _MutuallyExclusiveGroup as Choice  # pyright: ignore[reportPrivateUsage]  # it has no other name
 
-__all__ = ["Helped", "Kind", "Parser", "UsageProblem", "Verb"]
+__all__ = ["Helped", "Kind", "Parser", "UsageProblem", "Verb", "count", "days"]
 
 Kind: TypeAlias = Literal["ref", "branch", "tag", "name", "path", "place", "text"]
 
@@ -27,6 +28,27 @@ class UsageProblem(Exception):  # noqa: N818 - it is told to the one who typed, 
 
 class Helped(Exception):  # noqa: N818 - nothing failed: help was asked for
     """Help was asked for; the text is what to show."""
+
+
+_MOST = 1_000_000_000  # nobody means more, and what counts with machine words takes no more
+
+
+def count(text: str) -> int:
+    """A whole number of things, 0 or more, for `Parser.value`."""
+    if not text.isdecimal() or not text.isascii():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
+    return min(int(text.lstrip("0")[:20] or "0"), _MOST)
+
+
+def days(text: str) -> float:
+    """A number of days, 0 or more, for `Parser.value`."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days, 0 or more")
+    return number
 
 
 class Parser(argparse.ArgumentParser):
@@ -105,6 +127,8 @@ class Parser(argparse.ArgumentParser):
         names = list(words[at + 1 :])
         if at < len(words) and not self.takes_names:
             raise UsageProblem(f"{self.prog} takes no names after --")
+        if at < len(words) and not names:
+            raise UsageProblem("say which variables, after --")  # all of them would be the opposite of what was begun
         # Given, because argparse would make it here and then take the % of %agent for a placeholder.
         names_too = " [-- NAME …]" if self.takes_names else ""
         self.usage = (self.format_usage().removeprefix("usage: ").rstrip("\n") + names_too).replace("%", "%%")

@@ -164,5 +164,14 @@ def find_store(text: str, *, create: bool = False) -> str:
             raise NotAStoreError(text, f"it is a folder with {len(beside)} stores ({names}); name one of the notebooks")
         path = beside[0] if beside else path
     if not create and not is_store(path):
-        raise NotAStoreError(text, "there is nothing there" if not path.exists() else "it holds something else")
+        raise NotAStoreError(text, _what_is_there(Path(text).expanduser(), path))
     return str(path)
+
+
+def _what_is_there(named: Path, place: Path) -> str:
+    """Instead of a store."""
+    if not named.exists():
+        return "there is nothing there"
+    if named.suffix == ".ipynb":
+        return "it is a notebook that has no history here yet"
+    return "it is a folder without a store" if place.is_dir() else "it holds something else"

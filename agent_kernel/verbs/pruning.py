@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from agent_kernel.errors import NameNotFoundError, RefNotFoundError
-from agent_kernel.repository import Retention, hex_of, short
+from agent_kernel.repository import ObjectId, Retention, hex_of, short
 from agent_kernel.values import summaries
 from agent_kernel.verbs.output import Json, Result, Said
-from agent_kernel.verbs.parsing import Parser, UsageProblem
+from agent_kernel.verbs.parsing import Parser, UsageProblem, count, days
 from agent_kernel.verbs.text import clean, plural, size_text
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterable
 
-    from agent_kernel.repository import ForgetReport, ObjectId, PruneReport
+    from agent_kernel.repository import ForgetReport, PruneReport
     from agent_kernel.verbs.scope import Scope
 
 __all__ = ["forget", "forget_arguments", "prune", "prune_arguments"]
 
 
 def prune_arguments(parser: Parser) -> None:
-    parser.value("--keep-last", metavar="N", help="keep the newest N commits of each branch", convert=int)
-    parser.value("--keep-days", metavar="D", help="keep what is younger than D days", convert=float)
+    parser.value("--keep-last", metavar="N", help="keep the newest N commits of each branch", convert=count)
+    parser.value("--keep-days", metavar="D", help="keep what is younger than D days", convert=days)
     parser.flag("--dry-run", help="only say what would go")
     parser.flag("--yes", help="really: it cannot be undone")
     parser.explains("Tags, and commits that somebody gave a message, are kept in any case.")
@@ -32,8 +34,6 @@ def prune_arguments(parser: Parser) -> None:
 def prune(scope: Scope, options: Namespace) -> Result:
     if options.keep_last is None and options.keep_days is None:
         raise UsageProblem("say what to keep: --keep-last N, --keep-days D or both")
-    if (options.keep_last or 0) < 0 or (options.keep_days or 0) < 0:
-        raise UsageProblem("what to keep cannot be less than nothing")
     policy = Retention(keep_last=options.keep_last or 1, keep_days=options.keep_days or 0.0)
     if options.dry_run or not options.yes:
         report = scope.repo.prune(policy, dry_run=True)
@@ -80,31 +80,49 @@ def _prune_facts(report: PruneReport) -> dict[str, Json]:
 
 
 def forget_arguments(parser: Parser) -> None:
-    parser.takes("what", "name", help="a variable, or a commit", optional=False)
-    parser.flag("--sources", help="also mask what the code that speaks of the variable gave away")
+    parser.takes_all("what", "name", help="variables and commits; all of them go, or none")
+    parser.flag("--sources", help="also mask what the code that speaks of the variables gave away")
     parser.flag("--yes", help="really: it cannot be undone")
     parser.explains(
-        "--sources masks the literals of all statements that speak of the variable, and the same text wherever a\n"
+        "--sources masks the literals of all statements that speak of the variables, and the same text wherever a\n"
         "commit holds it: in code, errors, messages and outputs. Functions and classes whose code holds it go too.\n"
         "Other values that hold it stay, and are named."
     )
 
 
+class _Meant(msgspec.Struct, frozen=True):
+    """What is to be forgotten."""
+
+    words: tuple[str, ...]
+    names: tuple[str, ...]
+    commits: tuple[ObjectId, ...]
+
+    @property
+    def said(self) -> str:
+        """`variables a and b and commit 1f2e3d4c`."""
+        kinds = (("variable", list(map(clean, self.names))), ("commit", list(map(short, self.commits))))
+        return " and ".join(f"{kind}{'s' if len(all) > 1 else ''} {' and '.join(all)}" for kind, all in kinds if all)
+
+
 def forget(scope: Scope, options: Namespace) -> Result:
-    what: str = options.what
-    found = _commit_meant(scope, what)
-    if found is not None and options.sources:
+    meant = _meant(scope, tuple(dict.fromkeys(options.words)))
+    if options.sources and not meant.names:
         raise UsageProblem("--sources goes with a variable; a commit takes its code along when it is forgotten")
-    meant = f"variable {clean(what)}" if found is None else f"commit {short(found)}"
     if not options.yes:
-        raise UsageProblem(_asked(scope, what, meant, found, sources=options.sources))
+        raise UsageProblem(_asked(scope, meant, sources=options.sources))
     if scope.session is not None:
-        report = scope.session.forget(what, sources=options.sources)
-    elif found is not None:
-        report = scope.repo.forget_commit(found)
+        report = scope.session.forget(*meant.words, sources=options.sources)
     else:
-        report = scope.repo.forget_name(what, summaries.mask_code if options.sources else None)
-    return _forgotten(scope, what, meant, report)
+        report = scope.repo.forget(meant.names, meant.commits, summaries.mask_code if options.sources else None)
+    return _forgotten(scope, meant, report)
+
+
+def _meant(scope: Scope, words: tuple[str, ...]) -> _Meant:
+    if not words:
+        raise UsageProblem("say what to forget: variables, or commits")
+    commits = {word: _commit_meant(scope, word) for word in words}
+    names = tuple(word for word, commit in commits.items() if commit is None)
+    return _Meant(words, names, tuple(dict.fromkeys(commit for commit in commits.values() if commit is not None)))
 
 
 def _commit_meant(scope: Scope, what: str) -> ObjectId | None:
@@ -119,18 +137,21 @@ def _commit_meant(scope: Scope, what: str) -> ObjectId | None:
         return None
 
 
-def _asked(scope: Scope, what: str, meant: str, found: ObjectId | None, *, sources: bool) -> str:
+def _asked(scope: Scope, meant: _Meant, *, sources: bool) -> str:
     """What forgetting would do, and what to type to have it done."""
-    start = f"forget rewrites the whole history without {meant}, and cannot be undone"
-    do_it = f"to do it: {scope.typed('forget', what, *(['--sources'] if sources else []), '--yes')}"
-    if found is not None:
+    start = f"forget rewrites the whole history without {meant.said}, and cannot be undone"
+    do_it = f"to do it: {scope.typed('forget', *meant.words, *(['--sources'] if sources else []), '--yes')}"
+    if not meant.names:
         return f"{start}; {do_it}"
-    traces = scope.repo.traces_of(what, summaries.mask_code if sources else None)
-    if not traces.found and not traces.mentioned:
-        raise NameNotFoundError(what, "any commit, and no commit of this name")
-    spoken = f"the code of {plural(len(traces.mentioned), 'cell')} speaks of it" if traces.mentioned else ""
+    traces = scope.repo.traces_of(meant.names, summaries.mask_code if sources else None)
+    for name in meant.names:
+        if name in traces.missing and not traces.spoken_of[name]:
+            raise NameNotFoundError(name, "any commit, and no commit of this name")
+    them = "it" if len(meant.names) == 1 else "them"
+    spoken = f"the code of {plural(len(traces.mentioned), 'cell')} speaks of {them}" if traces.mentioned else ""
     if not sources:
-        return "; ".join(filter(None, [start, do_it, f"{spoken}: --sources masks it there too" if spoken else ""]))
+        masks = f"{spoken}: --sources masks it there too" if spoken else ""
+        return "; ".join(filter(None, [start, do_it, masks]))
     code = _names(traces.code)
     gone = f"{clean(', '.join(code[:5]))} would go too, with the text in the code" if code else ""
     return "; ".join(filter(None, [start, f"{spoken} and would be masked" if spoken else "", gone, do_it]))
@@ -140,8 +161,8 @@ def _names(entries: Iterable[str]) -> list[str]:
     return sorted(name for name in entries if not name.startswith("\0"))
 
 
-def _forgotten(scope: Scope, what: str, meant: str, report: ForgetReport) -> Said:
-    lines = [f"Forgot {meant}; freed {size_text(report.bytes_freed)}"]
+def _forgotten(scope: Scope, meant: _Meant, report: ForgetReport) -> Said:
+    lines = [f"Forgot {meant.said}; freed {size_text(report.bytes_freed)}"]
     if report.shared_with:
         others = clean(", ".join(report.shared_with[:5]))
         lines.append(f"The same value is, or was, also in {others}: forget them too if it must go")
@@ -153,12 +174,13 @@ def _forgotten(scope: Scope, what: str, meant: str, report: ForgetReport) -> Sai
         if report.redacted:
             lines.append(f"Masked what the code of {many} gave away: {places}")
         else:
-            asked = scope.typed("forget", what, "--sources", "--yes")
-            lines.append(f"The code of {many} still speaks of it: {places}; to mask it there: {asked}")
+            asked = scope.typed("forget", *meant.names, "--sources", "--yes")
+            them = "it" if len(meant.names) == 1 else "them"
+            lines.append(f"The code of {many} still speaks of {them}: {places}; to mask it there: {asked}")
     if report.code_dropped:
         lines.append(f"Went too, with the text in the code: {clean(', '.join(report.code_dropped[:5]))}")
     if report.also_in:
-        asked = scope.typed("forget", report.also_in[0], "--yes")
+        asked = scope.typed("forget", *report.also_in[:5], "--yes")
         lines.append(f"The same text is in the value of {clean(', '.join(report.also_in[:5]))}, which stays; {asked}")
     if report.in_memory:
         lines.append(f"Still in memory, and in the next commit again: {clean(', '.join(report.in_memory[:5]))}")

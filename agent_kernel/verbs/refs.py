@@ -108,7 +108,10 @@ def tag(scope: Scope, options: Namespace) -> Result:
     at, commit = scope.commit(options.at or "HEAD")
     scope.repo.create_tag(name, at, force=options.force)
     moved = f" (was {short(was)})" if was is not None else ""
-    return Said((f"Tagged {describe.label(at, commit)} as {name}{moved}",), {"tag": name, "commit": hex_of(at)})
+    said = [f"Tagged {describe.label(at, commit)} as {name}{moved}"]
+    if name in scope.repo.branches():
+        said.append(f"There is a branch {name} too: as a ref, {name} now is the tag, and heads/{name} the branch")
+    return Said(tuple(said), {"tag": name, "commit": hex_of(at)})
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,10 @@ class Scope:
         live = self.session.namespace if self.session is not None else {}
         return text.isidentifier() and (text in live or text in self.repo.tree_at(self.head().commit))
 
+    def branch_meant(self, text: str) -> str | None:
+        """The branch that the text names as a whole (`main`, `HEAD`, `@{-1}`); None: a commit, or nothing."""
+        return self.repo.branch_meant(text, self.session_id)
+
     def commit(self, text: str) -> tuple[ObjectId, Commit]:
         found = self.resolve(text)
         return found, self.repo.commit_at(found)

@@ -97,7 +97,7 @@ def verb_named(name: str, verbs: Iterable[str] = VERBS) -> Verb:
     from difflib import get_close_matches
 
     known = list(verbs)
-    close = get_close_matches(name, known, 1)
+    close = get_close_matches(name.lower(), known, 1)
     hint = f"did you mean {close[0]}?" if close else f"the verbs are {' '.join(known)}"
     raise UsageProblem(f"there is no verb {name!r}; {_ELSEWHERE.get(name, hint)}")
 
@@ -139,6 +139,8 @@ def answer(words: Sequence[str], scope: Scope) -> tuple[Result, bool]:
         return Overview(scope.command), False
     if words[0] == "--version":
         return Said((f"agent-kernel {_version()}",)), False
+    if list(words) == ["--json"]:
+        return Overview(scope.command), True
     verb = verb_named(words[0])
     try:
         options = parser_of(verb, scope.command).read(words[1:])

@@ -42,11 +42,11 @@ def redo(scope: Scope, options: Namespace) -> Result:
 
 def _repeated(verb: str, scope: Scope, options: Namespace) -> Result:
     """Undo or redo so many operations, as far as there are any."""
-    count = options.count
-    if not count.isdecimal() or int(count) < 1:
+    count = options.count.lstrip("0") if options.count.isascii() else ""
+    if not count.isdecimal():
         raise UsageProblem(f"{verb} takes a number of operations; rollback REF goes to a commit, checkout REF too")
     done: list[Moved] = [_once(verb, scope, partial=options.partial)]
-    for _ in range(int(count) - 1):
+    for _ in range(int(count[:9]) - 1):
         try:
             done.append(_once(verb, scope, partial=options.partial))
         except NothingToUndoError:
@@ -56,8 +56,9 @@ def _repeated(verb: str, scope: Scope, options: Namespace) -> Result:
 
 def _once(verb: str, scope: Scope, *, partial: bool) -> Moved:
     session = scope.live()
-    what = session.next_undo if verb == "undo" else session.next_redo
     report = session.undo(partial=partial) if verb == "undo" else session.redo(partial=partial)
+    # Asked for afterwards: what no cell had committed became an operation of its own first.
+    what = session.next_redo if verb == "undo" else session.next_undo
     said = "Undone" if verb == "undo" else "Done again"
     at = report.commit if report.commit is not None else session.head
     return Moved(f"{said}{_operation(scope, what)}", at, report.branch, report)

@@ -124,6 +124,19 @@ def test_checkout_moves_head_to_where_the_next_session_starts(run: Any, store: P
     assert run("checkout", store, "main", "--", "x").status == 2
 
 
+@pytest.mark.parametrize("rev", [(), ("HEAD",)])
+def test_checkout_of_where_the_store_is_stays_on_the_branch(run: Any, store: Path, rev: tuple[str, ...]) -> None:
+    assert "on branch main" in run("checkout", store, *rev).out
+    assert run("status", store, "--json").json["branch"] == "main"
+
+
+def test_the_branch_before_goes_by_a_dash(run: Any, store: Path) -> None:
+    run("switch", store, "-c", "side")
+    assert "on branch main" in run("switch", store, "-").out
+    assert "on branch side" in run("checkout", store, "-").out
+    assert "Already up to date with main" in run("merge", store, "-").out
+
+
 def test_rollback_makes_a_commit_that_equals_an_older_one(run: Any, store: Path) -> None:
     before = run("log", store, "--json").json
     assert "Rolled back to" in run("rollback", store, "HEAD~2").out
@@ -164,7 +177,10 @@ def test_conflicts_are_shown_and_settled(run: Any, store: Path) -> None:
         (("log", "-n", "many"), 2, "-n"),
         (("branch", "a..b"), 1, "cannot name a branch"),
         (("switch", "nowhere"), 1, "nowhere"),
+        (("checkout", "--fresh"), 2, "is for a running notebook"),
+        (("checkout", "main", "--"), 2, "say which variables"),
         (("forget", "x"), 2, "--yes"),
+        (("forget", "x", "nowhere", "--yes"), 1, "no variable 'nowhere'"),
         (("prune",), 2, "--keep-last"),
         (("undo",), 2, "running notebook"),
     ],
@@ -184,7 +200,8 @@ def test_what_is_no_store_is_named(run: Any, tmp_path: Path, place: str) -> None
     (tmp_path / "a-folder" / "notes.txt").write_text("x")
     ran = run("log", tmp_path / place)
     assert ran.status == 1
-    assert "is not an agent_kernel store" in ran.err
+    assert "is not an agent_kernel store: " in ran.err
+    assert {"nothing-there": "nothing there", "a-folder": "a folder without a store"}.get(place, "else") in ran.err
     assert len(ran.err.strip().splitlines()) == 1
 
 
@@ -209,6 +226,27 @@ def test_forget_prune_and_gc(run: Any, store: Path) -> None:
     assert run("prune", store, "--keep-last", "1", "--yes").status == 0
     assert run("gc", store).status == 0
     assert run("verify", store).status == 0
+
+
+def test_several_things_are_forgotten_in_one_go_or_none(run: Any, store: Path) -> None:
+    before = run("log", store, "--json").json
+    asked = run("forget", store, "x", "y", "HEAD~1").err
+    assert f"without variables x and y and commit {before[1]['id'][:8]}, and cannot be undone" in asked
+    assert f"agent-kernel forget {store} x y HEAD~1 --yes" in asked
+    assert run("forget", store, "x", "never", "--yes").status == 1
+    assert run("log", store, "--json").json == before
+    assert run("forget", store, "x", "y", "HEAD~1", "--yes").status == 0
+    after = run("log", store, "--json").json
+    assert [commit["cell"]["number"] for commit in after] == [3, 1]
+    assert [change["name"] for commit in after for change in commit["changed"]] == ["z"]
+    assert run("verify", store).status == 0
+
+
+def test_no_number_is_too_large(run: Any, store: Path) -> None:
+    many = str(10**30)
+    assert len(run("log", store, "-n", many).out.splitlines()) == 3
+    assert "every commit is kept" in run("prune", store, "--keep-last", many, "--keep-days", many).out
+    assert run("show", store, f"HEAD~{many}").status == 1
 
 
 def test_verify_fails_where_something_is_damaged(run: Any, store: Path) -> None:

@@ -90,6 +90,23 @@ def test_forget_takes_the_value_and_says_what_takes_the_code(shell: Shell) -> No
     assert "Masked what the code of 2 cells gave away" in told
 
 
+def test_several_variables_are_forgotten_in_one_go(shell: Shell, tmp_path: Path) -> None:
+    leave_traces(shell)
+    shell.run("api_token = 'first-of-two'; kept = 1")
+    shell.run("%agent off")
+    shell.run("never = 3")
+    asked = shell.run("%agent forget db_password api_token --sources").err
+    assert "without variables db_password and api_token, and cannot be undone" in asked
+    assert "the code of 3 cells speaks of them and would be masked" in asked
+    assert "'never'" in shell.run("%agent forget api_token never --yes").err
+    assert shell.run("%agent ignore --json").json == {"ignored": []}
+    assert held(tmp_path / "store", "first-of-two")
+    assert shell.run("%agent forget db_password api_token --sources --yes").result.success
+    assert shell.run("%agent ignore --json").json == {"ignored": ["api_token", "db_password"]}
+    shell.extension.notebook.close()
+    assert held(tmp_path / "store", SECRET) == held(tmp_path / "store", "first-of-two") == []
+
+
 def test_after_forgetting_with_sources_nothing_in_the_store_holds_it(shell: Shell, tmp_path: Path) -> None:
     leave_traces(shell)
     shell.run(f"def connect():\n    return '{SECRET}'")

@@ -83,7 +83,7 @@ def test_collection_keeps_outputs_with_their_commit_and_no_longer(any_repo: Repo
     lost = commit_outputs(any_repo, shown(picture(os.urandom(300_000))), "lost")
     any_repo.gc(grace_s=0)
     assert outputs_of(any_repo, lost).outputs
-    any_repo.forget_commit(lost)
+    any_repo.forget(commits=[lost])
     assert any_repo.stats("s").objects["output"] == 1
     assert len(read_face(any_repo.objects, outputs_of(any_repo, kept).outputs[0].faces[0]) or b"") == 70 * 262_080
 
@@ -135,7 +135,7 @@ def test_forgetting_a_name_takes_the_outputs_of_the_cells_that_speak_of_it(any_r
     said = Output(kind="stream", name="stdout", text="hunter2")
     commit_outputs(any_repo, shown(said, picture(os.urandom(50_000))), "print(secret)")
     commit_outputs(any_repo, shown(Output(kind="stream", name="stdout", text="harmless")), "print(other)")
-    report = any_repo.forget_name("secret")
+    report = any_repo.forget(["secret"])
     assert report.outputs_dropped == 1
     cells = [commit.cell for _, commit in any_repo.log(any_repo.branches()["main"]) if commit.cell]
     assert [(cell.source, cell.outputs is None) for cell in cells] == [("print(other)", False), ("print(secret)", True)]

@@ -156,7 +156,7 @@ def test_a_forgotten_name_is_nowhere_any_more(any_repo: Repository) -> None:
     third = commit_values(any_repo, {"a": "2"}, restores=second)
     any_repo.create_tag("v1", third)
     detach(any_repo, second, session="other")
-    report = any_repo.forget_name("token")
+    report = any_repo.forget(["token"])
     assert not _holds(any_repo, SECRET)
     assert _is_gone(any_repo, second)
     assert _is_gone(any_repo, third)
@@ -177,7 +177,7 @@ def test_a_forgotten_name_is_nowhere_any_more(any_repo: Repository) -> None:
 def test_commits_from_before_a_forgotten_name_keep_their_ids(repo: Repository) -> None:
     first = commit_values(repo, {"a": "1"})
     commit_values(repo, {"token": SECRET})
-    repo.forget_name("token")
+    repo.forget(["token"])
     assert [id for id, _ in repo.log(_tip(repo))][-1] == first
 
 
@@ -186,22 +186,45 @@ def test_undone_commits_with_a_forgotten_name_go_too(repo: Repository) -> None:
     undone = commit_values(repo, {"token": SECRET})
     repo.move_branch("main", first, "reset", undone)
     with pytest.raises(NameNotFoundError):
-        repo.forget_name("token")  # no ref reaches it
+        repo.forget(["token"])  # no ref reaches it
     commit_values(repo, {"token": SECRET + "!"})
-    repo.forget_name("token")
+    repo.forget(["token"])
     assert not _holds(repo, SECRET)
     assert _is_gone(repo, undone)
 
 
 def test_names_that_hold_the_same_value_are_named(repo: Repository) -> None:
     commit_values(repo, {**group_of(SECRET, ["token", "copy"]), "other": entry_of(SECRET)})
-    assert repo.forget_name("token").shared_with == ("copy",)
+    assert repo.forget(["token"]).shared_with == ("copy",)
+
+
+def test_several_names_and_commits_go_in_one_rewriting(any_repo: Repository) -> None:
+    first = commit_values(any_repo, {"a": "1"})
+    bad = commit_values(any_repo, {"b": "2"}, changed=(Change("b", "+", 1),))
+    changed = (Change("token", "+", 9), Change("c", "+", 1))
+    last = commit_values(any_repo, {"token": SECRET, "c": "3"}, changed=changed)
+    report = any_repo.forget(["token", "a"], [bad])
+    assert not _holds(any_repo, SECRET)
+    assert _is_gone(any_repo, bad)
+    history = list(any_repo.log(_tip(any_repo)))
+    assert [id for id, _ in history] == [report.moved[last], report.moved[first]]
+    assert [change.name for change in history[0][1].changed] == ["b", "c"]
+    assert any_repo.verify().is_sound
+
+
+def test_of_several_names_all_are_forgotten_or_none(repo: Repository) -> None:
+    tip = commit_values(repo, {"a": "1", "b": "2"})
+    with pytest.raises(NameNotFoundError, match="never"):
+        repo.forget(["a", "never", "b"])
+    with pytest.raises(RefNotFoundError):
+        repo.forget(["a"], [address(b"nothing")])
+    assert _tip(repo) == tip
 
 
 def test_a_name_that_never_was_cannot_be_forgotten(repo: Repository) -> None:
     tip = commit_values(repo, {"a": "1"})
     with pytest.raises(NameNotFoundError, match="never"):
-        repo.forget_name("never")
+        repo.forget(["never"])
     assert _tip(repo) == tip
 
 
@@ -209,7 +232,7 @@ def test_a_forgotten_commit_leaves_its_children_to_its_parents(any_repo: Reposit
     ids = _line(any_repo, 4)
     values = values_at(any_repo, ids[3])
     any_repo.create_tag("bad", ids[1])
-    report = any_repo.forget_commit(ids[1])
+    report = any_repo.forget(commits=[ids[1]])
     assert _is_gone(any_repo, ids[1])
     assert any_repo.tags() == {}
     log = [id for id, _ in any_repo.log(_tip(any_repo))]
@@ -220,14 +243,14 @@ def test_a_forgotten_commit_leaves_its_children_to_its_parents(any_repo: Reposit
 
 def test_forgetting_the_last_commit_moves_the_branch_back(repo: Repository) -> None:
     ids = _line(repo, 2)
-    repo.forget_commit(ids[1])
+    repo.forget(commits=[ids[1]])
     assert repo.head("s").commit == ids[0]
-    repo.forget_commit(ids[0])
+    repo.forget(commits=[ids[0]])
     assert repo.branches() == {}
     assert repo.head("s").commit is None
     assert commit_values(repo, {"a": "1"})
     with pytest.raises(RefNotFoundError):
-        repo.forget_commit(address(b"nothing"))
+        repo.forget(commits=[address(b"nothing")])
 
 
 def test_nothing_is_rewritten_under_somebody_elses_feet(repo: Repository) -> None:
@@ -235,8 +258,8 @@ def test_nothing_is_rewritten_under_somebody_elses_feet(repo: Repository) -> Non
     repo.acquire_lease("side", msgspec.structs.replace(Holder.here("far"), host="elsewhere"))
     for act in (
         lambda: repo.prune(Retention(keep_last=1)),
-        lambda: repo.forget_name("x1"),
-        lambda: repo.forget_commit(ids[0]),
+        lambda: repo.forget(["x1"]),
+        lambda: repo.forget(commits=[ids[0]]),
     ):
         with pytest.raises(BranchInUseError):
             act()
@@ -253,7 +276,7 @@ def test_fields_of_a_newer_release_survive_a_rewrite(repo: Repository) -> None:
     writer.flush()
     repo.move_branch("main", newer, "test", tip)
     assert repo.commit_at(newer).parents  # unknown fields do not disturb
-    repo.forget_name("token")
+    repo.forget(["token"])
     assert msgspec.msgpack.decode(repo.objects.get(Kind.COMMIT, _tip(repo)))["future"] == ["something"]
 
 
