@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from agent_kernel.errors import InvalidRefNameError
 from agent_kernel.repository.refnames import check_ref_name
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 
@@ -64,12 +65,19 @@ def read_header(line: str, body: str) -> AgentCell:
     except ValueError as error:
         raise UsageProblem(f"%%agent: {error}") from None
     options = header_parser().read(words)
-    check_ref_name(options.name)
+    try:
+        check_ref_name(options.name)
+    except InvalidRefNameError as error:
+        raise InvalidRefNameError(error.name, error.reason, "an agent") from None
     return AgentCell(options.name, options.py, body)
 
 
 class Blanker:
     """The input transformer. IPython may run it several times for one cell: it changes nothing but the lines."""
+
+    # Said so that IPython leaves it out where it asks whether what is typed is a whole cell. In a terminal a cell magic
+    # then ends with an empty line, as they all do; a header that is blanked already would end with its first statement.
+    has_side_effects = True
 
     def __init__(self, transform: Callable[[str], str]) -> None:
         self._transform = transform  # IPython's own, for the body
@@ -77,13 +85,14 @@ class Blanker:
     def __call__(self, lines: list[str]) -> list[str]:
         if not lines or not _HEADER.match(lines[0]):
             return lines
+        if not any(line.strip() for line in lines[1:]):
+            # With no body at all IPython would not even ask the cell magic, which explains itself.
+            return [f"{lines[0].rstrip()}\n", "\n"]
         try:
             cell = split_cell("".join(lines))
         except Exception:  # noqa: BLE001 - the cell magic meets the same error, and shows it
             return lines
-        if cell is None or not cell.body.strip():
-            return lines
-        if not runs(cell, self._transform):
+        if cell is None or not runs(cell, self._transform):
             return lines
         # A cell magic must stand first, so below %%agent it moves up; otherwise every line keeps its number.
         return lines[1:] if lines[1].startswith("%%") else ["\n", *lines[1:]]
@@ -91,6 +100,8 @@ class Blanker:
 
 def runs(cell: AgentCell, transform: Callable[[str], str]) -> bool:
     """Whether the cell is run as it stands; what merely fails to compile is, so that its SyntaxError shows."""
+    if not cell.body.strip():
+        return False
     return cell.python or is_python(cell.body, transform) or not reads_as_words(cell.body)
 
 

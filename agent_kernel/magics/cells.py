@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CellHooks", "Recorder", "cell_id_of", "is_only_agent_lines"]
 
+_AGENT_HEADER = re.compile(r"%%agent(?:\s|$)")
 _AGENT_LINE = re.compile(r"\s*%agent(?:\s|\?|$)")
 
 
@@ -87,8 +88,10 @@ def _error_of(result: Outcome | None) -> BaseException | None:
 
 
 def is_only_agent_lines(source: str) -> bool:
-    """Whether the cell holds `%agent` lines and nothing else that could change a variable."""
+    """Whether the cell holds `%agent` lines, whoever says them, and nothing else that could change a variable."""
     lines = [line for line in source.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    if lines and _AGENT_HEADER.match(lines[0]):
+        del lines[0]
     return bool(lines) and all(_AGENT_LINE.match(line) for line in lines)
 
 

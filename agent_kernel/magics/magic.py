@@ -83,8 +83,10 @@ class AgentMagics(Magics):
         self._notebook.bind_first()
         try:
             words = shlex.split(line.rstrip().removesuffix(";"))  # IPython's sign for showing nothing
-        except ValueError as error:
-            raise UsageProblem(str(error)) from None
+        except ValueError:
+            raise UsageProblem(
+                "a quotation mark is not closed: put words that belong together in quotation marks"
+            ) from None
         kept = _is_kept(inspect.currentframe())
         try:
             result, as_json = answer(words, self._notebook.scope())

@@ -72,7 +72,6 @@ def test_a_cell_magic_below_moves_to_the_first_line() -> None:
         "x = 1\n%%agent\n",
         "%%agents\nx = 1\n",
         "%%agent?\n",
-        "%%agent\n",
         "%%agent\nDrop the outliers\n",
         "%%agent --wrong\nx = 1\n",
         "%%agent a b\nx = 1\n",
@@ -80,6 +79,12 @@ def test_a_cell_magic_below_moves_to_the_first_line() -> None:
 )
 def test_everything_else_is_left_as_it_is(source: str) -> None:
     assert blanked(source) == source
+
+
+@pytest.mark.parametrize("source", ["%%agent", "%%agent analyst\n", "%%agent --help\n \n"])
+def test_a_header_without_a_body_gets_one_so_that_the_magic_is_asked(source: str) -> None:
+    """IPython refuses a cell magic without a body by itself, and offers the line magic."""
+    assert blanked(source) == f"{source.strip()}\n\n"
 
 
 def test_py_shows_the_mistake_in_what_reads_as_words() -> None:
@@ -101,7 +106,7 @@ def test_the_header_names_the_agent() -> None:
 
 
 def test_an_agent_is_named_as_a_branch_is() -> None:
-    with pytest.raises(InvalidRefNameError):
+    with pytest.raises(InvalidRefNameError, match="cannot name an agent"):
         split_cell("%%agent a..b\nx = 1")
     with pytest.raises(UsageProblem):
         split_cell('%%agent "open\nx = 1')

@@ -82,6 +82,25 @@ def test_a_wrong_header_runs_nothing(shell: Shell, cell: str, said: str) -> None
     assert "x" not in shell.ns
 
 
+@pytest.mark.parametrize(
+    "cell", ["%%agent", "%%agent --help", "%%agent analyst\n%agent log -n 1", "%%agent a b\nx = 1"]
+)
+def test_a_cell_in_which_nothing_ran_is_no_commit(shell: Shell, cell: str) -> None:
+    shell.run("x = 0")
+    before = shell.log()
+    typed = shell.run(cell)
+    assert "%%agent [-h] [--py] [NAME]" in typed.out + typed.err or "[1] x = 0" in typed.out
+    assert shell.log() == before
+
+
+def test_in_a_terminal_a_cell_of_an_agent_ends_with_an_empty_line_as_every_cell_magic(shell: Shell) -> None:
+    whole = shell.ip.check_complete
+    assert whole("%%agent analyst")[0] == "incomplete"
+    assert whole("%%agent analyst\nx = 1\n")[0] == "incomplete"
+    assert whole("%%agent analyst\nx = 1\n\n") == whole("%%time\nx = 1\n\n")
+    assert whole("%%agent analyst\nx = 1\n\n")[0] == "complete"
+
+
 def test_a_program_may_run_one(shell: Shell) -> None:
     shell.ip.run_cell_magic("agent", "analyst", "x = 1\n")
     assert shell.log("-n 1")[0]["author"]["name"] == "analyst"

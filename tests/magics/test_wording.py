@@ -36,6 +36,14 @@ class TestReports:
         shell.run("%agent switch side")
         assert shell.run("%agent undo").out.strip() == "Undone the move to side: ~z"
 
+    def test_what_no_cell_has_committed_goes_by_what_it_is(self, shell: Shell) -> None:
+        shell.run("x.append(9)\n%agent undo")
+        assert shell.ns["x"] == [1, 2]
+        shell.run("%agent off")
+        shell.run("x.append(3)")
+        assert "changes that no cell had committed yet: ~x" in shell.run("%agent undo").out
+        assert "changes that no cell had committed yet: ~x" in shell.run("%agent redo").out
+
     def test_several_operations_are_undone_at_once(self, shell: Shell) -> None:
         first, second = shell.run("%agent undo 2").out.splitlines()
         assert first.startswith("Undone [2] a slip of the hand: ")
@@ -134,6 +142,14 @@ class TestHints:
             ("tag refs/tags/v1", "say v1"),
             ("commit 'one' -m 'two'", "one message is enough"),
             ("undo 0", "takes a number of operations"),
+            ("log -n -1", "not a whole number, 0 or more"),
+            ("prune --keep-last two", "not a whole number, 0 or more"),
+            ("prune --keep-days nan", "not a number of days, 0 or more"),
+            ("show HEAD:", "say which variable: HEAD:NAME"),
+            ("show HEAD:x --notebook", "they are those of HEAD"),
+            ("commit it's done", "a quotation mark is not closed"),
+            ("forget", "say what to forget"),
+            ("LOG", "did you mean log?"),
             ("bind 'a\0b'", "no path holds a NUL"),
         ],
     )
