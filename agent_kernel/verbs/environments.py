@@ -42,16 +42,19 @@ class ShownEnvironment(Result):
     environment: Environment | None
 
     def to_json(self) -> Json:
+        where: dict[str, Json] = {"commit": hex_of(self.id), "cwd": self.commit.cwd or None}
         if self.environment is None:
-            return {"commit": hex_of(self.id), "environment": None}
+            return {**where, "environment": None}
         facts: dict[str, Json] = {**_facts(self.environment), "packages": list(self.environment.packages)}
-        return {"commit": hex_of(self.id), "environment": facts}
+        return {**where, "environment": facts}
 
     def blocks(self) -> Sequence[Block]:
         head = Line(describe.label(self.id, self.commit), strong=True)
+        directory = (("Working directory:", clean(self.commit.cwd)),) if self.commit.cwd else ()
         if self.environment is None:
-            return [head, Line("its environment was not recorded")]
+            return [head, Table(("", ""), directory), Line("its environment was not recorded")]
         rows = tuple((f"{name.capitalize()}:", clean(value)) for name, value in _facts(self.environment).items())
+        rows += directory
         packages = [tuple(map(clean, one.split("==", 1))) for one in self.environment.packages]
         count = plural(len(packages), "package") if packages else "its packages were not recorded"
         table = [Table(("Package", "Version"), tuple(packages))] if packages else []

@@ -23,20 +23,27 @@ def show_arguments(parser: Parser) -> None:
     parser.takes("rev", "path", help="a commit (HEAD unless told), or REF:NAME for a variable in it", default="HEAD")
     what = parser.one_of()
     parser.flag("--outputs", help="all that the cell showed, not only its first lines", group=what)
-    parser.flag("--environment", help="the interpreter, the platform and the installed packages", group=what)
+    parser.flag("--environment", help="interpreter, platform, working directory and installed packages", group=what)
+    parser.flag("--notebook", help="the notebook's cells, code and text, as the file was saved last then", group=what)
 
 
 def show(scope: Scope, options: Namespace) -> Result:
     rev, name = split_path(options.rev)
     found, commit = scope.commit(rev or "HEAD")
     if name is not None:
-        if options.outputs or options.environment:
-            raise UsageProblem(f"a variable has neither outputs nor an environment; they are those of {rev or 'HEAD'}")
+        if not name:
+            raise UsageProblem(f"say which variable: {rev}:NAME")
+        if options.outputs or options.environment or options.notebook:
+            raise UsageProblem(f"a variable has no outputs, environment or notebook; they are those of {rev or 'HEAD'}")
         return _variable(scope, found, commit, name)
     if options.environment:
         from agent_kernel.verbs.environments import ShownEnvironment, environment_of
 
         return ShownEnvironment(found, commit, environment_of(scope.repo, commit))
+    if options.notebook:
+        from agent_kernel.verbs.pages import ShownPage, page_of
+
+        return ShownPage(found, commit, page_of(scope.repo, commit))
     return _commit(scope, found, commit, full=options.outputs)
 
 

@@ -142,6 +142,8 @@ def test_the_environment_is_shown_and_compared(tmp_path: Path, monkeypatch: pyte
         assert "thing" in environment.to_text()
         facts: Any = environment.to_json()
         assert facts["environment"]["packages"] == ["thing==2.0"]
+        assert facts["cwd"] == str(Path.cwd())
+        assert f"Working directory:  {Path.cwd()}" in environment.to_text()
         assert facts["environment"]["python"] == ".".join(map(str, sys.version_info[:3]))
         upgraded = answer(["diff", "HEAD~2", "HEAD~1", "--environment"], scope)[0].to_text()
         assert "~  thing  1.0 → 2.0" in upgraded
