@@ -8,9 +8,13 @@ from pathlib import Path
 from agent_kernel.session import Repository, bind
 
 
-def make_history(place: Path, *cells: str) -> list[str]:
-    """Run cells on branch main of a new store, and return the ids of their commits, oldest first."""
-    return _run(place, cells, number=1)
+def make_history(place: Path, *cells: str, told: str = "cell-") -> list[str]:
+    """Run cells on branch main of a new store, and return the ids of their commits, oldest first.
+
+    Args:
+        told: how the ids of the cells begin, which a front end tells; "" for one that tells none.
+    """
+    return _run(place, cells, number=1, told=told)
 
 
 def go_on(place: Path, *cells: str) -> list[str]:
@@ -18,14 +22,14 @@ def go_on(place: Path, *cells: str) -> list[str]:
     return _run(place, cells, number=100)
 
 
-def _run(place: Path, cells: tuple[str, ...], number: int) -> list[str]:
+def _run(place: Path, cells: tuple[str, ...], number: int, told: str = "cell-") -> list[str]:
     namespace: dict[str, object] = {}
     made: list[str] = []
     with closing(Repository.open(place)) as repo, closing(bind(namespace, repo, skip=_is_hidden)) as session:
         if session.head is not None:
             session.checkout()
         for at, source in enumerate(cells, number):
-            session.begin_cell(source, cell_id=f"cell-{at}", number=at)
+            session.begin_cell(source, cell_id=told and f"{told}{at}", number=at)
             exec(source, namespace)
             report = session.end_cell()
             assert report is not None

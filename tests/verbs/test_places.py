@@ -75,6 +75,28 @@ def test_a_store_of_other_cells_or_in_use_is_left_alone(tmp_path: Path) -> None:
     assert is_store(place)
 
 
+@pytest.mark.parametrize("ids", [(), ("a", "b")], ids=["a file without ids", "a store without ids"])
+def test_one_history_without_a_notebook_is_offered_where_no_ids_tell_whose_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ids: tuple[str, ...]
+) -> None:
+    place = tmp_path / ".agent-kernel" / "my old"
+    make_history(place, "x = 1", told="" if ids else "cell-")
+    notebook = write_notebook(tmp_path / "new.ipynb", *ids)
+    assert adopt(notebook)[0].startswith("if this notebook was called my old.ipynb before: ")
+    assert f"%agent bind '{place}' goes on with its history" in adopt(notebook)[0]
+    monkeypatch.chdir(tmp_path)
+    assert "%agent bind '.agent-kernel/my old' goes" in adopt(notebook)[0]
+    assert is_store(place)
+    with closing(Repository.open(place)) as repo, closing(bind({}, repo)):
+        assert adopt(notebook) == ()  # somebody works in it
+    make_history(tmp_path / ".agent-kernel" / "older", "x = 1", told="")
+    assert adopt(notebook) == ()  # which of the two?
+    write_notebook(tmp_path / "older.ipynb")
+    assert len(adopt(notebook)) == 1
+    write_notebook(tmp_path / "my old.ipynb")
+    assert adopt(notebook) == ()
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"cells": 7}', '{"cells": [7, {"id": 8}, {}]}'])
 def test_what_is_no_notebook_has_no_cells(tmp_path: Path, content: str) -> None:
     (tmp_path / "x.ipynb").write_text(content)
