@@ -213,9 +213,10 @@ class BranchInUseError(AgentKernelError):
 
     branch: str
     holder: str
+    remedy: str = "end that one first, or work on another branch"
 
     def __str__(self) -> str:
-        return f"branch {self.branch!r} is in use by {self.holder}"
+        return f"branch {self.branch!r} is in use by {self.holder}; {self.remedy}"
 
 
 class UntrustedStoreError(AgentKernelError):

@@ -128,7 +128,7 @@ def _refuse_used(repo: Repository, verb: Verb, options: Namespace) -> None:
     holders = living_holders(repo)
     for branch in touched:
         if branch in holders:
-            raise BranchInUseError(branch, f"{holders[branch]}; --force writes all the same")
+            raise BranchInUseError(branch, str(holders[branch]), "--force writes all the same")
 
 
 def _print(result: Result, *, as_json: bool) -> int:

@@ -149,14 +149,16 @@ class LiveNotebook:
 
     def _opened(self, place: str, source: str | None, *, create: bool = True) -> Repository:
         """The store there, made if need be. Nothing that is bound now changes."""
-        look_first(place)
+        origin = "" if source is None else find_store(source)
+        for one in filter(None, (place, origin)):
+            look_first(one)
         store = open_store(place, create=create, durability=self._options.durability)
         try:
-            if source is not None:
+            if origin:
                 from agent_kernel.verbs.copying import copy_store
 
                 here = self.session if self.repo is not None and self.repo.store.url == store.url else None
-                copy_store(find_store(source), store, here)
+                copy_store(origin, store, here)
             return Repository.open(store)
         except BaseException:
             store.close()

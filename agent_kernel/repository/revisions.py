@@ -156,7 +156,7 @@ def _commits(count: int) -> str:
 
 
 def _was_moved(count: int) -> str:
-    return {0: "has not been moved yet", 1: "was moved once"}.get(count, f"was moved {count:,} times")
+    return {0: "has not been moved in this session", 1: "was moved once"}.get(count, f"was moved {count:,} times")
 
 
 def _unknown(repo: Repository, text: str, reason: str = "") -> RefNotFoundError:

@@ -138,6 +138,7 @@ class Session(Joining):
         Raises:
             NothingToUndoError: there is nothing to redo.
         """
+        self._save_uncommitted()  # which may be such a change
         operation = self._operations.last("redo")
         return self._reverse(operation, operation.after, "redo", partial=partial)
 

@@ -55,7 +55,8 @@ def look_first(place: str | Path) -> None:
     Raises:
         StoreUnavailableError: its data file is damaged in a way that kills its reader.
     """
-    folder = Path(str(place).removeprefix("lmdb://")).expanduser().absolute()
+    # As stores write their own place: reached by a link, a trusted one is not read through again each time.
+    folder = Path(os.path.realpath(Path(str(place).removeprefix("lmdb://")).expanduser()))
     if (folder / "data.mdb").is_file() and f"lmdb://{folder}" not in _places():
         from agent_kernel.storage.probe import probe
 

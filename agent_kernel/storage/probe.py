@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from agent_kernel.errors import StoreUnavailableError
+from agent_kernel.errors import StoreError, StoreUnavailableError
 
 LOOK_S = 300.0
 
@@ -46,4 +46,7 @@ def read_through(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    read_through(Path(sys.argv[1]))
+    try:
+        read_through(Path(sys.argv[1]))
+    except StoreError as error:
+        sys.exit(str(vars(error).get("reason", error)))

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from agent_kernel.errors import NotAStoreError, StoreUnavailableError
-from agent_kernel.repository.pointers import BRANCHES, EPOCH, FORMAT, GARBAGE, HEADS, LEASES, ROSTER
+from agent_kernel.errors import StoreUnavailableError
+from agent_kernel.repository import Repository
+from agent_kernel.repository.pointers import BRANCHES, EPOCH, GARBAGE, HEADS, LEASES, ROSTER
 from agent_kernel.storage import open_store
 
 if TYPE_CHECKING:
@@ -33,12 +34,11 @@ def copy_store(source: str, target: Store, here: Session | None = None) -> None:
             first cell, say, before anybody could answer the offer to start from the original) steps aside.
 
     Raises:
-        NotAStoreError: there is no store at the source.
+        NotAStoreError: there is no store at the source. NewerFormatError: a newer release made it.
         StoreUnavailableError: the target has a history already.
     """
     with closing(open_store(source, create=False, readonly=True)) as origin:
-        if not origin.keys(FORMAT, limit=1):
-            raise NotAStoreError(source)
+        Repository.open(origin, create=False)  # what cannot be read here must not take the place of what can
         if target.keys(BRANCHES, limit=1) and not (here is not None and _steps_aside(here, origin)):
             why = "it has a history of its own; %agent bind PLACE --from … makes another"
             raise StoreUnavailableError(target.url, why)

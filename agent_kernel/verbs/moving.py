@@ -166,9 +166,9 @@ def _branch(scope: Scope, text: str) -> str:
 
 
 def _move_head(scope: Scope, rev: str, names: Sequence[str]) -> Moved:
+    branch = scope.branch_meant(rev)
     if names:
         raise UsageProblem("there are no live variables here; single ones are checked out in a notebook")
-    branch = scope.branch_meant(rev)
     found, commit = scope.commit(rev if branch is None else f"refs/heads/{branch}")
     scope.repo.move_head("", Head(branch, found), f"checkout: moving to {branch or rev}")
     where = f"branch {branch}" if branch else f"no branch; {_how_to_name(scope)}"
@@ -223,5 +223,7 @@ def _rollback_commit(scope: Scope, rev: str, found: ObjectId, commit: Commit) ->
 
 def _arrived(said: str, scope: Scope, report: Report) -> Moved:
     at = report.commit if report.commit is not None else scope.live().head
-    where = f" {describe.label(at, scope.repo.commit_at(at))}" if at is not None and said == "Checked out" else ""
-    return Moved(said + where, at, report.branch, report)
+    if at is not None and said == "Checked out":
+        branch = f"branch {clean(report.branch)}" if report.branch else "no branch"
+        said = f"{said} {describe.label(at, scope.repo.commit_at(at))}, on {branch}"
+    return Moved(said, at, report.branch, report)

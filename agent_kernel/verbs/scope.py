@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from agent_kernel.errors import NotBoundError, RefNotFoundError
-from agent_kernel.repository import Commit, Head, ObjectId
+from agent_kernel.repository import Commit, Head, ObjectId, split_path
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository, Session
@@ -21,6 +21,9 @@ Progress: TypeAlias = Callable[[str, int, int], None]  # what is being done, how
 
 
 _VARIABLE = "it is a variable, which show takes as HEAD:{0}, and other verbs after -- ({0})"
+
+
+_OF_A_COMMIT = "only show takes REF:NAME, and other verbs take the two apart ({0} -- {1})"
 
 
 _PLAIN = re.compile(r"\w[\w@%+=:,./~^-]*|[\w./-]+")  # what neither a shell nor %agent takes apart
@@ -105,6 +108,9 @@ class Scope:
         except RefNotFoundError as error:
             if not error.reason and self._is_variable(text):
                 raise RefNotFoundError(text, error.known, _VARIABLE.format(text)) from None
+            if not error.reason and ":" in text:
+                rev, name = split_path(text)
+                raise RefNotFoundError(text, error.known, _OF_A_COMMIT.format(rev, name)) from None
             raise
 
     def _is_variable(self, text: str) -> bool:

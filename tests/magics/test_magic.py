@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from agent_kernel.repository.pointers import FORMAT
+from agent_kernel.session import Repository
+from agent_kernel.storage import open_store
 from agent_kernel.verbs.output import Result
 from agent_kernel.verbs.table import VERBS
 from tests.magics.shells import Shell
@@ -280,6 +285,28 @@ def test_a_store_may_start_as_a_copy(shell: Shell, tmp_path: Path) -> None:
     ids = [commit["id"] for commit in shell.log()]
     shell.run(f"%agent bind {tmp_path / 'copy'} --from {tmp_path / 'store'}")
     assert [commit["id"] for commit in shell.log()][-len(ids) :] == ids
+
+
+def test_a_store_that_cannot_be_read_here_is_not_copied_over_ones_own(shell: Shell, tmp_path: Path) -> None:
+    shell.run("x = 1")
+    history = shell.log()
+    newer = open_store(tmp_path / "newer", create=True)
+    with closing(Repository.open(newer)):
+        stamp, _ = msgspec.msgpack.decode(newer.get_many([FORMAT])[FORMAT])
+        newer.delete_many([FORMAT])
+        newer.put_many({FORMAT: msgspec.msgpack.encode([stamp, 99])})
+    typed = shell.run(f"%agent bind --from {tmp_path / 'newer'}")
+    assert f"{tmp_path / 'newer'} has format 99" in typed.err
+    assert shell.log() == history
+    shell.extension.notebook.close()
+    with closing(Repository.open(tmp_path / "store", create=False)) as repo:
+        assert set(repo.branches()) == {"main"}
+
+
+def test_without_a_store_single_variables_ask_for_one_too(shell: Shell) -> None:
+    shell.extension.notebook.close()
+    for line in ("checkout", "checkout HEAD -- x", "rollback HEAD", "forget x", "switch -"):
+        assert "no store is bound" in shell.run(f"%agent {line}").err
 
 
 def test_a_store_of_someone_else_is_browsed_but_not_loaded_until_it_is_trusted(

@@ -45,7 +45,7 @@ def test_a_dash_after_looking_at_a_commit_goes_back_to_the_branch(shell: Shell) 
 def test_a_dash_before_anything_was_left_says_so(tmp_path: Path) -> None:
     with Shell(store=str(tmp_path / "fresh")) as shell:
         shell.run("x = 1")
-        assert "HEAD has not been moved yet" in shell.run("%agent switch -").err
+        assert "HEAD has not been moved in this session" in shell.run("%agent switch -").err
 
 
 def test_a_branch_that_is_gone_is_not_gone_back_to(shell: Shell) -> None:
@@ -60,6 +60,11 @@ def test_the_branch_before_is_merged_by_a_dash(shell: Shell) -> None:
     assert shell.run("%agent merge -").result.success
     assert shell.ns["x"] == 2
     assert "Already up to date with side" in shell.run("%agent merge -").out
+
+
+def test_arriving_says_on_which_branch(shell: Shell) -> None:
+    assert "[1] x = 1, on branch main: ~x" in shell.run("%agent checkout -").out
+    assert "[3] x = 2, on no branch: ~x" in shell.run("%agent checkout side~0").out
 
 
 @pytest.mark.parametrize("rev", ["HEAD", "@", "side"])

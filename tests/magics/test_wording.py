@@ -44,6 +44,13 @@ class TestReports:
         assert "changes that no cell had committed yet: ~x" in shell.run("%agent undo").out
         assert "changes that no cell had committed yet: ~x" in shell.run("%agent redo").out
 
+    def test_what_no_cell_has_committed_ends_redo_as_a_cell_does(self, shell: Shell) -> None:
+        shell.run("%agent undo")
+        shell.run("%agent off")
+        shell.run("x = 'precious'")
+        assert "nothing to redo" in shell.run("%agent redo").err
+        assert shell.ns["x"] == "precious"
+
     def test_several_operations_are_undone_at_once(self, shell: Shell) -> None:
         first, second = shell.run("%agent undo 2").out.splitlines()
         assert first.startswith("Undone [2] a slip of the hand: ")
@@ -134,6 +141,7 @@ class TestHints:
             ("rollback HEAD~99", "'HEAD~99' names no commit: HEAD has one commit before it"),
             ("show HEAD^2", "'HEAD^2' names no commit: a commit on its way has one parent only"),
             ("show x", "it is a variable, which show takes as HEAD:x"),
+            ("checkout HEAD~1:x", "other verbs take the two apart (HEAD~1 -- x)"),
             ("reset HEAD", "rollback REF makes a new commit"),
             ("revert", "undo reverses the last operation"),
             ("restore x", "checkout REF brings"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.errors import AgentKernelError, UntrustedStoreError
+from agent_kernel.errors import AgentKernelError, StoreUnavailableError, UntrustedStoreError
 from agent_kernel.session import Repository, bind
 from agent_kernel.storage.probe import probe
 from agent_kernel.testing.notebooks import Notebook
@@ -71,6 +71,26 @@ def test_one_that_is_known_is_not_looked_through_again(foreign: Path, monkeypatc
     with Repository.open(foreign, create=False):
         pass
     assert looked == [foreign]
+
+
+def test_one_that_is_known_is_known_by_every_path_to_it(
+    foreign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Repository.open(foreign, create=False) as repo:
+        repo.trust()
+    monkeypatch.setattr("agent_kernel.storage.probe.probe", lambda folder: pytest.fail(f"{folder} is read through"))
+    (tmp_path / "link").symlink_to(foreign.parent, target_is_directory=True)
+    for path in (tmp_path / "link" / foreign.name, foreign.parent / "nothing" / ".." / foreign.name):
+        with Repository.open(path, create=False):
+            pass
+
+
+def test_what_is_wrong_with_a_file_is_said_once(foreign: Path) -> None:
+    data = (foreign / "data.mdb").read_bytes()
+    (foreign / "data.mdb").write_bytes(data[: len(data) // 2])
+    with pytest.raises(StoreUnavailableError) as caught:
+        Repository.open(foreign, create=False)
+    assert str(caught.value).startswith(f"{foreign} cannot be used: data.mdb is cut short")
 
 
 def test_a_damaged_file_never_ends_the_process_that_opens_it(foreign: Path, tmp_path: Path) -> None:
