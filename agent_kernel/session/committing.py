@@ -92,6 +92,8 @@ class Committing:
         self._operations = Operations()
         self._closed = False
         self._growth = growth.Growth()
+        self.branch: str | None
+        self.head: ObjectId | None
         self.branch, self.head, note = branches.take(repo, branch, self._holder, self.id)
         if note:
             self.notes.append(note)
@@ -299,10 +301,12 @@ class Committing:
         self._base = name
         return name, f"branch {branch} was moved by someone else; this session goes on as {name}"
 
-    def _save_uncommitted(self) -> Report | None:
+    def _save_uncommitted(self, *, undoable: bool = True) -> Report | None:
         """Commit what is not committed yet, having looked at everything: nothing may be replaced unseen."""
+        draft = self._own_draft("changes that no cell had committed yet")
+        draft.undoable = draft.undoable and undoable
         report = self._commit(
-            self._own_draft("changes that no cell had committed yet"),
+            draft,
             self._cell.source if self._cell is not None else "",
             everything=True,
             only_changes=True,

@@ -533,6 +533,19 @@ class TestLooking:
             with pytest.raises(NothingToUndoError, match="a cell ran since the last undo"):
                 nb.session.redo()
 
+    def test_what_no_cell_changed_does_not_end_the_chance_to_redo_and_is_kept(self) -> None:
+        with Notebook() as nb:
+            nb.run("x = [1]")
+            nb.run("x = [2]")
+            nb.session.undo()
+            nb.namespace["ticks"] = 7  # as a thread would
+            nb.session.redo()
+            assert nb.variables() == {"x"}
+            assert nb.look("x") == [2]
+            saved, _ = list(nb.repo.log())[1]
+            nb.checkout(saved)
+            assert nb.look("(x, ticks)") == ([1], 7)
+
     def test_a_look_at_a_past_state_starts_no_branch(self) -> None:
         with Notebook() as nb:
             old = nb.run("x = [1]")
@@ -661,7 +674,7 @@ def test_a_session_goes_on_where_something_else_in_its_process_rewrote_the_histo
         if how == "prune":
             nb.repo.prune(Retention(keep_last=1))
         else:
-            nb.repo.forget_commit(nb.repo.resolve("main"))
+            nb.repo.forget((), {nb.repo.resolve("main")})
         report = nb.run("z = 1")
         assert names_changed(report) == ({"z"} if how == "prune" else {"x", "y", "z"})
         assert len(list(nb.repo.log("main"))) == (2 if how == "prune" else 3)
