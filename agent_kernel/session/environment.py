@@ -99,7 +99,7 @@ def installed_in(folders: list[str]) -> list[str]:
             metadata = _METADATA.fullmatch(name) if name.endswith("-info") else None
             if metadata is not None:
                 found.setdefault(_SEPARATORS.sub("-", metadata["name"]).lower(), metadata["version"])
-    return sorted(f"{name}=={version}" for name, version in found.items())
+    return [f"{name}=={version}" for name, version in sorted(found.items())]
 
 
 def _entries(folder: str) -> list[str]:

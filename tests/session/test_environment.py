@@ -50,6 +50,11 @@ class TestEnvironment:
         (tmp_path / entry).mkdir()
         assert installed_in([str(tmp_path), str(tmp_path / "missing")]) == lock
 
+    def test_a_name_comes_before_longer_ones_that_start_with_it(self, tmp_path: Path) -> None:
+        for entry in ("jsonschema-4.26.dist-info", "jsonschema_specifications-2025.9.dist-info"):
+            (tmp_path / entry).mkdir()
+        assert installed_in([str(tmp_path)]) == ["jsonschema==4.26", "jsonschema-specifications==2025.9"]
+
     def test_what_is_imported_counts(self, tmp_path: Path) -> None:
         for folder, version in (("first", "2.0"), ("second", "1.0")):
             (tmp_path / folder / f"thing-{version}.dist-info").mkdir(parents=True)
