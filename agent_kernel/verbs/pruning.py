@@ -184,6 +184,10 @@ def _forgotten(scope: Scope, meant: _Meant, report: ForgetReport) -> Said:
         lines.append(f"The same text is in the value of {clean(', '.join(report.also_in[:5]))}, which stays; {asked}")
     if report.in_memory:
         lines.append(f"Still in memory, and in the next commit again: {clean(', '.join(report.in_memory[:5]))}")
+    known = scope.session.ignored() if scope.session is not None else ()
+    if ignored := [name for name in meant.names if name in known]:
+        asked = scope.typed("ignore", "--remove", *ignored)
+        lines.append(f"Ignored from now on: {clean(', '.join(ignored))}; to store it again: {asked}")
     if not report.erased:
         lines.append("Free space in the store's file may still hold its bytes until it is written over")
     facts: dict[str, Json] = {

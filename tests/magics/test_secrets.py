@@ -90,6 +90,12 @@ def test_forget_takes_the_value_and_says_what_takes_the_code(shell: Shell) -> No
     assert "Masked what the code of 2 cells gave away" in told
 
 
+def test_forget_says_that_the_name_is_not_stored_again(shell: Shell) -> None:
+    leave_traces(shell)
+    told = shell.run("%agent forget db_password --yes").out
+    assert "Ignored from now on: db_password; to store it again: %agent ignore --remove db_password" in told
+
+
 def test_several_variables_are_forgotten_in_one_go(shell: Shell, tmp_path: Path) -> None:
     leave_traces(shell)
     shell.run("api_token = 'first-of-two'; kept = 1")
