@@ -50,7 +50,7 @@ def library_constants(packages: Iterable[str], among: set[int]) -> set[int]:
             if name not in held.modules:
                 held.modules.add(name)
                 module = sys.modules.get(name)
-                values = list(_held_by(module, package)) if module is not None and _is_installed(module) else []
+                values = list(_Holdings(package).of(module)) if module is not None and _is_installed(module) else []
                 held.values += values
                 held.ids.update(map(id, values))
         found |= among & held.ids
@@ -79,35 +79,49 @@ def _is_installed(module: object) -> bool:
     return isinstance(place, str) and ("site-packages" in place or "dist-packages" in place)
 
 
-def _held_by(module: ModuleType, package: str) -> Iterator[object]:
-    for value in list(module_dict(module).values()):
-        yield from _parts(value, package)
-        # An abstract class, say, has another metaclass than `type`; none of its code runs here.
-        kind: Any = value
-        if derives_from(type(value), type) and module_name(kind).partition(".")[0] == package:
-            for attribute in list(class_dict(kind).values()):
-                yield from _parts(attribute, package)
+class _Holdings:
+    """Looks into the modules of one package. Most of what it meets are functions: a look at the type says all of them."""
 
+    def __init__(self, package: str) -> None:
+        self._package = package
+        self._data = _PLAIN | {id(loaded("numpy", "ndarray"))}
+        self._other: set[int] = set()  # types of which nothing is held
 
-def _parts(value: Any, package: str) -> Iterator[object]:
-    """The value, and what hangs on it directly: not deeper, where the person's own objects may be.
+    def of(self, module: ModuleType) -> Iterator[object]:
+        """What the module and its classes hold."""
+        values = list(module_dict(module).values())
+        yield from self._among(values)
+        for value in values:
+            # An abstract class, say, has another metaclass than `type`; none of its code runs here.
+            kind: Any = value
+            if derives_from(type(value), type) and module_name(kind).partition(".")[0] == self._package:
+                yield from self._among(list(class_dict(kind).values()))
 
-    Nothing of the value's own runs: merely asking one of torch's deprecated names for its attributes makes it warn.
-    """
-    kind = type(value)
-    if _is_data(value):
-        yield value
-    elif kind is not type and module_name(kind).partition(".")[0] == package:
+    def _among(self, values: list[Any]) -> Iterator[object]:
+        """Those of the values that are held, and what hangs on them directly."""
+        for value in values:
+            kind = type(value)
+            if id(kind) in self._data:
+                yield value
+            elif id(kind) not in self._other:
+                if kind is not type and module_name(kind).partition(".")[0] == self._package:
+                    yield from self._parts(value)
+                else:
+                    self._other.add(id(kind))
+
+    def _parts(self, value: Any) -> Iterator[object]:
+        """One of the package's own objects, and what hangs on it: not deeper, where the person's own objects may be.
+
+        Nothing of its own runs: merely asking one of torch's deprecated names for its attributes makes it warn.
+        """
         yield value
         attributes = instance_dict(value)
         if attributes:
             yield attributes
-            yield from filter(_is_data, list(attributes.values()))
-        if derives_from(kind, dict):
+            yield from filter(self._is_data, list(attributes.values()))
+        if derives_from(type(value), dict):
             entries: dict[object, object] = value
-            yield from filter(_is_data, list(dict[object, object].values(entries)))
+            yield from filter(self._is_data, list(dict[object, object].values(entries)))
 
-
-def _is_data(value: object) -> bool:
-    kind = type(value)
-    return id(kind) in _PLAIN or id(kind) == id(loaded("numpy", "ndarray"))
+    def _is_data(self, value: object) -> bool:
+        return id(type(value)) in self._data
