@@ -128,6 +128,7 @@ class Pickler(pickle.Pickler):
         self.cached_importable: dict[int, bool] = {}
         self._steps_by_buffer = steps
         self._sound: set[int] = set()
+        self._levelled: dict[int, type] = {}
         self.shared_owners: frozenset[int] = frozenset()
 
     def reducer_override(self, obj: Any, /) -> Any:
@@ -182,7 +183,9 @@ class Pickler(pickle.Pickler):
 
     def _note_class_level(self, kind: type) -> None:
         """What a library's class holds is not shared by its instances in a way that shows: each gets a copy anyway."""
-        self.dump_record.class_level |= reducers.class_level(kind)
+        if id(kind) not in self._levelled:
+            self._levelled[id(kind)] = kind
+            self.dump_record.class_level |= reducers.class_level(kind)
 
     def mute(self, parts: object) -> None:
         """Do not note the objects that stand directly in `parts` when they are visited."""
