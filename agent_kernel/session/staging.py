@@ -41,6 +41,10 @@ class Staging:
         self._everything = everything
         self._dumps = Dumps(namespace, tracking, living, self.staged, everything)
 
+    def leave_out(self, names: Iterable[str]) -> None:
+        """Dump none of these, whatever they are grouped with: names that are gone, or ignored by now though still bound."""
+        self._dumps.seen.update(names)
+
     def add(self, names: Iterable[str], rebound: frozenset[str] = frozenset()) -> set[str]:
         """Dump these names, and what they are grouped with; returns globals that new code uses, to be touched too."""
         return self._dumps.add(names, rebound)

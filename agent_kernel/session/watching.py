@@ -125,7 +125,8 @@ class Watching:
         rebound = touched.rebound
         moved = rebound.new | rebound.rebound | rebound.removed
         done = set(filter(self._is_saved, touched.names)) | rebound.new | rebound.rebound
-        follow = staging.add(sorted(done - rebound.removed), moved)
+        staging.leave_out(rebound.removed)
+        follow = staging.add(sorted(done), moved)
         while follow:
             closure = touching.Closure(self.namespace, self.tracking)
             closure.add_code_names(follow - done)
@@ -134,7 +135,7 @@ class Watching:
             )
             more = set(filter(self._is_saved, reached)) - done
             done |= more | follow
-            follow = staging.add(sorted(more - rebound.removed), moved) - done
+            follow = staging.add(sorted(more), moved) - done
         return staging.finish(rebound.removed)
 
     def _is_saved(self, name: str) -> bool:

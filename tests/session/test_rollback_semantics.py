@@ -833,3 +833,15 @@ def test_a_class_leaves_the_commit_with_the_last_class_made_of_it() -> None:
         assert list(nb.repo.tree_at(report.commit).names()) == ["x"]
         nb.session.verify_all()
         assert nb.session.head == report.commit
+
+
+def test_a_variable_that_is_ignored_no_more_is_stored_from_the_next_cell_on_with_what_shares_it() -> None:
+    with Notebook() as nb:
+        nb.run("a = [1]\nb = [a]")
+        nb.session.ignore("a")
+        assert "a" not in nb.repo.tree_at(nb.run("a.append(2)").commit)
+        nb.session.unignore("a")
+        nb.run("c = 1")
+    with Notebook(nb.repo) as nb:
+        nb.checkout()
+        assert nb.look("(a, b[0] is a, c)") == ([1, 2], True, 1)
