@@ -58,9 +58,9 @@ def _before_it_was_undone(repo: Repository, tip: ObjectId, side: ObjectId, *, by
 
 
 def _restored(repo: Repository, commit: Commit) -> ObjectId | None:
-    """The commit that this one went back to; not one that did the same. None if it did not, or for single variables."""
+    """The commit that this one went back to; not an undo or redo, but where that went. None: to none, or not as a whole."""
     found: ObjectId | None = None
-    while commit.restores is not None:
+    while commit.restores is not None and (found is None or commit.kind in ("undo", "redo")):
         before = repo.commit_at(commit.restores)
         if before.tree != commit.tree:
             break

@@ -487,3 +487,17 @@ def test_a_class_that_they_made_anew_stays_where_ours_is_chosen() -> None:
     with Notebook(nb.repo) as nb:
         nb.checkout()
         assert nb.look("K.n") == 1
+
+
+def test_undoing_what_followed_a_rollback_leaves_the_rollback_a_change_of_its_own() -> None:
+    with Notebook() as nb:
+        older = nb.run("f = [1]")
+        nb.run("f = {'q': 2}")
+        nb.session.switch("side", create=True)
+        nb.run("theirs = 1")
+        nb.session.switch("main")
+        nb.rollback(older)
+        nb.run("a = 1")
+        nb.session.undo()
+        nb.session.merge("side")
+        assert nb.look("(f, theirs)") == ([1], 1)
