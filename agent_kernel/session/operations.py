@@ -60,3 +60,14 @@ class Operations(msgspec.Struct):
         if verb == "undo":
             return Operations(self.done[:-1], [*self.undone, self.done[-1]], begun=self.begun)
         return Operations([*self.done, self.undone[-1]], self.undone[:-1], begun=self.begun)
+
+    def renamed(self, old: str, new: str) -> Operations:
+        """The same where a branch has another name."""
+
+        def at(position: Position) -> Position:
+            return msgspec.structs.replace(position, branch=new) if position.branch == old else position
+
+        def of(operations: list[Operation]) -> list[Operation]:
+            return [Operation(at(one.before), at(one.after), one.moved) for one in operations]
+
+        return Operations(of(self.done), of(self.undone), self.ended, self.begun)

@@ -243,4 +243,5 @@ class Session(Joining):
             raise RefNotFoundError("HEAD", tuple(self.repo.branches()))
         with uninterrupted():
             self.repo.rename_branch(self.branch, new)
+            self._operations = self._operations.renamed(self.branch, new)
             self.branch = self._base = new

@@ -717,6 +717,20 @@ def test_undo_and_redo_across_branches_end_on_the_tip_of_each() -> None:
         assert nb.look("(a, b, c)") == ([1], 2, 3)
 
 
+def test_undo_and_redo_find_a_branch_that_was_renamed() -> None:
+    with Notebook() as nb:
+        nb.run("a = 1")
+        nb.session.switch("side", create=True)
+        nb.run("b = 1")
+        nb.session.switch("main")
+        nb.session.undo()
+        nb.session.rename_branch("try")
+        nb.session.redo()
+        assert nb.session.branch == "main"
+        nb.session.undo()
+        assert nb.session.branch == "try"
+
+
 def test_undo_of_leaving_a_branch_that_is_gone_by_now_goes_to_its_commit() -> None:
     with Notebook() as nb:
         nb.run("a = [1]")
