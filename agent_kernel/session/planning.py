@@ -80,6 +80,7 @@ def plan(
     if wanted is not None:
         made.entries = {name: entry for name, entry in made.entries.items() if name in wanted}
         _add_made_of_others(repo, made, tree, target, wanted)
+    _add_torn(made, target, stay)
     made.removed.update(name for name in stay if name in tracking.groups)
     _add_untracked(made, tracking, target, absent - stay if wanted is None else wanted)
     _add_needs(repo, made, tracking, living, target, whole=wanted is None)
@@ -108,6 +109,15 @@ def _with_partners(target: Tree, names: Iterable[str]) -> set[str]:
 def _value(entry: Entry) -> tuple[str, ObjectId | None]:
     # The leader alone does not tell: names that left a group may be in another one of the same first name.
     return entry.leader, entry.manifest
+
+
+def _add_torn(made: Plan, target: Tree, stay: frozenset[str]) -> None:
+    """What is to stay out of memory comes after all if there it shares objects with what does not, however equal that is."""
+    entries = ((name, target.get(name)) for name in stay)
+    shared = {name: _value(entry) for name, entry in entries if entry is not None and entry.leader}
+    if shared:
+        here = {_value(entry) for name, entry in target.items() if entry.leader and name not in stay}
+        made.entries |= {name: entry for name, value in shared.items() if value in here and (entry := target.get(name))}
 
 
 def _add_made_of_others(repo: Repository, made: Plan, tree: Tree, target: Tree, wanted: Iterable[str]) -> None:

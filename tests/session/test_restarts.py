@@ -283,3 +283,17 @@ def test_a_class_stays_beside_what_is_not_brought_back_when_another_one_takes_it
             nb.run("class K: n = 1")
         nb.checkout()
         assert nb.look("(K.n, k.n)") == (1, 2)
+
+
+def test_what_shares_at_a_commit_comes_together_though_one_of_them_was_not_brought_back() -> None:
+    repo = Repository.open(MemoryStore())
+    with Notebook(repo) as nb:
+        beside = nb.run("a = [1]; d = a")
+        nb.run("del d; f = a")
+    with Notebook(repo) as nb:
+        neither = nb.run("x = 1")
+        nb.checkout(beside, names=["a"])
+        assert nb.session.carried() == ["f"]
+        nb.rollback(neither)
+        assert nb.look("(a, a is f)") == ([1], True)
+        assert nb.session.carried() == []
