@@ -52,7 +52,7 @@ class Repository(repository.Repository):
         """Let values of this store be loaded, which can run code."""
         trust.register(self)
 
-    def at(self, rev: str) -> Snapshot:
+    def at(self, rev: str = "HEAD") -> Snapshot:
         """The variables at a commit, each loaded when it is asked for.
 
         Raises:

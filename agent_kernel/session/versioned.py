@@ -67,6 +67,10 @@ class Versioned(Live):
         if self.session.head is not None:
             self.session.bring_back(partial=True)
 
+    def __setitem__(self, name: str, value: object) -> None:
+        _check_key(name)
+        super().__setitem__(name, value)
+
     def __getitem__(self, name: str) -> object:
         value = super().__getitem__(name)
         failed = unloaded_of(value)
@@ -102,7 +106,7 @@ class Versioned(Live):
         """Do again what was undone. `partial`: as for `checkout`."""
         return self.session.redo(partial=partial)
 
-    def at(self, rev: str) -> Snapshot:
+    def at(self, rev: str = "HEAD") -> Snapshot:
         """A past state to look at."""
         return self.repo.at(rev) if rev != "HEAD" or self.session.head is None else self.repo.at(self._head_hex())
 
@@ -130,3 +134,11 @@ class Versioned(Live):
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _check_key(key: object) -> None:
+    """Refuse what no commit could hold, instead of leaving it out of all of them."""
+    if not isinstance(key, str):
+        raise TypeError(f"a key is text, not {type(key).__name__}")
+    if "\0" in key:
+        raise ValueError(f"a key is text without NUL, not {key!r}")

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_kernel.errors import StoreUnavailableError
+from agent_kernel.errors import NotAStoreError, StoreUnavailableError
 
 if TYPE_CHECKING:
     from agent_kernel.storage.protocol import Durability, Store
@@ -33,6 +33,8 @@ def open_store(
         StoreUnavailableError: it cannot be opened just now, or no engine has this URL.
         ValueError: an option that this engine cannot honour.
     """
+    if not os.fspath(url):
+        raise NotAStoreError(repr(url), "an empty text names no place")  # as a path it would be the working directory
     match = _SCHEME.fullmatch(url) if isinstance(url, str) else None
     if match is None:
         return _open_lmdb(os.fspath(url), create, readonly, durability)
