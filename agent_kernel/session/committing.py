@@ -346,9 +346,12 @@ class Committing:
     def status(self, names: bool = True) -> Status:
         """Where the session stands; runs nothing and reads no value."""
         rebound = self.workspace.bindings.changed(self.namespace)
-        marks = [(rebound.new, "+"), (rebound.rebound, "~"), (rebound.removed, "-")]
+        # Bound to a store that has them already: whether they are still the same, only the next commit finds out.
+        known = frozenset(name for name in rebound.new if name in self._tree)
+        marks = [(rebound.new - known, "+"), (rebound.rebound, "~"), (rebound.removed, "-")]
         changed = sorted_changes(Change(name, how, 0) for found, how in marks for name in found)
-        unverified = sorted(name for name in self.workspace.unverified() if not name.startswith("\0")) if names else []
+        unseen = [*known, *self.workspace.unverified()] if names else []
+        unverified = sorted({name for name in unseen if not name.startswith("\0")})
         size = getattr(self.repo.store, "size", None)
         carried = self.carried()
         return Status(

@@ -402,6 +402,21 @@ def test_a_refused_bind_leaves_undo_and_what_is_committed_as_they_were(
     assert shell.ns["x"] == [1]
 
 
+def test_what_the_store_has_already_is_not_called_uncommitted_after_binding_it_again(
+    shell: Shell, tmp_path: Path
+) -> None:
+    shell.run("x = [1]; y = 2")
+    shell.run("%agent off")
+    shell.run("z = 3")
+    shell.run(f"%agent bind {tmp_path / 'store'}")
+    status = shell.run("%agent status --json").json
+    assert [change["name"] for change in status["changed"]] == ["z"]
+    assert status["unverified"] == ["x", "y"]
+    assert "Not looked at since their last commit: x, y" in shell.run("%agent status").out
+    shell.ns["x"].append(2)
+    assert "~x, +z" in shell.run("%agent commit both").out
+
+
 def test_a_copied_notebook_may_start_from_the_original_after_its_first_cell(shell: Shell, tmp_path: Path) -> None:
     shell.run("x = 1")
     shell.run("y = 2")

@@ -51,10 +51,12 @@ def test_any_text_is_a_key(state: Versioned) -> None:
 
 
 def test_a_second_one_on_the_same_branch_works_on_its_own(state: Versioned) -> None:
-    with pytest.warns(UserWarning, match="main is in use"), Versioned(state.repo) as other:
-        assert other["plan"] == ["look"]
-        other["plan"] = "mine"
-        other.commit()
+    with pytest.warns(UserWarning, match="main is in use"):
+        other = Versioned(state.repo)
+    assert other["plan"] == ["look"]
+    other["plan"] = "mine"
+    other.commit()
+    other.close()
     assert state["plan"] == ["look"]
     assert set(state.repo.branches()) == {"main", "main-2"}
 
