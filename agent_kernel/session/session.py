@@ -90,8 +90,8 @@ class Session(Joining):
         with uninterrupted():
             return self._record(writer, tree, draft, began)
 
-    def switch(self, branch: str, create: bool = False, *, partial: bool = False) -> Report:
-        """Go to a branch, and with `create` make it here first. `partial`: as for `checkout`.
+    def switch(self, branch: str, create: bool = False, *, keep_random: bool = False, partial: bool = False) -> Report:
+        """Go to a branch, and with `create` make it here first. `keep_random`, `partial`: as for `checkout`.
 
         Raises:
             RefNotFoundError: there is no such branch. RefExistsError: there is, and `create` is set.
@@ -101,7 +101,8 @@ class Session(Joining):
         known = self.repo.branches()
         if branch not in known:
             raise RefNotFoundError(branch, tuple(sorted(known)))
-        return self._move(Position(branch, known[branch]), f"checkout: moving to {branch}", partial=partial)
+        to = Position(branch, known[branch])
+        return self._move(to, f"checkout: moving to {branch}", keep_random=keep_random, partial=partial)
 
     def _start_branch(self, branch: str) -> Report:
         self._save_uncommitted()

@@ -99,6 +99,8 @@ def checkout(scope: Scope, options: Namespace) -> Result:
     if options.fresh:
         return _start_fresh(scope, options)
     rev = spelled_out(options.rev)
+    if rev is not None and scope.branch_meant(rev) is None:
+        scope.resolve(rev)  # says more of what it does not find than the session could
     if scope.session is None:
         return _move_head(scope, rev or "HEAD", options.names)
     report = scope.session.checkout(rev, options.names, keep_random=options.keep_random, partial=options.partial)
@@ -129,7 +131,9 @@ def switch_arguments(parser: Parser) -> None:
 def switch(scope: Scope, options: Namespace) -> Result:
     branch = options.branch if options.create else _branch(scope, options.branch)
     if scope.session is not None:
-        report = scope.session.switch(branch, create=options.create, partial=options.partial)
+        report = scope.session.switch(
+            branch, create=options.create, keep_random=options.keep_random, partial=options.partial
+        )
         if options.create:
             return Moved(f"Switched to new branch {report.branch}", report.commit, report.branch)
         return _arrived(f"Switched to branch {report.branch}", scope, report)

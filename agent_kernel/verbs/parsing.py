@@ -65,6 +65,7 @@ class Parser(argparse.ArgumentParser):
         self.options: dict[str, Kind | None] = {"--help": None, "-h": None}  # option: what its value is
         self.takes_names = False
         self.repeats = False  # the last positional argument may be given again
+        self._greedy: list[str] = []  # options that take every word after them
         self._explained = ""
 
     def takes(self, name: str, kind: Kind, *, help: str, optional: bool = True, default: str | None = None) -> None:
@@ -105,6 +106,7 @@ class Parser(argparse.ArgumentParser):
     def several(self, *names: str, metavar: str, help: str, kind: Kind) -> None:
         """Take an option with one or more values, which may be given again."""
         self.options |= dict.fromkeys(names, kind)
+        self._greedy += names
         self.add_argument(*names, metavar=metavar, help=help, nargs="+", action="extend", default=[])
 
     def names(self, help: str) -> None:
@@ -145,6 +147,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         usage = " ".join(self.format_usage().split())
+        if self._greedy and "are required" in message:
+            message += f"; it stands before {' and '.join(self._greedy)}, which take every word after them"
         raise UsageProblem(f"{message} ({usage})")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,6 +61,20 @@ def test_the_branch_before_is_merged_by_a_dash(shell: Shell) -> None:
     assert shell.run("%agent merge -").result.success
     assert shell.ns["x"] == 2
     assert "Already up to date with side" in shell.run("%agent merge -").out
+
+
+@pytest.mark.parametrize("verb", ["switch", "checkout", "rollback"])
+def test_the_random_generators_may_be_left_as_they_are(shell: Shell, verb: str) -> None:
+    shell.run("import random; random.seed(1)")
+    shell.run("%agent tag seeded")
+    shell.run("%agent switch -c more")
+    shell.run("drawn = random.random()")
+    draws = [draw.random() for draw in [random.Random(1)] * 3]
+    shell.run(f"%agent {verb} {'side' if verb == 'switch' else 'seeded'} --keep-random")
+    assert shell.run("random.random()").result.result == draws[1]
+    shell.run("%agent switch more")
+    shell.run(f"%agent {verb} {'side' if verb == 'switch' else 'seeded'}")
+    assert shell.run("random.random()").result.result == draws[2 if verb == "switch" else 0]  # side has gone on since
 
 
 def test_arriving_says_on_which_branch(shell: Shell) -> None:
