@@ -80,7 +80,8 @@ class Moved(Result):
             return [Line(self.said)]
         names = describe.change_line(self.report.changed) or "no variable changed"
         notes = [Line(clean(note)) for note in self.report.notes]
-        return [Line(f"{self.said}: {names}"), *notes, *describe.unsaved_blocks(self.report.unsaved)]
+        said = self.said.removesuffix(":")  # of a cell that begins with `class P:`
+        return [Line(f"{said}: {names}"), *notes, *describe.unsaved_blocks(self.report.unsaved)]
 
 
 def checkout_arguments(parser: Parser) -> None:

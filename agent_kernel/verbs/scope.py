@@ -21,10 +21,8 @@ Progress: TypeAlias = Callable[[str, int, int], None]  # what is being done, how
 
 
 _VARIABLE = "it is a variable, which show takes as HEAD:{0}, and other verbs after -- ({0})"
-
-
 _OF_A_COMMIT = "only show takes REF:NAME, and other verbs take the two apart ({0} -- {1})"
-
+_RANGE = "it is a range, and every verb takes one commit; diff takes two ({0} {1})"
 
 _PLAIN = re.compile(r"\w[\w@%+=:,./~^-]*|[\w./-]+")  # what neither a shell nor %agent takes apart
 
@@ -108,6 +106,9 @@ class Scope:
         except RefNotFoundError as error:
             if not error.reason and self._is_variable(text):
                 raise RefNotFoundError(text, error.known, _VARIABLE.format(text)) from None
+            if not error.reason and ".." in text:
+                ends = (end.strip(".") or "HEAD" for end in text.split("..", 1))
+                raise RefNotFoundError(text, error.known, _RANGE.format(*ends)) from None
             if not error.reason and ":" in text:
                 rev, name = split_path(text)
                 raise RefNotFoundError(text, error.known, _OF_A_COMMIT.format(rev, name)) from None

@@ -72,11 +72,14 @@ VERBS: dict[str, Verb] = {verb.name: verb for verb in _ALL}
 # What people type who know it from git or from elsewhere.
 _ELSEWHERE = {
     "add": "nothing has to be added: every cell is a commit of what it changed",
+    "blame": "log -- NAME shows the commits that changed a variable",
     "back": "undo reverses the last operation, rollback REF goes further back",
+    "cherry-pick": "checkout REF -- NAME takes single variables; from Python: session.cherry_pick(REF)",
     "clone": "bind --from PLACE starts as a copy of another store",
     "delete": "forget erases a variable or a commit, branch -d and tag -d delete names",
     "history": "log shows it",
     "init": "bind chooses the store",
+    "reflog": "@{1} is where the branch was before its last move, @{-1} the branch that was left last",
     "remove": "forget erases a variable or a commit, ignore stores it no more",
     "reset": "rollback REF makes a new commit that equals an older one, checkout REF goes there",
     "restore": "checkout REF brings all variables of a commit back, checkout REF -- NAME single ones",

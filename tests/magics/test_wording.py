@@ -31,6 +31,10 @@ class TestReports:
         assert shell.run("%agent undo").out.strip() == "Undone [2] a slip of the hand: ~x, +y, −tmp"
         assert shell.run("%agent redo").out.strip() == "Done again [2] a slip of the hand: ~x, +tmp, −y"
 
+    def test_a_title_that_ends_with_a_colon_gets_no_second_one(self, shell: Shell) -> None:
+        shell.run("class P:\n    pass")
+        assert shell.run("%agent undo").out.strip() == "Undone [3] class P: −P"
+
     def test_a_move_is_undone_by_its_name(self, shell: Shell) -> None:
         fork(shell, "z = 1", "z = 2", "z = 3")
         shell.run("%agent switch side")
@@ -143,6 +147,9 @@ class TestHints:
             ("show x", "it is a variable, which show takes as HEAD:x"),
             ("checkout x", "it is a variable, which show takes as HEAD:x, and other verbs after -- (x)"),
             ("checkout HEAD~1:x", "other verbs take the two apart (HEAD~1 -- x)"),
+            ("log main..HEAD", "it is a range, and every verb takes one commit; diff takes two (main HEAD)"),
+            ("cherry-pick HEAD", "checkout REF -- NAME takes single variables"),
+            ("reflog", "@{1} is where the branch was"),
             ("reset HEAD", "rollback REF makes a new commit"),
             ("revert", "undo reverses the last operation"),
             ("restore x", "checkout REF brings"),
