@@ -107,7 +107,7 @@ def runs(cell: AgentCell, transform: Callable[[str], str]) -> bool:
 
 def is_python(body: str, transform: Callable[[str], str]) -> bool:
     """Whether the body compiles as a cell does: magics and top-level await included."""
-    if _QUESTION.fullmatch(_first_line(body)):
+    if _is_question(_first_line(body)):
         return False  # IPython takes "what drives price?" for a request to explain `price`
     try:
         with warnings.catch_warnings():
@@ -119,10 +119,23 @@ def is_python(body: str, transform: Callable[[str], str]) -> bool:
 
 
 def reads_as_words(body: str) -> bool:
-    """Whether the first line is prose: no sign of an assignment, a call, an index, a literal."""
-    line = _first_line(body)
+    """Whether the first line that is no comment is prose: no sign of an assignment, a call, an index, a literal."""
+    line = _first_line(body, comments=False) or _first_line(body)
     return not any(sign in line for sign in "=()[]{}") and not _LITERAL.search(line) and any(map(str.isalpha, line))
 
 
-def _first_line(body: str) -> str:
-    return next((line.strip() for line in body.splitlines() if line.strip()), "")
+def _is_question(line: str) -> bool:
+    if _QUESTION.fullmatch(line):
+        return True
+    if not line.endswith("?") or len(line.split()) < 3 or not line[0].isalpha():
+        return False
+    try:
+        ast.parse(line.rstrip("? "))
+    except (SyntaxError, ValueError):
+        return True
+    return False
+
+
+def _first_line(body: str, *, comments: bool = True) -> str:
+    lines = (line.strip() for line in body.splitlines())
+    return next((line for line in lines if line and (comments or not line.startswith("#"))), "")

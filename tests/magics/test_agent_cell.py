@@ -29,6 +29,7 @@ def blanked(source: str) -> str:
         "%time x = 1",
         "!ls",
         "x?",
+        "y = d[0] + x?",
         "for i in y:\n    pass",
         "async with a as b: ...",
         "%%time\nx = 1",
@@ -40,20 +41,36 @@ def test_what_a_cell_can_run_is_python(body: str) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    ["Drop the outliers", "return outliers", "What drives price?", "Is it all?  \nSay why.", "x = = 1", "def f(:"],
+    [
+        "Drop the outliers",
+        "return outliers",
+        "What drives price?",
+        'Why is df["a"] negative?',
+        "Is it all?  \nSay why.",
+        "x = = 1",
+        "def f(:",
+    ],
 )
 def test_what_a_cell_cannot_run_is_not(body: str) -> None:
     assert not is_python(body, transform)
 
 
 @pytest.mark.parametrize(
-    "body", ["Drop the outliers and fit a model of price.", "Don't drop anything", "\n  Was läuft schief?\nx = 1"]
+    "body",
+    [
+        "Drop the outliers and fit a model of price.",
+        "Don't drop anything",
+        "\n  Was läuft schief?\nx = 1",
+        "# Task\nDrop it all",
+    ],
 )
 def test_prose_reads_as_words(body: str) -> None:
     assert reads_as_words(body)
 
 
-@pytest.mark.parametrize("body", ["x = = 1", "f(", "d[", "print 'hello'", 'say "it"', "{", "..."])
+@pytest.mark.parametrize(
+    "body", ["x = = 1", "f(", "d[", "# the years\ny = [1,", "print 'hello'", 'say "it"', "{", "..."]
+)
 def test_code_with_a_mistake_does_not(body: str) -> None:
     assert not reads_as_words(body)
 
