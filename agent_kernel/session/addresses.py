@@ -23,7 +23,7 @@ def addresses(values: Iterable[object]) -> bytes:
 
 def ids_in(found: bytes) -> Sequence[int]:
     """The addresses as numbers: each object's `id`."""
-    return memoryview(found).cast("N")
+    return memoryview(found).cast("P")
 
 
 def differences(before: bytes, now: bytes) -> list[int]:
