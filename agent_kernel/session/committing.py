@@ -301,12 +301,10 @@ class Committing:
         self._base = name
         return name, f"branch {branch} was moved by someone else; this session goes on as {name}"
 
-    def _save_uncommitted(self, *, undoable: bool = True) -> Report | None:
+    def _save_uncommitted(self) -> Report | None:
         """Commit what is not committed yet, having looked at everything: nothing may be replaced unseen."""
-        draft = self._own_draft("changes that no cell had committed yet")
-        draft.undoable = draft.undoable and undoable
         report = self._commit(
-            draft,
+            self._own_draft("changes that no cell had committed yet"),
             self._cell.source if self._cell is not None else "",
             everything=True,
             only_changes=True,

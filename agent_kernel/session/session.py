@@ -139,7 +139,7 @@ class Session(Joining):
         Raises:
             NothingToUndoError: there is nothing to redo.
         """
-        self._save_uncommitted(undoable=False)  # what a thread changed since is no cell, and does not end the chance
+        self._save_uncommitted()  # which may be such a change
         operation = self._operations.last("redo")
         return self._reverse(operation, operation.after, "redo", partial=partial)
 
