@@ -116,7 +116,10 @@ def _from_reflog(repo: Repository, text: str, base: str, ago: int, session: str)
         left = [entry.left for entry in repo.reflog(repo.head_log(session)) if entry.left]
         if len(left) < -ago:
             raise _unknown(repo, text, f"HEAD {_was_moved(len(left))}")
-        return _base(repo, text, left[-ago - 1], session)
+        before = left[-ago - 1]
+        if _ref(repo, before) is None and _by_digits(repo, before) is None:
+            raise _unknown(repo, text, f"{before}, which HEAD left, is gone")
+        return _base(repo, text, before, session)
     if base == "":  # of the branch that is checked out, as in git; detached, of HEAD
         base = repo.head(session).branch or "HEAD"
     name = repo.head_log(session) if base in ("HEAD", "@") else base.removeprefix("refs/").removeprefix("heads/")

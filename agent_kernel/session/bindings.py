@@ -157,6 +157,10 @@ class Bindings:
         except TypeError:
             return
 
+    def miss(self, name: str) -> None:
+        """Let the next look find that the name was deleted, unless it is bound by then."""
+        self._bound.setdefault(name, 0)
+
     def unbind(self, name: str) -> None:
         self._bound.pop(name, None)
         self.containers.pop(name, None)

@@ -337,7 +337,7 @@ class Committing:
 
     def _compare_with_head(self) -> tuple[str, ...]:
         """The commit of the present state may be gone. What memory holds otherwise is uncommitted from then on."""
-        uncommitted = self.workspace.compare_with(self._tree)
+        uncommitted = self.workspace.compare_with(self._tree, self._carried)
         self._carried = frozenset(name for name in self._tree.names() if name not in self.workspace.tracking.groups)
         return tuple(uncommitted)
 
@@ -349,7 +349,7 @@ class Committing:
         marks = [(rebound.new - known, "+"), (rebound.rebound, "~"), (rebound.removed, "-")]
         changed = sorted_changes(Change(name, how, 0) for found, how in marks for name in found)
         unseen = [*known, *self.workspace.unverified()] if names else []
-        unverified = sorted({name for name in unseen if not name.startswith("\0")})
+        unverified = sorted({name for name in unseen if not name.startswith("\0")} - rebound.removed)
         size = getattr(self.repo.store, "size", None)
         carried = self.carried()
         return Status(

@@ -234,7 +234,7 @@ class Session(Joining):
         """Thin out the history by a retention policy; see `Repository.prune`."""
         self._save_uncommitted()
         report = self.repo.prune(policy, dry_run=dry_run)
-        if not dry_run:
+        if not dry_run and report.dropped:
             self._reread_head("prune")
         return report
 

@@ -5,7 +5,7 @@ It knows trees and values, not history: `Session` decides what a change becomes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -77,8 +77,12 @@ class Workspace(Watching):
         staging = Staging(self.namespace, self.tracking, self.living, writer)
         return staging.finish(loaded.values, {name.removeprefix(CLASS_PREFIX) for name in loaded.needs})
 
-    def compare_with(self, tree: Tree) -> list[str]:
+    def compare_with(self, tree: Tree, carried: Collection[str]) -> list[str]:
         """What was committed went out of the history: let the next commit save again what the tree holds otherwise.
+
+        Args:
+            carried: names of the tree that are not in memory because nothing brought them back; any other is not there
+                because it was deleted.
 
         Returns:
             The variables that it will save.
@@ -97,6 +101,10 @@ class Workspace(Watching):
                     self.tracking.add(loading.unread((name,), {name: entry}))
                 else:
                     self.bindings.unbind(name)
+        for name, entry in tree.items():
+            if name not in self.tracking.groups and name not in carried and self.bindings.is_versioned(name):
+                self.tracking.add(loading.unread((name,), {name: entry}))
+                self.bindings.miss(name)
         self.bindings.note(self.namespace)
         return sorted(found)
 
