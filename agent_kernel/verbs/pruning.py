@@ -147,6 +147,7 @@ def _asked(scope: Scope, meant: _Meant, *, sources: bool) -> str:
     for name in meant.names:
         if name in traces.missing and not traces.spoken_of[name]:
             raise NameNotFoundError(name, "any commit, and no commit of this name")
+    traces.require(masks=sources)
     them = "it" if len(meant.names) == 1 else "them"
     spoken = f"the code of {plural(len(traces.mentioned), 'cell')} speaks of {them}" if traces.mentioned else ""
     if not sources:

@@ -88,6 +88,8 @@ def test_forget_takes_the_value_and_says_what_takes_the_code(shell: Shell) -> No
     assert "to mask it there: %agent forget db_password --sources --yes" in told
     told = shell.run("%agent forget db_password --sources --yes").out
     assert "Masked what the code of 2 cells gave away" in told
+    again = shell.run("%agent forget db_password").err
+    assert "only in the code of 2 cells, which --sources masks" in again
 
 
 def test_forget_says_that_the_name_is_not_stored_again(shell: Shell) -> None:
