@@ -196,6 +196,7 @@ class Session(Joining):
             sources: of variables, also mask what the code that speaks of them gave away.
 
         Raises:
+            ValueError: `sources` was asked for with a commit, which takes its code along.
             NameNotFoundError: one is neither a variable of any commit nor the name of a commit. Nothing was changed.
             BranchInUseError: another process works in this store. Nothing was changed.
         """
@@ -204,9 +205,11 @@ class Session(Joining):
         self.repo.leases.refuse_others()
         meant = {one: self._commit_meant(one) for one in names_or_refs}
         names = [name for name, commit in meant.items() if commit is None]
+        commits = {commit for commit in meant.values() if commit is not None}
+        if sources and commits:
+            raise ValueError("sources goes with variables alone: what a commit says goes with it")
         self.repo.traces_of(names).require(masks=sources)
         self._stop_saving(names)
-        commits = {commit for commit in meant.values() if commit is not None}
         if commits:
             self._save_uncommitted()
         report = self.repo.forget(names, commits, summaries.mask_code if sources else None)

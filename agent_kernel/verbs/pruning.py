@@ -106,8 +106,8 @@ class _Meant(msgspec.Struct, frozen=True):
 
 def forget(scope: Scope, options: Namespace) -> Result:
     meant = _meant(scope, tuple(dict.fromkeys(options.words)))
-    if options.sources and not meant.names:
-        raise UsageProblem("--sources goes with a variable; a commit takes its code along when it is forgotten")
+    if options.sources and meant.commits:
+        raise UsageProblem("--sources goes with variables alone; a commit takes its code along when it is forgotten")
     if not options.yes:
         raise UsageProblem(_asked(scope, meant, sources=options.sources))
     if scope.session is not None:

@@ -79,6 +79,31 @@ def test_variables_and_commits_go_together_and_stay_in_memory() -> None:
         assert nb.repo.at("HEAD")["kept"] == 2
 
 
+def test_a_class_of_a_forgotten_commit_is_committed_with_its_instances() -> None:
+    with Notebook() as nb:
+        nb.run("x = 1")
+        nb.run(
+            "class Point:\n    def __init__(self, v): self.v = v\n    def twice(self): return 2 * self.v\np = Point(4)"
+        )
+        nb.session.forget("HEAD")
+        nb.run("y = 1")
+        nb.session.checkout("HEAD~1")
+        assert nb.look("'Point' in globals()") is False
+        nb.session.switch("main")
+        assert nb.look("(p.twice(), Point(5).twice(), type(p) is Point)") == (8, 10, True)
+        assert nb.repo.at("HEAD")["p"].twice() == 8  # type: ignore[attr-defined]  # it has the class of the store
+
+
+def test_masking_the_code_goes_with_variables_alone() -> None:
+    with Notebook() as nb:
+        nb.run("token = 'a-long-secret'")
+        nb.run("x = 1")
+        head = nb.session.head
+        with pytest.raises(ValueError, match="variables alone"):
+            nb.session.forget("token", "HEAD", sources=True)
+        assert (nb.session.head, nb.session.ignored()) == (head, ())
+
+
 def test_one_that_is_not_there_keeps_all() -> None:
     with Notebook() as nb:
         nb.run("a = 1; b = 2")
