@@ -80,7 +80,7 @@ class TreeEditor:
             return self._rewrite_leaves(run, [node for node in nodes if isinstance(node, Leaf)], low, high)
         inners = [node for node in nodes if isinstance(node, Inner)]
         children = [ref for node in inners for ref in node.refs()]
-        names = [child.name for child in children]
+        names = [name for node in inners for name in node.names]
         fresh: list[Ref] = []
         done = 0
         parts = self._parts(names, low, high)
@@ -94,7 +94,7 @@ class TreeEditor:
         fresh += children[done:]
         fresh_names = [ref.name for ref in fresh]
         pieces = _same_cuts(inners) if fresh_names == names else cut(fresh_names, level, at_end=run.at_end)
-        known = {ref.name: (ref, node) for ref, node in zip(_named(run.refs, nodes), inners, strict=True)}
+        known = {node.names[0]: (ref, node) for ref, node in zip(run.refs, inners, strict=True)}
         return self._store_inner(level, fresh, pieces, known)
 
     def _loaded(
@@ -174,7 +174,3 @@ def _same_cuts(nodes: Sequence[Node]) -> list[tuple[int, int]]:
         pieces.append((end, end + len(node.names)))
         end += len(node.names)
     return pieces
-
-
-def _named(refs: Sequence[Ref], nodes: Sequence[Node]) -> list[Ref]:
-    return [Ref(node.names[0] if node.names else "", ref.id, ref.size) for ref, node in zip(refs, nodes, strict=True)]
