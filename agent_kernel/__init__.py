@@ -39,10 +39,12 @@ if TYPE_CHECKING:
     from agent_kernel.errors import NothingToUndoError as NothingToUndoError
     from agent_kernel.errors import RefExistsError as RefExistsError
     from agent_kernel.errors import RefNotFoundError as RefNotFoundError
+    from agent_kernel.errors import RequestError as RequestError
     from agent_kernel.errors import StoreError as StoreError
     from agent_kernel.errors import StoreFullError as StoreFullError
     from agent_kernel.errors import StoreReadOnlyError as StoreReadOnlyError
     from agent_kernel.errors import StoreUnavailableError as StoreUnavailableError
+    from agent_kernel.errors import TooLargeError as TooLargeError
     from agent_kernel.errors import UnmergedBranchError as UnmergedBranchError
     from agent_kernel.errors import UnrelatedHistoriesError as UnrelatedHistoriesError
     from agent_kernel.errors import UntrustedStoreError as UntrustedStoreError
@@ -82,12 +84,14 @@ __all__ = [
     "RefExistsError",
     "RefNotFoundError",
     "Repository",
+    "RequestError",
     "Session",
     "Snapshot",
     "StoreError",
     "StoreFullError",
     "StoreReadOnlyError",
     "StoreUnavailableError",
+    "TooLargeError",
     "UnmergedBranchError",
     "UnrelatedHistoriesError",
     "UntrustedStoreError",

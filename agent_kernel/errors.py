@@ -341,3 +341,24 @@ class NotBoundError(AgentKernelError):
 
     def __str__(self) -> str:
         return "no store is bound to this namespace; run %agent bind (from Python: agent_kernel.bind)"
+
+
+class RequestError(AgentKernelError, ValueError):
+    """A panel asked something that cannot be answered."""
+
+    op: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.op or 'the request'} cannot be answered: {self.reason}"
+
+
+class TooLargeError(AgentKernelError):
+    """What was asked for is larger than one answer may be."""
+
+    what: str
+    size_bytes: int
+    most_bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.what} has {self.size_bytes:,} bytes, and at most {self.most_bytes:,} are shown"

@@ -14,7 +14,7 @@ from agent_kernel.repository import Commit, ObjectId, short
 from agent_kernel.values import summaries
 from agent_kernel.values.summaries.wording import clean
 
-__all__ = ["label", "named", "prompt", "shown", "subject", "title"]
+__all__ = ["is_code", "label", "named", "prompt", "shown", "subject", "title"]
 
 _IMPORT = re.compile(r"(?:import|from)\s+[\w.]+")
 _LONGEST = 60  # characters of a title inside the message of another commit
@@ -35,17 +35,26 @@ def shown(commit: Commit) -> Commit:
 
 def subject(message: str, source: str) -> str:
     """What a commit is about: its message, else the cell's leading comment, else its first line that does something."""
+    return _subject(message, source)[0]
+
+
+def is_code(commit: Commit) -> bool:
+    """Whether a line of the cell's code stands for the commit, and no words of a person's."""
+    return _subject(commit.message, commit.cell.source if commit.cell else "")[1]
+
+
+def _subject(message: str, source: str) -> tuple[str, bool]:
     if message.strip():
-        return clean(message.strip().splitlines()[0])
+        return clean(message.strip().splitlines()[0]), False
     lines = [line.strip() for line in source.splitlines() if line.strip()]
     body = [line for line in lines if not line.startswith("%%agent")]
     if not body:
-        return clean(lines[0]) if lines else ""
+        return clean(lines[0]) if lines else "", bool(lines)
     comment = body[0].lstrip("#! ").strip()
     if body[0].startswith("#") and comment:
-        return clean(comment)
+        return clean(comment), False
     code = [line for line in body if not line.startswith("#")]
-    return clean(next((line for line in code if not _IMPORT.match(line)), (code or body)[0]))
+    return clean(next((line for line in code if not _IMPORT.match(line)), (code or body)[0])), True
 
 
 def title(commit: Commit) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import Commit, Entry, NameDiff, ObjectId, hex_of
@@ -20,7 +20,7 @@ from agent_kernel.verbs.text import clean, clean_lines, plural
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["diff", "diff_arguments"]
+__all__ = ["Differing", "details_of", "diff", "diff_arguments", "differing"]
 
 
 def diff_arguments(parser: Parser) -> None:
@@ -37,23 +37,47 @@ def diff(scope: Scope, options: Namespace) -> Result:
         if options.names:
             raise UsageProblem("--environment compares packages, and takes no names of variables")
         return _environments(scope.repo, old, (new, commit))
-    differences = _differing(scope.repo, old, new)
+    differences = differing(scope.repo, old, new)
     if options.names:
         _check_names(scope.repo, options.names, old, new)
         differences = [one for one in differences if one.name in options.names]
-    touched = _touched(scope.repo, old, new)
-    rows = tuple(_difference(scope.repo, one, touched) for one in differences)
+    rows = tuple(_difference(scope.repo, one) for one in differences)
     return Differences(None if old is None else (old, scope.repo.commit_at(old)), (new, commit), rows)
 
 
-def _differing(repo: Repository, old: ObjectId | None, new: ObjectId) -> list[NameDiff]:
+class Differing(NamedTuple):
+    """A variable that is not the same on two sides; None: it is not there. `how`: "=" where only what it shares changed."""
+
+    name: str
+    how: str
+    old: Entry | None
+    new: Entry | None
+
+
+def differing(repo: Repository, old: ObjectId | None, new: ObjectId) -> list[Differing]:
     """What differs, and the names of classes that were altered in place, whose own entries are the same."""
     found = repo.diff(old, new)
     trees = repo.tree_at(old), repo.tree_at(new)
     known = {one.name for one in found}
     altered = {change.name for change in changes_between(repo, *trees)} - known
     more = [NameDiff(name, trees[0].get(name), trees[1].get(name)) for name in altered]
-    return sorted([*found, *more], key=lambda one: one.name)
+    ordered = sorted([*found, *more], key=lambda one: one.name)
+    touched = _touched(repo, old, new) if any(map(_may_be_the_same, ordered)) else None
+    return [Differing(one.name, _how(one, touched), one.old, one.new) for one in ordered]
+
+
+def _may_be_the_same(one: NameDiff) -> bool:
+    """Whether its value may be the same though its entry is not: only of what is saved together with other names."""
+    if one.old is None or one.new is None:
+        return False
+    return bool(one.old.leader or one.new.leader) or one.old.is_same_value(one.new)
+
+
+def _how(one: NameDiff, touched: set[str] | None) -> str:
+    if one.old is None or one.new is None:
+        return "+" if one.old is None else "-"
+    # It is saved together with something that changed, so its entry is another one; no commit changed its value.
+    return "=" if _may_be_the_same(one) and touched is not None and one.name not in touched else "~"
 
 
 def _environments(repo: Repository, old: ObjectId | None, new: tuple[ObjectId, Commit]) -> Result:
@@ -79,16 +103,16 @@ def _touched(repo: Repository, old: ObjectId | None, new: ObjectId) -> set[str] 
     return {change.name for found in ways for change in repo.commit_at(found).changed}
 
 
-def _difference(repo: Repository, one: NameDiff, touched: set[str] | None) -> Difference:
-    how = "+" if one.old is None else "-" if one.new is None else "~"
-    if how == "~" and one.new is not None and touched is not None and one.name not in touched:
-        # It is saved together with something that changed, so its entry is another one; no commit changed its value.
-        return Difference(one.name, "=", (said := describe.entry_line(repo, one.new)), said)
+def _difference(repo: Repository, one: Differing) -> Difference:
+    if one.how == "=":
+        said = describe.entry_line(repo, one.new)
+        return Difference(one.name, "=", said, said)
     old, new = describe.entry_line(repo, one.old), describe.entry_line(repo, one.new)
-    return Difference(one.name, how, old, new, _details(repo, one.old, one.new))
+    return Difference(one.name, one.how, old, new, details_of(repo, one.old, one.new))
 
 
-def _details(repo: Repository, old: Entry | None, new: Entry | None) -> tuple[str, ...]:
+def details_of(repo: Repository, old: Entry | None, new: Entry | None) -> tuple[str, ...]:
+    """A few lines about where two stored versions differ; none where that is said by a line about either."""
     if old is None or new is None:
         return ()
     if old.is_same_value(new):

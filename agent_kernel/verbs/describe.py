@@ -21,7 +21,7 @@ from agent_kernel.repository import (
     Unsaved,
     hex_of,
 )
-from agent_kernel.session.labels import label, prompt, shown, title
+from agent_kernel.session.labels import is_code, label, prompt, shown, title
 from agent_kernel.values import summaries
 from agent_kernel.verbs.output import Json, Line
 from agent_kernel.verbs.text import clean, exact_time
@@ -36,6 +36,7 @@ __all__ = [
     "commit_json",
     "decorations",
     "entry_line",
+    "is_code",
     "label",
     "living_holders",
     "names_close_to",
@@ -53,7 +54,7 @@ _SIGNS = {"~": "~", "+": "+", "-": "−"}
 
 
 def summary_of(repo: Repository, entry: Entry) -> summaries.Summary | None:
-    """What was noted about the value when it was committed; None where nothing was.
+    """What was noted about the value when it was committed; None where nothing was, or nothing that can be read.
 
     Of an object whose class only its library knows, the summary holds the bytes of the outermost block: what was stored
     of it says more.
@@ -61,7 +62,10 @@ def summary_of(repo: Repository, entry: Entry) -> summaries.Summary | None:
     stored = repo.read_summary(entry)
     if not stored:
         return None
-    summary = summaries.decode(stored)
+    try:
+        summary = summaries.decode(stored)
+    except msgspec.MsgspecError:  # somebody else's store may hold anything
+        return None
     if summary.kind != "object" or not summary.size_bytes:
         return summary
     manifest = repo.read_manifest(entry)

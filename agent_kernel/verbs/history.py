@@ -156,8 +156,7 @@ def _columns(facts: list[tuple[str, str, str]], width: int | None) -> list[str]:
 def _told(commit: Commit) -> tuple[str, bool]:
     """The cell's number and the subject; whether that is code."""
     number = describe.prompt(commit)
-    is_code = commit.cell is not None and not commit.message and not commit.cell.source.lstrip().startswith("#")
-    return f"{number}{' ' if number else ''}{_subject(commit)}", is_code
+    return f"{number}{' ' if number else ''}{_subject(commit)}", describe.is_code(commit)
 
 
 def _subject(commit: Commit) -> str:

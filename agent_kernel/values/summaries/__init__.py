@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from agent_kernel.values.summaries.model import Summary as Summary
     from agent_kernel.values.summaries.model import decode as decode
     from agent_kernel.values.summaries.model import encode as encode
+    from agent_kernel.values.summaries.parts import content as content
+    from agent_kernel.values.summaries.parts import noun as noun
     from agent_kernel.values.summaries.wording import MASK as MASK
     from agent_kernel.values.summaries.wording import clean as clean
     from agent_kernel.values.summaries.wording import size_text as size_text
@@ -35,6 +37,7 @@ __all__ = [
     "Column",
     "Summary",
     "clean",
+    "content",
     "decode",
     "encode",
     "holds_a_secret",
@@ -43,6 +46,7 @@ __all__ = [
     "mask_code",
     "mask_text",
     "names_a_secret",
+    "noun",
     "size_text",
     "summarize",
 ]
@@ -53,6 +57,7 @@ _HOMES = {
     "lines": ("line", "lines_diff"),
     "masking": ("holds_a_secret", "names_a_secret"),
     "model": ("MOST_BYTES", "Column", "Summary", "decode", "encode"),
+    "parts": ("content", "noun"),
     "wording": ("MASK", "clean", "size_text"),
 }
 _HOME = {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}

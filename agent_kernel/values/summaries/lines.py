@@ -65,18 +65,20 @@ def _details(summary: Summary) -> Iterator[str]:
     if summary.kind == "container" and any(summary.shape):
         yield cut(summary.text, _PREVIEW)
     elif summary.kind == "mapping" and summary.columns:
-        yield _mapping_text(summary)
-    elif summary.kind in ("array", "series", "tensor", "index") and _is_whole(summary.text):
+        yield mapping_text(summary)
+    elif summary.kind in ("array", "series", "tensor", "index") and is_whole(summary.text):
         yield summary.text
     elif summary.masked and MASK not in summary.text:
         yield MASK if not summary.columns else ""
 
 
-def _is_whole(values: str) -> bool:
+def is_whole(values: str) -> bool:
+    """Whether the first values of an array are all of them, and few enough to stand in a line."""
     return MASK in values or (len(values) <= _SHORT_VALUES and MORE not in values)
 
 
-def _mapping_text(summary: Summary) -> str:
+def mapping_text(summary: Summary) -> str:
+    """The first keys of a dict with their values."""
     shown = [f"{column.name}: {column.of}" for column in summary.columns[:3]]
     more = [MORE] if max(summary.shape, default=0) > len(shown) else []
     return cut(f"{{{', '.join([*shown, *more])}}}", _PREVIEW)

@@ -1,0 +1,144 @@
+"""The list as data: what `open` and `rows` answer. The names of the fields are the contract with the panel.
+
+Sizes are bytes, durations seconds, times milliseconds since 1970 (UTC). Every text is plain text.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Sign: TypeAlias = Literal["+", "~", "-", "!", "="]
+# From a lane at the row's top edge to one at its bottom edge (None: the node), the colour, and whether it is dashed.
+Line: TypeAlias = "tuple[int | None, int | None, int, int]"
+
+
+class Graph(msgspec.Struct, frozen=True):
+    """One row's piece of the graph."""
+
+    node: int | None
+    colour: int
+    lines: tuple[Line, ...]
+
+
+class Ref(msgspec.Struct, frozen=True):
+    """A branch, a tag, or HEAD where it is on no branch. `head`: HEAD is here by it. `lane`: its colour."""
+
+    kind: Literal["branch", "tag", "head"]
+    name: str
+    head: bool
+    lane: int | None
+
+
+class Author(msgspec.Struct, frozen=True):
+    """Who wrote the code. `me`: whoever looks."""
+
+    name: str
+    kind: Literal["person", "agent"]
+    me: bool
+
+
+class DayRow(msgspec.Struct, frozen=True, tag="day", tag_field="kind"):
+    """The header above the commits of a day."""
+
+    day: str  # 2026-11-21
+    graph: Graph
+
+
+class FoldRow(msgspec.Struct, frozen=True, tag="fold", tag_field="kind"):
+    """Neighbours that changed nothing, or repeated runs of one cell."""
+
+    id: str
+    why: Literal["nothing", "repeated"]
+    n: int
+    matching: int
+    prompt: str
+    subject: str
+    unfolded: bool
+    took_s: float
+    time_ms: int
+    graph: Graph
+
+
+class CommitRow(msgspec.Struct, frozen=True, tag="commit", tag_field="kind"):
+    """A commit."""
+
+    id: str
+    short: str
+    depth: int
+    prompt: str
+    subject: str
+    is_code: bool
+    author: Author
+    node: Literal["cell", "agent", "merge", "failed", "interrupted"]
+    why: str
+    refs: tuple[Ref, ...]
+    chips: tuple[tuple[Sign, str, int], ...]
+    more: int
+    counts: dict[Sign, int]
+    took_s: float | None
+    time_ms: int
+    graph: Graph
+
+
+Row: TypeAlias = DayRow | FoldRow | CommitRow
+
+
+class Page(msgspec.Struct, frozen=True, rename={"start": "from"}):
+    """Some rows of a list."""
+
+    version: str
+    start: int
+    total: int  # rows
+    commits: int
+    matches: int
+    rows: tuple[Row, ...]
+
+
+class Located(msgspec.Struct, frozen=True):
+    """Where a commit stands in the list; None: it is filtered out."""
+
+    row: int | None
+
+
+class Head(msgspec.Struct, frozen=True):
+    """Where the reader is. `lane`: the branch's colour; on no branch there is none."""
+
+    branch: str | None
+    id: str | None
+    prompt: str
+    label: str
+    lane: int | None
+
+
+class State(msgspec.Struct, frozen=True):
+    """What changes without being asked. Only a kernel knows more than the version."""
+
+    version: str
+    busy: str | None = None
+    queued: None = None
+    failed: str | None = None
+    done: None = None
+    kernel: bool = False
+
+
+class Opening(msgspec.Struct, frozen=True):
+    """Everything that is shown at first."""
+
+    title: str
+    head: Head
+    state: State
+    page: Page
+    unsaved_names: int = 0
+
+
+class Branch(msgspec.Struct, frozen=True):
+    """A branch in the list of branches."""
+
+    name: str
+    id: str
+    lane: int | None
+    here: bool
+    note: str
+    holder: str

@@ -1,0 +1,86 @@
+"""What answers have in common: the repository, whose HEAD counts, and what was worked out of the history before."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from agent_kernel.browsing.answers import Ref
+from agent_kernel.browsing.colours import Colours, colours_of
+from agent_kernel.browsing.listing import Listing, listing_of
+from agent_kernel.browsing.rows import refs_by_commit
+from agent_kernel.browsing.searching import Finder
+from agent_kernel.browsing.timeline import Timeline, View
+from agent_kernel.repository import Commit, ObjectId
+
+if TYPE_CHECKING:
+    from agent_kernel.session import Repository
+
+__all__ = ["Book", "Query", "Spread"]
+
+_MOST_LISTS = 4  # of one version that are kept
+
+
+class Query(Protocol):
+    """Which rows are listed."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def show(self) -> str: ...
+    @property
+    def tz_s(self) -> int: ...
+    @property
+    def unfolded(self) -> tuple[str, ...]: ...
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """One version of the history, laid open."""
+
+    view: View
+    colours: Colours
+    refs: Mapping[ObjectId, tuple[Ref, ...]]
+    lists: dict[tuple[object, ...], Listing]
+
+
+class Book:
+    """One repository as one session sees it."""
+
+    def __init__(self, repo: Repository, session_id: str) -> None:
+        self.repo = repo
+        self.session_id = session_id
+        self._lock = threading.RLock()
+        self._timeline = Timeline(repo, session_id)
+        self._finder = Finder(repo)
+        self._spread: Spread | None = None
+
+    def resolve(self, rev: str) -> tuple[ObjectId, Commit]:
+        """The commit that a revision names; raises RefNotFoundError or AmbiguousRefError."""
+        id = self.repo.resolve(rev, self.session_id)
+        return id, self.repo.commit_at(id)
+
+    def spread(self) -> Spread:
+        """The history as it is now."""
+        with self._lock:
+            view = self._timeline.now()
+            if self._spread is None or self._spread.view is not view:
+                colours = colours_of(view)
+                self._spread = Spread(view, colours, refs_by_commit(view, colours), {})
+            return self._spread
+
+    def listing(self, query: Query) -> tuple[Spread, Listing]:
+        """The rows of a query, and the history that they are of."""
+        with self._lock:
+            spread = self.spread()
+            key = (query.text, query.show, query.tz_s, query.unfolded)
+            found = spread.lists.pop(key, None)
+            if found is None:
+                matching = self._finder.find(spread.view, query.text, query.show, query.tz_s)
+                found = listing_of(spread.view, spread.colours, matching, query.tz_s, frozenset(query.unfolded))
+            spread.lists[key] = found  # the one used last stands last
+            for oldest in list(spread.lists)[:-_MOST_LISTS]:
+                del spread.lists[oldest]
+            return spread, found

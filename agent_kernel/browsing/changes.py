@@ -1,0 +1,106 @@
+"""What a commit did to each variable: old and new in a line each, from what was noted when they were committed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from agent_kernel.browsing.answers import Sign
+from agent_kernel.browsing.rows import sign_of
+from agent_kernel.browsing.wording import cleaned
+from agent_kernel.repository import Entry
+from agent_kernel.session.history import size_of
+from agent_kernel.values import summaries
+from agent_kernel.verbs import describe
+from agent_kernel.verbs.comparing import Differing, details_of
+
+if TYPE_CHECKING:
+    from agent_kernel.session import Repository
+
+__all__ = ["Change", "changes_of", "is_picture"]
+
+_MOST_READ = 8_000_000  # bytes of both versions that are compared for a line; more only when the variable is opened
+_OPENING = frozenset({"array", "frame", "mapping", "series", "tensor", "text"})
+_LINE = 160
+_MOST = 500  # variables
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One variable. `old` is empty where both sides read the same, and `new` then says what is different."""
+
+    name: str
+    how: Sign
+    type: str
+    old: str
+    new: str
+    old_size: int | None
+    new_size: int | None
+    opens: bool
+
+
+def changes_of(repo: Repository, found: Sequence[Differing]) -> tuple[tuple[Change, ...], int]:
+    """One line for each variable that differs, the largest first, then what was removed; and how many there are beyond."""
+    sizes = {one.name: max(_size(repo, one.old), _size(repo, one.new)) for one in found}
+    ordered = sorted(found, key=lambda one: ("~+-=".index(one.how) > 1, one.how == "=", -sizes[one.name]))
+    return tuple(_change(repo, one) for one in ordered[:_MOST]), max(0, len(ordered) - _MOST)
+
+
+def _size(repo: Repository, entry: Entry | None) -> int:
+    return 0 if entry is None else size_of(repo, entry)
+
+
+def _change(repo: Repository, one: Differing) -> Change:
+    before, after = (None if entry is None else describe.summary_of(repo, entry) for entry in (one.old, one.new))
+    old, new = _content(one.old, before), _content(one.new, after)
+    if one.how == "~" and old == new:
+        old, new = "", ", ".join(part for part in (new, _what_differs(repo, one)) if part)
+    known = after or before
+    return Change(
+        name=cleaned(one.name),
+        how="=" if one.how == "=" else sign_of(one.how),
+        type=summaries.noun(known) if known is not None else "",
+        old=cleaned(old, _LINE),
+        new=cleaned(new, _LINE),
+        old_size=None if one.old is None else size_of(repo, one.old),
+        new_size=None if one.new is None else size_of(repo, one.new),
+        opens=one.how != "=" and known is not None and _opens(one, before, after),
+    )
+
+
+def _content(entry: Entry | None, summary: summaries.Summary | None) -> str:
+    if entry is None:
+        return ""
+    return "not described" if summary is None else summaries.content(summary)
+
+
+def _what_differs(repo: Repository, one: Differing) -> str:
+    if one.old is None or one.new is None:
+        return ""
+    if not one.old.is_same_value(one.new) and size_of(repo, one.old) + size_of(repo, one.new) > _MOST_READ:
+        return "contents differ"
+    details = details_of(repo, one.old, one.new)
+    return details[0] if len(details) == 1 else "contents differ"
+
+
+def _opens(one: Differing, before: summaries.Summary | None, after: summaries.Summary | None) -> bool:
+    """Whether there is more to see of it than the line says."""
+    kinds = {side.kind for side in (before, after) if side is not None}
+    if any(is_picture(side) for side in (before, after) if side is not None):
+        return True
+    if not kinds & _OPENING:
+        return False
+    if kinds == {"text"}:
+        return one.how == "~"
+    return True
+
+
+def is_picture(summary: summaries.Summary) -> bool:
+    """Whether the value is a figure, of which its cell may have shown a picture."""
+    return summary.kind == "object" and summary.type.rpartition(".")[2] in (
+        "Axes",
+        "AxesSubplot",
+        "Figure",
+        "FigureWidget",
+    )

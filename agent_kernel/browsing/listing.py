@@ -1,0 +1,216 @@
+"""The rows of a list: which commits, under which days, in which folds, and how the graph runs through them.
+
+A list is worked out as a whole, since every page needs to know what stands above it, but only as far as the shape goes:
+what a row says is read when the row is asked for. A closed fold is one node of the graph. With a filter, a commit's
+parents are the nearest ancestors that are listed, and the line to one that is no neighbour is dashed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from agent_kernel.browsing.answers import Graph, Line
+from agent_kernel.browsing.colours import Colours
+from agent_kernel.browsing.timeline import NOTHING, Record, View
+from agent_kernel.repository import ObjectId, hex_of
+from agent_kernel.verbs.lanes import Step, Strand, assign
+
+__all__ = ["Fold", "Item", "Listing", "listing_of"]
+
+_LAST_LANE = 6  # lanes beyond the sixth are drawn as one
+_MOST_PARENTS = 8  # of a listed commit, nearest first, where others are filtered out
+
+
+class Fold(msgspec.Struct, frozen=True):
+    """Neighbours that may stand as one row, newest first."""
+
+    id: str
+    why: str
+    members: tuple[Record, ...]
+    matching: int
+    is_open: bool
+
+
+class Item(msgspec.Struct, frozen=True, gc=False):
+    """A row: a commit, a fold, or (neither) the day of those that follow. `node`: its place among the graph's nodes."""
+
+    node: int
+    record: Record | None = None
+    fold: Fold | None = None
+    day: str = ""
+
+    @property
+    def is_node(self) -> bool:
+        """Whether a node of the graph stands in this row, and not only lines."""
+        return self.record is not None or (self.fold is not None and not self.fold.is_open)
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """All rows of a list."""
+
+    items: tuple[Item, ...]
+    matches: int
+    rows: Mapping[ObjectId, int]  # where each listed commit stands
+    steps: tuple[Step[int], ...]
+    nodes: tuple[ObjectId, ...]  # the commit that gives each node its colour
+    dashed: frozenset[tuple[int, int]]  # strands, by their nodes, between commits that are no neighbours
+
+    def graph(self, item: Item, colours: Colours) -> Graph:
+        """The piece of the graph beside a row."""
+        if item.node >= len(self.steps):
+            return Graph(None, 0, ())
+        step = self.steps[item.node]
+        colour = colours.commits[self.nodes[item.node]]
+        passing = [(at, strand) for at, strand in enumerate(step.above) if strand is not None]
+        if not item.is_node:
+            return Graph(None, colour, _unique([(at, at, *self._how(strand, colours)) for at, strand in passing]))
+        into = [(at, None if strand.parent == item.node else at, *self._how(strand, colours)) for at, strand in passing]
+        out = [(None, at, *self._how(strand, colours)) for at, strand in step.sent]
+        return Graph(min(step.lane, _LAST_LANE), colour, _unique([*into, *out]))
+
+    def _how(self, strand: Strand[int], colours: Colours) -> tuple[int, int]:
+        # A line is of the branch that it was drawn for: down to a first parent the child's, to others the parent's.
+        node = strand.child if strand.is_first else strand.parent
+        return colours.commits[self.nodes[node]], int((strand.child, strand.parent) in self.dashed)
+
+
+def _unique(lines: list[Line]) -> tuple[Line, ...]:
+    """The lines with those of the last lanes drawn as one."""
+    found: dict[tuple[int | None, int | None], Line] = {}
+    for top, bottom, colour, dashed in lines:
+        ends = (_capped(top), _capped(bottom))
+        found.setdefault(ends, (*ends, colour, dashed))
+    return tuple(found.values())
+
+
+def _capped(lane: int | None) -> int | None:
+    return None if lane is None else min(lane, _LAST_LANE)
+
+
+def listing_of(
+    view: View, colours: Colours, matching: Collection[ObjectId] | None, tz_s: int, unfolded: Collection[str]
+) -> Listing:
+    """Lay out the rows. `matching`: the commits that a filter leaves; None: all of them."""
+    items: list[Item] = []
+    rows: dict[ObjectId, int] = {}
+    node_of: dict[ObjectId, int] = {}  # also of what is folded away
+    nodes: list[ObjectId] = []
+    matches, today = 0, -1
+    for day, members, why in _runs(view, tz_s):
+        found = members if matching is None else [record for record in members if record.id in matching]
+        if not found:
+            continue
+        matches += len(found)
+        if day != today:
+            items.append(Item(len(nodes), day=_date(day)))
+            today = day
+        fold = _fold(members, why, len(found), unfolded) if why else None
+        if fold is not None:
+            items.append(Item(len(nodes), fold=fold))
+        if fold is not None and not fold.is_open:
+            rows.update((record.id, len(items) - 1) for record in found)
+            node_of.update((record.id, len(nodes)) for record in members)
+            nodes.append(members[0].id)
+            continue
+        for record in found:
+            rows[record.id] = len(items)
+            node_of[record.id] = len(nodes)
+            items.append(Item(len(nodes), record, fold))
+            nodes.append(record.id)
+    parents, dashed = _edges(view, node_of)
+    keep = _tip_of_first(view, colours, node_of)
+    steps = assign(((node, parents.get(node, ())) for node in range(len(nodes))), keep)
+    return Listing(tuple(items), matches, rows, tuple(steps), tuple(nodes), frozenset(dashed))
+
+
+def _runs(view: View, tz_s: int) -> Iterator[tuple[int, list[Record], str]]:
+    """Commits one by one or, where they may fold, in runs of two and more: the day, the commits, why they fold."""
+    pinned = {view.head.commit, *view.branches.values(), *view.tags.values()}
+    run: list[Record] = []
+    run_day = 0
+    for record in view.order:
+        day = (record.time_ns // 1_000_000_000 + tz_s) // 86_400
+        last = run[-1] if run else None
+        if last is not None and day == run_day and _folds(last, record, pinned):
+            run.append(record)
+            continue
+        if run:
+            yield run_day, run, _why(run)
+        run, run_day = [record], day
+    if run:
+        yield run_day, run, _why(run)
+
+
+def _folds(newer: Record, older: Record, pinned: Collection[ObjectId | None]) -> bool:
+    """Whether two neighbours may stand as one row. What a name points at stays in sight."""
+    alike = newer.mark == older.mark != 0 and newer.parents == (older.id,)
+    return alike and newer.id not in pinned and older.id not in pinned
+
+
+def _fold(members: list[Record], why: str, matching: int, unfolded: Collection[str]) -> Fold:
+    # Named after its oldest commit, which stays the same while the fold grows.
+    id = f"f{hex_of(members[-1].id)[:16]}"
+    return Fold(id, why, tuple(members), matching, id in unfolded)
+
+
+def _why(run: list[Record]) -> str:
+    return "" if len(run) < 2 else "nothing" if run[0].mark == NOTHING else "repeated"
+
+
+def _date(day: int) -> str:
+    return (datetime.fromtimestamp(0, UTC) + timedelta(days=day)).strftime("%Y-%m-%d")
+
+
+def _edges(view: View, node_of: Mapping[ObjectId, int]) -> tuple[dict[int, tuple[int, ...]], set[tuple[int, int]]]:
+    """The parents of each node, and which of them are further away than one step."""
+    near = _nearest_listed(view, node_of)
+    parents: dict[int, tuple[int, ...]] = {}
+    dashed: set[tuple[int, int]] = set()
+    for record in view.order:
+        node = node_of.get(record.id)
+        if node is None:
+            continue
+        found = dict.fromkeys(parents.get(node, ()))
+        for parent in record.parents:
+            to = node_of.get(parent)
+            if to is not None and to != node:
+                dashed.discard((node, to))
+                found[to] = None
+            for far in near.get(parent, ()) if to is None else ():
+                if far not in found and far != node:
+                    dashed.add((node, far))
+                    found[far] = None
+        parents[node] = tuple(found)
+    return parents, dashed
+
+
+def _nearest_listed(view: View, node_of: Mapping[ObjectId, int]) -> dict[ObjectId, tuple[int, ...]]:
+    """For each commit that is not listed, the nodes that its listed ancestors nearest to it stand in."""
+    near: dict[ObjectId, tuple[int, ...]] = {}
+    if len(node_of) == len(view.order):
+        return near
+    for record in reversed(view.order):
+        if record.id in node_of:
+            continue
+        found: dict[int, None] = {}
+        for parent in record.parents:
+            to = node_of.get(parent)
+            found.update(dict.fromkeys(near.get(parent, ()) if to is None else (to,)))
+        near[record.id] = tuple(found)[:_MOST_PARENTS]
+    return near
+
+
+def _tip_of_first(view: View, colours: Colours, node_of: Mapping[ObjectId, int]) -> int | None:
+    """The newest listed node of the branch that has the first lane."""
+    if colours.first is None:
+        return None
+    id: ObjectId | None = view.branches[colours.first]
+    while id is not None and id in view.places:
+        if id in node_of:
+            return node_of[id]
+        parents = view.order[view.places[id]].parents
+        id = parents[0] if parents else None
+    return None

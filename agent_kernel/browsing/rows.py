@@ -1,0 +1,133 @@
+"""What the rows of a list say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+from agent_kernel.browsing.answers import CommitRow, DayRow, FoldRow, Graph, Ref, Row, Sign
+from agent_kernel.browsing.colours import Colours
+from agent_kernel.browsing.listing import Fold, Item, Listing
+from agent_kernel.browsing.timeline import View
+from agent_kernel.browsing.wording import author_of, cleaned, prompts, subject_of
+from agent_kernel.repository import Commit, ObjectId, hex_of, short
+from agent_kernel.session.labels import prompt, shown
+from agent_kernel.verbs.text import plural
+
+if TYPE_CHECKING:
+    from agent_kernel.session import Repository
+
+__all__ = ["counts_of", "refs_by_commit", "row_of", "sign_of", "why"]
+
+_CHIPS = 4
+_MOST_REFS = 20  # at one commit, HEAD's first
+
+
+def refs_by_commit(view: View, colours: Colours) -> dict[ObjectId, tuple[Ref, ...]]:
+    """The names that point at each commit: HEAD's branch first, then branches, then tags."""
+    found: dict[ObjectId, list[Ref]] = {}
+    head = view.head
+    if head.commit is not None and head.branch is None:
+        found[head.commit] = [Ref("head", "HEAD", True, None)]
+    for name, at in sorted(view.branches.items(), key=lambda branch: (branch[0] != head.branch, branch[0])):
+        ref = Ref("branch", cleaned(name, 200), name == head.branch, colours.branches[name])
+        found.setdefault(at, []).append(ref)
+    for name, at in sorted(view.tags.items()):
+        found.setdefault(at, []).append(Ref("tag", cleaned(name, 200), False, None))
+    return {at: tuple(refs[:_MOST_REFS]) for at, refs in found.items()}
+
+
+def row_of(
+    repo: Repository, listing: Listing, item: Item, colours: Colours, refs: Mapping[ObjectId, tuple[Ref, ...]]
+) -> Row:
+    """One row."""
+    graph = listing.graph(item, colours)
+    if item.record is not None:
+        return _commit_row(repo, item.record.id, item.fold is not None, refs.get(item.record.id, ()), graph)
+    return DayRow(item.day, graph) if item.fold is None else _fold_row(repo, item.fold, graph)
+
+
+def _commit_row(repo: Repository, id: ObjectId, is_folded: bool, refs: tuple[Ref, ...], graph: Graph) -> CommitRow:
+    commit = repo.commit_at(id)
+    subject, code = subject_of(commit)
+    chips, more = chips_of(commit)
+    return CommitRow(
+        id=hex_of(id),
+        short=short(id),
+        depth=int(is_folded),
+        prompt=prompt(commit),
+        subject=subject,
+        is_code=code,
+        author=author_of(commit),
+        node=node_of(commit),
+        why=why(commit),
+        refs=refs,
+        chips=chips,
+        more=more,
+        counts=counts_of(commit),
+        took_s=commit.cell.duration_s if commit.cell is not None else None,
+        time_ms=commit.time_ns // 1_000_000,
+        graph=graph,
+    )
+
+
+def _fold_row(repo: Repository, fold: Fold, graph: Graph) -> FoldRow:
+    commits = [repo.commit_at(record.id) for record in fold.members]
+    nothing = fold.why == "nothing"
+    return FoldRow(
+        id=fold.id,
+        why="nothing" if nothing else "repeated",
+        n=len(commits),
+        matching=fold.matching,
+        prompt=prompts(commits[0], commits[-1]),
+        subject=f"{plural(len(commits), 'cell')} that changed nothing" if nothing else subject_of(commits[0])[0],
+        unfolded=fold.is_open,
+        took_s=sum(commit.cell.duration_s for commit in commits if commit.cell is not None),
+        time_ms=commits[0].time_ns // 1_000_000,
+        graph=graph,
+    )
+
+
+def node_of(commit: Commit) -> Literal["cell", "agent", "merge", "failed", "interrupted"]:
+    """The shape of its node: how it ended goes first, then what it is."""
+    if commit.status == "interrupted":
+        return "interrupted"
+    if commit.status != "ok":
+        return "failed"
+    if len(commit.parents) > 1:
+        return "merge"
+    return "agent" if commit.author.kind == "agent" else "cell"
+
+
+def why(commit: Commit) -> str:
+    """Why its cell did not end well."""
+    if commit.status == "ok":
+        return ""
+    cell = shown(commit).cell
+    error = cell.error if cell is not None else ""
+    return "interrupted" if commit.status == "interrupted" else cleaned(error, 200) or "failed"
+
+
+def chips_of(commit: Commit) -> tuple[tuple[tuple[Sign, str, int], ...], int]:
+    """The changed names, the largest first, and how many there are beyond these. One that is not saved is among them."""
+    changes = sorted(commit.changed, key=lambda change: -change.size)
+    room = _CHIPS - bool(commit.unsaved)
+    chips = [_chip(sign_of(change.how), change.name, change.size) for change in changes[:room]]
+    chips += [_chip("!", one.name) for one in commit.unsaved[: _CHIPS - len(chips)]]
+    return tuple(chips), len(commit.changed) + len(commit.unsaved) - len(chips)
+
+
+def _chip(sign: Sign, name: str, size: int = 0) -> tuple[Sign, str, int]:
+    return sign, cleaned(name, 60), size
+
+
+def counts_of(commit: Commit) -> dict[Sign, int]:
+    counts: Counter[Sign] = Counter(sign_of(change.how) for change in commit.changed)
+    if commit.unsaved:
+        counts["!"] = len(commit.unsaved)
+    return dict(counts)
+
+
+def sign_of(how: str) -> Sign:
+    return "+" if how == "+" else "-" if how == "-" else "~"

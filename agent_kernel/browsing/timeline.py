@@ -1,0 +1,186 @@
+"""All commits that branches, tags and HEADs reach, newest first, kept from one question to the next.
+
+A commit is always younger than its parents, so the order is that of time, and what a new commit adds stands at the top.
+Where something was deleted from the store, by a collection or because history was rewritten, it is all read anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import msgspec
+from blake3 import blake3
+
+from agent_kernel.errors import DamagedObjectError
+from agent_kernel.repository import Commit, Head, Kind, ObjectId
+from agent_kernel.repository.commits import decode_commit
+from agent_kernel.repository.pointers import BRANCHES, EPOCH, HEADS, TAGS
+
+if TYPE_CHECKING:
+    from agent_kernel.session import Repository
+
+__all__ = ["NOTHING", "Record", "Timeline", "View"]
+
+NOTHING = 1  # the mark of a cell that changed nothing
+_BATCH = 1_000
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """What the shape of the list needs to know of one commit."""
+
+    id: ObjectId
+    parents: tuple[ObjectId, ...]
+    time_ns: int
+    mark: int  # neighbours of the same mark fold into one row; 0: never
+    cell: int  # equal for runs of one cell; 0: no cell, or one whose id is not known
+    is_named: bool
+    is_error: bool
+
+
+class View(msgspec.Struct, frozen=True):
+    """The history at one moment. Nothing in it changes any more."""
+
+    version: str
+    head: Head
+    branches: Mapping[str, ObjectId]
+    tags: Mapping[str, ObjectId]
+    order: tuple[Record, ...]
+    places: Mapping[ObjectId, int]
+
+
+class Timeline:
+    """The history of one repository, as one session sees it. Its caller sees to it that one thread uses it at a time."""
+
+    def __init__(self, repo: Repository, session_id: str) -> None:
+        self._repo = repo
+        self._session_id = session_id
+        self._records: dict[ObjectId, Record] = {}
+        self._epoch: bytes | None = None
+        self._stored: int | None = None  # the store's own version when it was looked at last
+        self._tips: frozenset[ObjectId] = frozenset()
+        self._view: View | None = None
+
+    def now(self) -> View:
+        """The history as it is now. Costs next to nothing if nothing was written since.
+
+        Raises:
+            DamagedObjectError: a commit that is reached cannot be read.
+        """
+        stored = self._stored_version()
+        if self._view is None or stored is None or stored != self._stored:
+            self._look()
+            self._stored = stored
+        assert self._view is not None
+        return self._view
+
+    def _stored_version(self) -> int | None:
+        ask = getattr(self._repo.store, "data_version", None)
+        return None if ask is None else int(ask())
+
+    def _look(self) -> None:
+        """Compare what refs there are with what there were."""
+        pointers = self._repo.pointers
+        found = self._repo.store.get_many([*pointers.keys(BRANCHES), *pointers.keys(TAGS), *pointers.keys(HEADS)])
+        epoch = pointers.read([EPOCH])[EPOCH]
+        version = _version_of(found, epoch)
+        if self._view is not None and self._view.version == version:
+            return
+        if epoch != self._epoch:
+            self._records.clear()
+            self._tips, self._view = frozenset(), None
+            self._repo.objects.forget_cached()
+        branches, tags = self._repo.branches(), self._repo.tags()
+        heads = [head.commit for head in self._repo.heads().values() if head.branch is None and head.commit]
+        tips = frozenset([*branches.values(), *tags.values(), *heads])
+        order = self._ordered(tips)
+        places = {record.id: place for place, record in enumerate(order)}
+        self._view = View(version, self._repo.head(self._session_id), branches, tags, order, places)
+        self._tips, self._epoch = tips, epoch
+
+    def _ordered(self, tips: frozenset[ObjectId]) -> tuple[Record, ...]:
+        if not self._records:
+            self._read_all()
+        before = self._view
+        if before is not None:
+            new, met = self._reached(tips, before.places)
+            # What was reached before still is, if each old tip is one yet or lies below what is new.
+            if self._tips <= tips | met:
+                fresh = _by_time(new)
+                if not before.order or not fresh or fresh[-1].time_ns > before.order[0].time_ns:
+                    return (*fresh, *before.order)
+                return tuple(_by_time([*fresh, *before.order]))
+        return tuple(_by_time(self._reached(tips, {})[0]))
+
+    def _reached(
+        self, tips: Iterable[ObjectId], known: Mapping[ObjectId, int]
+    ) -> tuple[list[Record], frozenset[ObjectId]]:
+        """The commits above the known ones, and those of the known ones that they lead to."""
+        found: list[Record] = []
+        met: set[ObjectId] = set()
+        waiting = list(tips)
+        seen = set(waiting)
+        while waiting:
+            id = waiting.pop()
+            if id in known:
+                met.add(id)
+                continue
+            record = self._record(id)
+            found.append(record)
+            for parent in record.parents:
+                if parent not in seen:
+                    seen.add(parent)
+                    waiting.append(parent)
+        return found, frozenset(met)
+
+    def _record(self, id: ObjectId) -> Record:
+        found = self._records.get(id)
+        if found is None:
+            found = self._records[id] = _record_of(id, self._repo.commit_at(id))
+        return found
+
+    def _read_all(self) -> None:
+        """Read all commits there are, a thousand at a time: one after the other, each names the next, takes far longer."""
+        keys = self._repo.pointers.keys(Kind.COMMIT)
+        while batch := [ObjectId(key[1:]) for key in islice(keys, _BATCH)]:
+            try:
+                payloads = self._repo.objects.get_many(Kind.COMMIT, batch)
+                self._records.update((id, _record_of(id, decode_commit(payload))) for id, payload in payloads.items())
+            except (DamagedObjectError, msgspec.MsgspecError):
+                continue  # each is read by itself when it is reached, and only then it matters
+
+
+def _version_of(found: Mapping[bytes, bytes], epoch: bytes | None) -> str:
+    digest = blake3(epoch or b"")
+    for key in sorted(found):
+        digest.update(b"%d %d " % (len(key), len(found[key])) + key + found[key])
+    return digest.hexdigest(8)
+
+
+def _by_time(records: Iterable[Record]) -> list[Record]:
+    return sorted(records, key=lambda record: (-record.time_ns, record.id))
+
+
+def _record_of(id: ObjectId, commit: Commit) -> Record:
+    return Record(
+        id=id,
+        parents=commit.parents,
+        time_ns=commit.time_ns,
+        mark=_mark(commit),
+        cell=hash(commit.cell.id) if commit.cell is not None and commit.cell.id else 0,
+        is_named=bool(commit.message.strip()),
+        is_error=commit.status != "ok",
+    )
+
+
+def _mark(commit: Commit) -> int:
+    """Equal for runs that may stand as one row: cells that changed nothing, or one cell that changes the same names."""
+    cell = commit.cell
+    if cell is None or commit.kind != "cell" or commit.status != "ok" or len(commit.parents) > 1:
+        return 0
+    if commit.message or commit.labels or commit.unsaved:
+        return 0
+    if not commit.changed:
+        return NOTHING
+    return hash((cell.id, tuple(change.name for change in commit.changed))) | 2 if cell.id else 0

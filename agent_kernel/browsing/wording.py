@@ -1,0 +1,44 @@
+"""How commits, names and sizes are called in a panel, beyond what every door says."""
+
+from __future__ import annotations
+
+from agent_kernel.browsing.answers import Author
+from agent_kernel.repository import Commit
+from agent_kernel.session.branches import person
+from agent_kernel.session.labels import is_code, prompt, title
+from agent_kernel.verbs.text import clean, cut
+
+__all__ = ["author_of", "called", "cleaned", "prompts", "subject_of"]
+
+_SUBJECT = 200  # characters; a panel is narrower
+_NAME = 120
+_CALLED = 40
+
+
+def cleaned(text: str, most: int = _NAME) -> str:
+    """A name on one line, however long somebody made it."""
+    return cut(clean(text), most)
+
+
+def subject_of(commit: Commit) -> tuple[str, bool]:
+    """What the commit is about, and whether that is code."""
+    code = is_code(commit)
+    return cut(title(commit), _SUBJECT, middle=code), code
+
+
+def called(commit: Commit) -> str:
+    """The commit inside a sentence: `[7]`, or, where no cell made it, its subject in quotes."""
+    return prompt(commit) or f"“{cut(title(commit), _CALLED)}”"
+
+
+def author_of(commit: Commit) -> Author:
+    name = cleaned(commit.author.name)
+    if commit.author.kind == "agent":
+        return Author(name, "agent", False)
+    return Author(name, "person", commit.author.name == person().name)
+
+
+def prompts(newest: Commit, oldest: Commit) -> str:
+    """The numbers of several cells: `[8–10]`."""
+    first, last = prompt(oldest), prompt(newest)
+    return f"{first[:-1]}–{last[1:]}" if first and last and first != last else last or first

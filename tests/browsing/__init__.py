@@ -1,0 +1,1 @@
+"""What a panel shows of a repository."""
