@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from agent_kernel.browsing.answers import Ref
+from agent_kernel.browsing.answers import Author, Ref
 from agent_kernel.browsing.colours import Colours, colours_of
 from agent_kernel.browsing.listing import Listing, listing_of
-from agent_kernel.browsing.rows import refs_by_commit
+from agent_kernel.browsing.refs import refs_by_commit
 from agent_kernel.browsing.searching import Finder
 from agent_kernel.browsing.timeline import Timeline, View
+from agent_kernel.browsing.wording import cleaned
 from agent_kernel.repository import Commit, ObjectId
+from agent_kernel.session.branches import person
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -52,7 +54,8 @@ class Book:
     def __init__(self, repo: Repository, session_id: str) -> None:
         self.repo = repo
         self.session_id = session_id
-        self._lock = threading.RLock()
+        self.me = person().name
+        self.lock = threading.RLock()
         self._timeline = Timeline(repo, session_id)
         self._finder = Finder(repo)
         self._spread: Spread | None = None
@@ -62,9 +65,14 @@ class Book:
         id = self.repo.resolve(rev, self.session_id)
         return id, self.repo.commit_at(id)
 
+    def author(self, commit: Commit) -> Author:
+        """Who wrote a commit."""
+        name, is_agent = cleaned(commit.author.name), commit.author.kind == "agent"
+        return Author(name, "agent" if is_agent else "person", not is_agent and commit.author.name == self.me)
+
     def spread(self) -> Spread:
         """The history as it is now."""
-        with self._lock:
+        with self.lock:
             view = self._timeline.now()
             if self._spread is None or self._spread.view is not view:
                 colours = colours_of(view)
@@ -73,7 +81,7 @@ class Book:
 
     def listing(self, query: Query) -> tuple[Spread, Listing]:
         """The rows of a query, and the history that they are of."""
-        with self._lock:
+        with self.lock:
             spread = self.spread()
             key = (query.text, query.show, query.tz_s, query.unfolded)
             found = spread.lists.pop(key, None)

@@ -12,7 +12,7 @@ from agent_kernel.browsing.book import Book
 from agent_kernel.browsing.changes import Change, changes_of
 from agent_kernel.browsing.code import last_run, source_of
 from agent_kernel.browsing.lines import count_of
-from agent_kernel.browsing.wording import author_of, called, cleaned, subject_of
+from agent_kernel.browsing.wording import called, cleaned, subject_of
 from agent_kernel.repository import Commit, ObjectId, hex_of, read_outputs, short
 from agent_kernel.session.labels import prompt, shown
 from agent_kernel.verbs.comparing import differing
@@ -88,7 +88,7 @@ def commit(book: Book, args: At) -> Details:
         is_code=is_code,
         message=clean_lines(masked.message)[:10_000],
         source=clean_lines(source_of(found)),
-        author=author_of(found),
+        author=book.author(found),
         time_ms=found.time_ns // 1_000_000,
         took_s=found.cell.duration_s if found.cell is not None else None,
         status=cleaned(found.status),

@@ -7,8 +7,9 @@ parents are the nearest ancestors that are listed, and the line to one that is n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 
 import msgspec
 
@@ -48,22 +49,31 @@ class Item(msgspec.Struct, frozen=True, gc=False):
         return self.record is not None or (self.fold is not None and not self.fold.is_open)
 
 
-class Listing(msgspec.Struct, frozen=True):
-    """All rows of a list."""
+class Listing:
+    """All rows of a list. The graph is worked out from the top as far as somebody looks; one thread at a time."""
 
-    items: tuple[Item, ...]
-    matches: int
-    rows: Mapping[ObjectId, int]  # where each listed commit stands
-    steps: tuple[Step[int], ...]
-    nodes: tuple[ObjectId, ...]  # the commit that gives each node its colour
-    dashed: frozenset[tuple[int, int]]  # strands, by their nodes, between commits that are no neighbours
+    def __init__(
+        self,
+        items: Sequence[Item],
+        matches: int,
+        rows: Mapping[ObjectId, int],
+        nodes: Sequence[Sequence[Record]],
+        edges: Edges,
+        keep: int | None,
+    ) -> None:
+        self.items = items
+        self.matches = matches
+        self.rows = rows  # where each listed commit stands
+        self._nodes = nodes  # the commits that stand in each
+        self._edges = edges
+        self._steps: list[Step[int]] = []
+        self._more = assign(((node, edges.parents(node)) for node in range(len(nodes))), keep)
 
     def graph(self, item: Item, colours: Colours) -> Graph:
         """The piece of the graph beside a row."""
-        if item.node >= len(self.steps):
-            return Graph(None, 0, ())
-        step = self.steps[item.node]
-        colour = colours.commits[self.nodes[item.node]]
+        self._steps.extend(islice(self._more, max(0, item.node + 1 - len(self._steps))))
+        step = self._steps[item.node]
+        colour = self._colour(item.node, colours)
         passing = [(at, strand) for at, strand in enumerate(step.above) if strand is not None]
         if not item.is_node:
             return Graph(None, colour, _unique([(at, at, *self._how(strand, colours)) for at, strand in passing]))
@@ -74,7 +84,35 @@ class Listing(msgspec.Struct, frozen=True):
     def _how(self, strand: Strand[int], colours: Colours) -> tuple[int, int]:
         # A line is of the branch that it was drawn for: down to a first parent the child's, to others the parent's.
         node = strand.child if strand.is_first else strand.parent
-        return colours.commits[self.nodes[node]], int((strand.child, strand.parent) in self.dashed)
+        return self._colour(node, colours), int((strand.child, strand.parent) in self._edges.dashed)
+
+    def _colour(self, node: int, colours: Colours) -> int:
+        return colours.commits[self._nodes[node][0].id]
+
+
+class Edges:
+    """Which nodes follow on which, worked out node by node from the top."""
+
+    def __init__(self, view: View, nodes: Sequence[Sequence[Record]], node_of: Mapping[ObjectId, int]) -> None:
+        self._nodes = nodes
+        self._node_of = node_of
+        self._near = _nearest_listed(view, node_of)
+        self.dashed: set[tuple[int, int]] = set()  # to a node that is no neighbour
+
+    def parents(self, node: int) -> tuple[int, ...]:
+        """The nodes that hold the parents, or else the nearest ancestors that are listed."""
+        found: dict[int, None] = {}
+        for record in self._nodes[node]:
+            for parent in record.parents:
+                to = self._node_of.get(parent)
+                if to is not None and to != node:
+                    self.dashed.discard((node, to))
+                    found[to] = None
+                for far in self._near.get(parent, ()) if to is None else ():
+                    if far not in found and far != node:
+                        self.dashed.add((node, far))
+                        found[far] = None
+        return tuple(found)
 
 
 def _unique(lines: list[Line]) -> tuple[Line, ...]:
@@ -97,7 +135,7 @@ def listing_of(
     items: list[Item] = []
     rows: dict[ObjectId, int] = {}
     node_of: dict[ObjectId, int] = {}  # also of what is folded away
-    nodes: list[ObjectId] = []
+    nodes: list[Sequence[Record]] = []
     matches, today = 0, -1
     for day, members, why in _runs(view, tz_s):
         found = members if matching is None else [record for record in members if record.id in matching]
@@ -113,17 +151,15 @@ def listing_of(
         if fold is not None and not fold.is_open:
             rows.update((record.id, len(items) - 1) for record in found)
             node_of.update((record.id, len(nodes)) for record in members)
-            nodes.append(members[0].id)
+            nodes.append(members)
             continue
         for record in found:
             rows[record.id] = len(items)
             node_of[record.id] = len(nodes)
             items.append(Item(len(nodes), record, fold))
-            nodes.append(record.id)
-    parents, dashed = _edges(view, node_of)
+            nodes.append((record,))
     keep = _tip_of_first(view, colours, node_of)
-    steps = assign(((node, parents.get(node, ())) for node in range(len(nodes))), keep)
-    return Listing(tuple(items), matches, rows, tuple(steps), tuple(nodes), frozenset(dashed))
+    return Listing(items, matches, rows, nodes, Edges(view, nodes, node_of), keep)
 
 
 def _runs(view: View, tz_s: int) -> Iterator[tuple[int, list[Record], str]]:
@@ -162,29 +198,6 @@ def _why(run: list[Record]) -> str:
 
 def _date(day: int) -> str:
     return (datetime.fromtimestamp(0, UTC) + timedelta(days=day)).strftime("%Y-%m-%d")
-
-
-def _edges(view: View, node_of: Mapping[ObjectId, int]) -> tuple[dict[int, tuple[int, ...]], set[tuple[int, int]]]:
-    """The parents of each node, and which of them are further away than one step."""
-    near = _nearest_listed(view, node_of)
-    parents: dict[int, tuple[int, ...]] = {}
-    dashed: set[tuple[int, int]] = set()
-    for record in view.order:
-        node = node_of.get(record.id)
-        if node is None:
-            continue
-        found = dict.fromkeys(parents.get(node, ()))
-        for parent in record.parents:
-            to = node_of.get(parent)
-            if to is not None and to != node:
-                dashed.discard((node, to))
-                found[to] = None
-            for far in near.get(parent, ()) if to is None else ():
-                if far not in found and far != node:
-                    dashed.add((node, far))
-                    found[far] = None
-        parents[node] = tuple(found)
-    return parents, dashed
 
 
 def _nearest_listed(view: View, node_of: Mapping[ObjectId, int]) -> dict[ObjectId, tuple[int, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePath
 from urllib.parse import unquote
 
@@ -11,16 +12,20 @@ from agent_kernel.browsing.answers import Branch, Head, Located, Opening, Page, 
 from agent_kernel.browsing.arguments import Listed, Nothing, Opened
 from agent_kernel.browsing.arguments import Located as Sought
 from agent_kernel.browsing.book import Book, Query, Spread
+from agent_kernel.browsing.listing import Item
 from agent_kernel.browsing.pages import page_of
 from agent_kernel.browsing.rows import row_of
+from agent_kernel.browsing.timeline import reached
 from agent_kernel.browsing.wording import called, cleaned
-from agent_kernel.repository import hex_of
+from agent_kernel.repository import Kind, hex_of
+from agent_kernel.repository.commits import decode_commit
 from agent_kernel.session.labels import prompt
 from agent_kernel.verbs.text import plural
 
 __all__ = ["branches", "locate", "open_", "rows"]
 
 _MOST_OPENING = 46_000  # bytes of the rows that `open` sends; what stands around them takes less than 4,000
+_MOST_FOLDED = 2_000  # commits of closed folds that are read at once
 
 
 def open_(book: Book, args: Opened) -> Opening:
@@ -43,18 +48,28 @@ def locate(book: Book, args: Sought) -> Located:
 
 
 def _page(book: Book, query: Query, start: int, n: int, most_bytes: int | None = None) -> Page:
-    spread, listing = book.listing(query)
-    found: list[Row] = []
-    size = 0
-    for item in listing.items[start : start + n]:
-        row = row_of(book.repo, listing, item, spread.colours, spread.refs)
-        if most_bytes is not None:
-            size += len(msgspec.json.encode(row)) + 1
-            if size > most_bytes and found:
-                break
-        found.append(row)
-    view = spread.view
-    return Page(view.version, start, len(listing.items), len(view.order), listing.matches, tuple(found))
+    with book.lock:
+        spread, listing = book.listing(query)
+        found: list[Row] = []
+        size = 0
+        items = listing.items[start : start + n]
+        _fetch(book, items)
+        for item in items:
+            row = row_of(book, listing, item, spread)
+            if most_bytes is not None:
+                size += len(msgspec.json.encode(row)) + 1
+                if size > most_bytes and found:
+                    break
+            found.append(row)
+        view = spread.view
+        return Page(view.version, start, len(listing.items), len(view.order), listing.matches, tuple(found))
+
+
+def _fetch(book: Book, items: Sequence[Item]) -> None:
+    """Read what the rows are about at once: a round trip for each would take most of the time."""
+    single = [item.record.id for item in items if item.record is not None]
+    folded = [record.id for item in items if item.record is None and item.fold for record in item.fold.members]
+    book.repo.objects.load_many(Kind.COMMIT, [*single, *folded[:_MOST_FOLDED]], decode_commit)
 
 
 def head_of(book: Book, spread: Spread) -> Head:
@@ -89,14 +104,14 @@ def branches(book: Book, args: Nothing) -> tuple[Branch, ...]:
             id=hex_of(at),
             lane=spread.colours.branches[name],
             here=name == view.head.branch,
-            note=_note(book, spread, name),
+            note=_note(spread, name),
             holder=_holder(book, name),
         )
         for name, at in ordered
     )
 
 
-def _note(book: Book, spread: Spread, name: str) -> str:
+def _note(spread: Spread, name: str) -> str:
     """How it stands to where the reader is: `merged into main`, `2 commits of its own`."""
     view = spread.view
     if name == view.head.branch:
@@ -104,7 +119,7 @@ def _note(book: Book, spread: Spread, name: str) -> str:
     into = view.head.branch if view.head.branch in view.branches else spread.colours.first
     if into is None or into == name:
         return ""
-    own = len(book.repo.history.missing_from(view.branches[name], [view.branches[into]]))
+    own = len(reached(view, [view.branches[name]], reached(view, [view.branches[into]])))
     return f"{plural(own, 'commit')} of its own" if own else f"merged into {cleaned(into, 200)}"
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from agent_kernel.browsing.answers import CommitRow, DayRow, FoldRow, Graph, Ref, Row, Sign
-from agent_kernel.browsing.colours import Colours
+from agent_kernel.browsing.book import Book, Spread
 from agent_kernel.browsing.listing import Fold, Item, Listing
-from agent_kernel.browsing.timeline import View
-from agent_kernel.browsing.wording import author_of, cleaned, prompts, subject_of
+from agent_kernel.browsing.wording import cleaned, prompts, subject_of
 from agent_kernel.repository import Commit, ObjectId, hex_of, short
 from agent_kernel.session.labels import prompt, shown
 from agent_kernel.verbs.text import plural
@@ -18,48 +16,31 @@ from agent_kernel.verbs.text import plural
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["counts_of", "refs_by_commit", "row_of", "sign_of", "why"]
+__all__ = ["counts_of", "row_of", "sign_of", "why"]
 
 _CHIPS = 4
-_MOST_REFS = 20  # at one commit, HEAD's first
 
 
-def refs_by_commit(view: View, colours: Colours) -> dict[ObjectId, tuple[Ref, ...]]:
-    """The names that point at each commit: HEAD's branch first, then branches, then tags."""
-    found: dict[ObjectId, list[Ref]] = {}
-    head = view.head
-    if head.commit is not None and head.branch is None:
-        found[head.commit] = [Ref("head", "HEAD", True, None)]
-    for name, at in sorted(view.branches.items(), key=lambda branch: (branch[0] != head.branch, branch[0])):
-        ref = Ref("branch", cleaned(name, 200), name == head.branch, colours.branches[name])
-        found.setdefault(at, []).append(ref)
-    for name, at in sorted(view.tags.items()):
-        found.setdefault(at, []).append(Ref("tag", cleaned(name, 200), False, None))
-    return {at: tuple(refs[:_MOST_REFS]) for at, refs in found.items()}
-
-
-def row_of(
-    repo: Repository, listing: Listing, item: Item, colours: Colours, refs: Mapping[ObjectId, tuple[Ref, ...]]
-) -> Row:
+def row_of(book: Book, listing: Listing, item: Item, spread: Spread) -> Row:
     """One row."""
-    graph = listing.graph(item, colours)
+    graph = listing.graph(item, spread.colours)
     if item.record is not None:
-        return _commit_row(repo, item.record.id, item.fold is not None, refs.get(item.record.id, ()), graph)
-    return DayRow(item.day, graph) if item.fold is None else _fold_row(repo, item.fold, graph)
+        return _commit_row(book, item, item.record.id, spread.refs.get(item.record.id, ()), graph)
+    return DayRow(item.day, graph) if item.fold is None else _fold_row(book.repo, item.fold, graph)
 
 
-def _commit_row(repo: Repository, id: ObjectId, is_folded: bool, refs: tuple[Ref, ...], graph: Graph) -> CommitRow:
-    commit = repo.commit_at(id)
+def _commit_row(book: Book, item: Item, id: ObjectId, refs: tuple[Ref, ...], graph: Graph) -> CommitRow:
+    commit = book.repo.commit_at(id)
     subject, code = subject_of(commit)
     chips, more = chips_of(commit)
     return CommitRow(
         id=hex_of(id),
         short=short(id),
-        depth=int(is_folded),
+        depth=int(item.fold is not None),
         prompt=prompt(commit),
         subject=subject,
         is_code=code,
-        author=author_of(commit),
+        author=book.author(commit),
         node=node_of(commit),
         why=why(commit),
         refs=refs,

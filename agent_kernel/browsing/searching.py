@@ -1,7 +1,8 @@
 """Which commits a search finds: words, `var:NAME`, `tag:`, `branch:`, `author:`, `cell:N`, `is:WORD`, `since:DATE`.
 
-All terms have to fit. What is searched is what is shown, so a masked secret is not found by its letters. A term that
-means nothing (yet: searches run while they are typed) finds nothing.
+All terms have to fit. What is searched is what is shown, so a masked secret is not found by its letters: text is masked
+where it would fit, which is a small part of all. A term that means nothing (yet: searches run while they are typed)
+finds nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from agent_kernel.browsing.timeline import Record, View
+from agent_kernel.browsing.timeline import Record, View, reached
 from agent_kernel.repository import Commit, Kind, ObjectId
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.session.labels import shown
@@ -34,7 +35,7 @@ _BATCH = 1_000
 class Digest(msgspec.Struct, frozen=True, gc=False):
     """What a search looks at of one commit."""
 
-    text: str | None  # None: there is too much of it to keep
+    text: str | None  # as it was typed, in small letters; None: there is too much of it to keep
     names: tuple[str, ...]
     author: str
     cell: str
@@ -85,8 +86,10 @@ class Finder:
                     self._characters += length
                 self._digests[id] = digest
 
-    def _text(self, record: Record, digest: Digest) -> str:
-        return text_of(self._repo.commit_at(record.id)) if digest.text is None else digest.text
+    def _says(self, record: Record, digest: Digest, words: str) -> bool:
+        if digest.text is not None and words not in digest.text:
+            return False
+        return words in text_of(shown(self._repo.commit_at(record.id)))
 
     def _test(self, view: View, key: str, value: str, tz_s: int) -> Test:
         folded = value.casefold()
@@ -101,7 +104,7 @@ class Finder:
                 tagged = {at for name, at in view.tags.items() if folded in name.casefold()}
                 return lambda record, digest: record.id in tagged
             case "branch":
-                on = reached(view, value)
+                on = reached(view, [at for name, at in view.branches.items() if name == value])
                 return lambda record, digest: record.id in on
             case "is":
                 return _is(folded, _named(view))
@@ -109,7 +112,7 @@ class Finder:
                 since = moment(value, tz_s)
                 return lambda record, digest: since is not None and record.time_ns >= since
             case _:
-                return lambda record, digest: folded in self._text(record, digest)
+                return lambda record, digest: self._says(record, digest, folded)
 
 
 def terms_of(text: str) -> list[tuple[str, str]]:
@@ -129,8 +132,7 @@ def terms_of(text: str) -> list[tuple[str, str]]:
 
 
 def text_of(commit: Commit) -> str:
-    """All that free text is looked for in: message, code, error; masked, as it is shown."""
-    commit = shown(commit)
+    """All that free text is looked for in, in small letters: message, code, error."""
     cell = (commit.cell.source, commit.cell.error) if commit.cell is not None else ()
     return "\n".join(part for part in (commit.message, *cell) if part).casefold()
 
@@ -170,18 +172,6 @@ def _is(what: str, named: Collection[ObjectId]) -> Test:
         "unsaved": lambda record, digest: digest.has_unsaved,
     }
     return tests.get(what, lambda record, digest: False)
-
-
-def reached(view: View, branch: str) -> Collection[ObjectId]:
-    """All commits of a branch."""
-    waiting = [at for name, at in view.branches.items() if name == branch]
-    found = set(waiting)
-    while waiting:
-        for parent in view.order[view.places[waiting.pop()]].parents:
-            if parent not in found:
-                found.add(parent)
-                waiting.append(parent)
-    return found
 
 
 def moment(text: str, tz_s: int, now: datetime | None = None) -> int | None:

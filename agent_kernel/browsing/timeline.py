@@ -6,7 +6,7 @@ Where something was deleted from the store, by a collection or because history w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from agent_kernel.repository.pointers import BRANCHES, EPOCH, HEADS, TAGS
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["NOTHING", "Record", "Timeline", "View"]
+__all__ = ["NOTHING", "Record", "Timeline", "View", "reached"]
 
 NOTHING = 1  # the mark of a cell that changed nothing
 _BATCH = 1_000
@@ -149,6 +149,18 @@ class Timeline:
                 self._records.update((id, _record_of(id, decode_commit(payload))) for id, payload in payloads.items())
             except (DamagedObjectError, msgspec.MsgspecError):
                 continue  # each is read by itself when it is reached, and only then it matters
+
+
+def reached(view: View, tips: Iterable[ObjectId], but: Container[ObjectId] = frozenset()) -> set[ObjectId]:
+    """All commits that these lead to. `but`: those that others lead to."""
+    found = {tip for tip in tips if tip not in but}
+    waiting = list(found)
+    while waiting:
+        for parent in view.order[view.places[waiting.pop()]].parents:
+            if parent not in found and parent not in but:
+                found.add(parent)
+                waiting.append(parent)
+    return found
 
 
 def _version_of(found: Mapping[bytes, bytes], epoch: bytes | None) -> str:

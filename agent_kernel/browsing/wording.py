@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from agent_kernel.browsing.answers import Author
 from agent_kernel.repository import Commit
-from agent_kernel.session.branches import person
 from agent_kernel.session.labels import is_code, prompt, title
 from agent_kernel.verbs.text import clean, cut
 
-__all__ = ["author_of", "called", "cleaned", "prompts", "subject_of"]
+__all__ = ["called", "cleaned", "prompts", "subject_of"]
 
 _SUBJECT = 200  # characters; a panel is narrower
 _NAME = 120
@@ -29,13 +27,6 @@ def subject_of(commit: Commit) -> tuple[str, bool]:
 def called(commit: Commit) -> str:
     """The commit inside a sentence: `[7]`, or, where no cell made it, its subject in quotes."""
     return prompt(commit) or f"“{cut(title(commit), _CALLED)}”"
-
-
-def author_of(commit: Commit) -> Author:
-    name = cleaned(commit.author.name)
-    if commit.author.kind == "agent":
-        return Author(name, "agent", False)
-    return Author(name, "person", commit.author.name == person().name)
 
 
 def prompts(newest: Commit, oldest: Commit) -> str:

@@ -6,7 +6,7 @@ for it, and its further parents open lanes of their own. `assign` is the one pla
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 from agent_kernel.repository import ObjectId
@@ -34,53 +34,47 @@ class Step(NamedTuple, Generic[Key]):
     sent: tuple[tuple[int, Strand[Key]], ...]
 
 
-def assign(history: Iterable[tuple[Key, tuple[Key, ...]]], keep: Key | None = None) -> list[Step[Key]]:
-    """A step for each commit, children before parents.
+def assign(history: Iterable[tuple[Key, tuple[Key, ...]]], keep: Key | None = None) -> Iterator[Step[Key]]:
+    """A step for each commit, children before parents. No more of the history is read than is asked for.
 
     Args:
         keep: the commit for which the first lane is kept free until it comes.
     """
     waiting: list[Strand[Key] | None] = []
-    steps: list[Step[Key]] = []
+    lanes: dict[Key, list[int]] = {}  # where each key is waited for
     for key, parents in history:
+        awaited = lanes.pop(key, ())
         if key == keep:
-            keep = None
-            lane = 0
+            keep, lane = None, 0
         else:
-            lane = next((at for at, strand in enumerate(waiting) if strand is not None and strand.parent == key), -1)
-            lane = _free(waiting, keep) if lane < 0 else lane
+            lane = min(awaited) if awaited else _free(waiting, keep)
         above = tuple(waiting)
-        waiting += [None] * (lane + 1 - len(waiting))
-        for at, strand in enumerate(waiting):
-            if strand is not None and strand.parent == key:
-                waiting[at] = None
-        steps.append(Step(lane, above, tuple(_send(waiting, lane, key, parents, keep))))
+        for at in awaited:
+            waiting[at] = None
+        if lane >= len(waiting):
+            waiting += [None] * (lane + 1 - len(waiting))
+        sent: list[tuple[int, Strand[Key]]] = []
+        for order, parent in enumerate(parents):
+            known = lanes.get(parent) if order else None
+            to = lane if not order else min(known) if known else _free(waiting, keep)
+            strand = Strand(key, parent, not order)
+            sent.append((to, strand))
+            if not known:
+                waiting[to : to + 1] = [strand]
+                lanes.setdefault(parent, []).append(to)
+        yield Step(lane, above, tuple(sent))
         while waiting and waiting[-1] is None:
             waiting.pop()
-    return steps
 
 
 def _free(waiting: list[Strand[Key] | None], keep: Key | None) -> int:
     first = 0 if keep is None else 1
-    return next((at for at in range(first, len(waiting)) if waiting[at] is None), max(first, len(waiting)))
-
-
-def _send(
-    waiting: list[Strand[Key] | None], lane: int, key: Key, parents: tuple[Key, ...], keep: Key | None
-) -> Iterable[tuple[int, Strand[Key]]]:
-    for order, parent in enumerate(parents):
-        strand = Strand(key, parent, order == 0)
-        to = lane
-        if order:
-            awaited = (at for at, other in enumerate(waiting) if other is not None and other.parent == parent)
-            to = next(awaited, -1)
-            if to >= 0:
-                yield to, strand
-                continue
-            to = _free(waiting, keep)
-            waiting += [None] * (to + 1 - len(waiting))
-        waiting[to] = strand
-        yield to, strand
+    try:
+        return waiting.index(None, first)
+    except ValueError:
+        if len(waiting) < first:
+            waiting.append(None)
+        return max(first, len(waiting))
 
 
 def draw(history: Iterable[tuple[ObjectId, tuple[ObjectId, ...]]]) -> list[str]:

@@ -15,7 +15,7 @@ from functools import lru_cache
 import msgspec
 
 from agent_kernel.values.summaries.lexing import Lexeme, lexemes, literal_text
-from agent_kernel.values.summaries.masking import PRIVATE_KEY, SECRET_WORDS, names_a_secret, without_secrets
+from agent_kernel.values.summaries.masking import PRIVATE_KEY, names_a_secret, speaks_of_secrets, without_secrets
 from agent_kernel.values.summaries.wording import MASK
 
 __all__ = ["mask_code", "mask_text"]
@@ -50,7 +50,7 @@ def mask_code(source: str, names: frozenset[str] = frozenset()) -> tuple[str, fr
     >>> mask_code("api_key = 'abcdefgh'; n = 'abc'")[0]
     "api_key = '•••• masked'; n = 'abc'"
     """
-    if not names and SECRET_WORDS.search(source) is None:
+    if not names and not speaks_of_secrets(source):
         return without_secrets(source), frozenset()
     if _FOREIGN.match(source):
         return without_secrets(source), frozenset()
