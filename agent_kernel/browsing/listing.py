@@ -129,9 +129,20 @@ def _capped(lane: int | None) -> int | None:
 
 
 def listing_of(
-    view: View, colours: Colours, matching: Collection[ObjectId] | None, tz_s: int, unfolded: Collection[str]
+    view: View,
+    colours: Colours,
+    matching: Collection[ObjectId] | None,
+    tz_s: int,
+    unfolded: Collection[str] = (),
+    *,
+    fold: bool = True,
 ) -> Listing:
-    """Lay out the rows. `matching`: the commits that a filter leaves; None: all of them."""
+    """Lay out the rows.
+
+    Args:
+        matching: the commits that a filter leaves; None: all of them.
+        fold: whether neighbours stand as one row at all.
+    """
     items: list[Item] = []
     rows: dict[ObjectId, int] = {}
     node_of: dict[ObjectId, int] = {}  # also of what is folded away
@@ -145,10 +156,10 @@ def listing_of(
         if day != today:
             items.append(Item(len(nodes), day=_date(day)))
             today = day
-        fold = _fold(members, why, len(found), unfolded) if why else None
-        if fold is not None:
-            items.append(Item(len(nodes), fold=fold))
-        if fold is not None and not fold.is_open:
+        folded = _fold(members, why, len(found), unfolded) if fold and why else None
+        if folded is not None:
+            items.append(Item(len(nodes), fold=folded))
+        if folded is not None and not folded.is_open:
             rows.update((record.id, len(items) - 1) for record in found)
             node_of.update((record.id, len(nodes)) for record in members)
             nodes.append(members)
@@ -156,7 +167,7 @@ def listing_of(
         for record in found:
             rows[record.id] = len(items)
             node_of[record.id] = len(nodes)
-            items.append(Item(len(nodes), record, fold))
+            items.append(Item(len(nodes), record, folded))
             nodes.append((record,))
     keep = _tip_of_first(view, colours, node_of)
     return Listing(items, matches, rows, nodes, Edges(view, nodes, node_of), keep)

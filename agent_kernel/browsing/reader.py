@@ -56,14 +56,18 @@ class Reader:
 
 @functools.cache
 def _questions() -> Mapping[str, Question]:
-    from agent_kernel.browsing import code, details, lists, pages
+    from agent_kernel.browsing import code, comparison, details, lists, pages, plans, shown, surroundings
 
     return {
         "branches": Question(ask_for.Nothing, lists.branches),
         "cells": Question(ask_for.One, pages.cells),
         "code": Question(ask_for.At, code.code),
         "commit": Question(ask_for.At, details.commit),
+        "compare": Question(ask_for.Between, comparison.compare),
+        "environment": Question(ask_for.At, surroundings.environment),
         "locate": Question(ask_for.Located, lists.locate),
         "open": Question(ask_for.Opened, lists.open_),
+        "outputs": Question(ask_for.One, shown.outputs),
+        "plan": Question(ask_for.Planned, plans.plan),
         "rows": Question(ask_for.Listed, lists.rows),
     }

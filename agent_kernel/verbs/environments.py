@@ -15,7 +15,13 @@ from agent_kernel.verbs.text import clean, plural
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["EnvironmentDifferences", "ShownEnvironment", "environment_of"]
+__all__ = [
+    "EnvironmentDifferences",
+    "ShownEnvironment",
+    "environment_changes",
+    "environment_facts",
+    "environment_of",
+]
 
 
 def environment_of(repo: Repository, commit: Commit | None) -> Environment | None:
@@ -25,7 +31,17 @@ def environment_of(repo: Repository, commit: Commit | None) -> Environment | Non
     return decode_environment(repo.objects.get(Kind.SMALL, commit.environment))
 
 
-def _facts(environment: Environment) -> dict[str, str]:
+def environment_changes(before: Environment | None, after: Environment | None) -> list[tuple[str, str, str, str]]:
+    """What differs, by name: the sign, the name, the version before and after."""
+    old, new = (_all(environment) for environment in (before, after))
+    return [
+        ("+" if name not in old else "-" if name not in new else "~", name, old.get(name, ""), new.get(name, ""))
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name)
+    ]
+
+
+def environment_facts(environment: Environment) -> dict[str, str]:
     return {
         "python": environment.python,
         "implementation": environment.implementation,
@@ -45,7 +61,7 @@ class ShownEnvironment(Result):
         where: dict[str, Json] = {"commit": hex_of(self.id), "cwd": self.commit.cwd or None}
         if self.environment is None:
             return {**where, "environment": None}
-        facts: dict[str, Json] = {**_facts(self.environment), "packages": list(self.environment.packages)}
+        facts: dict[str, Json] = {**environment_facts(self.environment), "packages": list(self.environment.packages)}
         return {**where, "environment": facts}
 
     def blocks(self) -> Sequence[Block]:
@@ -53,7 +69,9 @@ class ShownEnvironment(Result):
         directory = (("Working directory:", clean(self.commit.cwd)),) if self.commit.cwd else ()
         if self.environment is None:
             return [head, Table(("", ""), directory), Line("its environment was not recorded")]
-        rows = tuple((f"{name.capitalize()}:", clean(value)) for name, value in _facts(self.environment).items())
+        rows = tuple(
+            (f"{name.capitalize()}:", clean(value)) for name, value in environment_facts(self.environment).items()
+        )
         rows += directory
         packages = [tuple(map(clean, one.split("==", 1))) for one in self.environment.packages]
         count = plural(len(packages), "package") if packages else "its packages were not recorded"
@@ -70,17 +88,10 @@ class EnvironmentDifferences(Result):
     before: Environment | None
     after: Environment | None
 
-    def _rows(self) -> list[tuple[str, str, str, str]]:
-        old, new = (_all(environment) for environment in (self.before, self.after))
-        return [
-            ("+" if name not in old else "-" if name not in new else "~", name, old.get(name, ""), new.get(name, ""))
-            for name in sorted(old.keys() | new.keys())
-            if old.get(name) != new.get(name)
-        ]
-
     def to_json(self) -> Json:
         rows: list[Json] = [
-            {"name": name, "how": how, "old": old or None, "new": new or None} for how, name, old, new in self._rows()
+            {"name": name, "how": how, "old": old or None, "new": new or None}
+            for how, name, old, new in environment_changes(self.before, self.after)
         ]
         return {"old": hex_of(self.old[0]) if self.old else None, "new": hex_of(self.new[0]), "environment": rows}
 
@@ -91,7 +102,7 @@ class EnvironmentDifferences(Result):
             return [*head, Line("the environment of one of them was not recorded")]
         rows = tuple(
             ("−" if how == "-" else how, clean(name), " → ".join(clean(version) for version in (old, new) if version))
-            for how, name, old, new in self._rows()
+            for how, name, old, new in environment_changes(self.before, self.after)
         )
         return [*head, Table(("", "", ""), rows)] if rows else [*head, Line("the environment is the same")]
 
@@ -100,4 +111,4 @@ def _all(environment: Environment | None) -> dict[str, str]:
     if environment is None:
         return {}
     packages = dict(one.split("==", 1) for one in environment.packages)
-    return {name: version for name, version in _facts(environment).items() if version} | packages
+    return {name: version for name, version in environment_facts(environment).items() if version} | packages

@@ -67,33 +67,35 @@ class ShownOutputs:
         if output.kind == "gap":
             return f"… {size_text(output.size)} left out …"
         if output.kind == "stream":
-            return self._clean(output.text)
+            return self.clean(output.text)
         if output.kind == "error":
-            return self._clean("\n".join(output.traceback) or f"{output.name}: {output.text}")
+            return self.clean("\n".join(output.traceback) or f"{output.name}: {output.text}")
         best = min(
             (face for face in output.faces if face.mime in _READABLE and face.is_kept and face.form != "bytes"),
             key=lambda face: _READABLE.index(face.mime),
             default=None,
         )
         others = ", ".join(_size(face) for face in output.faces if face is not best)
-        text = self._content(best) if best is not None else ""
+        text = self.content(best) if best is not None else ""
         return "\n".join(part for part in (text, f"({others})" if others else "") if part)
 
-    def _content(self, face: Face) -> str:
+    def content(self, face: Face) -> str:
+        """The text of one MIME type as it may be shown; nothing if it was left out."""
         content = self.read(face)
-        return "" if content is None else self._clean(content.decode("utf-8", "replace"))
+        return "" if content is None else self.clean(content.decode("utf-8", "replace"))
 
-    def _clean(self, text: str) -> str:
+    def clean(self, text: str) -> str:
+        """The text without secrets and control characters."""
         return summaries.mask_text(clean_lines(text), self.hidden)
 
     def _json(self, output: Output) -> Json:
         found: dict[str, Json] = {"kind": output.kind}
         if output.kind == "gap":
             return found | {"bytes": output.size}
-        named = {"name": output.name, "text": self._clean(output.text), "display_id": output.display}
+        named = {"name": output.name, "text": self.clean(output.text), "display_id": output.display}
         found |= {key: value for key, value in named.items() if value}
         if output.traceback:
-            found["traceback"] = [self._clean(line) for line in output.traceback]
+            found["traceback"] = [self.clean(line) for line in output.traceback]
         if output.number is not None:
             found["number"] = output.number
         if output.under is not None:
@@ -105,7 +107,7 @@ class ShownOutputs:
         return found
 
     def _face_json(self, face: Face) -> Json:
-        text = {"text": self._content(face)} if face.form != "bytes" and face.is_kept else {}
+        text = {"text": self.content(face)} if face.form != "bytes" and face.is_kept else {}
         return {"mime": face.mime, "size": face.size, "kept": face.is_kept, **text}
 
 

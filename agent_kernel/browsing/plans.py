@@ -1,0 +1,193 @@
+"""`plan`: what a checkout, a rollback or a merge would do, from what is stored. Nothing is changed and nothing is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from agent_kernel.browsing.arguments import Planned
+from agent_kernel.browsing.book import Book
+from agent_kernel.browsing.comparison import Side, side_of
+from agent_kernel.browsing.wording import cleaned
+from agent_kernel.errors import DamagedObjectError, NewerFormatError, UnrelatedHistoriesError
+from agent_kernel.repository import Change, Entry, Manifest, ObjectId, Tree
+from agent_kernel.session import trust
+from agent_kernel.session.history import changes_between
+from agent_kernel.session.mergebases import start
+from agent_kernel.session.merging import described
+from agent_kernel.values import summaries
+from agent_kernel.values.groups import decode_layout
+from agent_kernel.verbs import describe
+
+if TYPE_CHECKING:
+    from agent_kernel.session import Repository
+
+__all__ = ["Plan", "plan"]
+
+_MOST = 1_000  # names of a kind
+
+
+class Cannot(msgspec.Struct, frozen=True):
+    """A variable that does not come back. `stays`: what is there of it now stays as it is."""
+
+    name: str
+    type: str
+    reason: str
+    remedy: str
+    stays: bool
+
+
+class Conflict(msgspec.Struct, frozen=True):
+    """A variable that both sides changed."""
+
+    name: str
+    ours: str
+    theirs: str
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What would happen to which variable."""
+
+    op: str
+    to: Side
+    changes: tuple[str, ...]
+    adds: tuple[str, ...]
+    removes: tuple[str, ...]
+    cannot: tuple[Cannot, ...]
+    loads: int
+    notes: tuple[str, ...]
+    conflicts: tuple[Conflict, ...]
+
+
+def plan(book: Book, args: Planned) -> Plan:
+    """What the action would do.
+
+    Raises:
+        UnrelatedHistoriesError: there is nothing to merge from.
+    """
+    id, commit = book.resolve(args.to)
+    repo, here = book.repo, book.spread().view.head.commit
+    before, target = repo.tree_at(here), repo.tree(commit.tree)
+    conflicts: tuple[Conflict, ...] = ()
+    notes: tuple[str, ...]
+    if args.op == "merge":
+        taken, conflicts, notes = _merged(book, args.to, here, id)
+        changes = [change for change in _changes(before, taken) if not change.name.startswith("\0")]
+        entries = {name: entry for name, entry in taken.items() if entry is not None}
+    else:
+        changes = list(changes_between(repo, before, target))
+        names = {change.name for change in changes if change.how != "-"}
+        entries = {name: entry for name, entry in target.items() if name in names}
+        notes = _checkout_notes(book, args.to, id) if args.op == "checkout" else _rollback_notes(book)
+    if not trust.is_trusted(repo):
+        notes = (*notes, "The store was made by someone else: run %agent trust before you load from it.")
+    return Plan(
+        op=args.op,
+        to=side_of(book, id, commit),
+        changes=_names(changes, "~"),
+        adds=_names(changes, "+"),
+        removes=_names(changes, "-"),
+        cannot=tuple(_cannot(repo, before, entries if args.op == "merge" else dict(target.items())))[:_MOST],
+        loads=_bytes_of(repo, entries),
+        notes=notes,
+        conflicts=conflicts,
+    )
+
+
+def _names(changes: Iterable[Change], how: str) -> tuple[str, ...]:
+    return tuple(cleaned(change.name) for change in changes if change.how == how)[:_MOST]
+
+
+def _changes(before: Tree, taken: Mapping[str, Entry | None]) -> Iterator[Change]:
+    for name, entry in sorted(taken.items()):
+        if entry is None:
+            yield Change(name, "-")
+        else:
+            yield Change(name, "~" if name in before else "+")
+
+
+def _merged(
+    book: Book, rev: str, here: ObjectId | None, other: ObjectId
+) -> tuple[Mapping[str, Entry | None], tuple[Conflict, ...], tuple[str, ...]]:
+    """The entries that a merge takes, what both sides changed, and what else there is to say."""
+    repo, called = book.repo, cleaned(rev, 200)
+    if here is None:
+        return dict(repo.tree_at(other).items()), (), ()
+    begin = start(repo, here, other)
+    if begin.base is None:
+        raise UnrelatedHistoriesError("HEAD", called)
+    if begin.up_to_date:
+        return {}, (), (f"Already up to date with {called}.",)
+    ours, theirs = repo.tree_at(here), repo.tree_at(other)
+    merged = repo.merge_trees(repo.tree_at(begin.base), ours, theirs)
+    rows = sorted(merged.conflicts.items())[:_MOST]
+    conflicts = tuple(Conflict(*map(cleaned, described(repo, name, one))) for name, one in rows)
+    dicts = [name for name, one in rows if _is_dict(repo, one.ours) and _is_dict(repo, one.theirs)]
+    notes = [f"{cleaned(name)} is merged key by key; only keys that both sides changed clash." for name in dicts[:3]]
+    if begin.fast_forward:
+        notes.append(f"{called} has all that is here: the branch moves forward, without a new commit.")
+    return merged.changes, conflicts, tuple(notes)
+
+
+def _is_dict(repo: Repository, entry: Entry | None) -> bool:
+    summary = None if entry is None else describe.summary_of(repo, entry)
+    return summary is not None and summary.kind == "mapping"
+
+
+def _checkout_notes(book: Book, rev: str, id: ObjectId) -> tuple[str, ...]:
+    view = book.spread().view
+    branch = view.head.branch
+    stays = (
+        f"What you have now stays on {cleaned(branch, 200)}." if branch else "What you have now stays in the history."
+    )
+    if rev in view.branches:
+        return () if rev == branch else (f"{stays} You go to branch {cleaned(rev, 200)}.",)
+    return (f"{stays} The next cell you run starts a new branch.",)
+
+
+def _rollback_notes(book: Book) -> tuple[str, ...]:
+    branch = book.spread().view.head.branch
+    where = f" on {cleaned(branch, 200)}" if branch else ""
+    return (f"A new commit{where} equals it; what you have now stays in the history.",)
+
+
+def _bytes_of(repo: Repository, entries: Mapping[str, Entry]) -> int:
+    """Bytes of the values to be loaded. Names that share a value count once."""
+    values = {(entry.leader or name, entry.manifest, entry.value): entry for name, entry in entries.items()}
+    return sum(manifest.size for entry in values.values() if (manifest := _manifest(repo, entry)) is not None)
+
+
+def _manifest(repo: Repository, entry: Entry) -> Manifest | None:
+    if not entry.value and entry.manifest is None:
+        return None
+    try:
+        return repo.read_manifest(entry)
+    except (DamagedObjectError, NewerFormatError):
+        return None
+
+
+def _cannot(repo: Repository, here: Tree, target: Mapping[str, Entry]) -> Iterator[Cannot]:
+    for name, entry in target.items():
+        if name.startswith("\0"):
+            continue
+        try:
+            manifest = repo.read_manifest(entry)
+        except (DamagedObjectError, NewerFormatError) as error:
+            yield Cannot(cleaned(name), "", cleaned(str(error), 300), "run verify to see what is affected", False)
+            continue
+        if not manifest.lost:
+            continue
+        now = here.get(name)
+        stays = now is not None and not _tokens(repo, entry).isdisjoint(_tokens(repo, now))
+        # Of several losses inside one value the first says what kind of thing is missing.
+        lost = manifest.lost[0]
+        reason = summaries.mask_text(lost.reason)
+        yield Cannot(cleaned(name), cleaned(lost.type), cleaned(reason, 300), cleaned(lost.remedy, 300), stays)
+
+
+def _tokens(repo: Repository, entry: Entry) -> set[str]:
+    """What names the lost objects in a value as long as the session lives that had them."""
+    manifest = _manifest(repo, entry)
+    return set() if manifest is None else {token for token, *_ in decode_layout(manifest.layout).losses}
