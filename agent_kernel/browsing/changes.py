@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_kernel.browsing.answers import Sign
+from agent_kernel.browsing.pairs import has_attributes
 from agent_kernel.browsing.rows import sign_of
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.repository import Entry
@@ -15,6 +16,7 @@ from agent_kernel.session.history import size_of
 from agent_kernel.values import summaries
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.comparing import Differing, details_of
+from agent_kernel.verbs.stored import stored
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Change", "changes_of", "is_picture"]
 
 _MOST_READ = 8_000_000  # bytes of both versions that are compared for a line; more only when the variable is opened
+_MOST_TAKEN_APART = 200_000  # bytes of an object whose attributes are looked for
 _OPENING = frozenset({"array", "frame", "mapping", "series", "tensor", "text"})
 _LINE = 160
 _MOST = 500  # variables
@@ -65,7 +68,7 @@ def _change(repo: Repository, one: Differing) -> Change:
         new=cleaned(new, _LINE),
         old_size=None if one.old is None else size_of(repo, one.old),
         new_size=None if one.new is None else size_of(repo, one.new),
-        opens=one.how != "=" and known is not None and _opens(one, before, after),
+        opens=one.how != "=" and known is not None and _opens(repo, one, before, after),
     )
 
 
@@ -84,11 +87,15 @@ def _what_differs(repo: Repository, one: Differing) -> str:
     return details[0] if len(details) == 1 else "contents differ"
 
 
-def _opens(one: Differing, before: summaries.Summary | None, after: summaries.Summary | None) -> bool:
+def _opens(repo: Repository, one: Differing, before: summaries.Summary | None, after: summaries.Summary | None) -> bool:
     """Whether there is more to see of it than the line says."""
     kinds = {side.kind for side in (before, after) if side is not None}
     if any(is_picture(side) for side in (before, after) if side is not None):
         return True
+    if summaries.names_a_secret(one.name):
+        return False
+    if kinds == {"object"} and one.how == "~" and one.new is not None:
+        return size_of(repo, one.new) <= _MOST_TAKEN_APART and has_attributes(stored(repo, one.new))
     if not kinds & _OPENING:
         return False
     if kinds == {"text"}:

@@ -18,7 +18,7 @@ from agent_kernel.session.labels import prompt, shown
 from agent_kernel.verbs.comparing import differing
 from agent_kernel.verbs.text import clean_lines
 
-__all__ = ["Against", "Details", "commit"]
+__all__ = ["Against", "Details", "before_of", "commit"]
 
 
 class Against(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ class Details(msgspec.Struct, frozen=True):
 def commit(book: Book, args: At) -> Details:
     """One commit."""
     id, found = book.resolve(args.id)
-    before = _before(book, found, args.against)
+    before = before_of(book, found, args.against)
     changes, more = changes_of(book.repo, differing(book.repo, None if before is None else before[0], id))
     subject, is_code = subject_of(found)
     masked = shown(found)
@@ -111,7 +111,8 @@ def commit(book: Book, args: At) -> Details:
     )
 
 
-def _before(book: Book, found: Commit, against: str | None) -> tuple[ObjectId, Commit] | None:
+def before_of(book: Book, found: Commit, against: str | None) -> tuple[ObjectId, Commit] | None:
+    """What a commit is compared with: another one, or its first parent, if it has one."""
     if against is not None:
         return book.resolve(against)
     return (found.parents[0], book.repo.commit_at(found.parents[0])) if found.parents else None

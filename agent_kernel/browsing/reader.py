@@ -56,7 +56,7 @@ class Reader:
 
 @functools.cache
 def _questions() -> Mapping[str, Question]:
-    from agent_kernel.browsing import code, comparison, details, lists, pages, plans, shown, surroundings
+    from agent_kernel.browsing import code, comparison, details, lists, pages, plans, shown, surroundings, variables
 
     return {
         "branches": Question(ask_for.Nothing, lists.branches),
@@ -70,4 +70,5 @@ def _questions() -> Mapping[str, Question]:
         "outputs": Question(ask_for.One, shown.outputs),
         "plan": Question(ask_for.Planned, plans.plan),
         "rows": Question(ask_for.Listed, lists.rows),
+        "variable": Question(ask_for.OfVariable, variables.variable),
     }

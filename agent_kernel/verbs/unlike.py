@@ -18,14 +18,16 @@ from agent_kernel.verbs.text import plural
 __all__ = ["Unlike", "unlike"]
 
 _MOST_COMPARED: Final = 64_000_000  # bytes of both sides; of more it is only said that they differ
+_MOST_PLACES: Final = 200
 
 
 class Unlike(msgspec.Struct):
-    """How many elements differ, and the first and the last of them."""
+    """How many elements differ, the first and the last of them, and where the first hundreds are."""
 
     many: int = 0
     first: int = -1
     last: int = -1
+    places: list[int] = msgspec.field(default_factory=list[int])
 
     def add(self, place: int, limit: int) -> None:
         if 0 <= place < limit and place != self.last:  # one element may be compared in several parts
@@ -33,6 +35,8 @@ class Unlike(msgspec.Struct):
             self.last = place
             if self.first < 0:
                 self.first = place
+            if len(self.places) < _MOST_PLACES:
+                self.places.append(place)
 
     def told(self, total: int, noun: str, row: int) -> str:
         """`2 of 1,000 rows differ, between rows 5 and 17`; a single one is `row 5`. `row`: elements in one; 0: unknown."""

@@ -1,0 +1,178 @@
+"""`variable`: one variable on both sides, as closely as it can be looked at without loading it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import msgspec
+
+from agent_kernel.browsing.answers import Sign
+from agent_kernel.browsing.arguments import OfVariable
+from agent_kernel.browsing.arrays import array_face, numbers_in
+from agent_kernel.browsing.book import Book
+from agent_kernel.browsing.changes import is_picture
+from agent_kernel.browsing.details import before_of
+from agent_kernel.browsing.faces import ArrayFace, Face, Pair, PairsFace, PicturesFace, TextFace
+from agent_kernel.browsing.lines import diff_lines
+from agent_kernel.browsing.pairs import attribute_rows, key_rows
+from agent_kernel.browsing.rows import sign_of
+from agent_kernel.browsing.shown import picture_of
+from agent_kernel.browsing.tables import frame_of, summary_face, table_face
+from agent_kernel.browsing.wording import called, cleaned
+from agent_kernel.errors import NameNotFoundError, StoreError
+from agent_kernel.repository import Entry, ObjectId
+from agent_kernel.values import summaries
+from agent_kernel.values.summaries import Summary
+from agent_kernel.verbs import describe
+from agent_kernel.verbs.comparing import details_of
+from agent_kernel.verbs.stored import Stored, stored
+
+__all__ = ["VariableDiff", "variable"]
+
+# What reading memory that nobody's pickler wrote may end with.
+_UNREADABLE = (StoreError, struct.error, ArithmeticError, IndexError, KeyError, RecursionError, TypeError, ValueError)
+
+
+class VariableDiff(msgspec.Struct, frozen=True):
+    """What became of a variable: lines, a sentence below, and a face where there is more to see."""
+
+    name: str
+    how: Sign
+    note: str
+    lines: tuple[str, ...]
+    face: Face | None
+
+
+class _Version(msgspec.Struct, frozen=True):
+    """One side, if the variable is there."""
+
+    at: ObjectId | None
+    entry: Entry | None
+    summary: Summary | None
+    stored: Stored | None
+
+
+def variable(book: Book, args: OfVariable) -> VariableDiff:
+    """One variable against the commit's first parent, or another commit.
+
+    Raises:
+        NameNotFoundError: neither of them has it.
+    """
+    id, commit = book.resolve(args.id)
+    before = before_of(book, commit, args.against)
+    old = _version(book, None if before is None else before[0], args.name)
+    new = _version(book, id, args.name)
+    if old.entry is None and new.entry is None:
+        raise NameNotFoundError(args.name, called(commit), describe.names_close_to(book.repo, commit, args.name))
+    same = old.entry is not None and old.entry.is_same_value(new.entry)
+    how: Sign = "=" if same else sign_of("+" if old.entry is None else "-" if new.entry is None else "~")
+    face, note = _face(book, old, new, args.name)
+    lines = tuple(_lines(book, old, new, face)) if how == "~" else ()
+    if face is None and not lines:
+        note = note or "There is no more to see of it without loading it."
+    return VariableDiff(cleaned(args.name), how, note, lines, face)
+
+
+def _lines(book: Book, old: _Version, new: _Version, face: Face | None) -> Iterator[str]:
+    """What a face does not say: of an array where it differs, and of what has no face all."""
+    if face is None or isinstance(face, (ArrayFace, PicturesFace)):
+        for line in details_of(book.repo, old.entry, new.entry):
+            if face is None or not line.startswith(("values ", "size ")):
+                yield cleaned(line, 320)
+
+
+def _version(book: Book, at: ObjectId | None, name: str) -> _Version:
+    entry = None if at is None or name.startswith("\0") else book.repo.tree_at(at).get(name)
+    if entry is None:
+        return _Version(at, None, None, None)
+    summary = describe.summary_of(book.repo, entry)
+    hidden = summaries.names_a_secret(name) or summary is None
+    try:
+        held = None if hidden else stored(book.repo, entry)
+    except _UNREADABLE:
+        held = None  # damaged, or of nobody's making: what was noted can still be shown
+    return _Version(at, entry, summary, held)
+
+
+def _face(book: Book, old: _Version, new: _Version, name: str) -> tuple[Face | None, str]:
+    """The face that fits what both sides are, and what to say below it."""
+    known = [side.summary for side in (old, new) if side.summary is not None]
+    if not known:
+        return None, "It was not described when it was committed."
+    if summaries.names_a_secret(name):
+        return None, "Its name says that it is a secret, so it is not shown."
+    if any(map(is_picture, known)):
+        return _pictures(book, old, new, name)
+    for shown in (_read, _noted):
+        try:
+            found = next(shown(old, new, known), None)
+        except _UNREADABLE:
+            continue
+        if found is not None:
+            return found
+    return None, ""
+
+
+def _read(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[Face, str]]:
+    """Faces read from what is stored."""
+    kinds = {summary.kind for summary in known}
+    held = [side.stored for side in (old, new)]
+    if any(side.entry is not None and side.stored is None for side in (old, new)):
+        return
+    if kinds <= {"array", "series", "tensor"}:
+        numbers = [None if one is None else numbers_in(one) for one in held]
+        if all(one is None or number is not None for one, number in zip(held, numbers, strict=True)):
+            found = array_face(*numbers)
+            if found is not None:
+                yield found
+    if kinds <= {"frame", "series"}:
+        frames = [
+            frame_of(side.stored, side.summary) if side.stored is not None and side.summary is not None else None
+            for side in (old, new)
+        ]
+        if all(side.entry is None or frame is not None for side, frame in zip((old, new), frames, strict=True)):
+            yield table_face(*frames)
+    if kinds == {"text"} and not any(summary.masked for summary in known):
+        texts = ["" if one is None else one.value for one in held]
+        if isinstance(texts[0], str) and isinstance(texts[1], str):
+            yield TextFace(diff_lines(summaries.mask_text(texts[0]), summaries.mask_text(texts[1]))), ""
+    if kinds == {"object"}:
+        rows = attribute_rows(*held)
+        if rows:
+            yield _pairs(rows)
+
+
+def _noted(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[Face, str]]:
+    """Faces from what was noted when the values were committed."""
+    kinds = {summary.kind for summary in known}
+    if kinds == {"frame"}:
+        face = summary_face(old.summary, new.summary)
+        if face is not None:
+            yield face, "The first rows as they were noted; the others are kept in a way that is not read here."
+    if kinds == {"mapping"}:
+        rows = key_rows(old.summary, new.summary, old.stored, new.stored)
+        if rows:
+            yield _pairs(rows, max(side.shape[0] for side in known if side.shape))
+
+
+def _pairs(rows: tuple[Pair, ...], total: int = 0) -> tuple[Face, str]:
+    note = f"{len(rows)} of {total:,} keys." if total > len(rows) else ""
+    return PairsFace(("before", "after"), rows), note
+
+
+def _pictures(book: Book, old: _Version, new: _Version, name: str) -> tuple[Face | None, str]:
+    """What the cells that made the figures showed. No figure is drawn here."""
+    found = [_picture(book, side, name) for side in (old, new)]
+    pictures, sources = [picture for picture, _ in found], [source for _, source in found if source]
+    if not any(pictures):
+        return None, "No cell that changed it showed a picture of it."
+    return PicturesFace(*pictures), f"As {' and '.join(dict.fromkeys(sources))} showed it."
+
+
+def _picture(book: Book, side: _Version, name: str) -> tuple[str | None, str]:
+    if side.entry is None or side.at is None:
+        return None, ""
+    last = next(iter(book.repo.log_of_name(side.at, name)), None)
+    picture = None if last is None else picture_of(book, last[1])
+    return picture, called(last[1]) if last is not None and picture is not None else ""
