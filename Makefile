@@ -13,7 +13,7 @@ RUN := $(BIN)/python
 OLDEST := $(VENV)-oldest
 PIP := $(RUN) -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS)
 # What an editable install copies instead of linking: change it, and the next target installs again.
-COPIED := pyproject.toml $(wildcard jupyter-config/*/*/*)
+COPIED := pyproject.toml hatch_build.py $(wildcard jupyter-config/*/* jupyter-config/*/*/* widgets/*.py widgets/*/*.js widgets/*/*.css)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
