@@ -132,3 +132,10 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     from agent_kernel import magics
 
     magics.unload_ipython_extension(shell)
+
+
+def _jupyter_server_extension_points() -> list[dict[str, object]]:  # pyright: ignore[reportUnusedFunction]
+    """What jupyter-server loads: the extension with which histories can be looked at without a kernel."""
+    from agent_kernel.server.app import AgentKernelServer
+
+    return [{"module": "agent_kernel", "app": AgentKernelServer}]

@@ -63,6 +63,11 @@ def look_first(place: str | Path) -> None:
         probe(folder)
 
 
+def is_registered(folder: Path) -> bool:
+    """Whether a trusted store lay at this path when it was trusted or last opened. Opens nothing."""
+    return f"lmdb://{folder.as_posix()}" in _places()
+
+
 def require(repo: Repository) -> None:
     """Raise UntrustedStoreError unless the store is trusted."""
     if not is_trusted(repo):

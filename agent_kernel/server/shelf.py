@@ -1,0 +1,190 @@
+"""The stores that are being looked at: opened when asked for, by threads, and closed when nobody asks any more.
+
+A store is open once in this process, read-only and with LMDB's lock, so that its writer leaves alone what is being read,
+and each transaction is short. While a store is open nobody can give its free space back to the disk, hence the closing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import TypeVar
+
+from agent_kernel.browsing import Reader
+from agent_kernel.errors import AgentKernelError
+from agent_kernel.server.problems import FOREIGN, ProblemError, problem_of
+from agent_kernel.session import Repository
+from agent_kernel.session.trust import is_trusted
+from agent_kernel.storage import open_store
+
+__all__ = ["Shelf"]
+
+R = TypeVar("R")
+_MOST_KNOWN = 10_000  # stores that were asked for; the ids of those not asked for lately are forgotten
+_FileId = tuple[int, int]
+
+
+class Shelf:
+    """Stores by an id that says nothing of where they lie. Used from one event loop.
+
+    Args:
+        require: raises if a store may not be looked at. Called each time, in a thread.
+        idle_s: seconds after the last question when a store is closed.
+        threads: questions that are answered at a time; others wait.
+    """
+
+    def __init__(self, require: Callable[[Path], None], *, idle_s: float = 30.0, threads: int = 4) -> None:
+        self._require = require
+        self._idle_s = idle_s
+        self._pool = ThreadPoolExecutor(threads, "agent-kernel-server")
+        self._secret = secrets.token_bytes(32)
+        self._folders: OrderedDict[str, Path] = OrderedDict()
+        self._open: dict[str, _Opened] = {}
+
+    def id_of(self, folder: Path) -> str:
+        """The id of the store in this folder, for as long as this server runs. `folder` has no links in it."""
+        id = hmac.new(self._secret, str(folder).encode(), sha256).hexdigest()[:32]
+        self._folders[id] = folder
+        self._folders.move_to_end(id)
+        if len(self._folders) > _MOST_KNOWN:
+            self._folders.popitem(last=False)
+        return id
+
+    async def run(self, work: Callable[[], R]) -> R:
+        """What `work` returns, off the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, _reported(work))
+
+    async def ask(self, id: str, work: Callable[[Reader], R]) -> R:
+        """What `work` makes of the store of this id, off the event loop.
+
+        Raises:
+            ProblemError: there is no such store, it may not be looked at, or has no answer.
+        """
+        folder = self._folders.get(id)
+        if folder is None:
+            raise ProblemError(404, "there is no store of this id; ask for the notebook's store again")
+        self._folders.move_to_end(id)
+        while True:
+            opened = self._open.get(id) or _Opened(folder, self._require)
+            self._open[id] = opened
+            opened.users += 1
+            try:
+                return await self.run(partial(opened.answer, work))
+            except _ReplacedError:
+                self._drop(id, opened)
+            finally:
+                opened.users -= 1
+                self._rest(id, opened)
+
+    def close(self) -> None:
+        """Close all stores, after what is being answered."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        for opened in self._open.values():
+            opened.close()
+        self._open.clear()
+
+    def open_stores(self) -> int:
+        """How many are open."""
+        return len(self._open)
+
+    def _rest(self, id: str, opened: _Opened) -> None:
+        """Close the store in a while, unless someone asks again."""
+        if opened.users:
+            return
+        loop = asyncio.get_running_loop()
+        if self._open.get(id) is not opened:  # it was replaced meanwhile
+            self._pool.submit(opened.close)
+            return
+        opened.asked_s = loop.time()
+        if not opened.is_watched:
+            opened.is_watched = True
+            loop.call_later(self._idle_s, self._look, id, opened)
+
+    def _look(self, id: str, opened: _Opened) -> None:
+        loop = asyncio.get_running_loop()
+        left = opened.asked_s + self._idle_s - loop.time()
+        if self._open.get(id) is not opened:
+            return
+        if opened.users or left > 0:
+            loop.call_later(max(left, 1.0), self._look, id, opened)
+        else:
+            self._drop(id, opened)
+            self._pool.submit(opened.close)
+
+    def _drop(self, id: str, opened: _Opened) -> None:
+        if self._open.get(id) is opened:
+            del self._open[id]
+
+
+class _ReplacedError(Exception):
+    """Another data file lies in the folder now, as after a checkout of files or a compaction."""
+
+
+class _Opened:
+    """One open store. Its methods run in threads; what is counted belongs to the event loop."""
+
+    def __init__(self, folder: Path, require: Callable[[Path], None]) -> None:
+        self.users = 0
+        self.asked_s = 0.0
+        self.is_watched = False
+        self._folder = folder
+        self._require = require
+        self._lock = threading.Lock()
+        self._found: _FileId | None = None
+        self._repo: Repository | None = None
+        self._reader: Reader | None = None
+
+    def answer(self, work: Callable[[Reader], R]) -> R:
+        """Open the store if need be, and ask it."""
+        self._require(self._folder)
+        with self._lock:
+            found = _file_id(self._folder)
+            if self._reader is None:
+                self._reader, self._found = self._opened(), found
+            elif found != self._found:
+                raise _ReplacedError
+            reader = self._reader
+        return work(reader)
+
+    def _opened(self) -> Reader:
+        self._repo = Repository.open(open_store(self._folder, create=False, readonly=True), create=False)
+        try:
+            if not is_trusted(self._repo):  # the file at a registered place was exchanged
+                raise ProblemError(403, FOREIGN)
+            return Reader(self._repo)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._repo is not None:
+            self._repo.close()
+            self._repo = None
+
+
+def _file_id(folder: Path) -> _FileId:
+    try:
+        found = (folder / "data.mdb").stat()
+    except OSError as error:
+        raise ProblemError(404, "this history is not there any more", "gone") from error
+    return found.st_dev, found.st_ino
+
+
+def _reported(work: Callable[[], R]) -> Callable[[], R]:
+    """The work, which raises ProblemError where the repository raises."""
+
+    def run() -> R:
+        try:
+            return work()
+        except AgentKernelError as error:
+            raise problem_of(error) from error
+
+    return run

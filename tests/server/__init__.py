@@ -1,0 +1,1 @@
+"""Histories looked at without their kernels, through jupyter-server."""
