@@ -121,6 +121,7 @@ class State(msgspec.Struct, frozen=True):
     failed: str | None = None
     done: None = None
     kernel: bool = False
+    gone: None = None
 
 
 class Opening(msgspec.Struct, frozen=True):

@@ -21,9 +21,8 @@ from agent_kernel.server.problems import ProblemError
 from agent_kernel.server.questions import QUESTIONS, Parameter, arguments
 
 if TYPE_CHECKING:
-    from agent_kernel.browsing import Reader
     from agent_kernel.server.roots import Roots
-    from agent_kernel.server.shelf import Shelf
+    from agent_kernel.server.shelf import Shelf, Shelved
 
 __all__ = ["ROUTES"]
 
@@ -87,7 +86,10 @@ class NotebookHandler(_Handler):
     async def get(self) -> None:
         path = str(self.arguments_of(Parameter("path", is_required=True))["path"])
         folder = await self.shelf.run(functools.partial(self.roots.store_of, path))
-        store = None if folder is None else {"id": self.shelf.id_of(folder), "name": folder.name}
+        store: dict[str, str] | None = None
+        if folder is not None:
+            id = self.shelf.id_of(folder)
+            store = {"id": id, "name": folder.name, "history": await self.shelf.ask(id, _history)}
         await self.answer(msgspec.json.encode({"path": path.strip("/"), "store": store}))
 
 
@@ -144,12 +146,16 @@ class NothingHandler(_Handler):
         raise ProblemError(404, "there is nothing at this address")
 
 
-def _version(reader: Reader) -> str:
-    return reader.version()
+def _history(shelved: Shelved) -> str:
+    return shelved.history
 
 
-def _answer(op: str, args: dict[str, object], reader: Reader) -> tuple[bytes, str]:
-    return msgspec.json.encode(reader.ask(op, args)), reader.version()
+def _version(shelved: Shelved) -> str:
+    return shelved.reader.version()
+
+
+def _answer(op: str, args: dict[str, object], shelved: Shelved) -> tuple[bytes, str]:
+    return msgspec.json.encode(shelved.reader.ask(op, args)), shelved.reader.version()
 
 
 def _tag(version: str, op: str, args: dict[str, object]) -> str:

@@ -16,20 +16,28 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from agent_kernel.browsing import Reader
+from agent_kernel.browsing.static import store_id
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.server.problems import FOREIGN, ProblemError, problem_of
 from agent_kernel.session import Repository
 from agent_kernel.session.trust import is_trusted
 from agent_kernel.storage import open_store
 
-__all__ = ["Shelf"]
+__all__ = ["Shelf", "Shelved"]
 
 R = TypeVar("R")
 _MOST_KNOWN = 10_000  # stores that were asked for; the ids of those not asked for lately are forgotten
 _FileId = tuple[int, int]
+
+
+class Shelved(NamedTuple):
+    """An open store. `history`: what saved panels call it, wherever it lies."""
+
+    reader: Reader
+    history: str
 
 
 class Shelf:
@@ -62,7 +70,7 @@ class Shelf:
         """What `work` returns, off the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, _reported(work))
 
-    async def ask(self, id: str, work: Callable[[Reader], R]) -> R:
+    async def ask(self, id: str, work: Callable[[Shelved], R]) -> R:
         """What `work` makes of the store of this id, off the event loop.
 
         Raises:
@@ -140,26 +148,26 @@ class _Opened:
         self._lock = threading.Lock()
         self._found: _FileId | None = None
         self._repo: Repository | None = None
-        self._reader: Reader | None = None
+        self._shelved: Shelved | None = None
 
-    def answer(self, work: Callable[[Reader], R]) -> R:
+    def answer(self, work: Callable[[Shelved], R]) -> R:
         """Open the store if need be, and ask it."""
         self._require(self._folder)
         with self._lock:
             found = _file_id(self._folder)
-            if self._reader is None:
-                self._reader, self._found = self._opened(), found
+            if self._shelved is None:
+                self._shelved, self._found = self._opened(), found
             elif found != self._found:
                 raise _ReplacedError
-            reader = self._reader
-        return work(reader)
+            shelved = self._shelved
+        return work(shelved)
 
-    def _opened(self) -> Reader:
+    def _opened(self) -> Shelved:
         self._repo = Repository.open(open_store(self._folder, create=False, readonly=True), create=False)
         try:
             if not is_trusted(self._repo):  # the file at a registered place was exchanged
                 raise ProblemError(403, FOREIGN)
-            return Reader(self._repo)
+            return Shelved(Reader(self._repo), store_id(self._repo))
         except BaseException:
             self.close()
             raise
