@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from agent_kernel.errors import UnmergedBranchError as UnmergedBranchError
     from agent_kernel.errors import UnrelatedHistoriesError as UnrelatedHistoriesError
     from agent_kernel.errors import UntrustedStoreError as UntrustedStoreError
+    from agent_kernel.magics.notebook import LiveNotebook
+    from agent_kernel.panels import Panels
     from agent_kernel.repository import Author as Author
     from agent_kernel.repository import Commit as Commit
     from agent_kernel.session import Live as Live
@@ -124,7 +126,14 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     """Make every cell of this IPython a commit (`%load_ext agent_kernel`)."""
     from agent_kernel import magics
 
-    magics.load_ipython_extension(shell)
+    magics.load_ipython_extension(shell, _panels)
+
+
+def _panels(shell: object, notebook: LiveNotebook) -> Panels:
+    # Doors do not import each other, so they are joined here.
+    from agent_kernel.panels import Panels
+
+    return Panels(shell, notebook)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:

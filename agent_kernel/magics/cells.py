@@ -23,7 +23,15 @@ _AGENT_LINE = re.compile(r"\s*%agent(?:\s|\?|$)")
 
 
 class Recorder(Protocol):
-    """What is told of the cells that count. Must not raise: a cell is never lost for its commit."""
+    """What is told of the cells that run. Must not raise: a cell is never lost for its commit."""
+
+    def starts(self, shown: bool) -> None:
+        """The main thread is a cell's from now on, whether it counts or not. `shown`: it has a number."""
+        ...
+
+    def rests(self) -> None:
+        """No cell runs any more, and the end of the one that counted has been told."""
+        ...
 
     def begin(self, source: str, cell_id: str) -> bool:
         """A cell begins. Return whether its end is to be told too."""
@@ -49,7 +57,9 @@ class CellHooks:
         self._running.append(info)
         if len(self._running) == 1:
             source = info.raw_cell
-            counts = info.store_history and not info.silent and not is_only_agent_lines(source)
+            shown = info.store_history and not info.silent
+            self._recorder.starts(shown)
+            counts = shown and not is_only_agent_lines(source)
             self._begun = counts and self._recorder.begin(source, cell_id_of(info))
 
     def post_run_cell(self, result: Outcome | None) -> None:
@@ -61,9 +71,12 @@ class CellHooks:
             return  # it began before the extension was loaded
         while self._running.pop() is not info:
             pass
-        if not self._running and self._begun:
+        if self._running:
+            return
+        if self._begun:
             self._begun = False
             self._recorder.end(_error_of(result))
+        self._recorder.rests()
 
     def _begun_as(self, info: CellInfo) -> CellInfo | None:
         """What a cell that ended was called when it began."""

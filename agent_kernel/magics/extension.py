@@ -20,11 +20,13 @@ from traitlets import Bool, Enum, Unicode
 from traitlets.config import Configurable
 
 from agent_kernel.magics.agent_cell import Blanker
+from agent_kernel.magics.beside import Nothing
 from agent_kernel.magics.cells import CellHooks
 from agent_kernel.magics.magic import AgentMagics, VerbHelp
 from agent_kernel.magics.notebook import LiveNotebook, starts_with_the_kernel
 
 if TYPE_CHECKING:
+    from agent_kernel.magics.beside import MakesBeside
     from agent_kernel.magics.notebook import Options
     from agent_kernel.magics.shell import Shell
     from agent_kernel.storage import Durability
@@ -43,6 +45,7 @@ class AgentKernel(Configurable):
     author = Unicode("", help="Who is named as the author of your cells. Empty: the user who is logged in.").tag(
         config=True
     )
+    footer = Bool(True, help="Show a line under a cell that changed something, where the front end can.").tag(config=True)
     outputs = Enum(["keep", "none"], "keep", help="Whether commits keep what their cells showed.").tag(config=True)
     on_restart = Enum(
         ["offer", "restore"], "offer", help="What a fresh kernel does with the variables of the last one."
@@ -82,7 +85,7 @@ class AgentKernel(Configurable):
             cls._of[shell] = cls(shell)
         return cls._of[shell]
 
-    def load(self) -> None:
+    def load(self, beside: MakesBeside | None = None) -> None:
         """Register everything and bind the notebook; harmless when repeated."""
         if self._loaded:
             return
@@ -97,6 +100,9 @@ class AgentKernel(Configurable):
         shell.Completer.custom_matchers.append(self._matcher)
         shell.configurables.append(self)
         atexit.register(self.notebook.close)
+        if beside is not None and getattr(shell, "kernel", None) is not None:
+            self.notebook.beside = beside(shell, self.notebook)
+            self.notebook.beside.load()
         if not starts_with_the_kernel(shell) and self.commits != "off":
             self.notebook.bind_first()
 
@@ -118,6 +124,8 @@ class AgentKernel(Configurable):
         shell.configurables[:] = [one for one in shell.configurables if not any(one is each for each in registered)]
         atexit.unregister(self.notebook.close)
         self.notebook.close()
+        self.notebook.beside.unload()
+        self.notebook.beside = Nothing()
         self._of.pop(shell, None)
 
 

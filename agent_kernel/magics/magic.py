@@ -95,6 +95,7 @@ class AgentMagics(Magics):
                 raise
             print(json.dumps(error_json(error), ensure_ascii=False, indent=2))
             raise AlreadyTold(str(error)) from None
+        self._notebook.beside.moved()
         if kept:
             return result.to_json() if as_json else result
         self._notebook.was_told(result.unsaved)
@@ -107,6 +108,8 @@ class AgentMagics(Magics):
     def _show(self, result: Result) -> None:
         if getattr(self._shell, "kernel", None) is None:
             print(result.to_text(shutil.get_terminal_size().columns))
+            return
+        if self._notebook.beside.show(result):
             return
         self._shell.display_pub.publish({"text/plain": result.to_text(100), "text/html": result.to_html()})
 

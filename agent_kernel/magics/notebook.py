@@ -10,10 +10,12 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from agent_kernel.errors import AgentKernelError, InvalidRefNameError, StoreReadOnlyError, StoreUnavailableError
 from agent_kernel.magics.agent_cell import runs, split_cell
+from agent_kernel.magics.beside import Beside, Nothing
 from agent_kernel.magics.names import is_shells_own
 from agent_kernel.magics.notices import Notices, place_text
 from agent_kernel.magics.outputs.recorder import OutputRecorder
@@ -45,6 +47,7 @@ class Options(Protocol):
     store: str
     commits: str
     quiet: bool
+    footer: bool
     author: str
     outputs: str
     on_restart: str
@@ -60,7 +63,8 @@ class LiveNotebook:
         self._outputs = OutputRecorder(shell, lambda: options.outputs == "keep")
         self._notices = Notices(lambda: options.quiet, self._outputs.aside)
         self._tried = False
-        self._places = Places(options, lambda: notebook_of(os.environ, self.namespace))
+        self._places = Places(options, self.path)
+        self.beside: Beside = Nothing()
         self.session: Session | None = None
         self.repo: Repository | None = None
 
@@ -71,6 +75,15 @@ class LiveNotebook:
     def was_told(self, unsaved: Iterable[Unsaved]) -> None:
         """A verb told of these variables that are not saved or not loaded: no cell tells of them again."""
         self._notices.was_told(unsaved)
+
+    @property
+    def footer(self) -> bool:
+        """Whether a line under a cell may say what it changed."""
+        return self._options.footer
+
+    def path(self) -> Path | None:
+        """The notebook's file, if it is one."""
+        return notebook_of(os.environ, self.namespace)
 
     def scope(self) -> Scope:
         """What a verb acts on when it is used here."""
@@ -171,7 +184,7 @@ class LiveNotebook:
         except BaseException:
             repo.close()
             raise
-        session.watch_notebook(notebook_of(os.environ, self.namespace))
+        session.watch_notebook(self.path())
         session.workspace.outputs = self._results
         session.workspace.callbacks = self._callbacks
         self.repo, self.session = repo, session
@@ -232,6 +245,14 @@ class LiveNotebook:
             place = self._options.store or place_text(self.repo.store.url)
             self._notices.say(f"{self._line('Bound to')} as before; %agent bind {place} takes this up")
 
+    def starts(self, shown: bool) -> None:
+        """A cell has the main thread."""
+        self.beside.cell_begins(f"[{self._number()}]" if shown else "")
+
+    def rests(self) -> None:
+        """No cell runs any more."""
+        self.beside.cell_ends()
+
     def begin(self, source: str, cell_id: str) -> bool:
         """A cell that counts begins."""
         if self._options.commits == "off":
@@ -283,7 +304,7 @@ class LiveNotebook:
             self._failed(failure)
             return
         if report is not None:
-            self._notices.report(report)
+            self._notices.report(report, self.beside.committed)
 
     def _failed(self, error: Exception) -> None:
         if not isinstance(error, AgentKernelError):
@@ -302,6 +323,7 @@ class LiveNotebook:
 
     def close(self) -> None:
         """Let go of the store; the variables stay."""
+        self.beside.left()
         self._outputs.close()
         session, repo, self.session, self.repo = self.session, self.repo, None, None
         if session is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,13 +41,21 @@ class Notices:
         with self._aside():
             print(f"{_MARK} {clean(line)}", file=sys.stderr)
 
-    def report(self, report: Report) -> None:
-        """Tell what a cell's commit could not save, and, unless quiet, what it holds."""
-        if not self._is_quiet() and report.commit is not None:
-            chips = chip_line((change.how, change.name, 0) for change in report.changed)
-            self.say(f"{short(report.commit)} {chips or 'no change'}, {size_text(report.written_bytes)}")
+    def report(
+        self, report: Report, beside: Callable[[Report, Sequence[Unsaved]], bool] = lambda _report, _news: False
+    ) -> None:
+        """Tell what a cell's commit could not save, and, unless quiet, what it holds.
+
+        Args:
+            beside: may say beside the cell what the commit holds, and the first of the news; whether it did.
+        """
         news = [one for one in report.unsaved if (one.name, one.type, one.reason) not in self._told]
         self.was_told(news)
+        if beside(report, news):
+            news = news[1:]
+        elif not self._is_quiet() and report.commit is not None:
+            chips = chip_line((change.how, change.name, 0) for change in report.changed)
+            self.say(f"{short(report.commit)} {chips or 'no change'}, {size_text(report.written_bytes)}")
         if news:
             from agent_kernel.verbs.describe import unsaved_line
 

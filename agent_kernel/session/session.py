@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from agent_kernel.errors import RefNotFoundError
@@ -163,6 +163,12 @@ class Session(Joining):
     def next_redo(self) -> Operation | None:
         """What `redo` would do again."""
         return self._operations.undone[-1] if self._operations.undone else None
+
+    def alive(self, commit: ObjectId, names: Iterable[str]) -> frozenset[str]:
+        """Of variables that a commit could not save, those whose objects are still there: going there keeps them."""
+        tree = self.repo.tree_at(commit)
+        found = ((name, tree.get(name)) for name in names)
+        return frozenset(name for name, entry in found if entry is not None and self.workspace.lives(entry))
 
     def verify_all(self) -> Report:
         """Look at every variable, and commit what changed unseen."""

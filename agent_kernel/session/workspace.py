@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.repository import ObjectId, Tree, Unsaved, Writer
+from agent_kernel.repository import Entry, ObjectId, Tree, Unsaved, Writer
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.tracking import Group
 from agent_kernel.session.watching import Watching
@@ -69,6 +69,13 @@ class Workspace(Watching):
             if group is None or group.unloaded is None or not failed.entries[name].is_same_value(group.entries[name]):
                 return False
         return True
+
+    def lives(self, entry: Entry) -> bool:
+        """Whether all that could not be saved of a value is still there, to be put back where it is loaded."""
+        from agent_kernel.values.groups import decode_layout, losses_of
+
+        lost = losses_of(decode_layout(self.repo.read_manifest(entry).layout))
+        return bool(lost) and all(self.living.live_object(loss.token) is not None for loss in lost)
 
     def without(self, loaded: Loaded, writer: Writer) -> Staged:
         """Store anew what shares objects now with the names that are about to be replaced."""

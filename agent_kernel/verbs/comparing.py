@@ -12,7 +12,7 @@ from agent_kernel.repository import Commit, Entry, NameDiff, ObjectId, hex_of
 from agent_kernel.session.history import changes_between
 from agent_kernel.values import summaries
 from agent_kernel.verbs import describe
-from agent_kernel.verbs.output import Block, Code, Json, Line, Result
+from agent_kernel.verbs.output import Block, Code, Json, Line, Opens, Result
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.text import clean, clean_lines, plural
@@ -26,6 +26,7 @@ __all__ = ["Differing", "details_of", "diff", "diff_arguments", "differing"]
 def diff_arguments(parser: Parser) -> None:
     parser.takes("old", "ref", help="compare from here (HEAD~1 unless told)")
     parser.takes("new", "ref", help="to here (HEAD unless told)", default="HEAD")
+    parser.takes("name", "name", help="only this variable")
     parser.flag("--environment", help="compare what they ran on: the interpreter and the installed packages")
     parser.names("only these variables")
 
@@ -33,16 +34,18 @@ def diff_arguments(parser: Parser) -> None:
 def diff(scope: Scope, options: Namespace) -> Result:
     new, commit = scope.commit(options.new)
     old = scope.resolve(options.old) if options.old is not None else commit.parents[0] if commit.parents else None
+    names: list[str] = [*([options.name] if options.name else []), *options.names]
     if options.environment:
-        if options.names:
+        if names:
             raise UsageProblem("--environment compares packages, and takes no names of variables")
         return _environments(scope.repo, old, (new, commit))
     differences = differing(scope.repo, old, new)
-    if options.names:
-        _check_names(scope.repo, options.names, old, new)
-        differences = [one for one in differences if one.name in options.names]
+    if names:
+        _check_names(scope.repo, names, old, new)
+        differences = [one for one in differences if one.name in names]
     rows = tuple(_difference(scope.repo, one) for one in differences)
-    return Differences(None if old is None else (old, scope.repo.commit_at(old)), (new, commit), rows)
+    only = names[0] if len(names) == 1 else ""
+    return Differences(None if old is None else (old, scope.repo.commit_at(old)), (new, commit), rows, only)
 
 
 class Differing(NamedTuple):
@@ -148,6 +151,12 @@ class Differences(Result):
     old: tuple[ObjectId, Commit] | None  # None: the new one is the first there is
     new: tuple[ObjectId, Commit]
     rows: tuple[Difference, ...]
+    name: str = ""  # the one variable that was asked for
+
+    @property
+    def opens(self) -> Opens:
+        new = hex_of(self.new[0])
+        return Opens(commit=new) if self.old is None else Opens(compared=(hex_of(self.old[0]), new), name=self.name)
 
     def to_json(self) -> Json:
         rows: list[Json] = [

@@ -1,21 +1,24 @@
-"""`log`: the history, newest first. Nothing is loaded and nothing is run."""
+"""`log` and `history`: the history, newest first. Nothing is loaded and nothing is run.
+
+`history` is the same as a panel where the door can show one, and as `log` everywhere else.
+"""
 
 from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from agent_kernel.repository import Commit, ObjectId, short
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.lanes import draw
-from agent_kernel.verbs.output import Block, Json, Line, Result, Table
+from agent_kernel.verbs.output import Block, Json, Line, Opens, Result, Table
 from agent_kernel.verbs.parsing import Parser, count
 from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.text import chip_line, clean, clock, cut, duration, pad, width_of
 
-__all__ = ["log", "log_arguments"]
+__all__ = ["history", "history_arguments", "log", "log_arguments"]
 
 _SHOWN = 25  # rows of a log that someone reads, unless they ask for more
 _SUBJECT = 46  # columns that the subject keeps beside the changed names
@@ -35,7 +38,7 @@ def log_arguments(parser: Parser) -> None:
     )
 
 
-def log(scope: Scope, options: Namespace) -> Result:
+def log(scope: Scope, options: Namespace) -> Log:
     limit: int | None = options.limit
     if limit is None and scope.brief and not options.json:
         limit = _SHOWN
@@ -51,6 +54,16 @@ def log(scope: Scope, options: Namespace) -> Result:
         command=scope.command,
         graph=not options.names,
     )
+
+
+def history_arguments(parser: Parser) -> None:
+    parser.names("only commits that changed one of these variables")
+
+
+def history(scope: Scope, options: Namespace) -> Result:
+    told = log(scope, Namespace(rev=None, limit=None, all=False, **vars(options)))
+    search = " ".join(f"var:{name}" for name in options.names)
+    return replace(told, panel=Opens(search=search))
 
 
 def _nothing(scope: Scope, options: Namespace, limit: int | None) -> str:
@@ -96,6 +109,11 @@ class Log(Result):
     more: bool = False
     command: str = ""
     graph: bool = True
+    panel: Opens | None = None  # of `history`
+
+    @property
+    def opens(self) -> Opens | None:
+        return self.panel
 
     def to_json(self) -> Json:
         return [describe.commit_json(found, commit) for found, commit in self.commits]

@@ -16,7 +16,7 @@ from agent_kernel.verbs.text import cut, pad, width_of
 if TYPE_CHECKING:
     from agent_kernel.repository import Unsaved
 
-__all__ = ["Block", "Code", "Line", "Result", "Said", "Table"]
+__all__ = ["Block", "Code", "Line", "Opens", "Result", "Said", "Table"]
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | dict[str, Json] | None"
 
@@ -49,6 +49,16 @@ class Table:
 Block: TypeAlias = Line | Code | Table
 
 
+@dataclass(frozen=True)
+class Opens:
+    """Where a history panel that shows an answer stands open at first. Commits go by their full ids."""
+
+    search: str = ""  # the list, searched for this
+    commit: str = ""  # the details of a commit
+    compared: tuple[str, str] | None = None  # two commits, the older one first
+    name: str = ""  # the variable of which the comparison shows more
+
+
 class Result:
     """One answer, three faces. A subclass gives its blocks and its JSON."""
 
@@ -61,6 +71,11 @@ class Result:
     def unsaved(self) -> Sequence[Unsaved]:
         """What the answer tells of that is not saved or could not be loaded: the next cell need not say it again."""
         return ()
+
+    @property
+    def opens(self) -> Opens | None:
+        """Where a panel of the history shows the same and more; None: no panel does."""
+        return None
 
     def blocks(self) -> Sequence[Block]:
         """What to show, from top to bottom."""

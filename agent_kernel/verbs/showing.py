@@ -10,7 +10,7 @@ from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import Commit, ObjectId, hex_of, short, split_path
 from agent_kernel.values import summaries
 from agent_kernel.verbs import describe
-from agent_kernel.verbs.output import Block, Code, Json, Line, Result, Table
+from agent_kernel.verbs.output import Block, Code, Json, Line, Opens, Result, Table
 from agent_kernel.verbs.outputs import ShownOutputs, outputs_of
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
@@ -68,6 +68,10 @@ class ShownCommit(Result):
     outputs: ShownOutputs | None
     full: bool  # all outputs, not only their first lines
     how_to_see_more: str
+
+    @property
+    def opens(self) -> Opens:
+        return Opens(commit=hex_of(self.id))
 
     def to_json(self) -> Json:
         values: dict[str, Json] = dict(self.lines)

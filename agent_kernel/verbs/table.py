@@ -33,6 +33,12 @@ _ALL = (
     Verb("bind", "choose the store of this notebook, or say which it is", "binding", needs="notebook"),
     Verb("status", "where you are, and what is not committed or not saved", "binding"),
     Verb("log", "the history, newest first", "history"),
+    Verb(
+        "history",
+        "the graph in a notebook: look, compare, check out, roll back, fork",
+        "history",
+        alone="the history, newest first, as log shows it",
+    ),
     Verb("show", "one commit, or one variable in it (REF:NAME)", "showing"),
     Verb("diff", "what differs between two commits", "comparing"),
     Verb(
@@ -77,7 +83,6 @@ _ELSEWHERE = {
     "cherry-pick": "checkout REF -- NAME takes single variables; from Python: session.cherry_pick(REF)",
     "clone": "bind --from PLACE starts as a copy of another store",
     "delete": "forget erases a variable or a commit, branch -d and tag -d delete names",
-    "history": "log shows it",
     "init": "bind chooses the store",
     "reflog": "@{1} is where the branch was before its last move, @{-1} the branch that was left last",
     "remove": "forget erases a variable or a commit, ignore stores it no more",

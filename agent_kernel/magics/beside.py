@@ -1,0 +1,78 @@
+"""What stands beside the cells of a notebook: panels, and the line under a cell.
+
+No door imports another. The extension is handed what makes them (`agent_kernel.load_ipython_extension` joins the two)
+and tells it what happens; where there is nothing of the kind, in a terminal for one, `Nothing` is told instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from agent_kernel.magics.notebook import LiveNotebook
+    from agent_kernel.magics.shell import Shell
+    from agent_kernel.repository import Unsaved
+    from agent_kernel.session import Report
+    from agent_kernel.verbs.output import Result
+
+__all__ = ["Beside", "MakesBeside", "Nothing"]
+
+
+class Beside(Protocol):
+    """Told on the main thread. None of it raises: a cell is never lost for what stands beside it."""
+
+    def load(self) -> None:
+        """The extension was loaded."""
+        ...
+
+    def unload(self) -> None:
+        """It goes: leave nothing registered."""
+        ...
+
+    def cell_begins(self, prompt: str) -> None:
+        """A cell of the notebook begins; `prompt` is "[22]", and empty for a hidden one."""
+        ...
+
+    def cell_ends(self) -> None:
+        """It has ended, and its commit is made."""
+        ...
+
+    def committed(self, report: Report, news: Sequence[Unsaved]) -> bool:
+        """The commit of the cell that is ending. Return whether a line under the cell tells of it.
+
+        Args:
+            news: what of it could not be saved, and was not told before.
+        """
+        ...
+
+    def moved(self) -> None:
+        """A verb was used, and may have moved something."""
+        ...
+
+    def left(self) -> None:
+        """The notebook is about to let go of its store."""
+        ...
+
+    def show(self, result: Result) -> bool:
+        """Show a verb's answer as a panel. Return False where the front end cannot, or the answer has none."""
+        ...
+
+
+MakesBeside = Callable[["Shell", "LiveNotebook"], Beside]
+
+
+class Nothing:
+    """Stands beside the cells where nothing else does."""
+
+    def load(self) -> None: ...
+    def unload(self) -> None: ...
+    def cell_begins(self, prompt: str) -> None: ...
+    def cell_ends(self) -> None: ...
+    def moved(self) -> None: ...
+    def left(self) -> None: ...
+    def committed(self, report: Report, news: Sequence[Unsaved]) -> bool:
+        return False
+
+    def show(self, result: Result) -> bool:
+        return False

@@ -1,0 +1,166 @@
+"""What a panel may ask to be done: one structure for each act, with bounds, and what each is called in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import msgspec
+
+from agent_kernel.browsing.wording import called, cleaned
+from agent_kernel.errors import RequestError
+from agent_kernel.repository import hex_of
+
+if TYPE_CHECKING:
+    from agent_kernel.panels.desk import Desk
+
+__all__ = [
+    "ACTS",
+    "Act",
+    "Aimed",
+    "Branched",
+    "Committed",
+    "Merged",
+    "Named",
+    "Nothing",
+    "Switched",
+    "Tagged",
+    "act_of",
+]
+
+_Revision = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
+_Names = Annotated[tuple[Annotated[str, msgspec.Meta(max_length=1_000)], ...], msgspec.Meta(max_length=10_000)]
+
+
+class _Args(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an act takes."""
+
+
+class Aimed(_Args):
+    """Where to go, and whether the code comes along."""
+
+    to: _Revision
+    what: Literal["both", "variables"] = "both"
+
+
+class Switched(_Args):
+    """The branch to go to."""
+
+    branch: _Revision
+
+
+class Merged(_Args):
+    """The branch to merge, and which side is taken of what both sides changed."""
+
+    branch: _Revision
+    ours: _Names = ()
+    theirs: _Names = ()
+
+
+class Committed(_Args):
+    """What the commit is about."""
+
+    message: Annotated[str, msgspec.Meta(max_length=10_000)] = ""
+
+
+class Branched(_Args):
+    """A new branch, where it starts, and whether to go there."""
+
+    name: _Revision
+    at: _Revision = "HEAD"
+    go: bool = False
+
+
+class Tagged(_Args):
+    """A new tag, and what it names."""
+
+    name: _Revision
+    at: _Revision = "HEAD"
+
+
+class Named(_Args):
+    """One commit."""
+
+    id: _Revision
+
+
+class Nothing(_Args):
+    """No arguments."""
+
+
+ACTS: Final[Mapping[str, type[_Args]]] = {
+    "branch": Branched,
+    "cancel": Nothing,
+    "checkout": Aimed,
+    "commit": Committed,
+    "merge": Merged,
+    "redo": Nothing,
+    "rollback": Aimed,
+    "switch": Switched,
+    "tag": Tagged,
+    "undo": Nothing,
+    "verify": Nothing,
+    "write_notebook": Named,
+}
+
+# The act as the subject of a sentence, "Check out of [7] failed".
+_CALLED: Final = {
+    "branch": "New branch {}",
+    "checkout": "Check out of {}",
+    "commit": "Commit",
+    "merge": "Merge of {}",
+    "redo": "Redo",
+    "rollback": "Roll back to {}",
+    "switch": "Switch to {}",
+    "tag": "Tag {}",
+    "undo": "Undo",
+    "verify": "Check of the store",
+    "write_notebook": "Writing the notebook of {}",
+}
+
+
+class Act(msgspec.Struct, frozen=True):
+    """Something that was asked for."""
+
+    op: str
+    args: _Args
+    label: str  # what it is about: a commit as it is called in a sentence, or a branch's name
+    id: str = ""  # the commit that it is about
+
+    @property
+    def subject(self) -> str:
+        """The act at the beginning of a sentence."""
+        return _CALLED[self.op].format(self.label)
+
+    @property
+    def told(self) -> dict[str, object]:
+        """What a panel is told of it while it waits."""
+        return {"op": self.op, "label": self.label, "id": self.id}
+
+
+def act_of(desk: Desk, op: str, args: Mapping[str, object]) -> Act:
+    """The act, checked; what it names is there.
+
+    Raises:
+        RequestError: its arguments do not fit.
+        RefNotFoundError, AmbiguousRefError: it names no commit, or several.
+    """
+    try:
+        found = msgspec.convert(args, ACTS[op])
+    except msgspec.ValidationError as error:
+        raise RequestError(op, str(error)) from None
+    if isinstance(found, Switched | Merged):
+        return Act(op, found, cleaned(found.branch), _id(desk, found.branch)[0])
+    if isinstance(found, Branched | Tagged):
+        return Act(op, found, cleaned(found.name), _id(desk, found.at)[0])
+    if isinstance(found, Aimed | Named):
+        id, label = _id(desk, found.to if isinstance(found, Aimed) else found.id)
+        return Act(op, found, label, id)
+    return Act(op, found, "")
+
+
+def _id(desk: Desk, rev: str) -> tuple[str, str]:
+    """The commit's full id, and what it is called."""
+    with desk.inside() as (repo, session):
+        found = repo.resolve(rev, session.id)
+        return hex_of(found), called(repo.commit_at(found))

@@ -1,0 +1,100 @@
+"""What panels of one binding share: the notebook's repository to look into, for as long as the notebook is bound to it.
+
+Several threads ask. Once the notebook has let go of the store nobody is let in any more, and whoever lets go waits
+until nobody is inside.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, cast
+
+from agent_kernel.browsing import Reader
+from agent_kernel.errors import AgentKernelError
+from agent_kernel.repository.pointers import EPOCH
+
+if TYPE_CHECKING:
+    from agent_kernel.session import Repository, Session
+
+__all__ = ["Answer", "Desk", "GoneError"]
+
+Answer = dict[str, object]
+
+_PATIENCE_S: Final = 0.02  # for which a cell may wait for a panel
+
+
+class GoneError(AgentKernelError):
+    """The panel belongs to a store that the notebook has left."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class Desk:
+    """A repository and the session that works in it, as panels see them."""
+
+    def __init__(self, repo: Repository, session: Session) -> None:
+        self._bound: tuple[Repository, Session] | None = (repo, session)
+        self._reader: Reader | None = Reader(repo, session.id)
+        self._lock = threading.RLock()
+        self._version = ""
+        self.gone = ""  # why it is closed
+
+    def is_of(self, repo: Repository | None, session: Session | None) -> bool:
+        """Whether it belongs to this binding."""
+        bound = self._bound
+        return bound is not None and bound[0] is repo and bound[1] is session
+
+    @contextmanager
+    def inside(self) -> Generator[tuple[Repository, Session]]:
+        """The repository and the session, which stay open meanwhile. Off the main thread the session is only a name.
+
+        Raises:
+            GoneError: the notebook has left this store.
+        """
+        with self._lock:
+            if self._bound is None:
+                raise GoneError(self.gone)
+            yield self._bound
+
+    def ask(self, op: str, args: Mapping[str, object]) -> Answer:
+        """What the reader answers.
+
+        Raises:
+            AgentKernelError: it cannot, or the notebook has left this store.
+        """
+        with self.inside() as (repo, _):
+            epoch = repo.pointers.read([EPOCH])
+            assert self._reader is not None
+            try:
+                return cast("Answer", self._reader.ask(op, args))
+            except AgentKernelError:
+                # What the main thread deletes meanwhile (prune, forget) is no damage: look again at what is left.
+                if repo.pointers.read([EPOCH]) == epoch:
+                    raise
+                return cast("Answer", self._reader.ask(op, args))
+
+    def version(self) -> str:
+        """The history's version, or, while somebody looks something up that takes long, the last one that was seen."""
+        if not self._lock.acquire(timeout=_PATIENCE_S):
+            return self._version
+        try:
+            if self._reader is not None:
+                self._version = self._reader.version()
+        finally:
+            self._lock.release()
+        return self._version
+
+    def head(self) -> Answer:
+        """Where the session is."""
+        return cast("Answer", self.ask("open", {"n": 0})["head"])
+
+    def close(self, why: str) -> None:
+        """Let nobody in any more."""
+        with self._lock:
+            self._bound = self._reader = None
+            self.gone = why

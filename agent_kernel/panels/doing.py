@@ -1,0 +1,193 @@
+"""Do what a panel asked for, by the live session, and say what came of it.
+
+On the main thread, between cells. What is said here is in the words of the panel; what single verbs say of the same is
+made by the verbs.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from agent_kernel.browsing.wording import called, cleaned
+from agent_kernel.errors import MergeConflictError
+from agent_kernel.panels.asked import Act, Aimed, Branched, Committed, Merged, Switched
+from agent_kernel.verbs import describe
+from agent_kernel.verbs.text import clean, plural
+from agent_kernel.verbs.undoing import redo, undo
+
+if TYPE_CHECKING:
+    from agent_kernel.panels.desk import Answer, Desk
+    from agent_kernel.repository import Change
+    from agent_kernel.session import Report, Session
+    from agent_kernel.verbs.moving import Moved
+    from agent_kernel.verbs.scope import Scope
+
+__all__ = ["counted", "do"]
+
+A = TypeVar("A")
+
+
+def do(desk: Desk, scope: Scope, act: Act) -> Answer:
+    """Do it: `Done`, or the conflicts of a merge.
+
+    Raises:
+        AgentKernelError: it could not be done; nothing was changed.
+    """
+    with desk.inside():
+        return _DOING[act.op](desk, scope, act)
+
+
+def _checkout(desk: Desk, scope: Scope, act: Act) -> Answer:
+    args = _args(act, Aimed)
+    report = scope.live().checkout(args.to)
+    return _moved(desk, scope, f"Checked out {act.label}", report, _page(desk, args, act))
+
+
+def _rollback(desk: Desk, scope: Scope, act: Act) -> Answer:
+    args = _args(act, Aimed)
+    report = scope.live().rollback(args.to)
+    return _moved(desk, scope, f"Rolled back to {act.label}", report, _page(desk, args, act))
+
+
+def _page(desk: Desk, args: Aimed, act: Act) -> object:
+    """The notebook's page, where the code is to come along."""
+    return desk.ask("cells", {"id": act.id}) if args.what == "both" else None
+
+
+def _switch(desk: Desk, scope: Scope, act: Act) -> Answer:
+    return _moved(desk, scope, f"Switched to {act.label}", scope.live().switch(_args(act, Switched).branch))
+
+
+def _undo(desk: Desk, scope: Scope, act: Act) -> Answer:
+    return _told(desk, scope, undo(scope, Namespace(count="1", partial=False)))
+
+
+def _redo(desk: Desk, scope: Scope, act: Act) -> Answer:
+    return _told(desk, scope, redo(scope, Namespace(count="1", partial=False)))
+
+
+def _merge(desk: Desk, scope: Scope, act: Act) -> Answer:
+    from agent_kernel.verbs.merging import merge
+
+    args = _args(act, Merged)
+    options = Namespace(rev=args.branch, ours=list(args.ours), theirs=list(args.theirs), message="", partial=False)
+    try:
+        result: Any = merge(scope, options)
+    except MergeConflictError as conflict:
+        rows = [{"name": name, "ours": ours, "theirs": theirs} for name, ours, theirs in conflict.conflicts]
+        return {"conflicts": rows, "branch": args.branch}
+    if result.report is None:
+        return _done(desk, scope, f"{result.said}.")
+    return _moved(desk, scope, f"Merged {act.label}", result.report)
+
+
+def _commit(desk: Desk, scope: Scope, act: Act) -> Answer:
+    report = scope.live().commit(_args(act, Committed).message)
+    if report.commit is None:
+        return _done(desk, scope, "Nothing to commit: no variable has changed since the last commit.", report)
+    return _done(desk, scope, f"Committed {plural(len(report.changed), 'changed name')}.", report)
+
+
+def _branch(desk: Desk, scope: Scope, act: Act) -> Answer:
+    args = _args(act, Branched)
+    scope.repo.create_branch(args.name, scope.resolve(args.at))
+    if not args.go:
+        return _done(desk, scope, f"Branch {act.label} starts at {called(scope.commit(args.at)[1])}.")
+    try:
+        report = scope.live().switch(args.name)
+    except BaseException:
+        scope.repo.delete_branch(args.name, force=True)
+        raise
+    return _moved(desk, scope, f"Switched to new branch {act.label}", report)
+
+
+def _verify(desk: Desk, scope: Scope, act: Act) -> Answer:
+    report = scope.repo.verify()
+    checked = f"{plural(report.checked, 'object')} checked"
+    if not report.problems:
+        return _done(desk, scope, f"{checked}: all sound.")
+    found = f"{checked}: {plural(len(report.problems), 'damaged object')}."
+    names = sorted({name for one in report.problems for name in one.names})
+    needed = [f"Needed by {_spelled(names)}."] if names else []
+    return _done(desk, scope, found, notes=[*needed, "%agent verify lists them."])
+
+
+_DOING: Final[dict[str, Callable[[Desk, Scope, Act], Answer]]] = {
+    "branch": _branch,
+    "checkout": _checkout,
+    "commit": _commit,
+    "merge": _merge,
+    "redo": _redo,
+    "rollback": _rollback,
+    "switch": _switch,
+    "undo": _undo,
+    "verify": _verify,
+}
+
+
+# -- saying it
+
+
+def _told(desk: Desk, scope: Scope, result: Any) -> Answer:
+    moved: Moved = result
+    assert moved.report is not None
+    return _moved(desk, scope, cleaned(moved.said, 200), moved.report)
+
+
+def _moved(desk: Desk, scope: Scope, said: str, report: Report, page: object = None) -> Answer:
+    """`Checked out [7]: 3 names changed, 1 removed. conn stays as it is.`"""
+    sentence = f"{said}: {counted(report.changed)}."
+    left = _stay(scope.live())
+    if left:
+        sentence += f" {_spelled(left)} {'stays as it is' if len(left) == 1 else 'stay as they are'}."
+    lost = [describe.unsaved_line(one) for one in report.unsaved if one.name not in left]
+    return _done(desk, scope, sentence, report, page, lost)
+
+
+def _done(
+    desk: Desk,
+    scope: Scope,
+    sentence: str,
+    report: Report | None = None,
+    page: object = None,
+    notes: Sequence[str] = (),
+) -> Answer:
+    told = [f"{clean(note)[:1].upper()}{clean(note)[1:]}" for note in (*(report.notes if report else ()), *notes)]
+    return {
+        "done": sentence,
+        "notes": [note if note.endswith(".") else f"{note}." for note in told],
+        "undo": report is not None and scope.live().next_undo is not None,
+        "head": desk.head(),
+        "cells": page,
+    }
+
+
+def counted(changed: Sequence[Change]) -> str:
+    """`3 names changed, 1 added, 1 removed`."""
+    hows = [change.how for change in changed]
+    found = [(hows.count(how), word) for how, word in (("~", "changed"), ("+", "added"), ("-", "removed"))]
+    parts = [f"{count:,} {word}" for count, word in found if count]
+    if not parts:
+        return "no name changed"
+    number, _, word = parts[0].partition(" ")
+    return ", ".join([f"{number} {'name' if number == '1' else 'names'} {word}", *parts[1:]])
+
+
+def _stay(session: Session) -> list[str]:
+    """The variables that are not saved, and that the move has left alone."""
+    lost = {name for one in session.status(names=False).lost if not one.stored for name in one.name.split(", ")}
+    return sorted(session.alive(session.head, lost)) if session.head is not None else []
+
+
+def _spelled(names: Sequence[str], most: int = 5) -> str:
+    shown = [clean(name) for name in names[:most]]
+    if len(names) > most:
+        return f"{', '.join(shown)} and {len(names) - most} more"
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+
+
+def _args(act: Act, shape: type[A]) -> A:
+    assert isinstance(act.args, shape)
+    return act.args

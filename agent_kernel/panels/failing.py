@@ -1,0 +1,64 @@
+"""What a panel is told of an act that could not be done: a whole sentence, and a word for what to offer."""
+
+from __future__ import annotations
+
+import logging
+
+from agent_kernel.browsing import failure
+from agent_kernel.errors import AgentKernelError, DamagedObjectError, LoadError
+from agent_kernel.panels.asked import Act
+from agent_kernel.panels.desk import GoneError
+from agent_kernel.verbs.parsing import UsageProblem
+from agent_kernel.verbs.text import clean
+
+__all__ = ["failed_act", "failed_question"]
+
+logger = logging.getLogger(__name__)
+
+_SAID = "nothing was"  # changed, merged: an error that says so already needs no second sentence
+
+
+def failed_question(error: BaseException) -> dict[str, str]:
+    """The failure as data."""
+    if isinstance(error, GoneError):
+        return {"code": "gone", "message": error.reason}
+    if not isinstance(error, AgentKernelError):
+        logger.error("a panel got no answer", exc_info=error)
+    return failure(error)
+
+
+def failed_act(act: Act, error: BaseException) -> dict[str, str]:
+    """`Check out of [7] failed: df is damaged in the store. Nothing was changed.`"""
+    if isinstance(error, GoneError):
+        return failed_question(error)
+    if isinstance(error, KeyboardInterrupt):
+        return {"code": "failed", "message": f"{act.subject} was interrupted."}
+    if isinstance(error, UsageProblem):
+        code, reason = "refused", clean(str(error))
+    elif damaged := _damaged(error):
+        code, reason = "damaged", damaged
+    elif isinstance(error, LoadError):
+        code, reason = "refused", f"{_spelled(error.names)} could not be loaded: {clean(error.reason)}"
+    else:
+        told = failed_question(error)
+        code, reason = told["code"], told["message"]
+    end = "" if _SAID in reason.lower() else " Nothing was changed."
+    return {"code": code, "message": f"{act.subject} failed: {reason.rstrip('.')}.{end}"}
+
+
+def _damaged(error: BaseException) -> str:
+    """What is damaged, if that is why."""
+    if isinstance(error, LoadError) and isinstance(error.__cause__, DamagedObjectError):
+        return f"{_spelled(error.names)} {'is' if len(error.names) == 1 else 'are'} damaged in the store"
+    if isinstance(error, DamagedObjectError):
+        names = error.names
+        return f"{_spelled(names)} {'is' if len(names) == 1 else 'are'} damaged in the store" if names else _STORE
+    return ""
+
+
+_STORE = "the store is damaged"
+
+
+def _spelled(names: tuple[str, ...], most: int = 5) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return clean(", ".join(names[:most])) + more

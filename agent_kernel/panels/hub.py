@@ -1,0 +1,288 @@
+"""Answers what panels ask, has done what they want done, and tells them what changed.
+
+A message is `{id, op, args}`, its answer `{id, ok}` or `{id, error}`. It may come on any thread. Questions are answered
+there; acts go through `Turns` and are answered on the main thread, or with `queued` where a cell is running: then what
+came of them is told to all panels as a state.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from agent_kernel.errors import AgentKernelError
+from agent_kernel.panels.asked import ACTS, Act, act_of
+from agent_kernel.panels.desk import Answer, Desk, GoneError
+from agent_kernel.panels.failing import failed_act, failed_question
+from agent_kernel.verbs.parsing import UsageProblem
+
+if TYPE_CHECKING:
+    from agent_kernel.panels.notebook import Notebook
+    from agent_kernel.panels.turns import Turns
+
+__all__ = ["Hub", "Listener"]
+
+logger = logging.getLogger(__name__)
+
+NOT_BOUND = "This notebook is bound to no store."
+
+
+class Listener(Protocol):
+    """One panel, or whatever else asks as one."""
+
+    @property
+    def desk(self) -> Desk | None:
+        """The binding that it shows; None: whatever the notebook is bound to."""
+        ...
+
+    def send(self, message: Mapping[str, object]) -> None:
+        """Give it a message. Whoever is not there any more hears nothing; nothing is raised."""
+        ...
+
+
+class _Message(msgspec.Struct):
+    id: int | str
+    op: str
+    args: dict[str, object] = msgspec.field(default_factory=dict[str, object])
+
+
+class Hub:
+    """The panels of one notebook."""
+
+    def __init__(self, notebook: Notebook, turns: Turns) -> None:
+        self._notebook = notebook
+        self._turns = turns
+        self._desk: Desk | None = None
+        self._told: dict[Listener, Answer] = {}  # who listens, and the state that each was told last
+        self._lock = threading.Lock()
+        self._failed: dict[str, str] | None = None
+        self._done: Answer | None = None
+        self._version = ""
+
+    def desk(self) -> Desk:
+        """The present binding; raises GoneError where there is none."""
+        repo, session = self._notebook.repo, self._notebook.session
+        with self._lock:
+            if repo is None or session is None:
+                raise GoneError(NOT_BOUND)
+            if self._desk is None or not self._desk.is_of(repo, session):
+                self._desk = Desk(repo, session)
+            return self._desk
+
+    def leave(self, why: str) -> None:
+        """The notebook lets go of its store."""
+        self._turns.drop()
+        with self._lock:
+            desk, self._desk = self._desk, None
+            self._failed = self._done = None
+        if desk is not None:
+            desk.close(why)
+        self.tell()
+
+    # -- who listens
+
+    def add(self, listener: Listener) -> None:
+        """Tell it the state from now on, beginning with the present one."""
+        state = self.state_for(listener)
+        with self._lock:
+            self._told[listener] = state
+        listener.send({"event": "state", "state": state})
+
+    def remove(self, listener: Listener) -> None:
+        """Tell it nothing any more."""
+        with self._lock:
+            self._told.pop(listener, None)
+
+    def tell(self) -> None:
+        """Tell every listener the state, if it is another than it knows."""
+        for listener in list(self._told):
+            state = self.state_for(listener)
+            with self._lock:
+                known = self._told.get(listener)
+                if known is None or known == state:
+                    continue
+                self._told[listener] = state
+            listener.send({"event": "state", "state": state})
+
+    def state_for(self, listener: Listener) -> Answer:
+        """The state as this listener sees it."""
+        try:
+            desk = listener.desk or self.desk()
+        except GoneError as gone:
+            return _gone(gone.reason, "")
+        return self.state(desk)
+
+    def state(self, desk: Desk) -> Answer:
+        """What changes without being asked for."""
+        version = desk.version()
+        if desk.gone:
+            return _gone(desk.gone, version)
+        self._version = version
+        waiting = self._turns.waiting
+        return {
+            "version": version,
+            "busy": self._turns.prompt or None,
+            "queued": waiting.act.told if isinstance(waiting, Wanted) else None,
+            "failed": self._failed,
+            "done": self._done,
+            "kernel": True,
+            "gone": None,
+        }
+
+    # -- what is asked
+
+    def hear(self, listener: Listener, message: object) -> None:
+        """Answer a message, from any thread."""
+        try:
+            asked = msgspec.convert(message, _Message)
+        except msgspec.ValidationError as error:
+            logger.warning("a panel's message is none: %s", error)
+            return
+        answer = Reply(listener, asked.id)
+        try:
+            desk = listener.desk or self.desk()
+            if asked.op in ACTS:
+                self._act(desk, asked.op, asked.args, answer)
+                return
+            answer.ok(self.look(desk, asked.op, asked.args))
+        except Exception as error:  # noqa: BLE001 - whoever asked is told, and the kernel goes on
+            answer.error(failed_question(error))
+        self._notice(listener)
+
+    def look(self, desk: Desk, op: str, args: Mapping[str, object]) -> Answer:
+        found = desk.ask(op, args)
+        if op == "open":
+            from agent_kernel.panels.opening import opened
+
+            return opened(found, self.state(desk), self._notebook)
+        if op == "plan" and self._turns.is_free:
+            from agent_kernel.panels.planning import planned
+
+            return planned(desk, found)
+        return found
+
+    def _notice(self, listener: Listener) -> None:
+        """Another kernel may work in the same store: who asks finds out, and all others with it."""
+        desk = listener.desk or self._desk
+        if desk is not None and not desk.gone and self._told and desk.version() != self._version:
+            self._version = desk.version()
+            self.tell()
+
+    # -- what is wanted
+
+    def _act(self, desk: Desk, op: str, args: Mapping[str, object], answer: Reply) -> None:
+        act = act_of(desk, op, args)
+        if op == "cancel":
+            answer.ok(self._cancel(desk))
+        elif op in _AT_ONCE:
+            from agent_kernel.panels import naming
+
+            answer.ok(getattr(naming, op)(desk, self._notebook, act))
+            self.tell()
+        else:
+            with self._lock:
+                self._failed = self._done = None
+            self._turns.take(Wanted(self, desk, act, answer))
+
+    def _cancel(self, desk: Desk) -> Answer:
+        dropped = self._turns.drop()
+        self.tell()
+        said = f"{dropped.act.subject} was cancelled." if isinstance(dropped, Wanted) else "Nothing was waiting."
+        return {"done": said, "notes": [], "undo": False, "head": desk.head(), "cells": None}
+
+    def carry_out(self, desk: Desk, act: Act) -> tuple[Answer | None, dict[str, str] | None]:
+        """Do it now, on the main thread: what was done, or what failed."""
+        from agent_kernel.panels.doing import do
+
+        try:
+            return do(desk, self._notebook.scope(), act), None
+        except (AgentKernelError, UsageProblem, KeyboardInterrupt) as error:
+            return None, failed_act(act, error)
+        except Exception as error:
+            logger.exception("an act of a panel failed")
+            return None, failed_act(act, error)
+
+    def note(self, act: Act, done: Answer | None, failed: dict[str, str] | None) -> None:
+        """Keep what came of an act that was queued, for all panels."""
+        if done is not None and "conflicts" in done:
+            done, failed = None, _conflict(act, done)
+        with self._lock:
+            self._done = done
+            self._failed = None if failed is None else {"text": failed["message"], "code": failed["code"]}
+
+
+_AT_ONCE = frozenset({"tag", "write_notebook"})
+
+
+class Wanted:
+    """An act on its way to its turn."""
+
+    def __init__(self, hub: Hub, desk: Desk, act: Act, answer: Reply) -> None:
+        self.act = act
+        self._hub = hub
+        self._desk = desk
+        self._answer = answer
+
+    def do(self) -> None:
+        done, failed = self._hub.carry_out(self._desk, self.act)
+        answered = self._answer.error(failed) if failed is not None else self._answer.ok(done or {})
+        if not answered:
+            self._hub.note(self.act, done, failed)
+        self._hub.tell()
+
+    def waits(self) -> None:
+        self._answer.ok({"queued": self.act.told})
+        self._hub.tell()
+
+    def is_dropped(self) -> None:
+        self._answer.error({"code": "refused", "message": f"{self.act.subject} was not done."})
+
+
+class Reply:
+    """The answer to one message, which is given once."""
+
+    def __init__(self, listener: Listener, id: int | str) -> None:
+        self._listener = listener
+        self._id = id
+        self._lock = threading.Lock()
+        self._given = False
+
+    def ok(self, answer: object) -> bool:
+        """Give the answer, unless one was given before; return whether it was given now."""
+        return self._give("ok", answer)
+
+    def error(self, failed: Mapping[str, str]) -> bool:
+        """Say why there is none, unless one was given before."""
+        return self._give("error", failed)
+
+    def _give(self, key: str, value: object) -> bool:
+        with self._lock:
+            given, self._given = self._given, True
+        if not given:
+            self._listener.send({"id": self._id, key: value})
+        return not given
+
+
+def _gone(why: str, version: str) -> Answer:
+    return {
+        "version": version,
+        "busy": None,
+        "queued": None,
+        "failed": None,
+        "done": None,
+        "kernel": False,
+        "gone": why,
+    }
+
+
+def _conflict(act: Act, found: Answer) -> dict[str, str]:
+    rows = found["conflicts"]
+    names = list(dict.fromkeys(str(row["name"]).partition("[")[0] for row in rows))  # type: ignore[index, attr-defined]
+    clash = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return {"code": "refused", "message": f"{act.subject} failed: both sides changed {clash}. Nothing was changed."}
+
+

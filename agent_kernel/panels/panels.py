@@ -1,0 +1,148 @@
+"""What the extension tells of cells and verbs, and what panels make of it.
+
+It is loaded with the extension, so it loads nothing else until a panel is shown or asked for, or a cell changes
+something.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, cast
+
+from agent_kernel.panels.turns import Turns
+
+if TYPE_CHECKING:
+    from agent_kernel.panels.channels import Channel, Comm
+    from agent_kernel.panels.hub import Hub
+    from agent_kernel.panels.notebook import Notebook
+    from agent_kernel.panels.widget import HistoryPanel
+    from agent_kernel.repository import Unsaved
+    from agent_kernel.session import Report
+    from agent_kernel.verbs.output import Result
+
+__all__ = ["Panels"]
+
+logger = logging.getLogger(__name__)
+
+PANEL, NOTEBOOK = "agent_kernel.panel", "agent_kernel.notebook"  # the comm targets
+
+_LEFT = "This notebook has left the store that is shown here. %agent history shows the one that it is bound to now."
+_UNLOADED = "agent_kernel is not loaded any more. %load_ext agent_kernel loads it again."
+
+
+class Loop(Protocol):
+    """A kernel's event loop."""
+
+    def add_callback(self, function: Callable[[], None]) -> None: ...
+
+
+class Comms(Protocol):
+    """A kernel's comms, by the names of what they are for."""
+
+    def register_target(self, name: str, function: Callable[[Comm, dict[str, object]], None]) -> None: ...
+    def unregister_target(self, name: str, function: Callable[[Comm, dict[str, object]], None]) -> object: ...
+
+
+class Kernel(Protocol):
+    """What panels use of a kernel."""
+
+    io_loop: Loop
+    comm_manager: Comms
+
+    def get_parent(self) -> dict[str, object]: ...
+
+
+class Publisher(Protocol):
+    """Shows things in a cell's output."""
+
+    def publish(self, data: dict[str, object], metadata: dict[str, object] | None = None) -> None: ...
+
+
+class Shell(Protocol):
+    """A shell in a kernel."""
+
+    kernel: Kernel
+    display_pub: Publisher
+
+
+class Panels:
+    """Stands beside the cells of one notebook."""
+
+    def __init__(self, shell: object, notebook: Notebook) -> None:
+        self._shell = cast("Shell", shell)
+        self._notebook = notebook
+        self._turns = Turns(lambda function: self._shell.kernel.io_loop.add_callback(function))
+        self._hub: Hub | None = None
+        self._channels: list[Channel] = []
+        self._panels: list[HistoryPanel] = []
+
+    def load(self) -> None:
+        comms = self._shell.kernel.comm_manager
+        comms.register_target(PANEL, self._open_panel)
+        comms.register_target(NOTEBOOK, self._open_notebook)
+
+    def unload(self) -> None:
+        comms = self._shell.kernel.comm_manager
+        comms.unregister_target(PANEL, self._open_panel)
+        comms.unregister_target(NOTEBOOK, self._open_notebook)
+        if self._hub is not None:
+            self._hub.leave(_UNLOADED)
+        for channel in self._channels:
+            channel.close()
+        for panel in self._panels:
+            panel.retire()
+        self._channels, self._panels, self._hub = [], [], None
+
+    def cell_begins(self, prompt: str) -> None:
+        self._turns.cell_begins(prompt)
+        self.moved()
+
+    def cell_ends(self) -> None:
+        self._turns.cell_ends()
+        self.moved()
+
+    def committed(self, report: Report, news: Sequence[Unsaved]) -> bool:
+        return False
+
+    def moved(self) -> None:
+        if self._hub is not None:
+            self._hub.tell()
+
+    def left(self) -> None:
+        if self._hub is not None:
+            self._hub.leave(_LEFT)
+
+    def show(self, result: Result) -> bool:
+        opens = result.opens
+        if opens is None or not self._is_rich():
+            return False
+        from agent_kernel.panels.showing import shown
+
+        hub = self.hub()
+        panel = shown(hub, self._notebook, result, opens)
+        self._panels.append(panel)
+        data, metadata = panel._repr_mimebundle_()
+        self._shell.display_pub.publish(data, metadata)
+        return True
+
+    def hub(self) -> Hub:
+        """What answers the panels, made when the first one is there."""
+        if self._hub is None:
+            from agent_kernel.panels.hub import Hub
+
+            self._hub = Hub(self._notebook, self._turns)
+        return self._hub
+
+    def _is_rich(self) -> bool:
+        """Whether the front end shows widgets. Those that run a whole notebook at once, and consoles, name no cell."""
+        metadata = self._shell.kernel.get_parent().get("metadata")
+        return isinstance(metadata, dict) and bool(cast("dict[str, object]", metadata).get("cellId"))
+
+    def _open_panel(self, comm: Comm, _message: dict[str, object]) -> None:
+        from agent_kernel.panels.channels import Channel
+
+        self._channels.append(Channel(self.hub(), comm))
+
+    def _open_notebook(self, comm: Comm, _message: dict[str, object]) -> None:
+        pass

@@ -1,0 +1,40 @@
+"""What a move would do to what is live, beyond what the store says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from agent_kernel.verbs.text import clean
+
+if TYPE_CHECKING:
+    from agent_kernel.panels.desk import Answer, Desk
+
+__all__ = ["planned"]
+
+_NAMES = 3
+
+
+def planned(desk: Desk, found: Answer) -> Answer:
+    """The answer to `plan`, completed. On the main thread, between cells."""
+    with desk.inside() as (repo, session):
+        to = repo.resolve(str(cast("Answer", found["to"])["id"]), session.id)
+        cannot = cast("list[Answer]", found["cannot"])
+        alive = session.alive(to, [str(one["name"]) for one in cannot])
+        uncommitted = [change.name for change in session.status(names=False).changed]
+    return {
+        **found,
+        "cannot": [{**one, "stays": one["name"] in alive} for one in cannot],
+        "notes": [*_first(uncommitted), *cast("list[str]", found["notes"])],
+    }
+
+
+def _first(names: Sequence[str]) -> list[str]:
+    """That what is not committed yet is committed before anything moves."""
+    if not names:
+        return []
+    shown = [clean(name) for name in names[:_NAMES]]
+    more = len(names) - len(shown)
+    listed = ", ".join(shown[:-1])
+    said = f"{', '.join(shown)} and {more} more" if more else f"{listed} and {shown[-1]}" if listed else shown[0]
+    return [f"{said} {'is' if len(names) == 1 else 'are'} committed first."]

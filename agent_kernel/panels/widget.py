@@ -1,0 +1,87 @@
+"""The history panel in a cell's output: a widget whose view is the bundled module.
+
+Only the opening travels with the widget's state; everything else is asked for by messages. The display has more faces,
+for whoever opens the notebook without this kernel.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import anywidget
+import traitlets
+
+from agent_kernel.panels import assets
+from agent_kernel.panels.channels import keep_thread
+
+if TYPE_CHECKING:
+    from agent_kernel.panels.desk import Answer, Desk
+    from agent_kernel.panels.hub import Hub
+
+__all__ = ["HistoryPanel"]
+
+logger = logging.getLogger(__name__)
+
+_VIEWS = 32  # that one panel may have at once
+
+
+class HistoryPanel(anywidget.AnyWidget):
+    """One panel, which shows the store that the notebook was bound to when it was made.
+
+    Args:
+        opening: `{args, ok}`: what the view would ask at first, and the answer.
+        start: what stands open at first, as `Host.start` has it.
+        faces: what is shown of it where there is no kernel, by MIME type.
+    """
+
+    _esm, _css = assets.history()
+
+    opening = traitlets.Dict().tag(sync=True)
+    start = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, hub: Hub, desk: Desk, opening: Answer, start: Answer, faces: Mapping[str, object]) -> None:
+        super().__init__(opening=opening, start=start)
+        self.desk: Desk | None = desk
+        self._hub: Hub | None = hub
+        self._faces = faces
+        self._watching: dict[str, None] = {}  # the views that stand on a page, as far as they said
+        keep_thread(self.comm)
+        self.on_msg(self._hear)
+
+    def send(self, content: Mapping[str, object], buffers: object = None) -> None:
+        """Give all views a message."""
+        try:
+            super().send(content, buffers)  # type: ignore[no-untyped-call]  # ipywidgets gives it no types
+        except Exception:
+            logger.debug("a message reached no panel", exc_info=True)
+
+    def retire(self) -> None:
+        """The extension goes: keep what is shown, and nothing of the notebook."""
+        self._hub = None
+
+    def _hear(self, _panel: object, content: object, _buffers: object) -> None:
+        message = cast("dict[str, object]", content) if isinstance(content, dict) else {}
+        hub = self._hub
+        if hub is None:
+            gone = {"code": "gone", "message": self.desk.gone if self.desk else ""}
+            self.send({"id": message.get("id"), "error": gone})
+        elif message.get("op") == "watch":
+            self._watch(hub, str(message.get("view", ""))[:80])
+        elif message.get("op") == "unwatch":
+            self._watching.pop(str(message.get("view", ""))[:80], None)
+            if not self._watching:
+                hub.remove(self)
+        else:
+            hub.hear(self, message)
+
+    def _watch(self, hub: Hub, view: str) -> None:
+        self._watching[view] = None
+        if len(self._watching) > _VIEWS:  # pages that were left without a word
+            del self._watching[next(iter(self._watching))]
+        hub.add(self)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        data, metadata = super()._repr_mimebundle_(**kwargs) or ({}, {})
+        return {**data, **self._faces}, metadata

@@ -1,0 +1,42 @@
+/** The history panel as a widget in a cell's output: what anywidget mounts. */
+
+import { commTransport } from "./comm.js";
+import { mountHistory } from "./panel.js";
+
+/**
+ * @typedef {import("./comm.js").Model} Model
+ * @typedef {import("./protocol.d.ts").Host} Host
+ */
+
+/**
+ * What only the notebook around the panel can do. The lab extension knows the document that an element stands in; other
+ * front ends have none of this.
+ *
+ * @param {Element} element
+ * @returns {Host | null}
+ */
+function documentAround(element) {
+  const find = /** @type {any} */ (globalThis).agentKernelHost;
+  return typeof find === "function" ? find(element) : null;
+}
+
+/** @param {{ model: Model, el: HTMLElement }} context */
+function render({ model, el }) {
+  const transport = commTransport(model);
+  /** @type {Host} */
+  const host = {
+    // Asked each time: the element is put into the document only after this.
+    cells: () => documentAround(el)?.cells?.() ?? null,
+    restoreCells: (page) => documentAround(el)?.restoreCells?.(page) ?? false,
+    storageKey: "agent-kernel-history",
+  };
+  const start = model.get("start");
+  if (Object.keys(start).length) host.start = start;
+  const view = mountHistory(el, transport, host);
+  return () => {
+    view.dispose();
+    transport.dispose();
+  };
+}
+
+export default { render };
