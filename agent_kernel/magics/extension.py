@@ -99,7 +99,7 @@ class AgentKernel(Configurable):
         shell.register_magics(self._magics)
         shell.Completer.custom_matchers.append(self._matcher)
         shell.configurables.append(self)
-        atexit.register(self.notebook.close)
+        atexit.register(self._end)
         if beside is not None and getattr(shell, "kernel", None) is not None:
             self.notebook.beside = beside(shell, self.notebook)
             self.notebook.beside.load()
@@ -122,11 +122,15 @@ class AgentKernel(Configurable):
         shell.Completer.custom_matchers.remove(self._matcher)
         registered = (self, self._magics)
         shell.configurables[:] = [one for one in shell.configurables if not any(one is each for each in registered)]
-        atexit.unregister(self.notebook.close)
-        self.notebook.close()
+        atexit.unregister(self._end)
         self.notebook.beside.unload()
-        self.notebook.beside = Nothing()
+        self._end()
         self._of.pop(shell, None)
+
+    def _end(self) -> None:
+        # As Python ends nobody is told any more: whoever shows something sees that the kernel is gone.
+        self.notebook.beside = Nothing()
+        self.notebook.close()
 
 
 def _matcher(notebook: LiveNotebook) -> Callable[[CompletionContext], SimpleMatcherResult]:

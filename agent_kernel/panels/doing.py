@@ -61,7 +61,7 @@ def _switch(desk: Desk, scope: Scope, act: Act) -> Answer:
 
 
 def _undo(desk: Desk, scope: Scope, act: Act) -> Answer:
-    return _told(desk, scope, undo(scope, Namespace(count="1", partial=False)))
+    return _not_undoable(_told(desk, scope, undo(scope, Namespace(count="1", partial=False))))
 
 
 def _redo(desk: Desk, scope: Scope, act: Act) -> Answer:
@@ -134,6 +134,11 @@ def _told(desk: Desk, scope: Scope, result: Any) -> Answer:
     moved: Moved = result
     assert moved.report is not None
     return _moved(desk, scope, cleaned(moved.said, 200), moved.report)
+
+
+def _not_undoable(done: Answer) -> Answer:
+    # What undo would reverse next is something else by now.
+    return {**done, "undo": False}
 
 
 def _moved(desk: Desk, scope: Scope, said: str, report: Report, page: object = None) -> Answer:

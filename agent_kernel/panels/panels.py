@@ -103,7 +103,22 @@ class Panels:
         self.moved()
 
     def committed(self, report: Report, news: Sequence[Unsaved]) -> bool:
-        return False
+        session = self._notebook.session
+        if not self._notebook.footer or report.commit is None or report.record is None or session is None:
+            return False
+        if not self._is_rich():
+            return False
+        from agent_kernel.panels.footer import footer
+
+        undo = session.next_undo is not None and session.next_undo.after.commit == report.commit
+        try:
+            line = footer(report.commit, report.record, report.branch, news, undo=undo)
+            if line is not None:
+                self._shell.display_pub.publish(line)
+        except Exception:
+            logger.exception("the line under a cell is not shown")
+            return False
+        return line is not None
 
     def moved(self) -> None:
         if self._hub is not None:

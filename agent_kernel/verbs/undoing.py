@@ -65,13 +65,14 @@ def _once(verb: str, scope: Scope, *, partial: bool) -> Moved:
 
 
 def _operation(scope: Scope, operation: Operation | None) -> str:
-    """What was undone or done again: ` [11] a slip of the hand`, ` the move to main`."""
+    """What was undone or done again: ` [11] a slip of the hand`, ` the move to main`, ` the move to [7]`."""
     if operation is None:
         return ""
-    if operation.moved:
-        return f" the move to {operation.after.branch or 'a commit'}"
     at = operation.after.commit
     commit = scope.repo.commit_at(at) if at is not None else None
+    if operation.moved:
+        reached = "" if at is None or commit is None else describe.prompt(commit) or short(at)
+        return f" the move to {operation.after.branch or reached or 'no commit'}"
     if at is None or commit is None:
         return ""
     return f" {' '.join(filter(None, (describe.prompt(commit) or short(at), describe.title(commit))))}"

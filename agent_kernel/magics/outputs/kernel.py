@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol, TextIO, cast
 
+from agent_kernel.browsing.mime import FOOTER
 from agent_kernel.magics.outputs.collecting import Collector
 from agent_kernel.magics.outputs.items import HERE, Place
 from agent_kernel.magics.outputs.replacing import put_back, replace
@@ -141,9 +142,12 @@ class KernelTap:
             self._collector.text(str(content["name"]), str(content["text"]), place)
 
     def _shown(self, kind: str, content: Mapping[str, object], place: Place) -> None:
+        data = _mapping(content.get("data"))
+        if FOOTER in data:  # what we say of the cell is no output of it
+            return
         self._collector.show(
             kind,
-            _mapping(content.get("data")),
+            data,
             content.get("metadata"),
             display=_mapping(content.get("transient")).get("display_id"),
             number=content.get("execution_count"),

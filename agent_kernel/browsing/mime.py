@@ -1,0 +1,10 @@
+"""What front ends know our displays by."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["FOOTER", "HISTORY"]
+
+HISTORY: Final = "application/vnd.agent-kernel.history.v1+json"  # a panel
+FOOTER: Final = "application/vnd.agent-kernel.footer.v1+json"  # the line under a cell
