@@ -45,7 +45,9 @@ class AgentKernel(Configurable):
     author = Unicode("", help="Who is named as the author of your cells. Empty: the user who is logged in.").tag(
         config=True
     )
-    footer = Bool(True, help="Show a line under a cell that changed something, where the front end can.").tag(config=True)
+    footer = Bool(True, help="Show a line under a cell that changed something, where the front end can.").tag(
+        config=True
+    )
     outputs = Enum(["keep", "none"], "keep", help="Whether commits keep what their cells showed.").tag(config=True)
     on_restart = Enum(
         ["offer", "restore"], "offer", help="What a fresh kernel does with the variables of the last one."

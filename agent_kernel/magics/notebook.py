@@ -33,6 +33,7 @@ from agent_kernel.verbs.text import clock, plural
 if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
     from agent_kernel.repository import Unsaved
+    from agent_kernel.session.notebooks import NotebookSnapshot
     from agent_kernel.storage import Durability
     from agent_kernel.verbs.scope import Scope
 
@@ -65,6 +66,7 @@ class LiveNotebook:
         self._tried = False
         self._places = Places(options, self.path)
         self.beside: Beside = Nothing()
+        self._page: NotebookSnapshot | None = None
         self.session: Session | None = None
         self.repo: Repository | None = None
 
@@ -80,6 +82,12 @@ class LiveNotebook:
     def footer(self) -> bool:
         """Whether a line under a cell may say what it changed."""
         return self._options.footer
+
+    def tell_page(self, page: NotebookSnapshot) -> None:
+        """A front end says what stands on the notebook's page now."""
+        self._page = page
+        if self.session is not None:
+            self.session.tell_page(page)
 
     def path(self) -> Path | None:
         """The notebook's file, if it is one."""
@@ -185,6 +193,8 @@ class LiveNotebook:
             repo.close()
             raise
         session.watch_notebook(self.path())
+        if self._page is not None:
+            session.tell_page(self._page)
         session.workspace.outputs = self._results
         session.workspace.callbacks = self._callbacks
         self.repo, self.session = repo, session

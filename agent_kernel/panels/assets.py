@@ -27,7 +27,8 @@ def history() -> tuple[str, str]:
 
 def _bundle() -> Any:
     spec = importlib.util.spec_from_file_location("agent_kernel_bundle", _SOURCES / "bundle.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

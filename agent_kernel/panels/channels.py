@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
@@ -41,8 +41,9 @@ class Channel:
 
     desk: Desk | None = None  # it follows the notebook from store to store
 
-    def __init__(self, hub: Hub, comm: Comm) -> None:
+    def __init__(self, hub: Hub, comm: Comm, hung_up: Callable[[Channel], None]) -> None:
         self._hub = hub
+        self._hung_up = hung_up
         self._comm = comm
         keep_thread(comm)
         comm.on_msg(self._hear)
@@ -68,3 +69,4 @@ class Channel:
 
     def _closed(self, _message: object) -> None:
         self._hub.remove(self)
+        self._hung_up(self)

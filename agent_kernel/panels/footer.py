@@ -18,7 +18,7 @@ from agent_kernel.values import summaries
 from agent_kernel.verbs.text import duration, size_text
 
 if TYPE_CHECKING:
-    from agent_kernel.repository import Change, Commit, ObjectId, Unsaved
+    from agent_kernel.repository import Commit, ObjectId, Unsaved
 
 __all__ = ["footer"]
 

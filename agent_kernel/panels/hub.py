@@ -284,5 +284,3 @@ def _conflict(act: Act, found: Answer) -> dict[str, str]:
     names = list(dict.fromkeys(str(row["name"]).partition("[")[0] for row in rows))  # type: ignore[index, attr-defined]
     clash = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return {"code": "refused", "message": f"{act.subject} failed: both sides changed {clash}. Nothing was changed."}
-
-

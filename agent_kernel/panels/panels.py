@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from agent_kernel.panels.turns import Turns
 
 if TYPE_CHECKING:
-    from agent_kernel.panels.channels import Channel, Comm
+    from agent_kernel.panels.channels import Comm
     from agent_kernel.panels.hub import Hub
     from agent_kernel.panels.notebook import Notebook
     from agent_kernel.panels.widget import HistoryPanel
@@ -59,6 +59,12 @@ class Publisher(Protocol):
     def publish(self, data: dict[str, object], metadata: dict[str, object] | None = None) -> None: ...
 
 
+class Closing(Protocol):
+    """Something to close."""
+
+    def close(self) -> None: ...
+
+
 class Shell(Protocol):
     """A shell in a kernel."""
 
@@ -72,10 +78,13 @@ class Panels:
     def __init__(self, shell: object, notebook: Notebook) -> None:
         self._shell = cast("Shell", shell)
         self._notebook = notebook
-        self._turns = Turns(lambda function: self._shell.kernel.io_loop.add_callback(function))
+        self._turns = Turns(self._wake)
         self._hub: Hub | None = None
-        self._channels: list[Channel] = []
+        self._channels: list[Closing] = []
         self._panels: list[HistoryPanel] = []
+
+    def _wake(self, function: Callable[[], None]) -> None:
+        self._shell.kernel.io_loop.add_callback(function)  # a kernel has its loop only once it has started
 
     def load(self) -> None:
         comms = self._shell.kernel.comm_manager
@@ -157,7 +166,12 @@ class Panels:
     def _open_panel(self, comm: Comm, _message: dict[str, object]) -> None:
         from agent_kernel.panels.channels import Channel
 
-        self._channels.append(Channel(self.hub(), comm))
+        self._channels.append(Channel(self.hub(), comm, self._hung_up))
 
     def _open_notebook(self, comm: Comm, _message: dict[str, object]) -> None:
-        pass
+        from agent_kernel.panels.page import PageChannel
+
+        self._channels.append(PageChannel(self._notebook, comm, self._hung_up))
+
+    def _hung_up(self, channel: Closing) -> None:
+        self._channels = [one for one in self._channels if one is not channel]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 __all__ = ["Turns", "Wish"]
 
@@ -28,9 +28,6 @@ class Wish(Protocol):
     def is_dropped(self) -> None:
         """A later wish took its place, or it was cancelled."""
         ...
-
-
-_W = TypeVar("_W", bound=Wish)
 
 
 class Turns:

@@ -37,6 +37,7 @@ from agent_kernel.session.workspace import Workspace
 if TYPE_CHECKING:
     from agent_kernel.repository import Outputs
     from agent_kernel.session.dumping import Staged
+    from agent_kernel.session.notebooks import NotebookSnapshot
 
 # What Python itself puts into a module's namespace.
 _MODULE_NAMES = frozenset(
@@ -185,6 +186,10 @@ class Committing:
     def watch_notebook(self, path: Path | None) -> None:
         """Keep the cells of this notebook file with the commits, as they were on the disk at the time."""
         self._recorder.notebook = path
+
+    def tell_page(self, page: NotebookSnapshot) -> None:
+        """Keep these cells with the commits, as a front end has them open, until the file is saved after this."""
+        self._recorder.told = page
 
     def commit(self, message: str = "", *, full: bool = False, author: Author | None = None) -> Report:
         """Commit now. Without a message, and with nothing changed, there is nothing to record.

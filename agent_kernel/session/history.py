@@ -32,7 +32,7 @@ from agent_kernel.values.entries import CLASS_PREFIX
 if TYPE_CHECKING:
     from agent_kernel.repository import Outputs
     from agent_kernel.session.environment import EnvironmentWatch
-    from agent_kernel.session.notebooks import NotebookWatch
+    from agent_kernel.session.notebooks import NotebookSnapshot, NotebookWatch
 
 
 class Draft(msgspec.Struct):
@@ -62,6 +62,7 @@ class Recorder:
         self._environment: EnvironmentWatch | None = None
         self._page: NotebookWatch | None = None
         self.notebook: Path | None = None  # the file, if there is one
+        self.told: NotebookSnapshot | None = None  # its page, as a front end told it last
 
     def publish(
         self, writer: Writer, tree: Tree, draft: Draft, head: Head, branch: str | None
@@ -108,13 +109,13 @@ class Recorder:
         return writer.add(Kind.SMALL, self._environment.payload())
 
     def _notebook(self, writer: Writer) -> ObjectId | None:
-        if self.notebook is None:
+        if self.notebook is None and self.told is None:
             return None
         if self._page is None:
             from agent_kernel.session.notebooks import NotebookWatch
 
             self._page = NotebookWatch()
-        payload = self._page.payload(self.notebook)
+        payload = self._page.payload(self.notebook, self.told)
         return None if payload is None else writer.add(Kind.SMALL, payload)
 
 

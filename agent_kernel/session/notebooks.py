@@ -1,13 +1,16 @@
-"""The notebook's cells as they were saved on the disk when a commit was made.
+"""The notebook's cells as they were when a commit was made.
 
 A kernel knows the code that it ran, and not the page that it stands on: not the text between, the order, the cells that
-were never run. The file knows, as of the last time that somebody saved it. It is read again only after it changed;
-outputs are skipped, since commits keep their own.
+were never run. The file knows, as of the last time that somebody saved it; it is read again only after it changed, and
+outputs are skipped, since commits keep their own. A front end that has the page open may tell what stands on it: that
+counts until the file is saved after it.
 """
 
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -15,9 +18,9 @@ import msgspec
 
 from agent_kernel.repository import encode
 
-__all__ = ["NotebookCell", "NotebookSnapshot", "NotebookWatch", "decode_notebook"]
+__all__ = ["NotebookCell", "NotebookSnapshot", "NotebookWatch", "decode_notebook", "page_of"]
 
-_LARGEST: Final = 64 << 20  # bytes of a file, most of them pictures, that may be read after a cell
+_LARGEST: Final = 64 << 20  # bytes of a file, most of them pictures, that may be read after a cell; and of a page
 
 
 class NotebookCell(msgspec.Struct, frozen=True, array_like=True):
@@ -72,11 +75,19 @@ class NotebookWatch:
         self._snapshot: NotebookSnapshot | None = None
         self._payload: bytes | None = None
 
-    def payload(self, path: Path) -> bytes | None:
-        """The encoded snapshot; None where there is no such file, or it cannot be read."""
-        try:
-            found = os.stat(path)  # noqa: PTH116 - half the time of Path.stat, and every commit waits for it
-        except (OSError, ValueError):
+    def payload(self, path: Path | None, told: NotebookSnapshot | None = None) -> bytes | None:
+        """The encoded snapshot; None where nobody told of the page, and the file is not there or cannot be read.
+
+        Args:
+            told: what a front end said last.
+        """
+        found = _stat(path)
+        if told is not None and (found is None or found.st_mtime_ns <= told.saved_ns):
+            if self._seen != (told,):
+                self._seen = (told,)
+                self._take(told)
+            return self._payload
+        if path is None or found is None:
             return None
         seen = (path, found.st_mtime_ns, found.st_size)
         if seen != self._seen:
@@ -90,6 +101,25 @@ class NotebookWatch:
         if read is None or before is None or (read.name, read.cells) != (before.name, before.cells):
             self._snapshot = read
             self._payload = None if read is None else encode(read)
+
+
+def _stat(path: Path | None) -> os.stat_result | None:
+    try:
+        return None if path is None else os.stat(path)  # noqa: PTH116 - half of Path.stat, and every commit waits for it
+    except (OSError, ValueError):
+        return None
+
+
+def page_of(name: str, language: str, cells: Iterable[NotebookCell]) -> NotebookSnapshot:
+    """The page as a front end tells it now.
+
+    Raises:
+        ValueError: it is too large to be kept with every commit.
+    """
+    page = NotebookSnapshot(name, time.time_ns(), tuple(cells), language)
+    if sum(len(cell.source) for cell in page.cells) > _LARGEST:
+        raise ValueError(f"the cells of {name} have more than {_LARGEST:,} characters")
+    return page
 
 
 def _read(path: Path, saved_ns: int) -> NotebookSnapshot | None:

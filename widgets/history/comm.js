@@ -3,10 +3,11 @@
  *
  * The opening came with the model, so the first question costs no round trip. A page that is loaded anew finds the same
  * model with an old opening: the state that follows says that the history has moved.
- *
- * @typedef {import("./protocol.d.ts").Transport} Transport
- * @typedef {import("./protocol.d.ts").State} State
- * @typedef {{ get(name: string): any, send(message: object): void, on(event: string, fn: (...args: any[]) => void): void, off(event: string, fn: (...args: any[]) => void): void }} Model
+ */
+
+/** @import { State, Transport } from "./protocol.js" */
+/**
+ * @typedef {{ get(name: string): any, send(message: object): void, on(event: string, fn: (...args: any[]) => void): void, off(event: string, fn: (...args: any[]) => void): void }} CommModel
  * @typedef {{ resolve(answer: any): void, reject(error: Error): void }} Waiting
  */
 
@@ -20,7 +21,7 @@ export class CommFailure extends Error {
 }
 
 /**
- * @param {Model} model
+ * @param {CommModel} model
  * @returns {Transport & { dispose(): void }}
  */
 export function commTransport(model) {

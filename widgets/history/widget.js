@@ -3,10 +3,8 @@
 import { commTransport } from "./comm.js";
 import { mountHistory } from "./panel.js";
 
-/**
- * @typedef {import("./comm.js").Model} Model
- * @typedef {import("./protocol.d.ts").Host} Host
- */
+/** @import { CommModel } from "./comm.js" */
+/** @import { Host } from "./protocol.js" */
 
 /**
  * What only the notebook around the panel can do. The lab extension knows the document that an element stands in; other
@@ -20,7 +18,7 @@ function documentAround(element) {
   return typeof find === "function" ? find(element) : null;
 }
 
-/** @param {{ model: Model, el: HTMLElement }} context */
+/** @param {{ model: CommModel, el: HTMLElement }} context */
 function render({ model, el }) {
   const transport = commTransport(model);
   /** @type {Host} */
