@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
 import msgspec
 
 from agent_kernel.browsing.wording import called, cleaned
-from agent_kernel.errors import RequestError
-from agent_kernel.repository import hex_of
+from agent_kernel.errors import NotFoundError, RequestError
+from agent_kernel.repository import ObjectId, hex_of, short
 
 if TYPE_CHECKING:
     from agent_kernel.panels.desk import Desk
+    from agent_kernel.session import Repository
 
 __all__ = [
     "ACTS",
@@ -150,17 +151,39 @@ def act_of(desk: Desk, op: str, args: Mapping[str, object]) -> Act:
     except msgspec.ValidationError as error:
         raise RequestError(op, str(error)) from None
     if isinstance(found, Switched | Merged):
-        return Act(op, found, cleaned(found.branch), _id(desk, found.branch)[0])
+        return Act(op, found, cleaned(found.branch), _aim(desk, found.branch).id)
     if isinstance(found, Branched | Tagged):
-        return Act(op, found, cleaned(found.name), _id(desk, found.at)[0])
-    if isinstance(found, Aimed | Named):
-        id, label = _id(desk, found.to if isinstance(found, Aimed) else found.id)
-        return Act(op, found, label, id)
+        aim = _aim(desk, found.at)
+        return Act(op, msgspec.structs.replace(found, at=aim.rev), cleaned(found.name), aim.id)
+    if isinstance(found, Aimed):
+        aim = _aim(desk, found.to)
+        return Act(op, msgspec.structs.replace(found, to=aim.rev), aim.label, aim.id)
+    if isinstance(found, Named):
+        aim = _aim(desk, found.id)
+        return Act(op, found, aim.label, aim.id)
     return Act(op, found, "")
 
 
-def _id(desk: Desk, rev: str) -> tuple[str, str]:
-    """The commit's full id, and what it is called."""
+class _Aim(NamedTuple):
+    """A commit: how it is written so that it stays the one that was meant, its full id, and what it is called."""
+
+    rev: str
+    id: str
+    label: str
+
+
+def _aim(desk: Desk, rev: str) -> _Aim:
+    """What is meant now: HEAD~1 is another commit when the cell that runs has ended."""
     with desk.inside() as (repo, session):
         found = repo.resolve(rev, session.id)
-        return hex_of(found), called(repo.commit_at(found))
+        branch = repo.branch_meant(rev, session.id)
+        # Messages of commits say it, so it is as short as it can be.
+        own = short(found) if _names(repo, short(found), found) else hex_of(found)
+        return _Aim(branch or own, hex_of(found), called(repo.commit_at(found)))
+
+
+def _names(repo: Repository, rev: str, commit: ObjectId) -> bool:
+    try:
+        return repo.resolve(rev) == commit
+    except NotFoundError:
+        return False

@@ -1,0 +1,172 @@
+"""What a panel has done: at once between cells, and after the cell while one runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.panels.fronts import Front, elsewhere
+
+
+@pytest.fixture
+def front(front: Front) -> Front:
+    for source in ("x = [1]; y = 2", "# a slip of the hand\nx.append(2); tmp = 3; del y"):
+        front.run(source)
+    return front
+
+
+class TestBetweenCells:
+    def test_a_checkout_loads_the_variables_and_says_what_changed(self, front: Front) -> None:
+        panel = front.panel()
+        done = panel.ask("checkout", to="HEAD~1", what="variables")
+        assert done["done"] == "Checked out [1]: 1 name changed, 1 added, 1 removed."
+        assert (front.ns["x"], front.ns["y"], "tmp" in front.ns) == ([1], 2, False)
+        assert done["undo"]
+        assert done["cells"] is None
+        assert (done["head"]["branch"], done["head"]["label"]) == (None, "[1]")
+
+    def test_undo_takes_a_checkout_back_and_offers_no_undo_of_itself(self, front: Front) -> None:
+        panel = front.panel()
+        panel.ask("checkout", to="HEAD~1")
+        done = panel.ask("undo")
+        assert done["done"] == "Undone the move to [1]: 1 name changed, 1 added, 1 removed."
+        assert not done["undo"]
+        assert front.ns["tmp"] == 3
+        assert panel.ask("redo")["done"].startswith("Done again the move to [1]")
+
+    def test_a_rollback_is_a_new_commit(self, front: Front) -> None:
+        done = front.panel().ask("rollback", to="HEAD~1")
+        assert done["done"] == "Rolled back to [1]: 1 name changed, 1 added, 1 removed."
+        assert done["head"]["branch"] == "main"
+        assert done["head"]["label"].startswith("“")
+
+    def test_what_cannot_be_saved_and_is_there_stays_as_it_is(self, front: Front) -> None:
+        front.run("numbers = (one for one in [1, 2])")
+        front.run("x = 5")
+        done = front.panel().ask("checkout", to="HEAD~1")
+        assert done["done"] == "Checked out [3]: 1 name changed. numbers stays as it is."
+        assert next(front.ns["numbers"]) == 1
+
+    def test_a_branch_is_made_and_gone_to(self, front: Front) -> None:
+        panel = front.panel()
+        assert panel.ask("branch", name="ridge", at="HEAD~1", go=False)["done"] == "Branch ridge starts at [1]."
+        done = panel.ask("branch", name="lasso", at="HEAD~1", go=True)
+        assert done["done"] == "Switched to new branch lasso: 1 name changed, 1 added, 1 removed."
+        assert front.ns["x"] == [1]
+        assert panel.ask("switch", branch="main")["done"].startswith("Switched to main: ")
+
+    def test_a_tag_a_commit_and_a_check_of_the_store(self, front: Front) -> None:
+        panel = front.panel()
+        assert panel.ask("tag", name="v1", at="HEAD")["done"] == "Tagged [2] as v1."
+        assert panel.ask("commit", message="all of it")["done"] == "Committed 0 changed names."
+        assert panel.ask("verify")["done"].endswith(" objects checked: all sound.")
+
+    def test_a_merge_lists_its_conflicts_and_takes_the_sides_that_were_chosen(self, front: Front) -> None:
+        panel = front.panel()
+        panel.ask("branch", name="side", at="HEAD", go=True)
+        front.run("x = 'theirs'; z = 1")
+        panel.ask("switch", branch="main")
+        front.run("x = 'ours'")
+        found = panel.ask("merge", branch="side", ours=[], theirs=[])
+        assert found == {"conflicts": [{"name": "x", "ours": "str 'ours'", "theirs": "str 'theirs'"}], "branch": "side"}
+        assert front.ns["x"] == "ours"
+        done = panel.ask("merge", branch="side", ours=[], theirs=["x"])
+        assert done["done"] == "Merged side: 1 name changed, 1 added."
+        assert (front.ns["x"], front.ns["z"]) == ("theirs", 1)
+
+    def test_what_is_asked_for_on_another_thread_is_done_on_the_main_one(self, front: Front) -> None:
+        panel = front.panel()
+        ids: list[int] = []
+        elsewhere(lambda: ids.append(panel.say("checkout", to="HEAD~1")))
+        assert front.ns["x"] == [1, 2]
+        front.between()
+        assert front.ns["x"] == [1]
+        assert panel.answer(ids[0])["done"].startswith("Checked out [1]")
+
+    def test_what_names_nothing_is_refused_at_once(self, front: Front) -> None:
+        panel = front.panel()
+        assert panel.ask("checkout", to="nowhere")["code"] == "not_found"
+        assert panel.ask("checkout", to="HEAD", what="all")["code"] == "refused"
+        assert panel.ask("fly")["code"] == "refused"
+
+
+class TestWhileACellRuns:
+    def test_an_act_waits_for_the_end_of_the_cell_and_its_commit(self, front: Front) -> None:
+        panel = front.panel()
+        answers: list[object] = []
+        front.during(
+            lambda: answers.append(panel.ask("checkout", to="HEAD~1")),
+            lambda: answers.append(front.ns["x"]),
+            source="late = 1; meanwhile()",
+        )
+        assert [answer["queued"]["label"] for answer in answers[:1]] == ["[1]"]  # type: ignore[index]
+        assert answers[1] == [1, 2]
+        assert front.ns["x"] == [1]
+        assert "late" not in front.ns
+        assert panel.state["done"]["done"] == "Checked out [1]: 1 name changed, 1 added, 2 removed."
+        assert (panel.state["busy"], panel.state["queued"], panel.state["failed"]) == (None, None, None)
+        assert "late" in {chip[1] for row in panel.ask("rows", n=9)["rows"] for chip in row.get("chips", ())}
+
+    def test_panels_are_told_which_cell_runs_and_what_waits(self, front: Front) -> None:
+        panel = front.panel()
+        front.during(lambda: panel.say("checkout", to="HEAD~1"))
+        waiting = [state for state in panel.states if state["queued"]]
+        assert waiting[0]["busy"] == "[4]"
+        assert waiting[0]["queued"]["op"] == "checkout"
+        assert len(waiting[0]["queued"]["id"]) == 64
+
+    def test_looking_is_answered_at_once(self, front: Front) -> None:
+        panel = front.panel()
+        answers: list[int] = []
+        front.during(lambda: answers.append(panel.ask("rows", n=9)["commits"]))
+        assert answers == [2]
+
+    def test_a_later_act_takes_the_place_of_the_first(self, front: Front) -> None:
+        panel = front.panel()
+        front.during(lambda: panel.say("checkout", to="HEAD~1"), lambda: panel.say("commit", message="only this"))
+        assert front.ns["x"] == [1, 2]
+        assert panel.state["done"]["done"] == "Committed 0 changed names."
+
+    def test_what_waits_can_be_cancelled(self, front: Front) -> None:
+        panel = front.panel()
+        said: list[str] = []
+        front.during(lambda: panel.say("checkout", to="HEAD~1"), lambda: said.append(panel.ask("cancel")["done"]))
+        assert said == ["Check out of [1] was cancelled."]
+        assert front.ns["x"] == [1, 2]
+        assert panel.state["queued"] is None
+        assert panel.ask("cancel")["done"] == "Nothing was waiting."
+
+    @pytest.mark.parametrize("end", ["1 / 0", "raise KeyboardInterrupt"])
+    def test_a_cell_that_fails_or_is_interrupted_lets_it_happen_too(self, front: Front, end: str) -> None:
+        panel = front.panel()
+        front.during(lambda: panel.say("checkout", to="HEAD~1"), source=f"meanwhile(); {end}")
+        assert front.ns["x"] == [1]
+        assert panel.state["done"]["done"].startswith("Checked out [1]")
+
+    def test_on_the_main_thread_a_running_cell_goes_first_too(self, front: Front) -> None:
+        panel = front.panel()
+        front.during(lambda: panel.say("checkout", to="HEAD~1"), source="meanwhile(); kept = x", thread=False)
+        assert panel.state["done"]["done"].startswith("Checked out [1]")
+
+    def test_what_fails_after_the_cell_is_told_to_all_until_the_next_act(self, front: Front) -> None:
+        panel, other = front.panel(), front.panel()
+        panel.ask("branch", name="side", at="HEAD~1", go=False)
+        front.during(
+            lambda: panel.say("switch", branch="side"),
+            source="meanwhile(); get_ipython().run_line_magic('agent', 'branch -D side')",
+        )
+        failed = other.state["failed"]
+        assert failed["code"] == "not_found"
+        assert failed["text"].startswith("Switch to side failed: ")
+        assert failed["text"].endswith("Nothing was changed.")
+        panel.ask("commit", message="go on")
+        assert other.state["failed"] is None
+
+    def test_the_queue_is_empty_when_a_cell_was_quicker_than_the_loop(self, front: Front) -> None:
+        panel = front.panel()
+        ids: list[int] = []
+        elsewhere(lambda: ids.append(panel.say("checkout", to="HEAD~1")))
+        front.run("quick = 1")
+        assert panel.answer(ids[0])["queued"]["label"] == "[1]"
+        assert front.ns["x"] == [1]
+        front.between()
+        assert panel.state["done"]["done"].startswith("Checked out [1]")
