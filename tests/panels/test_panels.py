@@ -1,0 +1,229 @@
+"""Panels in a notebook: what they are shown with, what they are told, and what is left when the notebook moves on."""
+
+from __future__ import annotations
+
+import gc
+import json
+import weakref
+from pathlib import Path
+
+import pytest
+
+import agent_kernel
+from agent_kernel.browsing.mime import HISTORY
+from tests.panels.fronts import VIEW, Front, Panel, elsewhere
+
+SECRET = "only_in_the_code"
+
+
+@pytest.fixture
+def front(front: Front) -> Front:
+    front.run(f"x = 1  # {SECRET}")
+    front.run("x = 2; y = [3]")
+    return front
+
+
+class TestShowing:
+    def test_a_display_has_four_faces(self, front: Front) -> None:
+        assert set(front.show("%agent history")) == {VIEW, HISTORY, "text/html", "text/plain"}
+
+    def test_only_the_widget_holds_code(self, front: Front) -> None:
+        shown = front.show("%agent history")
+        assert SECRET not in json.dumps(shown)
+        assert "x = 1" not in json.dumps(shown)
+
+    def test_the_opening_travels_with_the_widget_and_is_small(self, front: Front) -> None:
+        for number in range(70):
+            front.run(f"a_name_that_is_long_{number} = {number}")
+        panel = front.panel()
+        opening = panel.model["opening"]
+        assert opening["args"] == {"text": "", "show": "all", "unfolded": [], "tz_s": opening["args"]["tz_s"]}
+        assert opening["ok"]["title"] == "study.ipynb"
+        assert opening["ok"]["page"]["commits"] == 72
+        assert opening["ok"]["state"]["kernel"]
+        assert len(json.dumps(opening)) < 50_000
+
+    def test_a_search_opens_the_list_searched(self, front: Front) -> None:
+        panel = front.panel("%agent history -- y")
+        assert panel.model["start"] == {"text": "var:y"}
+        assert panel.model["opening"]["ok"]["page"]["matches"] == 1
+
+    def test_diff_and_show_are_panels_that_stand_open_there(self, front: Front) -> None:
+        head = front.channel().ask("open")["head"]["id"]
+        compared = front.panel("%agent diff HEAD~1 HEAD").model["start"]["compare"]
+        assert compared["b"] == head
+        assert "name" not in compared
+        assert front.panel("%agent diff HEAD~1 HEAD x").model["start"]["compare"]["name"] == "x"
+        assert front.panel("%agent show HEAD").model["start"] == {"commit": head}
+        assert front.panel("%agent show HEAD~1").model["start"] == {"commit": compared["a"]}
+
+    def test_their_text_stays_what_it_is_elsewhere(self, front: Front) -> None:
+        shown = front.show("%agent diff HEAD~1 HEAD x")
+        assert "~ x: int 1 → int 2" in shown["text/plain"]
+
+    def test_json_and_what_the_code_keeps_are_no_panels(self, front: Front) -> None:
+        before = len(front.display.shown)
+        assert json.loads(front.run("%agent history --json"))[0]["changed"]
+        front.run("kept = %agent history")
+        assert not [shown for shown in front.display.shown[before:] if VIEW in shown]
+        assert front.ns["kept"].to_json()
+
+    def test_where_no_widget_can_be_shown_the_other_faces_are(self, front: Front) -> None:
+        front.kernel.metadata = {}
+        assert set(front.show("%agent history")) == {HISTORY, "text/html", "text/plain"}
+
+    def test_variables_there_are_before_the_first_commit_are_counted(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with Front(tmp_path, monkeypatch, commits="off") as front:
+            front.run("a = 1; b = 2")
+            opening = front.panel().model["opening"]["ok"]
+            assert (opening["unsaved_names"], opening["page"]["commits"]) == (2, 0)
+            done = front.panel().ask("commit", message="")
+            assert done["done"] == "Committed 2 changed names."
+
+
+class TestTelling:
+    def test_a_cell_is_told_as_it_begins_and_as_it_has_ended(self, front: Front) -> None:
+        panel = front.panel()
+        known = len(panel.states)
+        front.run("z = 1")
+        began, ended = panel.states[known:]
+        assert began["busy"] == "[4]"
+        assert ended["busy"] is None
+        assert ended["version"] != began["version"]
+        assert panel.ask("rows", n=3)["version"] == ended["version"]
+
+    def test_a_verb_in_the_middle_of_a_cell_is_told_at_once(self, front: Front) -> None:
+        panel = front.panel()
+        known = len(panel.states)
+        front.run("%agent tag v1\nz = 1")
+        assert len({state["version"] for state in panel.states[known:]}) == 3
+
+    def test_an_act_of_one_panel_is_told_to_all(self, front: Front) -> None:
+        panel, other = front.panel(), front.panel()
+        panel.ask("tag", name="v1", at="HEAD")
+        assert other.state["version"] == panel.ask("rows", n=1)["version"]
+
+    def test_what_another_kernel_did_is_noticed_when_somebody_asks(self, front: Front) -> None:
+        panel, other = front.panel(), front.panel()
+        repo = front.extension.notebook.repo
+        assert repo is not None
+        with agent_kernel.open(repo.store.url) as theirs:  # another handle, as another process has one
+            theirs.create_tag("theirs")
+        known = other.state["version"]
+        version = panel.ask("rows", n=1)["version"]
+        assert version != known
+        assert other.state["version"] == version
+
+    def test_nobody_is_told_who_is_not_looking(self, front: Front) -> None:
+        panel = front.panel()
+        panel.send({"op": "unwatch", "view": "1"})
+        known = len(panel.states)
+        front.run("z = 1")
+        assert len(panel.states) == known
+
+    def test_the_same_state_is_told_once(self, front: Front) -> None:
+        panel = front.panel()
+        known = len(panel.states)
+        for _ in range(3):
+            panel.ask("rows", n=1)
+        assert len(panel.states) == known
+
+    def test_what_is_no_message_is_answered_by_nobody_and_breaks_nothing(self, front: Front) -> None:
+        panel = front.panel()
+        known = len(panel.heard())
+        panel.send({"nothing": 1})
+        panel.send({"id": [], "op": "rows"})
+        assert len(panel.heard()) == known
+        assert panel.ask("rows", n=1)["commits"] == 2
+
+
+class TestLeaving:
+    def test_a_panel_of_a_store_that_was_left_says_so(self, front: Front) -> None:
+        panel = front.panel()
+        front.run("%agent bind elsewhere")
+        assert panel.state["gone"].startswith("This notebook has left the store")
+        assert not panel.state["kernel"]
+        assert panel.ask("rows", n=1) == {"code": "gone", "message": panel.state["gone"]}
+        assert panel.ask("checkout", to="HEAD")["code"] == "gone"
+        new = front.panel()
+        assert new.state["kernel"]
+        assert panel.state["gone"]
+
+    def test_a_panel_keeps_no_store_open(self, front: Front) -> None:
+        panel = front.panel()
+        panel.ask("rows", n=5)
+        store = weakref.ref(front.extension.notebook.scope().repo.store)
+        front.run("%agent bind elsewhere")
+        gc.collect()
+        assert store() is None
+        assert panel.state["gone"]
+
+    def test_what_follows_the_notebook_goes_on_with_the_new_store(self, front: Front) -> None:
+        channel = front.channel()
+        front.run("%agent bind elsewhere")
+        assert channel.state["kernel"]
+        front.run("only_here = 1")
+        assert channel.ask("rows", n=9)["commits"] == channel.ask("open")["page"]["commits"]
+
+    @pytest.mark.parametrize("line", ["%agent prune --keep 1", "%agent forget y", "%agent gc"])
+    def test_a_panel_survives_what_rewrites_the_history(self, front: Front, line: str) -> None:
+        panel = front.panel()
+        panel.ask("rows", n=9)
+        front.run(line)
+        assert panel.ask("rows", n=9)["commits"] >= 1
+        assert panel.state["kernel"]
+
+    def test_unloading_leaves_nothing_registered(self, front: Front) -> None:
+        panel, channel = front.panel(), front.channel()
+        before = dict(front.kernel.comm_manager.targets)
+        assert {"agent_kernel.panel", "agent_kernel.notebook"} <= set(before)
+        agent_kernel.unload_ipython_extension(front.ip)
+        assert not {"agent_kernel.panel", "agent_kernel.notebook"} & set(front.kernel.comm_manager.targets)
+        assert channel.comm.sent[-1][0] == "comm_close"
+        assert panel.state["gone"].startswith("agent_kernel is not loaded any more.")
+        assert panel.ask("rows", n=1)["code"] == "gone"
+        hooks = [hook for hooks in front.ip.events.callbacks.values() for hook in hooks]
+        assert not [hook for hook in hooks if "agent_kernel" in getattr(hook, "__module__", "")]
+
+    def test_it_can_be_loaded_again(self, front: Front) -> None:
+        panel = front.panel()
+        agent_kernel.unload_ipython_extension(front.ip)
+        agent_kernel.load_ipython_extension(front.ip)
+        front.run("x = 5")
+        assert front.panel().ask("rows", n=3)["commits"] == 3
+        assert panel.state["gone"]
+
+    def test_what_waits_is_dropped_with_the_store(self, front: Front) -> None:
+        panel = front.panel()
+        front.during(lambda: panel.say("checkout", to="HEAD~1"), source="meanwhile()\n%agent bind elsewhere")
+        assert front.ns["x"] == 2
+
+
+class TestTheSidePanel:
+    def test_it_asks_and_acts_without_a_widget(self, front: Front) -> None:
+        channel = front.channel()
+        assert channel.state["kernel"]
+        assert channel.ask("open", n=5)["title"] == "study.ipynb"
+        assert channel.ask("undo")["done"].startswith("Undone [2]")
+        assert front.ns["x"] == 1
+
+    def test_a_front_end_that_hangs_up_is_told_nothing_more(self, front: Front) -> None:
+        channel = front.channel()
+        channel.comm.handle_close({"content": {"data": {}}})
+        known = len(channel.comm.sent)
+        front.run("z = 1")
+        assert len(channel.comm.sent) == known
+
+    def test_its_thread_is_the_one_that_the_front_end_chose(self, front: Front) -> None:
+        for comm in (front.channel().comm, front.panel().comm):
+            assert comm._reply_subshell_for({}, "theirs") == "theirs"
+
+
+def test_several_threads_may_ask_at_once(front: Front) -> None:
+    panel: Panel = front.panel()
+    answers: list[int] = []
+    for _ in range(3):
+        elsewhere(lambda: answers.append(panel.ask("rows", n=9)["commits"]))
+    assert answers == [2, 2, 2]
