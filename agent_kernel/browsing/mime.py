@@ -1,4 +1,4 @@
-"""What front ends know our displays by."""
+"""What front ends know our displays by. It is loaded with the first cell, so it loads nothing."""
 
 from __future__ import annotations
 

@@ -49,6 +49,12 @@ class Reader:
         answer = question.answer(self._book, ask_for.read(op, args, question.shape))
         return msgspec.json.decode(msgspec.json.encode(answer))
 
+    def faces(self) -> dict[str, Any]:
+        """The static faces of the history by MIME type: see `static`."""
+        from agent_kernel.browsing.static import faces_of
+
+        return faces_of(self._book)
+
     def version(self) -> str:
         """Changes when a branch, a tag, a commit or a HEAD does. Costs next to nothing if nothing was written since."""
         return self._book.spread().view.version

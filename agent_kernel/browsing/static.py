@@ -18,6 +18,7 @@ from agent_kernel.browsing.answers import Author, CommitRow, Head, Row
 from agent_kernel.browsing.book import Book, Spread
 from agent_kernel.browsing.listing import listing_of
 from agent_kernel.browsing.lists import head_of, title_of
+from agent_kernel.browsing.mime import HISTORY
 from agent_kernel.browsing.rows import row_of
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.repository import Commit, ObjectId
@@ -28,9 +29,8 @@ from agent_kernel.verbs.text import cut, duration, exact_time, pad, plural, size
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["MIME", "faces", "store_id"]
+__all__ = ["faces", "faces_of", "store_id"]
 
-MIME: Final = "application/vnd.agent-kernel.history.v1+json"
 ROWS: Final = 20
 
 _COLUMNS: Final = ("Branch", "Cell", "What ran", "Changed", "Took", "When")
@@ -58,14 +58,18 @@ class Preview(msgspec.Struct, frozen=True):
 
 def faces(repo: Repository, session_id: str = "", *, rows: int = ROWS, now_ns: int | None = None) -> dict[str, Any]:
     """The static faces by MIME type: a table as HTML and as plain text, and our own as data."""
-    book = Book(repo, session_id)
+    return faces_of(Book(repo, session_id), rows=rows, now_ns=now_ns)
+
+
+def faces_of(book: Book, *, rows: int = ROWS, now_ns: int | None = None) -> dict[str, Any]:
+    """The same, from what is read already."""
     spread = book.spread()
     made = _preview(book, spread, rows, time.time_ns() if now_ns is None else now_ns)
     commits = [row for row in made.rows if isinstance(row, CommitRow)]
     caption = _caption(made, len(commits))
     table = [_cells(book, row) for row in commits]
     return {
-        MIME: msgspec.json.decode(msgspec.json.encode(made)),
+        HISTORY: msgspec.json.decode(msgspec.json.encode(made)),
         "text/html": _html(caption, table),
         "text/plain": "\n".join(line.rstrip() for line in [caption, *_plain(table)]),
     }

@@ -20,7 +20,7 @@ __all__ = ["Beside", "MakesBeside", "Nothing"]
 
 
 class Beside(Protocol):
-    """Told on the main thread. None of it raises: a cell is never lost for what stands beside it."""
+    """Told on the main thread. What is told of cells raises nothing: none is lost for what stands beside it."""
 
     def load(self) -> None:
         """The extension was loaded."""
@@ -55,7 +55,11 @@ class Beside(Protocol):
         ...
 
     def show(self, result: Result) -> bool:
-        """Show a verb's answer as a panel. Return False where the front end cannot, or the answer has none."""
+        """Show a verb's answer as a panel. Return False where the front end cannot, or the answer has none.
+
+        Raises:
+            AgentKernelError: the history cannot be read.
+        """
         ...
 
 

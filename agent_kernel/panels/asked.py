@@ -37,20 +37,20 @@ class _Args(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """What an act takes."""
 
 
-class Aimed(_Args):
+class Aimed(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where to go, and whether the code comes along."""
 
     to: _Revision
     what: Literal["both", "variables"] = "both"
 
 
-class Switched(_Args):
+class Switched(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The branch to go to."""
 
     branch: _Revision
 
 
-class Merged(_Args):
+class Merged(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The branch to merge, and which side is taken of what both sides changed."""
 
     branch: _Revision
@@ -58,13 +58,13 @@ class Merged(_Args):
     theirs: _Names = ()
 
 
-class Committed(_Args):
+class Committed(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the commit is about."""
 
     message: Annotated[str, msgspec.Meta(max_length=10_000)] = ""
 
 
-class Branched(_Args):
+class Branched(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A new branch, where it starts, and whether to go there."""
 
     name: _Revision
@@ -72,20 +72,20 @@ class Branched(_Args):
     go: bool = False
 
 
-class Tagged(_Args):
+class Tagged(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A new tag, and what it names."""
 
     name: _Revision
     at: _Revision = "HEAD"
 
 
-class Named(_Args):
+class Named(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One commit."""
 
     id: _Revision
 
 
-class Nothing(_Args):
+class Nothing(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """No arguments."""
 
 

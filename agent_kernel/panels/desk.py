@@ -78,6 +78,12 @@ class Desk:
                     raise
                 return cast("Answer", self._reader.ask(op, args))
 
+    def faces(self) -> Answer:
+        """What of the history stays in a saved notebook, by MIME type."""
+        with self.inside():
+            assert self._reader is not None
+            return self._reader.faces()
+
     def version(self) -> str:
         """The history's version, or, while somebody looks something up that takes long, the last one that was seen."""
         if not self._lock.acquire(timeout=_PATIENCE_S):

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from agent_kernel.browsing.mime import FOOTER
 from agent_kernel.browsing.rows import chips_of
 from agent_kernel.browsing.wording import cleaned
@@ -23,11 +25,35 @@ if TYPE_CHECKING:
 __all__ = ["footer"]
 
 _BYTES: Final = 1_000  # a smaller size says nothing beside a name
-_COLOURS: Final = {"+": "#2e7d32", "~": "#8a5300", "-": "#c62828", "!": "#8a5300"}
+# Mixed with the colour of the page's text, so that they read on a light and on a dark one.
+_COLOURS: Final = {
+    sign: f"color:color-mix(in srgb,{accent} 60%,currentColor)"
+    for sign, accent in {"+": "#2e9d42", "~": "#c77700", "-": "#d33c3c", "!": "#c77700"}.items()
+}
 _STYLE: Final = "font-size:11px;line-height:24px;white-space:nowrap;overflow:hidden;text-overflow:ellipsis"
-_MUTED: Final = "color:var(--jp-ui-font-color2,#616161)"
+_MUTED: Final = "opacity:.7"
+_CODE: Final = "font-family:var(--jp-code-font-family,monospace)"
 
 _Chip = tuple[str, str, int]
+
+
+class _Author(msgspec.Struct, frozen=True):
+    name: str
+    kind: str
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """What the line says. The names of the fields are the contract with the lab extension."""
+
+    commit: str
+    short: str
+    branch: str | None
+    author: _Author
+    chips: list[_Chip]
+    more: int  # changed names beyond the chips
+    unsaved: str
+    took_s: float | None
+    undo: bool  # whether the session's next undo takes this commit back
 
 
 def footer(
@@ -38,31 +64,24 @@ def footer(
     Args:
         news: what could not be saved, and was not told before.
     """
-    told = _unsaved(news[0]) if news else ""
-    named = {name for one in news[:1] for name in one.name.split(", ")}
-    chips, more = _chips(commit, named)
-    if not chips and not told:
-        return None
-    line = {
-        "commit": hex_of(id),
-        "short": short(id),
-        "branch": None if branch is None else cleaned(branch, 200),
-        "author": {"name": cleaned(commit.author.name), "kind": commit.author.kind},
-        "chips": chips,
-        "more": more,
-        "unsaved": told,
-        "took_s": commit.cell.duration_s if commit.cell is not None else None,
-        "undo": undo,
-    }
-    parts = _parts(line, chips)
-    return {FOOTER: line, "text/html": _html(parts), "text/plain": " ".join(text for text, _ in parts)}
-
-
-def _chips(commit: Commit, named: set[str]) -> tuple[list[_Chip], int]:
-    """The changed names; those of which a sentence tells are left out."""
-    told = {cleaned(name, 60) for name in named}
+    named = {cleaned(name, 60) for one in news[:1] for name in one.name.split(", ")}
     chips, more = chips_of(commit)
-    return [chip for chip in chips if chip[1] not in told], more
+    line = _Line(
+        commit=hex_of(id),
+        short=short(id),
+        branch=None if branch is None else cleaned(branch, 200),
+        author=_Author(cleaned(commit.author.name), commit.author.kind),
+        chips=[chip for chip in chips if chip[1] not in named],  # of these the sentence tells
+        more=more,
+        unsaved=_unsaved(news[0]) if news else "",
+        took_s=commit.cell.duration_s if commit.cell is not None else None,
+        undo=undo,
+    )
+    if not line.chips and not line.unsaved:
+        return None
+    parts = _parts(line)
+    data: object = msgspec.to_builtins(line)
+    return {FOOTER: data, "text/html": _html(parts), "text/plain": " ".join(text for text, _ in parts)}
 
 
 def _unsaved(one: Unsaved) -> str:
@@ -75,21 +94,19 @@ def _unsaved(one: Unsaved) -> str:
     return cleaned(summaries.mask_text(said + way), 300)
 
 
-def _parts(line: dict[str, object], chips: Sequence[_Chip]) -> list[tuple[str, str]]:
+def _parts(line: _Line) -> list[tuple[str, str]]:
     """The line in pieces of text, each with its style."""
-    author = line["author"]
-    is_agent = isinstance(author, dict) and author["kind"] == "agent"
-    parts = [("■" if is_agent else "●", _MUTED), (str(line["short"]), f"{_MUTED};font-family:monospace")]
-    parts += [(str(line["branch"]), _MUTED)] if line["branch"] else []
-    parts += [(str(author["name"]), _MUTED)] if is_agent and isinstance(author, dict) else []
-    for at, (sign, name, size) in enumerate(chips):
-        parts.append((f"{'−' if sign == '-' else sign}{name}", f"color:{_COLOURS[sign]};font-family:monospace"))
+    is_agent = line.author.kind == "agent"
+    parts = [("■" if is_agent else "●", _MUTED), (line.short, f"{_MUTED};{_CODE}")]
+    parts += [(line.branch, _MUTED)] if line.branch else []
+    parts += [(line.author.name, _MUTED)] if is_agent else []
+    for at, (sign, name, size) in enumerate(line.chips):
+        parts.append((f"{'−' if sign == '-' else sign}{name}", f"{_COLOURS[sign]};{_CODE}"))
         if not at and size >= _BYTES:
             parts.append((size_text(size), _MUTED))
-    parts += [(f"{line['more']} more", _MUTED)] if line["more"] else []
-    parts += [(f"! {line['unsaved']}", f"color:{_COLOURS['!']}")] if line["unsaved"] else []
-    took = line["took_s"]
-    return [*parts, (duration(took), _MUTED)] if isinstance(took, float) else parts
+    parts += [(f"{line.more} more", _MUTED)] if line.more else []
+    parts += [(f"! {line.unsaved}", _COLOURS["!"])] if line.unsaved else []
+    return [*parts, (duration(line.took_s), _MUTED)] if line.took_s is not None else parts
 
 
 def _html(parts: Sequence[tuple[str, str]]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import msgspec
 
@@ -39,7 +39,7 @@ class Listener(Protocol):
         """The binding that it shows; None: whatever the notebook is bound to."""
         ...
 
-    def send(self, message: Mapping[str, object]) -> None:
+    def send(self, content: Mapping[str, object], /) -> None:
         """Give it a message. Whoever is not there any more hears nothing; nothing is raised."""
         ...
 
@@ -209,7 +209,8 @@ class Hub:
     def note(self, act: Act, done: Answer | None, failed: dict[str, str] | None) -> None:
         """Keep what came of an act that was queued, for all panels."""
         if done is not None and "conflicts" in done:
-            done, failed = None, _conflict(act, done)
+            failed = _conflict(act, done)
+            done = None
         with self._lock:
             self._done = done
             self._failed = None if failed is None else {"text": failed["message"], "code": failed["code"]}
@@ -280,7 +281,7 @@ def _gone(why: str, version: str) -> Answer:
 
 
 def _conflict(act: Act, found: Answer) -> dict[str, str]:
-    rows = found["conflicts"]
-    names = list(dict.fromkeys(str(row["name"]).partition("[")[0] for row in rows))  # type: ignore[index, attr-defined]
+    rows = cast("list[dict[str, str]]", found["conflicts"])
+    names = list(dict.fromkeys(row["name"].partition("[")[0] for row in rows))
     clash = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return {"code": "refused", "message": f"{act.subject} failed: both sides changed {clash}. Nothing was changed."}

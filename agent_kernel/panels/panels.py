@@ -139,15 +139,19 @@ class Panels:
 
     def show(self, result: Result) -> bool:
         opens = result.opens
-        if opens is None or not self._is_rich():
+        if opens is None:
             return False
+        hub = self.hub()
+        if not self._is_rich():
+            from agent_kernel.panels.faces import faces_of
+
+            self._shell.display_pub.publish(faces_of(hub.desk(), result, opens))
+            return True
         from agent_kernel.panels.showing import shown
 
-        hub = self.hub()
-        panel = shown(hub, self._notebook, result, opens)
+        panel = shown(hub, result, opens)
         self._panels.append(panel)
-        data, metadata = panel._repr_mimebundle_()
-        self._shell.display_pub.publish(data, metadata)
+        self._shell.display_pub.publish(*panel.bundle())
         return True
 
     def hub(self) -> Hub:

@@ -48,12 +48,12 @@ class HistoryPanel(anywidget.AnyWidget):
         self._faces = faces
         self._watching: dict[str, None] = {}  # the views that stand on a page, as far as they said
         keep_thread(self.comm)
-        self.on_msg(self._hear)
+        self.on_msg(self._hear)  # pyright: ignore[reportUnknownMemberType]  # ipywidgets gives it no types
 
-    def send(self, content: Mapping[str, object], buffers: object = None) -> None:
+    def send(self, content: object, buffers: object = None) -> None:
         """Give all views a message."""
         try:
-            super().send(content, buffers)  # type: ignore[no-untyped-call]  # ipywidgets gives it no types
+            super().send(content, buffers)  # pyright: ignore[reportUnknownMemberType]
         except Exception:
             logger.debug("a message reached no panel", exc_info=True)
 
@@ -82,6 +82,13 @@ class HistoryPanel(anywidget.AnyWidget):
             del self._watching[next(iter(self._watching))]
         hub.add(self)
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        data, metadata = super()._repr_mimebundle_(**kwargs) or ({}, {})
+    def bundle(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The display: the widget, and the other faces."""
+        # anywidget gives bare dicts.
+        made = cast("object", super()._repr_mimebundle_())  # pyright: ignore[reportUnknownMemberType]
+        view = cast("tuple[dict[str, Any], dict[str, Any]] | None", made)
+        data, metadata = view or ({}, {})
         return {**data, **self._faces}, metadata
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        return self.bundle()

@@ -16,6 +16,13 @@ class Told:
     def __init__(self) -> None:
         self.cells: list[tuple[str, str]] = []
         self.begun: list[str] = []
+        self.turns: list[str] = []  # whose the main thread was
+
+    def starts(self, shown: bool) -> None:
+        self.turns.append("a cell" if shown else "a hidden cell")
+
+    def rests(self) -> None:
+        self.turns.append("nobody")
 
     def begin(self, source: str, cell_id: str) -> bool:
         self.begun.append(source)
@@ -66,6 +73,13 @@ def test_other_threads_do_not_count(shell: Any, told: Told) -> None:
     thread.start()
     thread.join()
     assert told.begun == []
+
+
+def test_whose_the_main_thread_is_is_told_of_every_outermost_cell(shell: Any, told: Told) -> None:
+    shell.run_cell("get_ipython().run_cell('1 / 0', store_history=True)", store_history=True)
+    shell.run_cell("x = 1", store_history=False)
+    shell.run_cell("# %agent log", store_history=True)
+    assert told.turns == ["a cell", "nobody", "a hidden cell", "nobody", "a cell", "nobody"]
 
 
 def test_a_refused_cell_is_not_ended(shell: Any, told: Told) -> None:

@@ -64,10 +64,10 @@ class Publisher(DisplayPublisher):
     """Keeps what is displayed."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # IPython gives it no types
         self.shown: list[dict[str, Any]] = []
 
-    def publish(self, data: dict[str, Any], metadata: object = None, **_: Any) -> None:
+    def publish(self, data: Any, *_: Any, **__: Any) -> None:
         self.shown.append(data)
 
 

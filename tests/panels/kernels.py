@@ -101,7 +101,7 @@ class Browser:
     @property
     def subshell(self) -> str | None:
         """The thread that comms use; None: this kernel has one thread."""
-        if self._subshell is None and self.client.kernel_info(reply=True)["content"].get("supported_features"):
+        if self._subshell is None and "kernel subshells" in self._features():
             message = self.client.session.msg("create_subshell_request")
             self.client.control_channel.send(message)
             while True:
@@ -110,6 +110,13 @@ class Browser:
                     self._subshell = reply["content"]["subshell_id"]
                     break
         return self._subshell
+
+    def _features(self) -> list[str]:
+        request = self.client.kernel_info()
+        while True:
+            reply = self.client.get_shell_msg(timeout=30)
+            if reply["parent_header"]["msg_id"] == request:
+                return list(reply["content"].get("supported_features", ()))
 
 
 class Wire:

@@ -36,7 +36,7 @@ def test_a_file_that_was_saved_after_it_counts_again(front: Front) -> None:
     front.channel("agent_kernel.notebook").send(told("told"))
     front.run("x = 1")
     save(front, "saved")
-    later = os.stat(front.notebook).st_mtime_ns + 10**9
+    later = front.notebook.stat().st_mtime_ns + 10**9
     os.utime(front.notebook, ns=(later, later))
     front.run("x = 2")
     assert page(front) == ["saved"]

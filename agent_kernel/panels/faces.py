@@ -1,0 +1,35 @@
+"""What a panel shows of itself where there is no kernel: in a saved notebook, on a web page, in a console."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from agent_kernel.browsing.mime import HISTORY
+
+if TYPE_CHECKING:
+    from agent_kernel.panels.desk import Answer, Desk
+    from agent_kernel.verbs.output import Opens, Result
+
+__all__ = ["faces_of", "start_of"]
+
+
+def faces_of(desk: Desk, result: Result, opens: Opens) -> Answer:
+    """What is shown where there is no kernel, by MIME type.
+
+    Of the history it holds no code; what somebody asked to be shown of a commit is shown as everywhere else.
+    """
+    faces, start = desk.faces(), start_of(opens)
+    if not opens.commit and opens.compared is None:
+        return faces
+    preview = {**cast("Answer", faces[HISTORY]), "start": start}
+    return {HISTORY: preview, "text/html": result.to_html(), "text/plain": result.to_text(100)}
+
+
+def start_of(opens: Opens) -> Answer:
+    """The same, as the view wants it."""
+    if opens.compared is not None:
+        older, newer = opens.compared
+        return {"compare": {"a": older, "b": newer, **({"name": opens.name} if opens.name else {})}}
+    if opens.commit:
+        return {"commit": opens.commit}
+    return {"text": opens.search} if opens.search else {}
