@@ -1,0 +1,184 @@
+/**
+ * The list: as many rows in the page as can be seen, however long the history is.
+ *
+ * It is one tab stop. The active row is named by `aria-activedescendant` and always stands in the page, also when it has
+ * been scrolled away; the buttons of a row are reached with →.
+ */
+
+import { el, freshId, setAll } from "../shared/dom.js";
+import { when } from "../shared/format.js";
+import { queryMarks } from "../shared/tokens.js";
+import { graphWidth } from "./graph.js";
+import { buildRow, waitingRow } from "./row.js";
+import { ROW_PX, rowsInView, scrollTo } from "./window.js";
+
+/** @import { CommitRow, Row } from "./protocol.js" */
+/** @import { RowLook } from "./row.js" */
+/** @import { HistoryModel } from "./state.js" */
+/**
+ * @typedef {object} RowDoings what the list asks for when a row is used
+ * @property {(row: CommitRow, from: HTMLElement) => void} checkout
+ * @property {(row: CommitRow, from: HTMLElement, at?: { x: number, y: number }) => void} menu
+ * @property {(row: CommitRow) => void} details
+ */
+
+const CLOCK_MS = 30_000;
+const HEIGHT_UNKNOWN = 320;
+
+export class RowList {
+  /** @param {HistoryModel} model @param {RowDoings} doings */
+  constructor(model, doings) {
+    this.model = model;
+    this.doings = doings;
+    this.id = freshId("list");
+    this.sizer = el("div", { class: "ak-rows", role: "rowgroup" });
+    this.element = el("div", { class: "ak-list", role: "treegrid", tabindex: 0, "aria-label": "History", "aria-readonly": "true" }, this.sizer);
+    /** @type {Map<number, { node: HTMLElement, row: Row | undefined, look: string }>} */
+    this.drawn = new Map();
+    this.graphPx = 44;
+    this.element.addEventListener("scroll", () => this.draw(), { passive: true });
+    this.element.addEventListener("click", (event) => this.#click(event));
+    this.element.addEventListener("contextmenu", (event) => this.#contextMenu(event));
+    model.on(["rows"], () => this.#relay());
+    model.on(["active", "selected", "marked", "state"], () => this.draw());
+    this.timer = setInterval(() => this.#tick(), CLOCK_MS);
+    this.watch = typeof ResizeObserver === "undefined" ? null : new ResizeObserver(() => this.draw());
+    this.watch?.observe(this.element);
+  }
+
+  dispose() {
+    clearInterval(this.timer);
+    this.watch?.disconnect();
+  }
+
+  /** The list has changed: keep what was seen where it was. */
+  #relay() {
+    const { model, element } = this;
+    setAll(this.sizer, { style: `height: ${model.total * ROW_PX}px` });
+    setAll(element, { "aria-rowcount": model.total, "aria-busy": String(model.phase === "loading") });
+    if (model.shift && element.scrollTop > 0) element.scrollTop += model.shift * ROW_PX;
+    model.shift = 0;
+    this.draw();
+  }
+
+  /** Have exactly the rows in view, and the active one, in the page. */
+  draw() {
+    const { model, element } = this;
+    const height = element.clientHeight || HEIGHT_UNKNOWN;
+    const { from, to } = rowsInView(element.scrollTop, height, model.total);
+    model.need(from, to);
+    const wanted = new Set(Array.from({ length: to - from }, (_, at) => from + at));
+    if (model.total) wanted.add(model.active);
+    const look = this.#look();
+    for (const [at, { node }] of this.drawn) {
+      if (wanted.has(at)) continue;
+      node.remove();
+      this.drawn.delete(at);
+    }
+    for (const at of [...wanted].sort((a, b) => a - b)) this.#drawRow(at, look);
+    this.#point();
+  }
+
+  #look() {
+    const { model, element } = this;
+    return {
+      now: model.now(), marks: queryMarks(model.query.text), canAct: model.canAct,
+      chipsPx: Math.round((element.clientWidth || 820) / 2) - 8,
+    };
+  }
+
+  /** @param {number} at @param {Omit<RowLook, "marked" | "queued">} look */
+  #drawRow(at, look) {
+    const { model } = this;
+    const row = model.rows.get(at);
+    const id = row?.kind === "commit" ? row.id : "";
+    const own = { ...look, marked: id !== "" && id === model.marked?.id, queued: id !== "" && id === model.state.queued?.id };
+    const key = `${own.marked} ${own.queued} ${own.canAct} ${own.chipsPx} ${model.query.text}`;
+    const had = this.drawn.get(at);
+    if (had && had.row === row && had.look === key) return this.#dress(at, had.node);
+    const node = row ? buildRow(row, own) : waitingRow();
+    setAll(node, { id: `${this.id}-${at}`, "data-at": at, "aria-rowindex": at + 1 });
+    node.style.top = `${at * ROW_PX}px`;
+    this.#dress(at, node);
+    if (row) this.#widen(graphWidth(row.graph));
+    if (had) had.node.replaceWith(node);
+    else this.#place(at, node);
+    this.drawn.set(at, { node, row, look: key });
+  }
+
+  /** In the order of the list, as a screen reader goes by the order of the page. @param {number} at @param {HTMLElement} node */
+  #place(at, node) {
+    const later = [...this.drawn.keys()].filter((other) => other > at);
+    const next = later.length ? this.drawn.get(Math.min(...later)) : undefined;
+    this.sizer.insertBefore(node, next?.node ?? null);
+  }
+
+  /** @param {number} at @param {HTMLElement} node */
+  #dress(at, node) {
+    const row = this.model.rows.get(at);
+    node.classList.toggle("ak-active", at === this.model.active);
+    if (row?.kind === "commit") node.setAttribute("aria-selected", String(row.id === this.model.selected));
+  }
+
+  /** @param {number} px */
+  #widen(px) {
+    if (px <= this.graphPx) return;
+    this.graphPx = px;
+    this.element.style.setProperty("--ak-graph", `${px}px`);
+  }
+
+  #point() {
+    const active = this.model.total ? `${this.id}-${this.model.active}` : null;
+    setAll(this.element, { "aria-activedescendant": active });
+  }
+
+  #tick() {
+    for (const { node, row } of this.drawn.values()) {
+      const cell = node.querySelector(".ak-t");
+      if (cell && row && row.kind !== "day") cell.textContent = when(row.time_ms, this.model.now());
+    }
+  }
+
+  /** Scroll no further than is needed to see the active row. */
+  showActive() {
+    const { element, model } = this;
+    element.scrollTop = scrollTo(model.active, element.scrollTop, element.clientHeight || HEIGHT_UNKNOWN);
+    this.draw();
+  }
+
+  /** The active row's element, if it stands in the page. */
+  get activeNode() {
+    return this.drawn.get(this.model.active)?.node ?? null;
+  }
+
+  /** @param {Event} event @returns {{ at: number, row: Row | undefined, node: HTMLElement } | null} */
+  #hit(event) {
+    const node = event.target instanceof Element ? event.target.closest(".ak-row") : null;
+    if (!(node instanceof HTMLElement)) return null;
+    const at = Number(node.dataset["at"]);
+    return { at, row: this.model.rows.get(at), node };
+  }
+
+  /** @param {MouseEvent} event */
+  #click(event) {
+    const hit = this.#hit(event);
+    if (!hit?.row || hit.row.kind === "day") return;
+    const button = /** @type {Element} */ (event.target).closest("[data-do]");
+    this.model.activate(hit.at);
+    if (hit.row.kind === "fold") return this.model.fold(hit.row.id);
+    if (!(button instanceof HTMLElement)) return this.doings.details(hit.row);
+    const from = button.offsetParent ? button : hit.node;
+    if (button.dataset["do"] === "checkout") this.doings.checkout(hit.row, from);
+    else this.doings.menu(hit.row, from);
+  }
+
+  /** @param {MouseEvent} event */
+  #contextMenu(event) {
+    const hit = this.#hit(event);
+    if (hit?.row?.kind !== "commit") return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.model.activate(hit.at);
+    this.doings.menu(hit.row, hit.node, { x: event.clientX, y: event.clientY });
+  }
+}

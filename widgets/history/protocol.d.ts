@@ -1,0 +1,155 @@
+/**
+ * What the history panel asks, and what it is answered: the same over a comm of the kernel and over REST.
+ *
+ * A request is `{id, op, args}`, an answer `{id, ok}` or `{id, error}`. Every text is plain text: nothing here is markup.
+ * Sizes are bytes, durations seconds, times milliseconds since 1970 (UTC). `agent_kernel.browsing` answers all of Reads
+ * from a repository alone, without loading a value; Acts need the kernel that is bound to the notebook.
+ */
+
+export type Sign = "+" | "~" | "-" | "!" | "=";
+
+/** Which rows are listed. `tz_s`: the reader's distance from UTC, for the days. `unfolded`: ids of folds that stand open. */
+export interface Query { text: string; show: "all" | "named" | "errors"; tz_s: number; unfolded: string[] }
+
+export interface Reads {
+  /** Everything the panel shows at first, under 50 kB. */
+  open(args: Query & { n: number }): Opening;
+  /** Rows from..from+n of the list. `version` tells whether an older page still belongs to the same list. */
+  rows(args: Query & { from: number; n: number }): Page;
+  /** Where a commit stands in the list (null: it is filtered out). A commit in a fold gives the row of the fold. */
+  locate(args: Query & { id: string }): { row: number | null };
+  /** One commit against its first parent, or against another one. `id` and `against` take any revision. */
+  commit(args: { id: string; against?: string }): Details;
+  variable(args: { id: string; against?: string; name: string }): VariableDiff;
+  /** The cell's code against its last run, or against `against`. */
+  code(args: { id: string; against?: string }): CodeDiff;
+  outputs(args: { id: string }): Shown[];
+  environment(args: { id: string; against?: string }): EnvironmentDiff;
+  /** `a` is the left side. */
+  compare(args: { a: string; b: string }): Comparison;
+  /** What an action would do. Nothing is changed. */
+  plan(args: { op: "checkout" | "rollback" | "merge"; to: string }): Plan;
+  /** The notebook's page that was stored with a commit; null: none was. */
+  cells(args: { id: string }): NotebookPage | null;
+  branches(args: {}): Branch[];
+}
+
+/** Acts are done by the kernel between cells. While one runs they wait: `{queued}`; a later one takes the place of the first. */
+export interface Acts {
+  checkout(args: { to: string; what: "both" | "variables" }): Done | Queued;
+  rollback(args: { to: string; what: "both" | "variables" }): Done | Queued;
+  switch(args: { branch: string }): Done | Queued;
+  undo(args: {}): Done | Queued;
+  redo(args: {}): Done | Queued;
+  merge(args: { branch: string; ours: string[]; theirs: string[] }): Done | Queued | Conflicts;
+  commit(args: { message: string }): Done | Queued;
+  branch(args: { name: string; at: string; go: boolean }): Done | Queued;
+  tag(args: { name: string; at: string }): Done;
+  /** Drops what is queued. */
+  cancel(args: {}): Done;
+  verify(args: {}): Done | Queued;
+  /** Writes `<notebook>@<short id>.ipynb` beside the notebook, for front ends whose document cannot be reached. */
+  write_notebook(args: { id: string }): Done;
+}
+
+/** Sent without being asked: whenever one of these changed. */
+export interface Event { event: "state"; state: State }
+
+export interface State {
+  version: string;                                   // changes when a ref, a commit or a HEAD does
+  busy: string | null;                               // the prompt of the running cell, "[22]"
+  queued: { op: string; label: string; id: string } | null; // label: as Head.label, "[7]", "“Merge ridge into main”" or a branch's name; the view makes the sentence
+  failed: { text: string; code: Failure["error"]["code"] } | null; // what a queued act that could not be done says (a whole sentence), until the next act
+  done: Done | null;                                 // what a queued act did
+  kernel: boolean;                                   // acts are possible
+  gone: string | null;                               // why this panel can be asked nothing more (a sentence: the notebook was bound elsewhere, the extension unloaded); what is shown stays
+}
+
+export interface Opening { title: string; head: Head; state: State; page: Page; unsaved_names: number /* variables there are before the first commit */ }
+export interface Head { branch: string | null; id: string | null; prompt: string; label: string; lane: number | null }
+
+export interface Page { version: string; from: number; total: number /* rows */; commits: number /* in all */; matches: number; rows: Row[] }
+export type Row = DayRow | FoldRow | CommitRow;
+export interface DayRow { kind: "day"; day: string /* 2026-11-21 */; graph: Graph }
+/** Neighbours that changed nothing, or repeated runs of one cell. Open, its commits follow as rows of depth 1. */
+export interface FoldRow { kind: "fold"; id: string; why: "nothing" | "repeated"; n: number; matching: number; prompt: string; subject: string; unfolded: boolean; took_s: number; time_ms: number; graph: Graph }
+export interface CommitRow {
+  kind: "commit"; id: string; short: string; depth: 0 | 1;
+  prompt: string;                                    // "[7]" or ""
+  subject: string; is_code: boolean;                 // a leading comment or message: prose; else the first line that is no import
+  author: { name: string; kind: "person" | "agent"; me: boolean };
+  node: "cell" | "agent" | "merge" | "failed" | "interrupted";
+  why: string;                                       // "ValueError: Input X contains NaN", "interrupted", ""
+  refs: Ref[];
+  chips: [Sign, string, number][];                   // largest first, four at most
+  more: number;                                      // changed names beyond the chips
+  counts: Partial<Record<Sign, number>>;
+  took_s: number | null; time_ms: number; graph: Graph;
+}
+export interface Ref { kind: "branch" | "tag" | "head"; name: string; head: boolean; lane: number | null }
+/** One row's piece of the graph. `node`: the lane of the commit. A line goes from a lane at the top edge to one at the bottom edge; null: it ends at, or begins at, the node. Colours are branches. Lanes beyond the sixth are drawn as one. */
+export interface Graph { node: number | null; colour: number; lines: [number | null, number | null, number, 0 | 1 /* dashed: the neighbours are filtered out */][] }
+
+export interface Details {
+  id: string; short: string; prompt: string; subject: string; is_code: boolean; message: string; source: string;
+  author: CommitRow["author"]; time_ms: number; took_s: number | null; status: string; error: string; labels: string[];
+  parents: string[]; refs: Ref[]; against: { id: string; label: string } | null;
+  changes: Change[]; more_changes: number /* beyond the 500 largest */; unsaved: { name: string; type: string; reason: string; remedy: string }[];
+  code: { added: number; removed: number } | null; outputs: number; environment: "same" | "changed" | "none"; cells: boolean; cwd: string;
+}
+/** Old and new in a line each; equal where only what it shares changed ("="). `opens`: `variable` has more to show. */
+export interface Change { name: string; how: Sign; type: string; old: string; new: string; old_size: number | null; new_size: number | null; opens: boolean }
+
+export interface VariableDiff { name: string; how: Sign; note: string; lines: string[]; face: Face | null }
+export type Face =
+  | { kind: "table"; columns: { name: string; of: string; how: Sign | "" }[]; rows: { label: string; how: Sign | ""; cells: Cell[] }[] }
+  | { kind: "array"; rows: { label: string; spread: number[] /* 0..1 */; stats: [string, string, boolean /* changed */][] }[] }
+  | { kind: "text"; lines: DiffLine[] }
+  | { kind: "pairs"; columns: [string, string]; rows: { label: string; old: string | null; new: string | null; changed: boolean }[] }
+  | { kind: "pictures"; before: string | null; after: string | null /* data: URIs */ };
+export interface Cell { old: string | null; new: string | null; how: Sign | "" }
+
+export interface DiffLine { how: "+" | "-" | " " | "…"; old: number | null; new: number | null; words: [string, boolean /* changed */][] }
+export interface CodeDiff { about: string /* "Cell [7] against its last run, [6]" */; lines: DiffLine[] }
+/** `html` and `svg` are untrusted: shown in a frame without scripts only. Left out for its size: `size` alone. */
+export interface Shown { kind: "text" | "error" | "image" | "html" | "svg" | "json" | "gap"; text: string; uri: string; size: number; note: string }
+export interface EnvironmentDiff { about: string; facts: [string, string][]; packages: number; changed: { how: Sign; name: string; old: string; new: string }[] }
+export interface Comparison {
+  a: Side; b: Side; base: Side | null; changes: Change[]; more_changes: number; same: number; same_names: string[];
+  code: { prompt: string; lines: DiffLine[]; about: string }[]; environment: EnvironmentDiff | null;
+}
+export interface Side { id: string; short: string; prompt: string; label: string; refs: Ref[] }
+export interface Plan {
+  op: string; to: Side; changes: string[]; adds: string[]; removes: string[];
+  cannot: { name: string; type: string; reason: string; remedy: string; stays: boolean }[];
+  loads: number; notes: string[]; conflicts: Conflict[];
+}
+export interface Conflict { name: string; ours: string; theirs: string }
+export interface NotebookPage { name: string; saved_ms: number; cells: { id: string; type: "code" | "markdown" | "raw"; source: string }[] }
+export interface Branch { name: string; id: string; lane: number | null; here: boolean; note: string /* "merged into main", "2 commits of its own" */; holder: string }
+
+export interface Done { done: string /* "Checked out [7]: 3 names changed, 1 removed." */; notes: string[]; undo: boolean; head: Head; cells: NotebookPage | null }
+export interface Queued { queued: { op: string; label: string; id: string } }
+export interface Conflicts { conflicts: Conflict[]; branch: string }
+export interface Failure { error: { code: "not_found" | "ambiguous" | "refused" | "damaged" | "too_large" | "gone" | "failed"; message: string } }
+
+/** How the view reaches a store: over a comm of the kernel, or over REST. A failure rejects with an `Error` that has the `code` and `message` of Failure. */
+export interface Transport {
+  ask<Op extends keyof Reads>(op: Op, args: Parameters<Reads[Op]>[0]): Promise<ReturnType<Reads[Op]>>;
+  act<Op extends keyof Acts>(op: Op, args: Parameters<Acts[Op]>[0]): Promise<ReturnType<Acts[Op]>>;
+  /** Calls back with every state that comes; returns how to stop. */
+  onState(fn: (state: State) => void): () => void;
+  canAct(): boolean;
+}
+export interface DocumentCell { id: string; type: "code" | "markdown" | "raw"; source: string; prompt?: string /* "[7]" */ }
+/** What only the place that the view stands in can do. Every member may be missing. */
+export interface Host {
+  cells?(): DocumentCell[] | null;                   // the open document's; null: there is none
+  restoreCells?(page: NotebookPage): boolean;        // one undoable step; false: the document cannot be reached
+  open?(path: string): void;
+  startKernel?(): void;
+  storageKey?: string;                               // remembers the list's height
+  compact?: boolean;                                 // fills the height that it is given (a side panel)
+  start?: { text: string } | { compare: { a: string; b: string; name?: string } } | { commit: string }; // what is open at first: %agent diff, %agent show
+  now?(): number;                                    // milliseconds; tests stop the clock
+}
