@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Finder"]
 
-_TERM = re.compile(r'(?:(?P<key>[a-z]+):)?(?:"(?P<quoted>[^"]*)"?|(?P<word>[^\s"]\S*))')
+_TERM = re.compile(r'(?:(?P<key>[a-z]+):)?(?:"(?P<quoted>[^"]*)"?|(?P<word>[^\s"]\S*)|(?=\s|$))')
 _KEYS = frozenset({"author", "branch", "cell", "is", "since", "tag", "var"})
 _MOST_TEXT = 64 << 20  # characters of all commits that are kept to be searched
 _BATCH = 1_000

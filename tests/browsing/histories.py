@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from agent_kernel.browsing import Reader
-from agent_kernel.repository import Outputs, hex_of
+from agent_kernel.repository import Author, Outputs, hex_of
 from agent_kernel.session import Repository, Session, bind
 from agent_kernel.storage import MemoryStore
 
@@ -18,7 +18,7 @@ class Notebook:
     def __init__(self, repo: Repository) -> None:
         self.repo = repo
         self.namespace: dict[str, object] = {}
-        self.session: Session = bind(self.namespace, repo, skip=_is_hidden)
+        self.session: Session = bind(self.namespace, repo, author=Author("ada"), skip=_is_hidden)
         self.reader = Reader(repo, self.session.id)
         self._number = 0
 
