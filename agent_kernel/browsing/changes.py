@@ -84,7 +84,7 @@ def _what_differs(repo: Repository, one: Differing) -> str:
     if not one.old.is_same_value(one.new) and size_of(repo, one.old) + size_of(repo, one.new) > _MOST_READ:
         return "contents differ"
     details = details_of(repo, one.old, one.new)
-    return details[0] if len(details) == 1 else "contents differ"
+    return details[0] if len(details) == 1 and "may differ" not in details[0] else "contents differ"
 
 
 def _opens(repo: Repository, one: Differing, before: summaries.Summary | None, after: summaries.Summary | None) -> bool:

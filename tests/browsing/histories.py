@@ -38,9 +38,9 @@ class Notebook:
         """Run several cells."""
         return [self.run(source) for source in sources]
 
-    def ask(self, op: str, **args: object) -> Any:
+    def ask(self, question: str, /, **args: object) -> Any:
         """What the reader answers."""
-        return self.reader.ask(op, {name.rstrip("_"): value for name, value in args.items()})
+        return self.reader.ask(question, {name.rstrip("_"): value for name, value in args.items()})
 
     def rows(self, text: str = "", **args: object) -> list[Any]:
         """The rows of the list, days left out."""
