@@ -11,6 +11,7 @@ from agent_kernel.browsing.answers import Sign
 from agent_kernel.browsing.pairs import has_attributes
 from agent_kernel.browsing.rows import sign_of
 from agent_kernel.browsing.wording import cleaned
+from agent_kernel.errors import StoreError
 from agent_kernel.repository import Entry
 from agent_kernel.session.history import size_of
 from agent_kernel.values import summaries
@@ -21,7 +22,7 @@ from agent_kernel.verbs.stored import stored
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["Change", "changes_of", "is_picture"]
+__all__ = ["Change", "changes_of", "is_picture", "summary_of"]
 
 _MOST_READ = 8_000_000  # bytes of both versions that are compared for a line; more only when the variable is opened
 _MOST_TAKEN_APART = 200_000  # bytes of an object whose attributes are looked for
@@ -55,7 +56,7 @@ def _size(repo: Repository, entry: Entry | None) -> int:
 
 
 def _change(repo: Repository, one: Differing) -> Change:
-    before, after = (None if entry is None else describe.summary_of(repo, entry) for entry in (one.old, one.new))
+    before, after = summary_of(repo, one.old), summary_of(repo, one.new)
     old, new = _content(one.old, before), _content(one.new, after)
     if one.how == "~" and old == new:
         old, new = "", ", ".join(part for part in (new, _what_differs(repo, one)) if part)
@@ -72,6 +73,14 @@ def _change(repo: Repository, one: Differing) -> Change:
     )
 
 
+def summary_of(repo: Repository, entry: Entry | None) -> summaries.Summary | None:
+    """What was noted about a value; None where nothing was, or where that is damaged: the rest can still be shown."""
+    try:
+        return None if entry is None else describe.summary_of(repo, entry)
+    except StoreError:
+        return None
+
+
 def _content(entry: Entry | None, summary: summaries.Summary | None) -> str:
     if entry is None:
         return ""
@@ -83,7 +92,10 @@ def _what_differs(repo: Repository, one: Differing) -> str:
         return ""
     if not one.old.is_same_value(one.new) and size_of(repo, one.old) + size_of(repo, one.new) > _MOST_READ:
         return "contents differ"
-    details = details_of(repo, one.old, one.new)
+    try:
+        details = details_of(repo, one.old, one.new)
+    except StoreError:  # damaged: what is known is that it is stored otherwise
+        return "contents differ"
     return details[0] if len(details) == 1 and "may differ" not in details[0] else "contents differ"
 
 
@@ -95,12 +107,19 @@ def _opens(repo: Repository, one: Differing, before: summaries.Summary | None, a
     if summaries.names_a_secret(one.name):
         return False
     if kinds == {"object"} and one.how == "~" and one.new is not None:
-        return size_of(repo, one.new) <= _MOST_TAKEN_APART and has_attributes(stored(repo, one.new))
+        return size_of(repo, one.new) <= _MOST_TAKEN_APART and _has_attributes(repo, one.new)
     if not kinds & _OPENING:
         return False
     if kinds == {"text"}:
         return one.how == "~"
     return True
+
+
+def _has_attributes(repo: Repository, entry: Entry) -> bool:
+    try:
+        return has_attributes(stored(repo, entry))
+    except (StoreError, RecursionError):
+        return False
 
 
 def is_picture(summary: summaries.Summary) -> bool:

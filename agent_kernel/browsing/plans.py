@@ -9,6 +9,7 @@ import msgspec
 
 from agent_kernel.browsing.arguments import Planned
 from agent_kernel.browsing.book import Book
+from agent_kernel.browsing.changes import summary_of
 from agent_kernel.browsing.comparison import Side, side_of
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.errors import DamagedObjectError, NewerFormatError, UnrelatedHistoriesError
@@ -19,7 +20,6 @@ from agent_kernel.session.mergebases import start
 from agent_kernel.session.merging import described
 from agent_kernel.values import summaries
 from agent_kernel.values.groups import decode_layout
-from agent_kernel.verbs import describe
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -132,7 +132,7 @@ def _merged(
 
 
 def _is_dict(repo: Repository, entry: Entry | None) -> bool:
-    summary = None if entry is None else describe.summary_of(repo, entry)
+    summary = summary_of(repo, entry)
     return summary is not None and summary.kind == "mapping"
 
 

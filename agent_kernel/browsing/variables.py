@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -11,7 +11,7 @@ from agent_kernel.browsing.answers import Sign
 from agent_kernel.browsing.arguments import OfVariable
 from agent_kernel.browsing.arrays import array_face, numbers_in
 from agent_kernel.browsing.book import Book
-from agent_kernel.browsing.changes import is_picture
+from agent_kernel.browsing.changes import is_picture, summary_of
 from agent_kernel.browsing.details import before_of
 from agent_kernel.browsing.faces import ArrayFace, Face, Pair, PairsFace, PicturesFace, TextFace
 from agent_kernel.browsing.lines import diff_lines
@@ -61,32 +61,49 @@ def variable(book: Book, args: OfVariable) -> VariableDiff:
     """
     id, commit = book.resolve(args.id)
     before = before_of(book, commit, args.against)
-    old = _version(book, None if before is None else before[0], args.name)
-    new = _version(book, id, args.name)
-    if old.entry is None and new.entry is None:
+    sides = [None if before is None else before[0], id]
+    name = _name(book, sides, args.name)
+    if name is None:
         raise NameNotFoundError(args.name, called(commit), describe.names_close_to(book.repo, commit, args.name))
+    old, new = (_version(book, at, name) for at in sides)
     same = old.entry is not None and old.entry.is_same_value(new.entry)
     how: Sign = "=" if same else sign_of("+" if old.entry is None else "-" if new.entry is None else "~")
-    face, note = _face(book, old, new, args.name)
+    face, note = _face(book, old, new, name)
     lines = tuple(_lines(book, old, new, face)) if how == "~" else ()
     if face is None and not lines:
         note = note or "There is no more to see of it without loading it."
-    return VariableDiff(cleaned(args.name), how, note, lines, face)
+    return VariableDiff(cleaned(name), how, note, lines, face)
+
+
+def _name(book: Book, sides: Sequence[ObjectId | None], asked: str) -> str | None:
+    """The variable of this name, or the one that is shown under it: names may be long, or hold what is not shown."""
+    trees = [book.repo.tree_at(at) for at in sides if at is not None]
+    if any(asked in tree for tree in trees):
+        return None if asked.startswith("\0") else asked
+    names = (name for tree in reversed(trees) for name in tree.names() if not name.startswith("\0"))
+    return next((name for name in names if cleaned(name) == asked), None)
 
 
 def _lines(book: Book, old: _Version, new: _Version, face: Face | None) -> Iterator[str]:
     """What a face does not say: of an array where it differs, and of what has no face all."""
     if face is None or isinstance(face, (ArrayFace, PicturesFace)):
-        for line in details_of(book.repo, old.entry, new.entry):
+        for line in _details(book, old, new):
             if face is None or not line.startswith(("values ", "size ")):
                 yield cleaned(line, 320)
 
 
+def _details(book: Book, old: _Version, new: _Version) -> tuple[str, ...]:
+    try:
+        return details_of(book.repo, old.entry, new.entry)
+    except StoreError:
+        return ("It is damaged in the store.",)
+
+
 def _version(book: Book, at: ObjectId | None, name: str) -> _Version:
-    entry = None if at is None or name.startswith("\0") else book.repo.tree_at(at).get(name)
+    entry = None if at is None else book.repo.tree_at(at).get(name)
     if entry is None:
         return _Version(at, None, None, None)
-    summary = describe.summary_of(book.repo, entry)
+    summary = summary_of(book.repo, entry)
     hidden = summaries.names_a_secret(name) or summary is None
     try:
         held = None if hidden else stored(book.repo, entry)

@@ -1,0 +1,266 @@
+"""Looking at a store runs nothing of whoever made it, shows no secret, and hands on no control character."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from agent_kernel.browsing import Reader, failure, static
+from agent_kernel.errors import (
+    AgentKernelError,
+    AmbiguousRefError,
+    DamagedObjectError,
+    MergeConflictError,
+    NameNotFoundError,
+    NotAStoreError,
+    RefNotFoundError,
+    RequestError,
+    StoreUnavailableError,
+    TooLargeError,
+)
+from agent_kernel.repository import Blob, Entry, Face, Manifest, Output, Outputs, encode
+from agent_kernel.session import Repository
+from agent_kernel.storage import MemoryStore
+from agent_kernel.testing.repositories import commit_values
+from agent_kernel.values import summaries
+from tests.browsing.histories import notebook
+from tests.verbs.stores import make_history
+
+KEY = "ghp_" + "x" * 36
+HOSTILE = "\x1b[2J\x1b]0;title\x07\u202eright\u2066"
+
+
+def everything(reader: Reader) -> Iterator[tuple[str, Any]]:
+    """Every question there is, of every commit and every variable."""
+    opening = reader.ask("open", {"n": 500})
+    yield "open", opening
+    rows = [row for row in opening["page"]["rows"] if row["kind"] == "commit"]
+    folds = [row["id"] for row in opening["page"]["rows"] if row["kind"] == "fold"]
+    yield "rows", reader.ask("rows", {"n": 500, "unfolded": folds, "text": "is:named"})
+    yield "branches", reader.ask("branches", {})
+    for row in rows:
+        id = row["id"]
+        yield "locate", reader.ask("locate", {"id": id})
+        details = reader.ask("commit", {"id": id})
+        yield "commit", details
+        for op in ("code", "outputs", "environment"):
+            yield op, reader.ask(op, {"id": id})
+        yield "compare", reader.ask("compare", {"a": id, "b": rows[0]["id"]})
+        for op in ("checkout", "rollback", "merge"):
+            yield "plan", reader.ask("plan", {"op": op, "to": id})
+        for change in details["changes"]:
+            answer = reader.ask("variable", {"id": id, "name": change["name"]})
+            assert answer["face"] or answer["lines"] or answer["note"] or not change["opens"], change
+            yield "variable", answer
+
+
+def texts(found: object) -> Iterator[str]:
+    if isinstance(found, str):
+        yield found
+    elif isinstance(found, dict):
+        for key, value in found.items():
+            yield from texts(key)
+            yield from texts(value)
+    elif isinstance(found, list):
+        for one in found:
+            yield from texts(one)
+
+
+def test_nothing_stored_is_loaded_or_run(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    canary = (
+        "class Canary:\n"
+        "    armed = False\n"
+        "    def _run(self, *ignored):\n"
+        f"        if Canary.armed: open({str(ran)!r}, 'a').close()\n"
+        "        return 0\n"
+        "    __len__ = __hash__ = __setstate__ = _repr_html_ = _run\n"
+        "    def __repr__(self): return str(self._run())\n"
+        f"    def __reduce__(self): return (open, ({str(ran)!r}, 'a')) if Canary.armed else (Canary, (), {{}})\n"
+    )
+    make_history(
+        tmp_path / "store", canary + "text = 'x'", "it = Canary()\nheld = {'a': it}", "it.x = 1", "Canary.armed = True"
+    )
+    repo = Repository.open(tmp_path / "store", create=False)
+    asked = [op for op, _ in everything(Reader(repo))]
+    static.faces(repo)
+    repo.close()
+    assert not ran.exists()
+    assert {"variable", "compare", "plan", "outputs"} <= set(asked)
+
+
+def test_a_pickle_that_would_do_harm_is_only_described(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    stream = f"\x80\x05cos\nsystem\n\x8c{chr(len(str(ran)) + 6)}touch {ran}\x85R.".encode("latin-1")
+    manifest = encode(Manifest(blobs=(Blob(len(stream), stream),), size=len(stream)))
+    summary = summaries.encode(summaries.Summary("object", "posix.system"))
+    repo = Repository.open(MemoryStore())
+    commit_values(repo, {"x": Entry(manifest, summary=summary)})
+    commit_values(repo, {"x": Entry(manifest + b"", summary=summary, slot=1)})
+    for op, answer in everything(Reader(repo, "s")):
+        assert answer is not None, op
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("kind", ["array", "frame", "series", "mapping", "text", "tensor", "object", "scalar", "new"])
+@pytest.mark.parametrize(
+    "stream", [b"", b"\x80\x05.", b"\x80\x05K\x01.", b"garbage", b"\x80\x05]" + b"(" * 5000 + b"."]
+)
+def test_what_nobodys_pickler_wrote_is_still_answered(kind: str, stream: bytes) -> None:
+    repo = Repository.open(MemoryStore())
+    for number in range(2):
+        manifest = encode(Manifest(blobs=(Blob(len(stream), stream), Blob(3, b"abc")), size=number))
+        summary = summaries.Summary(
+            kind, "x.Y", shape=(10**12, -1)[: number + 1], columns=(summaries.Column("c", "d"),)
+        )
+        commit_values(repo, {"x": Entry(manifest, summary=summaries.encode(summary))})
+    for op, answer in everything(Reader(repo, "s")):
+        assert answer is not None, op
+    answer = Reader(repo, "s").ask("variable", {"id": "HEAD", "name": "x"})
+    assert answer["how"] == "~"
+
+
+def test_a_summary_that_cannot_be_read_is_said_to_be_none() -> None:
+    repo = Repository.open(MemoryStore())
+    commit_values(repo, {"x": "one"})
+    (change,) = Reader(repo, "s").ask("commit", {"id": "HEAD"})["changes"]
+    assert change["new"] == "not described"
+
+
+def test_what_looks_like_a_secret_is_masked_everywhere(tmp_path: Path) -> None:
+    said = Output(kind="stream", name="stdout", text=f"{KEY}\ncorrect horse\n")
+    html = Face("text/html", "text", 99, f"<b>{KEY}</b> correct horse")
+    error = Output(kind="error", name="E", text=KEY, traceback=(KEY, "correct horse"))
+    shown = Outputs(version=1, outputs=(said, Output(kind="display_data", faces=(html,)), error))
+    with notebook() as nb:
+        nb.run(
+            f"password = 'correct horse'\nd = {{'a': '{KEY}', 'token': 'hunter2hunter2'}}\ntext = '{KEY}'", shows=shown
+        )
+        nb.run(f"d['a'] = 1\ntext = 'key {KEY} end'", raises=ValueError(f"bad {KEY}"))
+        nb.session.commit(f"with {KEY}")
+        nb.namespace["y"] = 1
+        nb.session.commit(f"with {KEY}")
+        for op, answer in [*everything(nb.reader), ("static", static.faces(nb.repo, nb.session.id))]:
+            for text in texts(answer):
+                assert KEY not in text, op
+                assert "correct horse" not in text, op
+                assert "hunter2" not in text, op
+
+
+def test_no_control_character_is_handed_on(tmp_path: Path) -> None:
+    def dirty(mime: str) -> Output:
+        return Output(kind="display_data", faces=(Face(mime, "text", 9, HOSTILE),))
+
+    mimes = ("text/plain", "text/html", "image/svg+xml", "application/json", f"text/{HOSTILE}")
+    shown = Outputs(version=1, outputs=(Output(kind="stream", text=HOSTILE), *map(dirty, mimes)))
+    with notebook() as nb:
+        nb.run(f"# {HOSTILE}\nd = {{{HOSTILE!r}: {HOSTILE!r}}}\ntext = {HOSTILE!r}", shows=shown, id=HOSTILE)
+        nb.run(f"text = 'x' + {HOSTILE!r}", raises=ValueError(HOSTILE))
+        nb.namespace[f"name{HOSTILE}"] = 1
+        nb.session.commit(HOSTILE + " said")
+        for op, answer in [*everything(nb.reader), ("static", static.faces(nb.repo, nb.session.id))]:
+            for text in texts(answer):
+                assert text.replace("\n", "").isprintable(), (op, text)
+
+
+def test_no_answer_is_longer_than_the_panel_can_bear() -> None:
+    with notebook() as nb:
+        nb.run(
+            "\n".join(f"{'n' * 300}{n} = '{'v' * 3000}'" for n in range(60))
+            + f"\nd = {{str(n) * 200: 'x' * 500 for n in range(300)}}\ntext = 'line\\n' * 50_000\n# {'long ' * 20_000}"
+        )
+        nb.run("text += 'x'\nd['y'] = 1")
+        for op, answer in everything(nb.reader):
+            assert len(msgspec.json.encode(answer)) < 1_000_000, op
+        assert len(msgspec.json.encode(nb.ask("open", n=500))) < 50_000
+
+
+def test_pictures_come_as_data_until_the_answer_is_full() -> None:
+    picture = b"\x89" * 600_000
+    face = Face("image/png", "bytes", len(picture), blob=Blob(len(picture), picture))
+    plain = Face("text/plain", "text", 6, "<Figure size 640x480>")
+    one = Output(kind="display_data", faces=(plain, face))
+    with notebook() as nb:
+        nb.run("x = 1", shows=Outputs(version=1, outputs=(one, one, one)))
+        shown = nb.ask("outputs", id="HEAD")
+    assert [bool(output["uri"]) for output in shown] == [True, True, False]
+    assert shown[0]["uri"].startswith("data:image/png;base64,iYmJ")
+    assert shown[0]["text"] == "<Figure size 640x480>"
+    assert (shown[2]["kind"], shown[2]["size"], shown[2]["note"]) == ("image", 600_000, "too large to be shown here")
+
+
+def test_each_kind_of_output_says_what_it_is() -> None:
+    outputs = (
+        Output(kind="stream", name="stderr", text="warned\n"),
+        Output(kind="gap", size=99),
+        Output(kind="display_data", faces=(Face("text/html", "text", 5_000_000),)),
+        Output(
+            kind="display_data", faces=(Face("text/plain", "text", 1, "a"), Face("text/html", "text", 8, "<b>x</b>"))
+        ),
+        Output(kind="display_data", faces=(Face("image/svg+xml", "text", 6, "<svg/>"),)),
+        Output(kind="display_data", faces=(Face("application/json", "json", 2, "{}"),)),
+        Output(kind="display_data", faces=(Face("application/x-odd", "text", 3, "odd"),)),
+        Output(kind="update_display_data", faces=(Face("text/plain", "text", 4, "done"),), display="bar"),
+        Output(kind="stream", text="late", under=2),
+        Output(kind="error", name="ValueError", text="no", traceback=("Traceback", "ValueError: no")),
+    )
+    with notebook() as nb:
+        nb.run("x = 1", shows=Outputs(version=1, outputs=outputs))
+        shown = nb.ask("outputs", id="HEAD")
+        assert nb.ask("commit", id="HEAD")["outputs"] == len(outputs)
+    assert [(one["kind"], one["text"], one["note"]) for one in shown] == [
+        ("text", "warned", "stderr"),
+        ("gap", "", "left out when it was shown: too large"),
+        ("html", "", "left out when it was shown: too large"),
+        ("html", "<b>x</b>", ""),
+        ("svg", "<svg/>", ""),
+        ("json", "{}", ""),
+        ("gap", "", "application/x-odd cannot be shown here"),
+        ("text", "done", "in place of what an earlier cell showed"),
+        ("text", "late", "under [2]"),
+        ("error", "Traceback\nValueError: no", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (RefNotFoundError("x"), "not_found"),
+        (NameNotFoundError("x", "[7]"), "not_found"),
+        (AmbiguousRefError("ab", ("abc", "abd")), "ambiguous"),
+        (RequestError("rows", "n is too large"), "refused"),
+        (MergeConflictError((("x", "int 1", "int 2"),)), "refused"),
+        (DamagedObjectError("commit", "0" * 64), "damaged"),
+        (TooLargeError("the page", 3, 2), "too_large"),
+        (NotAStoreError("/x"), "gone"),
+        (StoreUnavailableError("/x", "its folder is gone"), "gone"),
+        (ZeroDivisionError("internal"), "failed"),
+    ],
+)
+def test_a_failure_is_a_word_for_programs_and_a_line_for_people(error: Exception, code: str) -> None:
+    told = failure(error)
+    assert told["code"] == code
+    assert told["message"]
+    assert "\n" not in told["message"]
+    assert "internal" not in told["message"]  # nobody said it on purpose
+    if isinstance(error, AgentKernelError):
+        assert told["message"] == " ".join(str(error).split())
+
+
+def test_a_failure_shows_no_secret() -> None:
+    assert KEY not in failure(RefNotFoundError(KEY))["message"]
+    assert failure(RefNotFoundError(f"a{HOSTILE}b"))["message"].isprintable()
+
+
+def test_a_damaged_commit_is_named_as_such(tmp_path: Path) -> None:
+    repo = Repository.open(MemoryStore())
+    ids = [commit_values(repo, {"x": str(n)}) for n in range(3)]
+    repo.store.delete_many([b"c" + ids[1]])
+    repo = Repository(repo.store)
+    with pytest.raises(DamagedObjectError) as caught:
+        Reader(repo, "s").ask("open", {"n": 5})
+    assert failure(caught.value)["code"] == "damaged"
