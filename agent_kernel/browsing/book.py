@@ -75,6 +75,8 @@ class Book:
         with self.lock:
             view = self._timeline.now()
             if self._spread is None or self._spread.view is not view:
+                if self._spread is not None and self._spread.view.epoch != view.epoch:
+                    self._finder = Finder(self.repo)  # nothing of what was forgotten stays here
                 colours = colours_of(view)
                 self._spread = Spread(view, colours, refs_by_commit(view, colours), {})
             return self._spread

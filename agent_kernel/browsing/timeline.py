@@ -43,6 +43,7 @@ class View(msgspec.Struct, frozen=True):
     """The history at one moment. Nothing in it changes any more."""
 
     version: str
+    epoch: bytes | None  # another one where anything was deleted from the store
     head: Head
     branches: Mapping[str, ObjectId]
     tags: Mapping[str, ObjectId]
@@ -96,7 +97,7 @@ class Timeline:
         tips = frozenset([*branches.values(), *tags.values(), *heads])
         order = self._ordered(tips)
         places = {record.id: place for place, record in enumerate(order)}
-        self._view = View(version, self._repo.head(self._session_id), branches, tags, order, places)
+        self._view = View(version, epoch, self._repo.head(self._session_id), branches, tags, order, places)
         self._tips, self._epoch = tips, epoch
 
     def _ordered(self, tips: frozenset[ObjectId]) -> tuple[Record, ...]:

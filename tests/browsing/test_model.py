@@ -180,7 +180,7 @@ def test_history_that_was_rewritten_is_read_anew() -> None:
         world.do("commit", pick)
     reader = Reader(world.repo, "s")
     before = listed(reader)
-    world.repo.forget_commit(world.made[2])
+    world.repo.forget(commits=[world.made[2]])
     after = listed(reader)
     assert [row["id"] for row in after] == list(world.parents())
     assert len(after) == len(before) - 1

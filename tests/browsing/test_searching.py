@@ -131,3 +131,12 @@ def test_a_day_begins_where_the_reader_is() -> None:
     assert moment("2026-11-21T13:20", 0) == int(datetime(2026, 11, 21, 13, 20, tzinfo=UTC).timestamp()) * 10**9
     assert moment("2026-11-21T13:20Z", berlin) == moment("2026-11-21T13:20", 0)
     assert moment("next week", 0) is None
+
+
+def test_what_was_forgotten_is_not_kept_to_be_searched() -> None:
+    with notebook() as nb:
+        nb.cells("x = 'fox'", "y = 'hound'", "z = 1")
+        assert nb.subjects("fox") == ["x = 'fox'"]
+        nb.repo.forget(names=["x"], mask=lambda source, names: (source.replace("fox", "•"), frozenset(["fox"])))
+        assert nb.subjects("hound") == ["y = 'hound'"]
+        assert "fox" not in str(nb.reader._book._finder._digests)

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from agent_kernel.browsing import static
+from agent_kernel.browsing.mime import HISTORY
 from agent_kernel.session import Repository
 from tests.browsing.histories import Notebook, notebook
 
@@ -70,14 +71,14 @@ def test_the_newest_are_shown_and_it_is_said_of_how_many(nb: Notebook) -> None:
     faces = static.faces(nb.repo, nb.session.id)
     assert "Newest 20 of 26 commits. Open it with a kernel to compare or check out." in faces["text/plain"]
     assert faces["text/html"].count("<tr>") == 21
-    preview = faces[static.MIME]
+    preview = faces[HISTORY]
     assert sum(row["kind"] == "commit" for row in preview["rows"]) == 20
     assert (preview["version"], preview["commits"], preview["head"]["prompt"]) == (1, 26, "[26]")
 
 
 def test_the_preview_has_the_rows_of_the_panel_without_what_is_code(nb: Notebook) -> None:
     nb.run("x = 'abc'")
-    preview = static.faces(nb.repo, nb.session.id)[static.MIME]
+    preview = static.faces(nb.repo, nb.session.id)[HISTORY]
     (row,) = [row for row in preview["rows"] if row["kind"] == "commit"]
     panel = nb.rows()[0]
     assert {name for name in row if row[name] != panel[name]} == {"subject", "is_code", "author"}
@@ -89,7 +90,7 @@ def test_the_store_is_named_without_its_place_and_keeps_its_name(tmp_path: Path)
     with notebook(Repository.open(place)) as nb:
         nb.run("x = 1")
         name = static.store_id(nb.repo)
-        assert static.faces(nb.repo)[static.MIME]["store"] == name
+        assert static.faces(nb.repo)[HISTORY]["store"] == name
         assert str(tmp_path) not in str(static.faces(nb.repo))
         secret = nb.repo.setting("secret")
         assert secret is not None
@@ -128,5 +129,5 @@ def test_the_html_is_a_plain_table_that_nothing_stored_can_break(nb: Notebook) -
 def test_a_history_without_commits_has_faces_too(nb: Notebook) -> None:
     faces = static.faces(nb.repo, nb.session.id)
     assert "0 commits" in faces["text/plain"]
-    assert faces[static.MIME]["rows"] == []
+    assert faces[HISTORY]["rows"] == []
     assert "<table" not in faces["text/html"]
