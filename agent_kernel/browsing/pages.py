@@ -16,12 +16,12 @@ from agent_kernel.session.notebooks import NotebookSnapshot, decode_notebook
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["Cell", "NotebookPage", "cells", "page_of"]
+__all__ = ["NotebookPage", "PageCell", "cells", "page_of"]
 
 _MOST = 16 << 20  # characters of all cells
 
 
-class Cell(msgspec.Struct, frozen=True):
+class PageCell(msgspec.Struct, frozen=True):
     """One cell of a notebook's page."""
 
     id: str
@@ -34,7 +34,7 @@ class NotebookPage(msgspec.Struct, frozen=True):
 
     name: str
     saved_ms: int
-    cells: tuple[Cell, ...]
+    cells: tuple[PageCell, ...]
 
 
 def cells(book: Book, args: One) -> NotebookPage | None:
@@ -52,7 +52,7 @@ def cells(book: Book, args: One) -> NotebookPage | None:
     return NotebookPage(
         cleaned(page.name),
         page.saved_ns // 1_000_000,
-        tuple(Cell(cleaned(cell.id), _type_of(cell.type), cell.source) for cell in page.cells),
+        tuple(PageCell(cleaned(cell.id), _type_of(cell.type), cell.source) for cell in page.cells),
     )
 
 

@@ -43,9 +43,9 @@ class Reader:
         Raises:
             AgentKernelError: there is none; `failure` says it as data.
         """
-        question = _questions().get(op)
+        question = questions().get(op)
         if question is None:
-            raise RequestError(op, f"the questions are {', '.join(sorted(_questions()))}")
+            raise RequestError(op, f"the questions are {', '.join(sorted(questions()))}")
         answer = question.answer(self._book, ask_for.read(op, args, question.shape))
         return msgspec.json.decode(msgspec.json.encode(answer))
 
@@ -61,7 +61,8 @@ class Reader:
 
 
 @functools.cache
-def _questions() -> Mapping[str, Question]:
+def questions() -> Mapping[str, Question]:
+    """All questions by name. Their modules load with the first one."""
     from agent_kernel.browsing import code, comparison, details, lists, pages, plans, shown, surroundings, variables
 
     return {
