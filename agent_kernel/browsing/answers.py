@@ -113,9 +113,10 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class State(msgspec.Struct, frozen=True):
-    """What changes without being asked. Only a kernel knows more than the version."""
+    """What changes without being asked. Only a kernel knows more than the version and the store that it is of."""
 
     version: str
+    store: str
     busy: str | None = None
     queued: None = None
     failed: str | None = None

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
+from blake3 import blake3
 
 from agent_kernel.browsing.answers import Author, Ref
 from agent_kernel.browsing.colours import Colours, colours_of
@@ -21,7 +22,7 @@ from agent_kernel.session.branches import person
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["Book", "Query", "Spread"]
+__all__ = ["Book", "Query", "Spread", "store_id"]
 
 _MOST_LISTS = 4  # of one version that are kept
 
@@ -94,3 +95,9 @@ class Book:
             for oldest in list(spread.lists)[:-_MOST_LISTS]:
                 del spread.lists[oldest]
             return spread, found
+
+
+def store_id(repo: Repository) -> str:
+    """What a store is called where its place must not be told: the same wherever it is moved to."""
+    secret = repo.setting("secret")
+    return blake3(b"agent-kernel store\0" + (secret or repo.store.url.encode())).hexdigest(16)

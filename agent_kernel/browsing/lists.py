@@ -11,7 +11,7 @@ import msgspec
 from agent_kernel.browsing.answers import Branch, Head, Located, Opening, Page, Row, State
 from agent_kernel.browsing.arguments import Listed, Nothing, Opened
 from agent_kernel.browsing.arguments import Located as Sought
-from agent_kernel.browsing.book import Book, Query, Spread
+from agent_kernel.browsing.book import Book, Query, Spread, store_id
 from agent_kernel.browsing.listing import Item
 from agent_kernel.browsing.pages import page_of
 from agent_kernel.browsing.rows import row_of
@@ -32,7 +32,7 @@ def open_(book: Book, args: Opened) -> Opening:
     """Everything that is shown at first. Where rows are long there are fewer of them, so that it stays small."""
     spread = book.spread()
     page = _page(book, args, 0, args.n, most_bytes=_MOST_OPENING)
-    return Opening(title_of(book, spread), head_of(book, spread), State(page.version), page)
+    return Opening(title_of(book, spread), head_of(book, spread), State(page.version, store_id(book.repo)), page)
 
 
 def rows(book: Book, args: Listed) -> Page:

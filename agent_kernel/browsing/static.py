@@ -12,10 +12,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from blake3 import blake3
 
 from agent_kernel.browsing.answers import Author, CommitRow, Head, Row
-from agent_kernel.browsing.book import Book, Spread
+from agent_kernel.browsing.book import Book, Spread, store_id
 from agent_kernel.browsing.listing import listing_of
 from agent_kernel.browsing.lists import head_of, title_of
 from agent_kernel.browsing.mime import HISTORY
@@ -73,12 +72,6 @@ def faces_of(book: Book, *, rows: int = ROWS, now_ns: int | None = None) -> dict
         "text/html": _html(caption, table),
         "text/plain": "\n".join(line.rstrip() for line in [caption, *_plain(table)]),
     }
-
-
-def store_id(repo: Repository) -> str:
-    """What a store is called where its place must not be told: the same wherever it is moved to."""
-    secret = repo.setting("secret")
-    return blake3(b"agent-kernel store\0" + (secret or repo.store.url.encode())).hexdigest(16)
 
 
 def _preview(book: Book, spread: Spread, most: int, now_ns: int) -> Preview:
