@@ -1,4 +1,4 @@
-"""What a panel is told of an act that could not be done: a whole sentence, and a word for what to offer."""
+"""What a panel is told of an act that could not be done: why, and a word for what to offer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import logging
 
 from agent_kernel.browsing import failure
 from agent_kernel.errors import AgentKernelError, DamagedObjectError, LoadError
-from agent_kernel.panels.asked import Act
 from agent_kernel.panels.desk import GoneError
 from agent_kernel.verbs.parsing import UsageProblem
 from agent_kernel.verbs.text import clean
@@ -27,12 +26,12 @@ def failed_question(error: BaseException) -> dict[str, str]:
     return failure(error)
 
 
-def failed_act(act: Act, error: BaseException) -> dict[str, str]:
-    """`Check out of [7] failed: df is damaged in the store. Nothing was changed.`"""
+def failed_act(error: BaseException) -> dict[str, str]:
+    """`df is damaged in the store. Nothing was changed.`: the end of a sentence that begins with the act."""
     if isinstance(error, GoneError):
         return failed_question(error)
     if isinstance(error, KeyboardInterrupt):
-        return {"code": "failed", "message": f"{act.subject} was interrupted."}
+        return {"code": "failed", "message": "it was interrupted."}
     if isinstance(error, UsageProblem):
         code, reason = "refused", clean(str(error))
     elif damaged := _damaged(error):
@@ -43,7 +42,7 @@ def failed_act(act: Act, error: BaseException) -> dict[str, str]:
         told = failed_question(error)
         code, reason = told["code"], told["message"]
     end = "" if _SAID in reason.lower() else " Nothing was changed."
-    return {"code": code, "message": f"{act.subject} failed: {reason.rstrip('.')}.{end}"}
+    return {"code": code, "message": f"{reason.rstrip('.')}.{end}"}
 
 
 def _damaged(error: BaseException) -> str:

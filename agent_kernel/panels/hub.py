@@ -201,19 +201,20 @@ class Hub:
         try:
             return do(desk, self._notebook.scope(), act), None
         except (AgentKernelError, UsageProblem, KeyboardInterrupt) as error:
-            return None, failed_act(act, error)
+            return None, failed_act(error)
         except Exception as error:
             logger.exception("an act of a panel failed")
-            return None, failed_act(act, error)
+            return None, failed_act(error)
 
     def note(self, act: Act, done: Answer | None, failed: dict[str, str] | None) -> None:
         """Keep what came of an act that was queued, for all panels."""
         if done is not None and "conflicts" in done:
-            failed = _conflict(act, done)
+            failed = _conflict(done)
             done = None
         with self._lock:
             self._done = done
-            self._failed = None if failed is None else {"text": failed["message"], "code": failed["code"]}
+            text = f"{act.subject} failed: {failed['message']}" if failed is not None else ""
+            self._failed = None if failed is None else {"text": text, "code": failed["code"]}
 
 
 _AT_ONCE = frozenset({"tag", "write_notebook"})
@@ -240,7 +241,7 @@ class Wanted:
         self._hub.tell()
 
     def is_dropped(self) -> None:
-        self._answer.error({"code": "refused", "message": f"{self.act.subject} was not done."})
+        self._answer.error({"code": "refused", "message": "another request took its place, or it was cancelled."})
 
 
 class Reply:
@@ -280,8 +281,8 @@ def _gone(why: str, version: str) -> Answer:
     }
 
 
-def _conflict(act: Act, found: Answer) -> dict[str, str]:
+def _conflict(found: Answer) -> dict[str, str]:
     rows = cast("list[dict[str, str]]", found["conflicts"])
     names = list(dict.fromkeys(row["name"].partition("[")[0] for row in rows))
     clash = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    return {"code": "refused", "message": f"{act.subject} failed: both sides changed {clash}. Nothing was changed."}
+    return {"code": "refused", "message": f"both sides changed {clash}. Nothing was changed."}

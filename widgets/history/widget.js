@@ -1,6 +1,6 @@
 /** The history panel as a widget in a cell's output: what anywidget mounts. */
 
-import { commTransport } from "./comm.js";
+import { CommTransport } from "./comm.js";
 import { mountHistory } from "./panel.js";
 
 /** @import { CommModel } from "./comm.js" */
@@ -20,7 +20,7 @@ function documentAround(element) {
 
 /** @param {{ model: CommModel, el: HTMLElement }} context */
 function render({ model, el }) {
-  const transport = commTransport(model);
+  const transport = new CommTransport(model);
   /** @type {Host} */
   const host = {
     // Asked each time: the element is put into the document only after this.

@@ -1,0 +1,180 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { CommFailure, CommTransport } from "../history/comm.js";
+
+/** @type {any} */ (globalThis).document = { visibilityState: "visible", addEventListener() {}, removeEventListener() {} };
+
+const ROWS = [{ kind: "commit", id: "7777", prompt: "[7]", subject: "Convert" }, { kind: "commit", id: "8888", prompt: "", subject: "Merge" }];
+const HEAD = { branch: "main", id: "8888", prompt: "", label: "“Merge”", lane: 0 };
+const IDLE = { version: "1", busy: null, queued: null, failed: null, done: null, kernel: true, gone: null };
+const BUSY = { ...IDLE, busy: "[22]" };
+const QUESTION = { text: "", show: "all", tz_s: 0, unfolded: [] };
+const DONE = { done: "Checked out [7]: 1 name changed.", notes: [], undo: true, head: HEAD, cells: null };
+
+/** A kernel at the other end of a model: `hears` says whether it takes messages up. */
+class Kernel {
+  constructor(state = IDLE) {
+    this.opening = { args: QUESTION, ok: { title: "x.ipynb", head: HEAD, state, page: { rows: ROWS }, unsaved_names: 0 } };
+    /** @type {any[]} */
+    this.sent = [];
+    this.hears = true;
+    this.state = state;
+    /** @type {Set<(message: any) => void>} */
+    this.views = new Set();
+    this.answer = (/** @type {any} */ message) => ({ ok: { op: message.op } });
+  }
+
+  get() {
+    return this.opening;
+  }
+
+  /** @param {any} message */
+  send(message) {
+    this.sent.push(message);
+    if (!this.hears) return;
+    if (message.op === "watch") queueMicrotask(() => this.say({ event: "state", state: this.state }));
+    else if (message.id) queueMicrotask(() => this.say({ id: message.id, ...this.answer(message) }));
+  }
+
+  /** @param {any} message */
+  say(message) {
+    for (const view of this.views) view(message);
+  }
+
+  /** @param {object} state */
+  become(state) {
+    this.state = { ...this.state, ...state };
+    this.say({ event: "state", state: this.state });
+  }
+
+  /** @param {string} _ @param {any} fn */
+  on(_, fn) {
+    this.views.add(fn);
+  }
+
+  /** @param {string} _ @param {any} fn */
+  off(_, fn) {
+    this.views.delete(fn);
+  }
+
+  /** @param {string} op */
+  asked(op) {
+    return this.sent.filter((message) => message.op === op);
+  }
+}
+
+const soon = () => new Promise((resolve) => setTimeout(resolve, 5));
+
+/** @param {Kernel} kernel */
+function connected(kernel) {
+  const transport = new CommTransport(kernel, 20);
+  /** @type {any[]} */
+  const states = [];
+  transport.onState((state) => states.push(state));
+  return { transport, states };
+}
+
+test("the first question is answered by what came with the model", async () => {
+  const kernel = new Kernel();
+  const { transport } = connected(kernel);
+  assert.equal((await transport.ask("open", { ...QUESTION, show: "all", n: 100 })).title, "x.ipynb");
+  assert.deepEqual(kernel.asked("open"), []);
+  await transport.ask("open", { ...QUESTION, show: "all", text: "df", n: 100 });
+  assert.equal(kernel.asked("open").length, 1);
+});
+
+test("once the history has moved, the opening is asked for anew", async () => {
+  const kernel = new Kernel();
+  const { transport, states } = connected(kernel);
+  kernel.become({ version: "2" });
+  assert.equal(states.at(-1).version, "2");
+  await transport.ask("open", { ...QUESTION, show: "all", n: 100 });
+  assert.equal(kernel.asked("open").length, 1);
+});
+
+test("answers find their questions, also where two views of one model ask", async () => {
+  const kernel = new Kernel();
+  kernel.answer = (message) => ({ ok: { rows: [], op: message.args.from } });
+  const one = connected(kernel).transport;
+  const other = connected(kernel).transport;
+  const answers = await Promise.all([one.ask("rows", { ...QUESTION, show: "all", from: 1, n: 1 }), other.ask("rows", { ...QUESTION, show: "all", from: 2, n: 1 })]);
+  assert.deepEqual(answers.map((/** @type {any} */ answer) => answer.op), [1, 2]);
+  assert.ok(kernel.sent.every((message) => message.id === undefined || Number.isSafeInteger(message.id)));
+});
+
+test("a question that cannot be answered fails with the word that says why", async () => {
+  const kernel = new Kernel();
+  kernel.answer = () => ({ error: { code: "damaged", message: "df is damaged." } });
+  const { transport } = connected(kernel);
+  await assert.rejects(transport.ask("branches", {}), (error) => error instanceof CommFailure && error.code === "damaged");
+});
+
+test("an act goes to a kernel that hears it while its cell runs", async () => {
+  const kernel = new Kernel(BUSY);
+  kernel.answer = () => ({ ok: { queued: { op: "checkout", label: "[7]", id: "7777" } } });
+  const { transport } = connected(kernel);
+  const answer = /** @type {any} */ (await transport.act("checkout", { to: "7777", what: "both" }));
+  assert.equal(answer.queued.label, "[7]");
+  assert.equal(kernel.asked("checkout").length, 1);
+});
+
+test("a kernel of one thread gets it when its cell has ended; meanwhile it is shown as waiting", async () => {
+  const kernel = new Kernel(BUSY);
+  const { transport, states } = connected(kernel);
+  kernel.hears = false;
+  const answer = /** @type {any} */ (await transport.act("checkout", { to: "7777", what: "both" }));
+  assert.deepEqual(answer, { queued: { op: "checkout", label: "[7]", id: "7777" } });
+  assert.deepEqual(states.at(-1).queued, answer.queued);
+  assert.deepEqual(kernel.asked("checkout"), []);
+  kernel.hears = true;
+  kernel.answer = () => ({ ok: DONE });
+  kernel.become({ busy: null });
+  assert.deepEqual(states.at(-1).queued, answer.queued);
+  await soon();
+  assert.equal(kernel.asked("checkout").length, 1);
+  assert.deepEqual([states.at(-1).queued, states.at(-1).done], [null, DONE]);
+});
+
+test("what waits here is cancelled here, and a later act takes its place", async () => {
+  const kernel = new Kernel(BUSY);
+  const { transport, states } = connected(kernel);
+  kernel.hears = false;
+  await transport.act("checkout", { to: "7777", what: "both" });
+  await transport.act("switch", { branch: "ridge" });
+  assert.deepEqual(states.at(-1).queued, { op: "switch", label: "ridge", id: "" });
+  const done = /** @type {any} */ (await transport.act("cancel", {}));
+  assert.equal(done.done, "Switch to ridge was cancelled.");
+  assert.equal(states.at(-1).queued, null);
+  kernel.hears = true;
+  kernel.become({ busy: null });
+  await soon();
+  assert.deepEqual([...kernel.asked("checkout"), ...kernel.asked("switch"), ...kernel.asked("cancel")], []);
+});
+
+test("what fails after the cell is told in a whole sentence, until the next act", async () => {
+  const kernel = new Kernel(BUSY);
+  const { transport, states } = connected(kernel);
+  kernel.hears = false;
+  await transport.act("rollback", { to: "8888", what: "both" });
+  kernel.hears = true;
+  kernel.answer = () => ({ error: { code: "damaged", message: "df is damaged in the store. Nothing was changed." } });
+  kernel.become({ busy: null });
+  await soon();
+  assert.deepEqual(states.at(-1).failed, { text: "Roll back to “Merge” failed: df is damaged in the store. Nothing was changed.", code: "damaged" });
+  kernel.answer = () => ({ ok: DONE });
+  await transport.act("undo", {});
+  kernel.become({ version: "3" });
+  assert.equal(states.at(-1).failed, null);
+});
+
+test("a view that goes says so, and leaves no question open", async () => {
+  const kernel = new Kernel();
+  const { transport } = connected(kernel);
+  kernel.hears = false;
+  const asked = transport.ask("branches", {});
+  transport.dispose();
+  await assert.rejects(asked, /The panel was closed/);
+  assert.equal(kernel.asked("unwatch").length, 1);
+  assert.equal(kernel.views.size, 0);
+});
