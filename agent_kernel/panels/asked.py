@@ -93,7 +93,7 @@ ACTS: Final[Mapping[str, type[_Args]]] = {
     "branch": Branched,
     "cancel": Nothing,
     "checkout": Aimed,
-    "commit": Committed,
+    "commit_now": Committed,
     "merge": Merged,
     "redo": Nothing,
     "rollback": Aimed,
@@ -108,7 +108,7 @@ ACTS: Final[Mapping[str, type[_Args]]] = {
 _CALLED: Final = {
     "branch": "New branch {}",
     "checkout": "Check out of {}",
-    "commit": "Commit",
+    "commit_now": "Commit",
     "merge": "Merge of {}",
     "redo": "Redo",
     "rollback": "Roll back to {}",

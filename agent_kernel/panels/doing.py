@@ -117,7 +117,7 @@ def _verify(desk: Desk, scope: Scope, act: Act) -> Answer:
 _DOING: Final[dict[str, Callable[[Desk, Scope, Act], Answer]]] = {
     "branch": _branch,
     "checkout": _checkout,
-    "commit": _commit,
+    "commit_now": _commit,
     "merge": _merge,
     "redo": _redo,
     "rollback": _rollback,

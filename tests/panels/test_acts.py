@@ -57,7 +57,7 @@ class TestBetweenCells:
     def test_a_tag_a_commit_and_a_check_of_the_store(self, front: Front) -> None:
         panel = front.panel()
         assert panel.ask("tag", name="v1", at="HEAD")["done"] == "Tagged [2] as v1."
-        assert panel.ask("commit", message="all of it")["done"] == "Committed 0 changed names."
+        assert panel.ask("commit_now", message="all of it")["done"] == "Committed 0 changed names."
         assert panel.ask("verify")["done"].endswith(" objects checked: all sound.")
 
     def test_a_merge_lists_its_conflicts_and_takes_the_sides_that_were_chosen(self, front: Front) -> None:
@@ -122,7 +122,7 @@ class TestWhileACellRuns:
 
     def test_a_later_act_takes_the_place_of_the_first(self, front: Front) -> None:
         panel = front.panel()
-        front.during(lambda: panel.say("checkout", to="HEAD~1"), lambda: panel.say("commit", message="only this"))
+        front.during(lambda: panel.say("checkout", to="HEAD~1"), lambda: panel.say("commit_now", message="only this"))
         assert front.ns["x"] == [1, 2]
         assert panel.state["done"]["done"] == "Committed 0 changed names."
 
@@ -158,7 +158,7 @@ class TestWhileACellRuns:
         assert failed["code"] == "not_found"
         assert failed["text"].startswith("Switch to side failed: ")
         assert failed["text"].endswith("Nothing was changed.")
-        panel.ask("commit", message="go on")
+        panel.ask("commit_now", message="go on")
         assert other.state["failed"] is None
 
     def test_the_queue_is_empty_when_a_cell_was_quicker_than_the_loop(self, front: Front) -> None:

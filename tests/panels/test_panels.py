@@ -79,7 +79,7 @@ class TestShowing:
             front.run("a = 1; b = 2")
             opening = front.panel().model["opening"]["ok"]
             assert (opening["unsaved_names"], opening["page"]["commits"]) == (2, 0)
-            done = front.panel().ask("commit", message="")
+            done = front.panel().ask("commit_now", message="")
             assert done["done"] == "Committed 2 changed names."
 
 

@@ -119,7 +119,7 @@ export class Doings {
   }
 
   commit() {
-    void this.#act("commit", { message: "" }, "");
+    void this.#act("commit_now", { message: "" }, "");
   }
 
   cancel() {

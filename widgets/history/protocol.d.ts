@@ -42,7 +42,7 @@ export interface Acts {
   undo(args: {}): Done | Queued;
   redo(args: {}): Done | Queued;
   merge(args: { branch: string; ours: string[]; theirs: string[] }): Done | Queued | Conflicts;
-  commit(args: { message: string }): Done | Queued;
+  commit_now(args: { message: string }): Done | Queued;
   branch(args: { name: string; at: string; go: boolean }): Done | Queued;
   tag(args: { name: string; at: string }): Done;
   /** Drops what is queued. */

@@ -13,7 +13,7 @@ import { icon } from "../shared/icons.js";
 /** @type {Record<string, string>} */
 const NAMES = {
   checkout: "Check out of", rollback: "Roll back to", switch: "Switch to", merge: "Merge of", branch: "New branch", undo: "Undo", redo: "Redo",
-  commit: "Commit", verify: "Check of the store",
+  commit_now: "Commit", verify: "Check of the store",
 };
 /** @type {Record<string, string>} */
 const CANCEL = { checkout: "Cancel check out", rollback: "Cancel roll back", switch: "Cancel switch", merge: "Cancel merge" };
