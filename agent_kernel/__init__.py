@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import NothingToUndoError as NothingToUndoError
     from agent_kernel.errors import RefExistsError as RefExistsError
     from agent_kernel.errors import RefNotFoundError as RefNotFoundError
+    from agent_kernel.errors import SessionClosedError as SessionClosedError
     from agent_kernel.errors import StoreError as StoreError
     from agent_kernel.errors import StoreFullError as StoreFullError
     from agent_kernel.errors import StoreReadOnlyError as StoreReadOnlyError
@@ -83,6 +84,7 @@ __all__ = [
     "RefNotFoundError",
     "Repository",
     "Session",
+    "SessionClosedError",
     "Snapshot",
     "StoreError",
     "StoreFullError",

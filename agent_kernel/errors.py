@@ -341,3 +341,10 @@ class NotBoundError(AgentKernelError):
 
     def __str__(self) -> str:
         return "no store is bound to this namespace; run %agent bind (from Python: agent_kernel.bind)"
+
+
+class SessionClosedError(NotBoundError):
+    """The session was closed and gave its branch back. Nothing was changed."""
+
+    def __str__(self) -> str:
+        return "this session was closed, and gave its branch back; bind the namespace again (agent_kernel.bind)"

@@ -33,12 +33,13 @@ class Staging:
         living: Living,
         writer: Writer,
         everything: bool = False,
+        stores_large: bool = False,
     ) -> None:
         self.namespace = namespace
         self.tracking = tracking
         self.writer = writer
         self.staged = Staged()
-        self._everything = everything
+        self._stores_large = stores_large
         self._dumps = Dumps(namespace, tracking, living, self.staged, everything)
 
     def leave_out(self, names: Iterable[str]) -> None:
@@ -100,7 +101,7 @@ class Staging:
     def _hold_back(self, names: list[str], members: Mapping[str, object], compared: saving.Compared) -> bool:
         """A value of gigabytes is asked about once, before it fills the disk."""
         size = compared.size
-        if self._everything or size <= LARGE_BYTES or any(name in self.tracking.groups for name in names):
+        if self._stores_large or size <= LARGE_BYTES or any(name in self.tracking.groups for name in names):
             return False
         for name in names:
             reason = f"it takes {summaries.size_text(size)}"
