@@ -331,6 +331,7 @@ class Committing:
         if writer.epoch == self._epoch:
             return
         self._epoch = writer.epoch
+        self._recorder.masks(self.repo.masked_names())
         if self.head is not None and not self.repo.store.get_many([Kind.COMMIT + self.head]):
             self._reread_head("something")
             self._compare_with_head()

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from agent_kernel.repository import encode
+
+if TYPE_CHECKING:
+    from agent_kernel.session.forgotten import Forgotten
 
 __all__ = ["NotebookCell", "NotebookSnapshot", "NotebookWatch", "decode_notebook"]
 
@@ -72,16 +75,19 @@ class NotebookWatch:
         self._snapshot: NotebookSnapshot | None = None
         self._payload: bytes | None = None
 
-    def payload(self, path: Path) -> bytes | None:
-        """The encoded snapshot; None where there is no such file, or it cannot be read."""
+    def payload(self, path: Path, forgotten: Forgotten | None = None) -> bytes | None:
+        """The encoded snapshot, without what is to stay forgotten; None where there is no such file that can be read."""
         try:
             found = os.stat(path)  # noqa: PTH116 - half the time of Path.stat, and every commit waits for it
         except (OSError, ValueError):
             return None
-        seen = (path, found.st_mtime_ns, found.st_size)
+        seen = (path, found.st_mtime_ns, found.st_size, forgotten)
         if seen != self._seen:
             self._seen = seen
-            self._take(_read(path, found.st_mtime_ns) if found.st_size <= _LARGEST else None)
+            read = _read(path, found.st_mtime_ns) if found.st_size <= _LARGEST else None
+            if read is not None and forgotten is not None:
+                read = msgspec.structs.replace(read, cells=forgotten.page(read.cells))
+            self._take(read)
         return self._payload
 
     def _take(self, read: NotebookSnapshot | None) -> None:

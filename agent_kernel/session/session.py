@@ -185,6 +185,7 @@ class Session(Joining):
         self._require_open()
         self.ignoring.remove(name)
         self.workspace.bindings.forget_rules()
+        self._recorder.masks(self.repo.masked_names())
 
     def ignored(self) -> tuple[str, ...]:
         """The variables that are never stored, sorted."""
@@ -201,7 +202,7 @@ class Session(Joining):
         held is saved again by the next commit if it is still in memory: the report names it.
 
         Args:
-            sources: of variables, also mask what the code that speaks of them gave away.
+            sources: of variables, also mask what the code that speaks of them gave away, here and in later commits.
 
         Raises:
             ValueError: `sources` was asked for with a commit, which takes its code along.

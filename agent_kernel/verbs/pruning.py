@@ -174,6 +174,7 @@ def _forgotten(scope: Scope, meant: _Meant, report: ForgetReport) -> Said:
         places = " ".join(map(short, report.mentioned_in[:5]))
         if report.redacted:
             lines.append(f"Masked what the code of {many} gave away: {places}")
+            lines.append("Later commits mask it too, in code and on the page; the notebook itself still says it")
         else:
             asked = scope.typed("forget", *meant.names, "--sources", "--yes")
             them = "it" if len(meant.names) == 1 else "them"

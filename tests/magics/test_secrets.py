@@ -135,6 +135,51 @@ def test_after_forgetting_with_sources_nothing_in_the_store_holds_it(shell: Shel
     assert held(tmp_path / "store", SECRET) == []
 
 
+def test_what_was_masked_stays_masked_on_the_page_and_in_cells_that_are_run_again(shell: Shell, tmp_path: Path) -> None:
+    page = tmp_path / "study.ipynb"
+    cells = [
+        ("code", f"db_password = '{SECRET}'"),
+        ("markdown", f"the password is {SECRET}"),
+        ("code", "kept = 'plain'"),
+    ]
+    page.write_text(json.dumps({"cells": [{"cell_type": kind, "source": source} for kind, source in cells]}))
+    notebook = shell.extension.notebook
+    assert notebook.session is not None
+    notebook.session.watch_notebook(page)
+    leave_traces(shell)
+    told = shell.run("%agent forget db_password --sources --yes").out
+    assert "Later commits mask it too, in code and on the page; the notebook itself still says it" in told
+    shell.run("kept = 2")
+    assert [cell["source"] for cell in shell.run("%agent show HEAD --notebook --json").json["notebook"]["cells"]] == [
+        "db_password = '•••• masked'",
+        "the password is •••• masked",
+        "kept = 'plain'",
+    ]
+    shell.run(f"db_password = '{SECRET}'; kept = 3")
+    assert shell.log()[0]["cell"]["source"] == "db_password = '•••• masked'; kept = 3"
+    page.write_text(page.read_text().replace("kept", "still_kept"))
+    shell.run("kept = 4")
+    notebook.close()
+    assert held(tmp_path / "store", SECRET) == []
+    with Shell(store=str(tmp_path / "store")) as later:  # the store remembers, not the session
+        later.run("x = 1")
+        assert later.extension.notebook.session is not None
+        later.extension.notebook.session.watch_notebook(page)
+        later.run("x = 2")
+        assert later.run("%agent show HEAD --notebook --json").json["notebook"] is not None
+        later.extension.notebook.close()
+    assert held(tmp_path / "store", SECRET) == []
+
+
+def test_what_is_stored_again_is_masked_no_longer(shell: Shell, tmp_path: Path) -> None:
+    leave_traces(shell)
+    shell.run("%agent forget db_password --sources --yes")
+    shell.run("%agent ignore --remove db_password")
+    shell.run(f"db_password = '{SECRET}'")
+    shell.extension.notebook.close()
+    assert Kind.COMMIT in held(tmp_path / "store", SECRET)
+
+
 def test_a_value_that_holds_it_too_is_named_and_stays(shell: Shell) -> None:
     leave_traces(shell)
     shell.run("config = {'x': db_password}")
