@@ -87,7 +87,8 @@ class Staging:
             return
         own = {name: self._dumps.owns.get(name) or self._dumps.alone[name].own for name in names}
         try:
-            made = saving.save(self.writer, compared, members, group if same_members else None, own)
+            sizes = {name: alone.size for name in names if (alone := self._dumps.alone.get(name)) is not None}
+            made = saving.save(self.writer, compared, members, group if same_members else None, own, sizes)
         except KeyboardInterrupt:
             self._dumps.interrupt(members, group)
             return

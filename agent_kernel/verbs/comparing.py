@@ -28,6 +28,7 @@ def diff_arguments(parser: Parser) -> None:
     parser.takes("new", "ref", help="to here (HEAD unless told)", default="HEAD")
     parser.flag("--environment", help="compare what they ran on: the interpreter and the installed packages")
     parser.names("only these variables")
+    parser.explains(describe.SIZES)
 
 
 def diff(scope: Scope, options: Namespace) -> Result:

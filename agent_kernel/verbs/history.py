@@ -31,7 +31,8 @@ def log_arguments(parser: Parser) -> None:
     parser.explains(
         "A line: the commit, [cell] and what it is about, the variables that it changed (+ added, ~ changed, − removed,\n"
         "! not saved), how long the cell took, when. The size is that of the first variable's value, not of what the\n"
-        "commit wrote: what is stored already is not stored again, and pieces are compressed (stats says what it takes)."
+        "commit wrote: what is stored already is not stored again, and pieces are compressed (stats says what it takes).\n"
+        f"{describe.SIZES}"
     )
 
 
