@@ -83,9 +83,7 @@ class Session(Joining):
             return Report(None, None, self.branch)
         began = time.perf_counter()
         names = carrying.variables(self._carried)
-        draft = Draft(
-            kind="commit", author=self.author, message="start fresh, without what was there before the restart"
-        )
+        draft = Draft(kind="commit", author=self.author, message="start fresh, with what is in memory alone")
         draft.changed = tuple(Change(name, "-", 0) for name in names)
         writer = self.repo.writer()
         tree = self._tree.edit(writer, dict.fromkeys(self._carried))

@@ -86,10 +86,12 @@ def _difference(repo: Repository, one: NameDiff, touched: set[str] | None) -> Di
         # It is saved together with something that changed, so its entry is another one; no commit changed its value.
         return Difference(one.name, "=", (said := describe.entry_line(repo, one.new)), said)
     old, new = describe.entry_line(repo, one.old), describe.entry_line(repo, one.new)
-    return Difference(one.name, how, old, new, _details(repo, one.old, one.new))
+    return Difference(one.name, how, old, new, _details(repo, one, f"{old} → {new}"))
 
 
-def _details(repo: Repository, old: Entry | None, new: Entry | None) -> tuple[str, ...]:
+def _details(repo: Repository, one: NameDiff, said: str) -> tuple[str, ...]:
+    """What the line above, which has `said` the two values in short, does not say yet."""
+    old, new = one.old, one.new
     if old is None or new is None:
         return ()
     if old.is_same_value(new):
@@ -97,7 +99,10 @@ def _details(repo: Repository, old: Entry | None, new: Entry | None) -> tuple[st
     before, after = describe.summary_of(repo, old), describe.summary_of(repo, new)
     if before is None or after is None or before.kind == after.kind == "scalar":
         return ()  # of a scalar the line above has said it all
-    lines = tuple(summaries.lines_diff(before, after))
+    texts = {clean(before.text), clean(after.text)}
+    both = {" → ".join(map(clean, (before.text, after.text))), *(f"{sign} {text}" for sign in "−+" for text in texts)}
+    again = both if all(text in said for text in texts) else set[str]()
+    lines = tuple(line for line in summaries.lines_diff(before, after) if line not in again)
     if before.shape == after.shape and before.type == after.type and not after.masked:
         from agent_kernel.verbs.contents import differences
 

@@ -81,7 +81,7 @@ def test_the_stored_source_stays_as_it_was_typed(shell: Shell) -> None:
 
 def test_forget_takes_the_value_and_says_what_takes_the_code(shell: Shell) -> None:
     leave_traces(shell)
-    asked = shell.run("%agent forget db_password").err
+    asked = shell.run("%agent forget db_password").out
     assert "%agent forget db_password --yes" in asked
     assert "the code of 2 cells speaks of it: --sources masks it there too" in asked
     told = shell.run("%agent forget db_password --yes").out
@@ -103,7 +103,7 @@ def test_several_variables_are_forgotten_in_one_go(shell: Shell, tmp_path: Path)
     shell.run("api_token = 'first-of-two'; kept = 1")
     shell.run("%agent off")
     shell.run("never = 3")
-    asked = shell.run("%agent forget db_password api_token --sources").err
+    asked = shell.run("%agent forget db_password api_token --sources").out
     assert "without variables db_password and api_token, and cannot be undone" in asked
     assert "the code of 3 cells speaks of them and would be masked" in asked
     assert "'never'" in shell.run("%agent forget api_token never --yes").err
@@ -122,7 +122,7 @@ def test_after_forgetting_with_sources_nothing_in_the_store_holds_it(shell: Shel
     shell.run("client = Client()")
     shell.run("kept = [1, 2]")
     assert held(tmp_path / "store", SECRET)
-    asked = shell.run("%agent forget db_password --sources").err
+    asked = shell.run("%agent forget db_password --sources").out
     assert "connect" in asked
     typed = shell.run("%agent forget db_password --sources --yes")
     assert "Went too, with the text in the code: Client, client, connect" in typed.out
