@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent_kernel.errors import NameNotFoundError
-from agent_kernel.repository import Commit, Entry, NameDiff, ObjectId, hex_of
+from agent_kernel.repository import Commit, NameDiff, ObjectId, hex_of
 from agent_kernel.session.history import changes_between
 from agent_kernel.values import summaries
 from agent_kernel.verbs import describe

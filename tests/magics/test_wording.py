@@ -241,7 +241,7 @@ class TestQuestions:
     def test_what_cannot_be_undone_is_asked_about_and_is_no_error(self, shell: Shell, verb: str) -> None:
         before = shell.log()
         asked = shell.run(f"%agent {verb}\nnever = 1")
-        assert asked.out.startswith(f"Really {verb.split()[0]}? It ")
+        assert asked.out.startswith(f"Really {verb.split(maxsplit=1)[0]}? It ")
         assert "Error" not in asked.out + asked.err
         assert f"to do it: %agent {verb} --yes" in asked.out
         assert "never" not in shell.ns  # what comes after it waits for the answer
