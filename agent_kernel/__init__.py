@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import RefExistsError as RefExistsError
     from agent_kernel.errors import RefNotFoundError as RefNotFoundError
     from agent_kernel.errors import RequestError as RequestError
+    from agent_kernel.errors import SessionClosedError as SessionClosedError
     from agent_kernel.errors import StoreError as StoreError
     from agent_kernel.errors import StoreFullError as StoreFullError
     from agent_kernel.errors import StoreReadOnlyError as StoreReadOnlyError
@@ -88,6 +89,7 @@ __all__ = [
     "Repository",
     "RequestError",
     "Session",
+    "SessionClosedError",
     "Snapshot",
     "StoreError",
     "StoreFullError",

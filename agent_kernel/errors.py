@@ -343,6 +343,13 @@ class NotBoundError(AgentKernelError):
         return "no store is bound to this namespace; run %agent bind (from Python: agent_kernel.bind)"
 
 
+class SessionClosedError(NotBoundError):
+    """The session was closed and gave its branch back. Nothing was changed."""
+
+    def __str__(self) -> str:
+        return "this session was closed, and gave its branch back; bind the namespace again (agent_kernel.bind)"
+
+
 class RequestError(AgentKernelError, ValueError):
     """A panel asked something that cannot be answered."""
 

@@ -19,7 +19,7 @@ from agent_kernel.cli.progress import progress_bar
 from agent_kernel.errors import AgentKernelError, BranchInUseError
 from agent_kernel.verbs.describe import living_holders
 from agent_kernel.verbs.output import Result, Said
-from agent_kernel.verbs.parsing import Helped, Parser, UsageProblem, Verb
+from agent_kernel.verbs.parsing import Helped, Parser, Question, UsageProblem, Verb
 from agent_kernel.verbs.places import find_store
 from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.table import VERBS, Overview, as_asked, error_json, parser_of, run, verb_named, wants_json
@@ -45,6 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(json.dumps(error_json(error), ensure_ascii=False, indent=2))
             sys.stdout.flush()
             return _MISUSED if isinstance(error, UsageProblem) else _FAILED
+        if isinstance(error, Question):
+            print(error, file=sys.stderr)
+            return _MISUSED
         if isinstance(error, UsageProblem):
             return _complain(str(error), _MISUSED)
         return _complain(str(error).replace("%agent", _COMMAND), _FAILED)

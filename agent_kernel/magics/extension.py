@@ -146,6 +146,8 @@ def _matcher(notebook: LiveNotebook) -> Callable[[CompletionContext], SimpleMatc
         found = [
             SimpleCompletion(text=word, type="agent") for word in candidates(words, notebook.scope, notebook.names)
         ]
+        # What gives nothing suppresses nothing: IPython would offer its own magics. So the word stays as it is.
+        found = found or [SimpleCompletion(text=words[-1], type="as typed")]
         return {"completions": found, "matched_fragment": words[-1], "suppress": True}
 
     # What IPython's decorator for matchers does, and gives no types for.

@@ -20,7 +20,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 
 from agent_kernel.errors import AgentKernelError, MergeConflictError
 from agent_kernel.magics.agent_cell import header_parser, is_python, read_header
-from agent_kernel.verbs.parsing import Helped, UsageProblem
+from agent_kernel.verbs.parsing import Helped, Question, UsageProblem
 
 if TYPE_CHECKING:
     from tokenize import TokenInfo
@@ -43,8 +43,8 @@ class ShownConflictError(MergeConflictError):
         return [f"Conflict: {self}"]
 
 
-class AlreadyTold(UsageError):  # noqa: N818 - what went wrong was printed as JSON; this only ends the cell
-    """A line that failed and said so as JSON."""
+class AlreadyTold(UsageError):  # noqa: N818 - what there is to say was shown; this only ends the cell
+    """A line that did nothing and said why: as JSON, or with a question."""
 
     def _render_traceback_(self) -> list[str]:
         return []
@@ -73,6 +73,11 @@ class AgentMagics(Magics):
             self._cell(line, cell)
         except MergeConflictError as conflict:
             raise ShownConflictError(conflict.conflicts) from None
+        except Question as question:
+            from agent_kernel.verbs.output import Said
+
+            self._show(Said((str(question),)))
+            raise AlreadyTold(str(question)) from None
         except (UsageProblem, AgentKernelError) as problem:
             raise UsageError(str(problem)) from None
         return None

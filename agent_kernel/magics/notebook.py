@@ -17,7 +17,7 @@ from agent_kernel.errors import AgentKernelError, InvalidRefNameError, StoreRead
 from agent_kernel.magics.agent_cell import runs, split_cell
 from agent_kernel.magics.beside import Beside, Nothing
 from agent_kernel.magics.names import is_shells_own
-from agent_kernel.magics.notices import Notices, place_text
+from agent_kernel.magics.notices import Notices
 from agent_kernel.magics.outputs.recorder import OutputRecorder
 from agent_kernel.magics.places import Places
 from agent_kernel.repository import Author, check_ref_name, short
@@ -28,7 +28,7 @@ from agent_kernel.session.trust import look_first
 from agent_kernel.storage import open_store
 from agent_kernel.verbs.parsing import Helped, UsageProblem
 from agent_kernel.verbs.places import find_store, notebook_of, what_is_new
-from agent_kernel.verbs.text import clock, plural
+from agent_kernel.verbs.text import clock, place_text, plural
 
 if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell

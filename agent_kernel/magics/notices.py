@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_kernel.repository import short
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Unsaved
     from agent_kernel.session import Report
 
-__all__ = ["Notices", "place_text"]
+__all__ = ["Notices"]
 
 _MARK = "[agent]"
 _AT_ONCE = 3  # unsaved variables that one cell may tell of
@@ -69,14 +68,3 @@ class Notices:
     def was_told(self, unsaved: Iterable[Unsaved]) -> None:
         """Somebody told of these: no cell tells of them again."""
         self._told |= {(one.name, one.type, one.reason) for one in unsaved}
-
-
-def place_text(url: str) -> str:
-    """A store's place, as short as it can be said from here."""
-    path = Path(url.removeprefix("lmdb://"))
-    if not path.is_absolute():
-        return clean(url)
-    for base, shown in ((Path.cwd(), ""), (Path.home(), "~/")):
-        if path.is_relative_to(base):
-            return clean(f"{shown}{path.relative_to(base)}")
-    return clean(str(path))

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Protocol
 
 from agent_kernel.errors import StoreUnavailableError
-from agent_kernel.magics.notices import place_text
 from agent_kernel.verbs.places import bound_elsewhere, default_place, find_store, is_store, remember
-from agent_kernel.verbs.text import clean
+from agent_kernel.verbs.text import clean, place_text
 
 __all__ = ["Places"]
 

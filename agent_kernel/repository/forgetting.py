@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from agent_kernel.repository.repository import Repository
     from agent_kernel.repository.tree import Tree
     from agent_kernel.repository.writer import Writer
+
+
+_MASKED: Final = "masked"  # the setting that names what is masked in later commits
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,9 @@ def forget(
     redaction = redaction_of(repo, names, mask) if mask is not None and names else None
     traces = traces_of(repo, names, redaction) if names else Traces()
     traces.require(masks=redaction is not None)
+    repo.leases.refuse_others()
+    if redaction is not None:  # first, so that no commit comes between
+        set_masked(repo, masked_names(repo) | frozenset(names))
     result = rewrite(repo, _plan(names, commits, traces, redaction))
     stay = [id for id in traces.mentioned if id not in result.dropped]
     return ForgetReport(
@@ -120,6 +126,17 @@ def forget(
         code_dropped=_names(traces.code),
         also_in=_names(traces.values),
     )
+
+
+def masked_names(repo: Repository) -> frozenset[str]:
+    """The variables of which later commits mask what code says, because it was masked in those before."""
+    stored = repo.setting(_MASKED)
+    return frozenset() if stored is None else frozenset(msgspec.msgpack.decode(stored, type=list[str]))
+
+
+def set_masked(repo: Repository, names: Collection[str]) -> None:
+    """Say anew which variables these are."""
+    repo.set_setting(_MASKED, msgspec.msgpack.encode(sorted(names)) if names else None)
 
 
 def _plan(names: Collection[str], commits: Collection[ObjectId], traces: Traces, redaction: Redaction | None) -> Plan:

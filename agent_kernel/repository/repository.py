@@ -404,7 +404,8 @@ class Repository:
 
         Args:
             mask: gives a source without the literals of its statements about some names, and those literals. With it,
-                they are taken out of everything that commits say too, and stored code that holds one goes.
+                they are taken out of everything that commits say too, and stored code that holds one goes. What is
+                masked so stays masked in later commits.
 
         Raises:
             NameNotFoundError: no commit ever had one of the names. RefNotFoundError: no ref reaches one of the commits.
@@ -413,6 +414,18 @@ class Repository:
         from agent_kernel.repository.forgetting import forget
 
         return forget(self, names, commits, mask)
+
+    def masked_names(self) -> frozenset[str]:
+        """The variables that were forgotten with a mask: later commits mask what code says of them."""
+        from agent_kernel.repository.forgetting import masked_names
+
+        return masked_names(self)
+
+    def mask_from_now_on(self, names: Collection[str]) -> None:
+        """Let later commits mask what code says of these variables, and of no others."""
+        from agent_kernel.repository.forgetting import set_masked
+
+        set_masked(self, names)
 
     def traces_of(self, names: Collection[str], mask: Mask | None = None) -> Traces:
         """What forgetting some names would find. Nothing is changed."""

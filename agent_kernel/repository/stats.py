@@ -26,7 +26,7 @@ class Stats:
     objects: dict[str, int]  # how many, by kind
     stored: dict[str, int]  # their bytes as stored, by kind
     disk_bytes: int | None  # of the whole store, free pages included; None where the engine cannot tell
-    head_bytes: int  # of the values at HEAD, as they would be in memory
+    head_bytes: int  # of the values at HEAD, before pieces are shared and compressed
 
     @property
     def stored_bytes(self) -> int:

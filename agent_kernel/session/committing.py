@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.errors import BranchMovedError, StoreError
+from agent_kernel.errors import BranchMovedError, SessionClosedError, StoreError
 from agent_kernel.repository import Author, Cell, Change, Entry, Head, Holder, Kind, ObjectId, Tree, Writer
 from agent_kernel.session import branches, carrying, growth
 from agent_kernel.session.history import (
@@ -129,7 +129,11 @@ class Committing:
         """A cell is about to run. What moved since the last commit was not this cell's doing.
 
         Variables that are there before the session's first cell get a commit of their own, which undo does not reverse.
+
+        Raises:
+            SessionClosedError: nothing was committed. So do all methods that write.
         """
+        self._require_open()
         if self._cell is not None:  # a cell run by a cell is part of it
             self._cell.depth += 1
             return None
@@ -194,12 +198,15 @@ class Committing:
     def commit(self, message: str = "", *, full: bool = False, author: Author | None = None) -> Report:
         """Commit now. Without a message, and with nothing changed, there is nothing to record.
 
+        While no cell is running, no code says what may have changed, and every variable is looked at.
+
         Args:
-            full: look at every variable, not only at those that may have changed.
+            full: do so within a cell too, and store also values of gigabytes, which are held back otherwise.
         """
         draft = self._own_draft(message, author)
         source = self._cell.source if self._cell is not None else ""
-        return self._commit(draft, source, everything=full, only_changes=not message)
+        looks = full or self._cell is None
+        return self._commit(draft, source, everything=looks, holds_back=not full, only_changes=not message)
 
     @uncollected()
     def _commit(
@@ -208,16 +215,19 @@ class Committing:
         source: str,
         *,
         everything: bool = False,
+        holds_back: bool | None = None,
         only_changes: bool = False,
         outside: frozenset[str] = frozenset(),
         rolling: bool = False,
     ) -> Report:
+        self._require_open()
         began = time.perf_counter()
         writer = self.repo.writer()
         self._follow_rewriting(writer)
         touched = self.workspace.touched(source, everything=everything)
         checked = self.workspace.overdue(touched.names) if rolling and not touched.everything else []
-        wider = Touched(touched.names | frozenset(checked), touched.rebound, touched.everything, touched.full)
+        asked = everything if holds_back is None else not holds_back
+        wider = Touched(touched.names | frozenset(checked), touched.rebound, touched.everything, touched.full, asked)
         staged = self.workspace.stage(wider, writer)
         if staged.interrupted and everything:  # something is about to be replaced that could not be saved
             raise KeyboardInterrupt
@@ -326,6 +336,7 @@ class Committing:
         if writer.epoch == self._epoch:
             return
         self._epoch = writer.epoch
+        self._recorder.masks(self.repo.masked_names())
         if self.head is not None and not self.repo.store.get_many([Kind.COMMIT + self.head]):
             self._reread_head("something")
             self._compare_with_head()
@@ -380,8 +391,13 @@ class Committing:
             if name not in self.namespace and name not in self.ignoring
         ]
 
+    def _require_open(self) -> None:
+        # Once the lease is given back, the branch may be another session's to move.
+        if self._closed:
+            raise SessionClosedError
+
     def close(self) -> None:
-        """Give the branch back. What is not committed stays uncommitted."""
+        """Give the branch back. What is not committed stays uncommitted. Closing it again does nothing."""
         if self._closed:
             return
         self._closed = True

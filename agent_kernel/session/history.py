@@ -32,6 +32,7 @@ from agent_kernel.values.entries import CLASS_PREFIX
 if TYPE_CHECKING:
     from agent_kernel.repository import Outputs
     from agent_kernel.session.environment import EnvironmentWatch
+    from agent_kernel.session.forgotten import Forgotten
     from agent_kernel.session.notebooks import NotebookSnapshot, NotebookWatch
 
 
@@ -61,8 +62,18 @@ class Recorder:
         self.session_id = session_id
         self._environment: EnvironmentWatch | None = None
         self._page: NotebookWatch | None = None
+        self._forgotten: Forgotten | None = None
         self.notebook: Path | None = None  # the file, if there is one
         self.told: NotebookSnapshot | None = None  # its page, as a front end told it last
+
+    def masks(self, names: frozenset[str]) -> None:
+        """Keep no more of these variables than that code speaks of them."""
+        if not names:
+            self._forgotten = None
+        elif self._forgotten is None or self._forgotten.names != names:
+            from agent_kernel.session.forgotten import Forgotten
+
+            self._forgotten = Forgotten(names)
 
     def publish(
         self, writer: Writer, tree: Tree, draft: Draft, head: Head, branch: str | None
@@ -77,7 +88,7 @@ class Recorder:
             message=draft.message,
             kind=draft.kind,
             status=draft.status,
-            cell=_cell(writer, draft),
+            cell=self._cell(writer, draft),
             changed=draft.changed,
             unsaved=draft.unsaved,
             labels=tuple(draft.labels),
@@ -115,16 +126,18 @@ class Recorder:
             from agent_kernel.session.notebooks import NotebookWatch
 
             self._page = NotebookWatch()
-        payload = self._page.payload(self.notebook, self.told)
+        payload = self._page.payload(self.notebook, self.told, self._forgotten)
         return None if payload is None else writer.add(Kind.SMALL, payload)
 
+    def _cell(self, writer: Writer, draft: Draft) -> Cell | None:
+        cell = draft.cell
+        if cell is not None and self._forgotten is not None:
+            cell = self._forgotten.cell(cell)
+        if cell is None or draft.outputs is None:
+            return cell
+        from agent_kernel.repository import store_outputs
 
-def _cell(writer: Writer, draft: Draft) -> Cell | None:
-    if draft.cell is None or draft.outputs is None:
-        return draft.cell
-    from agent_kernel.repository import store_outputs
-
-    return msgspec.structs.replace(draft.cell, outputs=store_outputs(writer, draft.outputs))
+        return msgspec.structs.replace(cell, outputs=store_outputs(writer, draft.outputs))
 
 
 def _cwd() -> str:

@@ -41,7 +41,11 @@ class IgnoreList:
         self._set(self._names | {name})
 
     def remove(self, name: str) -> None:
+        """Store it again, and what code says of it, too."""
         self._set(self._names - {name})
+        masked = self._repo.masked_names()
+        if name in masked:
+            self._repo.mask_from_now_on(masked - {name})
 
     def _set(self, names: set[str]) -> None:
         self._repo.set_setting(_SETTING, msgspec.msgpack.encode(sorted(names)))

@@ -53,6 +53,7 @@ class Joining(Moving):
         from agent_kernel.session import merging
         from agent_kernel.session.settling import Choices
 
+        self._require_open()
         other = self.repo.resolve(rev, self.id)
         self._save_uncommitted()
         began = time.perf_counter()
@@ -93,6 +94,7 @@ class Joining(Moving):
         from agent_kernel.session import merging
         from agent_kernel.session.settling import Choices
 
+        self._require_open()
         picked = self.repo.resolve(rev, self.id)
         self._save_uncommitted()
         began = time.perf_counter()

@@ -12,11 +12,14 @@ import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from agent_kernel.repository import encode
+
+if TYPE_CHECKING:
+    from agent_kernel.session.forgotten import Forgotten
 
 __all__ = ["NotebookCell", "NotebookSnapshot", "NotebookWatch", "decode_notebook", "page_of"]
 
@@ -75,24 +78,28 @@ class NotebookWatch:
         self._snapshot: NotebookSnapshot | None = None
         self._payload: bytes | None = None
 
-    def payload(self, path: Path | None, told: NotebookSnapshot | None = None) -> bytes | None:
+    def payload(
+        self, path: Path | None, told: NotebookSnapshot | None = None, forgotten: Forgotten | None = None
+    ) -> bytes | None:
         """The encoded snapshot; None where nobody told of the page, and the file is not there or cannot be read.
 
         Args:
             told: what a front end said last.
+            forgotten: what no page may say.
         """
         found = _stat(path)
         if told is not None and (found is None or found.st_mtime_ns <= told.saved_ns):
-            if self._seen != (told,):
-                self._seen = (told,)
-                self._take(told)
+            if self._seen != (told, forgotten):
+                self._seen = (told, forgotten)
+                self._take(_without(told, forgotten))
             return self._payload
         if path is None or found is None:
             return None
-        seen = (path, found.st_mtime_ns, found.st_size)
+        seen = (path, found.st_mtime_ns, found.st_size, forgotten)
         if seen != self._seen:
             self._seen = seen
-            self._take(_read(path, found.st_mtime_ns) if found.st_size <= _LARGEST else None)
+            read = _read(path, found.st_mtime_ns) if found.st_size <= _LARGEST else None
+            self._take(None if read is None else _without(read, forgotten))
         return self._payload
 
     def _take(self, read: NotebookSnapshot | None) -> None:
@@ -101,6 +108,10 @@ class NotebookWatch:
         if read is None or before is None or (read.name, read.cells) != (before.name, before.cells):
             self._snapshot = read
             self._payload = None if read is None else encode(read)
+
+
+def _without(page: NotebookSnapshot, forgotten: Forgotten | None) -> NotebookSnapshot:
+    return page if forgotten is None else msgspec.structs.replace(page, cells=forgotten.page(page.cells))
 
 
 def _stat(path: Path | None) -> os.stat_result | None:

@@ -91,9 +91,14 @@ def _view(blob: bytes | pickle.PickleBuffer) -> memoryview:
 
 
 def save(
-    writer: Writer, compared: Compared, members: Mapping[str, object], before: Group | None, own: Mapping[str, bytes]
+    writer: Writer,
+    compared: Compared,
+    members: Mapping[str, object],
+    before: Group | None,
+    own: Mapping[str, bytes],
+    sizes: Mapping[str, int],
 ) -> Group:
-    """Store the group and return what to remember of it."""
+    """Store the group and return what to remember of it. `sizes`: bytes of each member, dumped without the others."""
     dumped = compared.dumped
     known = before.pieces if before is not None else []
     blobs: list[Blob] = []
@@ -104,7 +109,7 @@ def save(
         blobs.append(stored)
         pieces.append(kept)
     manifest = _manifest(writer, dumped, blobs, tuple(members))
-    made = _group(compared, members, _entries(writer, manifest, members), pieces, manifest.size, own)
+    made = _group(compared, members, _entries(writer, manifest, members, sizes), pieces, manifest.size, own)
     # Where another thread wrote to a buffer while it was saved, the next cell saves it again.
     made.stale = any(tuple(seen) != kept.digests for seen, kept in zip(compared.digests, pieces, strict=True))
     return made
@@ -141,7 +146,9 @@ def unsaved_of(dumped: Dumped, names: Sequence[str]) -> tuple[Unsaved, ...]:
     return tuple(Unsaved(said, loss.type, loss.reason, loss.remedy) for loss in dumped.dump.losses.values())
 
 
-def _entries(writer: Writer, manifest: Manifest, members: Mapping[str, object]) -> dict[str, Entry]:
+def _entries(
+    writer: Writer, manifest: Manifest, members: Mapping[str, object], sizes: Mapping[str, int]
+) -> dict[str, Entry]:
     payload = encode(manifest)
     inline = len(payload) <= INLINE_MANIFEST and len(members) == 1
     id = None if inline else writer.add(Kind.MANIFEST, payload)
@@ -152,7 +159,7 @@ def _entries(writer: Writer, manifest: Manifest, members: Mapping[str, object]) 
             manifest=id,
             slot=slot,
             leader=leader,
-            summary=_summary(writer, name, value, manifest.size if len(members) == 1 else 0),
+            summary=_summary(writer, name, value, min(sizes.get(name, manifest.size), manifest.size)),
         )
         for slot, (name, value) in enumerate(members.items())
     }
@@ -161,7 +168,10 @@ def _entries(writer: Writer, manifest: Manifest, members: Mapping[str, object]) 
 def _summary(writer: Writer, name: str, value: object, size: int) -> bytes:
     if name.startswith(CLASS_PREFIX):
         return b""
-    return writer.add_summary(summaries.encode(summaries.summarize(value, name)))
+    summary = summaries.summarize(value, name)
+    if summary.size_bytes:  # what is stored of it, as in the history; not all types tell what they take in memory
+        summary = msgspec.structs.replace(summary, size_bytes=size)
+    return writer.add_summary(summaries.encode(summary))
 
 
 def _group(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Session(Joining):
-    """A live namespace on a branch. Close it to give the branch back."""
+    """A live namespace on a branch. Close it to give the branch back; it changes nothing from then on."""
 
     # -- going elsewhere
 
@@ -42,8 +42,9 @@ class Session(Joining):
 
         Raises:
             RefNotFoundError, AmbiguousRefError, NameNotFoundError: nothing was changed.
-            LoadError, DamagedObjectError, UntrustedStoreError: nothing was changed.
+            LoadError, DamagedObjectError, UntrustedStoreError, SessionClosedError: nothing was changed.
         """
+        self._require_open()
         if names:
             return self._checkout_names(rev or "HEAD", names, partial=partial)
         if rev is None:
@@ -76,14 +77,13 @@ class Session(Joining):
 
         The commits before still hold it, and undo takes this back too.
         """
+        self._require_open()
         self._save_uncommitted()
         if not self._carried:
             return Report(None, None, self.branch)
         began = time.perf_counter()
         names = carrying.variables(self._carried)
-        draft = Draft(
-            kind="commit", author=self.author, message="start fresh, without what was there before the restart"
-        )
+        draft = Draft(kind="commit", author=self.author, message="start fresh, with what is in memory alone")
         draft.changed = tuple(Change(name, "-", 0) for name in names)
         writer = self.repo.writer()
         tree = self._tree.edit(writer, dict.fromkeys(self._carried))
@@ -96,6 +96,7 @@ class Session(Joining):
         Raises:
             RefNotFoundError: there is no such branch. RefExistsError: there is, and `create` is set.
         """
+        self._require_open()
         if create:
             return self._start_branch(branch)
         known = self.repo.branches()
@@ -119,6 +120,7 @@ class Session(Joining):
 
         `partial` and what it raises: as for `checkout`.
         """
+        self._require_open()
         target = self.repo.resolve(rev, self.id)
         draft = Draft(kind="rollback", author=self.author, message=f"roll back to {self._named(target, rev)}")
         return self._restore(target, draft, keep_random=keep_random, partial=partial)
@@ -129,6 +131,7 @@ class Session(Joining):
         Raises:
             NothingToUndoError: there is none left.
         """
+        self._require_open()
         self._save_uncommitted()  # what no cell has committed is the last thing that was done
         operation = self._operations.last("undo")
         return self._reverse(operation, operation.before, "undo", partial=partial)
@@ -139,6 +142,7 @@ class Session(Joining):
         Raises:
             NothingToUndoError: there is nothing to redo.
         """
+        self._require_open()
         self._save_uncommitted()  # which may be such a change
         operation = self._operations.last("redo")
         return self._reverse(operation, operation.after, "redo", partial=partial)
@@ -176,13 +180,16 @@ class Session(Joining):
 
     def ignore(self, name: str) -> None:
         """Never store this variable from now on."""
+        self._require_open()
         self.ignoring.add(name)
         self.workspace.bindings.forget_rules()
 
     def unignore(self, name: str) -> None:
         """Store this variable again, from the next cell on; nothing happens if it was not ignored."""
+        self._require_open()
         self.ignoring.remove(name)
         self.workspace.bindings.forget_rules()
+        self._recorder.masks(self.repo.masked_names())
 
     def ignored(self) -> tuple[str, ...]:
         """The variables that are never stored, sorted."""
@@ -199,7 +206,7 @@ class Session(Joining):
         held is saved again by the next commit if it is still in memory: the report names it.
 
         Args:
-            sources: of variables, also mask what the code that speaks of them gave away.
+            sources: of variables, also mask what the code that speaks of them gave away, here and in later commits.
 
         Raises:
             ValueError: `sources` was asked for with a commit, which takes its code along.
@@ -208,6 +215,7 @@ class Session(Joining):
         """
         from agent_kernel.values import summaries
 
+        self._require_open()
         self.repo.leases.refuse_others()
         meant = {one: self._commit_meant(one) for one in names_or_refs}
         names = [name for name, commit in meant.items() if commit is None]
@@ -241,6 +249,7 @@ class Session(Joining):
 
     def prune(self, policy: Retention, *, dry_run: bool = False) -> PruneReport:
         """Thin out the history by a retention policy; see `Repository.prune`."""
+        self._require_open()
         self._save_uncommitted()
         report = self.repo.prune(policy, dry_run=dry_run)
         if not dry_run and report.dropped:
@@ -249,6 +258,7 @@ class Session(Joining):
 
     def rename_branch(self, new: str) -> None:
         """Rename the branch that this session is on."""
+        self._require_open()
         if self.branch is None:
             raise RefNotFoundError("HEAD", tuple(self.repo.branches()))
         with uninterrupted():

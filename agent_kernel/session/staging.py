@@ -33,12 +33,13 @@ class Staging:
         living: Living,
         writer: Writer,
         everything: bool = False,
+        stores_large: bool = False,
     ) -> None:
         self.namespace = namespace
         self.tracking = tracking
         self.writer = writer
         self.staged = Staged()
-        self._everything = everything
+        self._stores_large = stores_large
         self._dumps = Dumps(namespace, tracking, living, self.staged, everything)
 
     def leave_out(self, names: Iterable[str]) -> None:
@@ -86,7 +87,8 @@ class Staging:
             return
         own = {name: self._dumps.owns.get(name) or self._dumps.alone[name].own for name in names}
         try:
-            made = saving.save(self.writer, compared, members, group if same_members else None, own)
+            sizes = {name: alone.size for name in names if (alone := self._dumps.alone.get(name)) is not None}
+            made = saving.save(self.writer, compared, members, group if same_members else None, own, sizes)
         except KeyboardInterrupt:
             self._dumps.interrupt(members, group)
             return
@@ -100,7 +102,7 @@ class Staging:
     def _hold_back(self, names: list[str], members: Mapping[str, object], compared: saving.Compared) -> bool:
         """A value of gigabytes is asked about once, before it fills the disk."""
         size = compared.size
-        if self._everything or size <= LARGE_BYTES or any(name in self.tracking.groups for name in names):
+        if self._stores_large or size <= LARGE_BYTES or any(name in self.tracking.groups for name in names):
             return False
         for name in names:
             reason = f"it takes {summaries.size_text(size)}"

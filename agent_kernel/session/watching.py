@@ -43,6 +43,7 @@ class Touched(msgspec.Struct, frozen=True):
     rebound: Rebound
     everything: bool
     full: bool = False  # as before a checkout: alias changes that leave all contents equal count too
+    asked: bool = False  # so do values of gigabytes that are new
 
 
 class Watching:
@@ -119,7 +120,9 @@ class Watching:
         from agent_kernel.session.staging import Staging
 
         with unwarned():
-            return self._staged(Staging(self.namespace, self.tracking, self.living, writer, touched.full), touched)
+            return self._staged(
+                Staging(self.namespace, self.tracking, self.living, writer, touched.full, touched.asked), touched
+            )
 
     def _staged(self, staging: Staging, touched: Touched) -> Staged:
         rebound = touched.rebound

@@ -185,7 +185,7 @@ class Environment:
 
 def _opened(folder: Path, map_size: int, writable: bool, full: bool) -> tuple[lmdb.Environment, bool]:
     lock = True
-    while True:
+    for _ in range(_ATTEMPTS):
         try:
             env = lmdb.open(
                 str(folder),
@@ -204,7 +204,11 @@ def _opened(folder: Path, map_size: int, writable: bool, full: bool) -> tuple[lm
             if map_size <= _LEAST_MAP:
                 raise StoreUnavailableError(url_of(folder), "there is no address space left to map it") from error
             map_size //= 2
+        except lmdb.MapResizedError:  # another process grew it between LMDB's look at the size and its first reading
+            map_size *= 2
+            logger.debug("a map was outgrown while it was opened; next with %s bytes", map_size)
         except lmdb.Error as error:
             if error.code not in READ_ONLY or not (writable or lock):
                 raise translated(error, folder) from error
             writable, lock = False, writable  # first without writing, then also without the lock file
+    raise StoreUnavailableError(url_of(folder), "its map keeps changing; try again")

@@ -14,7 +14,7 @@ from agent_kernel.verbs.moving import Moved
 from agent_kernel.verbs.output import Block, Json, Line, Result, Said
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Notebook, Scope
-from agent_kernel.verbs.text import chip_line, clean, plural, size_text
+from agent_kernel.verbs.text import chip_line, clean, place_text, plural, size_text
 
 if TYPE_CHECKING:
     from agent_kernel.session import Status
@@ -100,9 +100,8 @@ class Where(Result):
         status = self.status
         lines = [_where(status.branch, self.at), f"{plural(status.names, 'variable')} in the namespace"]
         if status.carried:
-            many = (
-                f"{plural(len(status.carried), 'variable')} from before the restart {_are(status.carried)} not loaded"
-            )
+            # A restart took them out of memory, or another kernel made them: this one does not hold them.
+            many = f"{plural(len(status.carried), 'variable')} of the branch {_are(status.carried)} not loaded here"
             answers = "%agent checkout brings back, %agent checkout --fresh leaves behind"
             lines.append(f"{many} ({spelled(status.carried)}): {answers}")
         if status.changed:
@@ -113,7 +112,7 @@ class Where(Result):
         lines += [describe.unsaved_line(one) for one in status.lost]
         if status.ignored:
             lines.append(f"Ignored: {spelled(status.ignored)}")
-        lines.append(f"Store: {clean(status.store_url)}, {size_text(status.store_bytes)}")
+        lines.append(f"Store: {place_text(status.store_url)}, {size_text(status.store_bytes)}")
         return [Line(line, strong=at == 0) for at, line in enumerate(lines)]
 
 
@@ -135,7 +134,7 @@ class StoreStatus(Result):
     def blocks(self) -> Sequence[Block]:
         lines = [_where(self.branch, self.at), plural(self.names, "variable")]
         lines += [f"Branch {clean(name)} is in use by {clean(holder)}" for name, holder in self.holders.items()]
-        return [*map(Line, lines), Line(f"Store: {clean(self.url)}")]
+        return [*map(Line, lines), Line(f"Store: {place_text(self.url)}")]
 
 
 def _where(branch: str | None, at: tuple[ObjectId, Commit] | None) -> str:
@@ -175,7 +174,7 @@ def trust_arguments(parser: Parser) -> None:
 
 def trust(scope: Scope, options: Namespace) -> Result:
     scope.repo.trust()
-    return Said((f"{clean(scope.repo.store.url)} is trusted: its values may be loaded, which can run code",))
+    return Said((f"{place_text(scope.repo.store.url)} is trusted: its values may be loaded, which can run code",))
 
 
 def on_arguments(parser: Parser) -> None:

@@ -29,6 +29,7 @@ def diff_arguments(parser: Parser) -> None:
     parser.takes("name", "name", help="only this variable")
     parser.flag("--environment", help="compare what they ran on: the interpreter and the installed packages")
     parser.names("only these variables")
+    parser.explains(describe.SIZES)
 
 
 def diff(scope: Scope, options: Namespace) -> Result:
@@ -111,11 +112,11 @@ def _difference(repo: Repository, one: Differing) -> Difference:
         said = describe.entry_line(repo, one.new)
         return Difference(one.name, "=", said, said)
     old, new = describe.entry_line(repo, one.old), describe.entry_line(repo, one.new)
-    return Difference(one.name, one.how, old, new, details_of(repo, one.old, one.new))
+    return Difference(one.name, one.how, old, new, details_of(repo, one.old, one.new, f"{old} → {new}"))
 
 
-def details_of(repo: Repository, old: Entry | None, new: Entry | None) -> tuple[str, ...]:
-    """A few lines about where two stored versions differ; none where that is said by a line about either."""
+def details_of(repo: Repository, old: Entry | None, new: Entry | None, said: str = "") -> tuple[str, ...]:
+    """A few lines about where two stored versions differ, beside a line that has `said` the two in short."""
     if old is None or new is None:
         return ()
     if old.is_same_value(new):
@@ -123,7 +124,10 @@ def details_of(repo: Repository, old: Entry | None, new: Entry | None) -> tuple[
     before, after = describe.summary_of(repo, old), describe.summary_of(repo, new)
     if before is None or after is None or before.kind == after.kind == "scalar":
         return ()  # of a scalar the line above has said it all
-    lines = tuple(summaries.lines_diff(before, after))
+    texts = {clean(before.text), clean(after.text)}
+    both = {" → ".join(map(clean, (before.text, after.text))), *(f"{sign} {text}" for sign in "−+" for text in texts)}
+    again = both if all(text in said for text in texts) else set[str]()
+    lines = tuple(line for line in summaries.lines_diff(before, after) if line not in again)
     if before.shape == after.shape and before.type == after.type and not after.masked:
         from agent_kernel.verbs.contents import differences
 

@@ -21,6 +21,7 @@ from agent_kernel.repository import (
     Unsaved,
     hex_of,
 )
+from agent_kernel.session.history import size_of
 from agent_kernel.session.labels import is_code, label, prompt, shown, title
 from agent_kernel.values import summaries
 from agent_kernel.verbs.output import Json, Line
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
 __all__ = [
+    "SIZES",
     "change_count",
     "change_line",
     "changes_json",
@@ -49,6 +51,11 @@ __all__ = [
     "unsaved_line",
 ]
 
+SIZES = (
+    "A size is that of the value as it is stored, before pieces are shared and compressed; in log, diff and show alike.\n"
+    "In memory it may take more, or less."
+)
+
 _NAMES = 6  # that a report spells out
 _SIGNS = {"~": "~", "+": "+", "-": "−"}
 
@@ -56,8 +63,8 @@ _SIGNS = {"~": "~", "+": "+", "-": "−"}
 def summary_of(repo: Repository, entry: Entry) -> summaries.Summary | None:
     """What was noted about the value when it was committed; None where nothing was, or nothing that can be read.
 
-    Of an object whose class only its library knows, the summary holds the bytes of the outermost block: what was stored
-    of it says more.
+    A size is that of what is stored, before packing, as in the history. (Summaries of older stores hold what the value
+    took in memory, as far as its type could tell.)
     """
     stored = repo.read_summary(entry)
     if not stored:
@@ -66,11 +73,10 @@ def summary_of(repo: Repository, entry: Entry) -> summaries.Summary | None:
         summary = summaries.decode(stored)
     except msgspec.MsgspecError:  # somebody else's store may hold anything
         return None
-    if summary.kind != "object" or not summary.size_bytes:
+    if not summary.size_bytes:
         return summary
-    manifest = repo.read_manifest(entry)
-    known = not entry.leader and not manifest.lost
-    return msgspec.structs.replace(summary, size_bytes=manifest.size if known else 0)
+    known = summary.kind != "object" or not (entry.leader or repo.read_manifest(entry).lost)
+    return msgspec.structs.replace(summary, size_bytes=size_of(repo, entry) if known else 0)
 
 
 def entry_line(repo: Repository, entry: Entry | None) -> str:

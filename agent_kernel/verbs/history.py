@@ -34,7 +34,8 @@ def log_arguments(parser: Parser) -> None:
     parser.explains(
         "A line: the commit, [cell] and what it is about, the variables that it changed (+ added, ~ changed, − removed,\n"
         "! not saved), how long the cell took, when. The size is that of the first variable's value, not of what the\n"
-        "commit wrote: what is stored already is not stored again, and pieces are compressed (stats says what it takes)."
+        "commit wrote: what is stored already is not stored again, and pieces are compressed (stats says what it takes).\n"
+        f"{describe.SIZES}"
     )
 
 
@@ -51,6 +52,7 @@ def log(scope: Scope, options: Namespace) -> Log:
         refs=describe.decorations(scope.repo, scope.head()),
         now_ns=scope.now_ns,
         more=len(rows) > len(shown) and options.limit is None,
+        without=_without(scope, starts, options.names) if shown and len(options.names) > 1 else (),
         command=scope.command,
         graph=not options.names,
     )
@@ -98,6 +100,15 @@ def _history(scope: Scope, starts: list[ObjectId], names: list[str]) -> Iterator
     return (row for row in scope.repo.log(starts) if row[0] in wanted)
 
 
+def _without(scope: Scope, starts: list[ObjectId], names: list[str]) -> tuple[str, ...]:
+    """Of several names those that no commit changed."""
+
+    def changed(name: str) -> bool:
+        return any(next(iter(scope.repo.log_of_name(start, name)), None) is not None for start in starts)
+
+    return tuple(name for name in dict.fromkeys(names) if not changed(name))
+
+
 @dataclass(frozen=True)
 class Log(Result):
     """A history, newest first."""
@@ -107,6 +118,7 @@ class Log(Result):
     refs: dict[ObjectId, tuple[str, ...]]
     now_ns: int
     more: bool = False
+    without: tuple[str, ...] = ()  # names asked for that no commit changed
     command: str = ""
     graph: bool = True
     panel: Opens | None = None  # of `history`
@@ -145,7 +157,8 @@ class Log(Result):
         return f"({', '.join(refs)}) " if refs else ""
 
     def _rest(self) -> list[Line]:
-        return [Line(f"… older commits: {self.command} log -n {4 * len(self.commits)}")] if self.more else []
+        older = [Line(f"… older commits: {self.command} log -n {4 * len(self.commits)}")] if self.more else []
+        return [*older, *([Line(f"No commit changed {clean(' or '.join(self.without))}.")] if self.without else [])]
 
     def _html_row(self, found: ObjectId, commit: Commit) -> tuple[str, ...]:
         said = self._refs(found) + _subject(commit)

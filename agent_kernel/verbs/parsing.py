@@ -17,13 +17,17 @@ import msgspec
 if TYPE_CHECKING:
     from argparse import _MutuallyExclusiveGroup as Choice  # pyright: ignore[reportPrivateUsage]  # it has no other name
 
-__all__ = ["Helped", "Kind", "Parser", "UsageProblem", "Verb", "count", "days"]
+__all__ = ["Helped", "Kind", "Parser", "Question", "UsageProblem", "Verb", "count", "days"]
 
 Kind: TypeAlias = Literal["ref", "branch", "tag", "name", "path", "place", "text"]
 
 
 class UsageProblem(Exception):  # noqa: N818 - it is told to the one who typed, never handled as a failure
     """The arguments do not fit the verb. Its text is one line for the person who typed them."""
+
+
+class Question(UsageProblem):
+    """Nothing is wrong: what cannot be undone is asked about first, with what to type to have it done."""
 
 
 class Helped(Exception):  # noqa: N818 - nothing failed: help was asked for

@@ -10,7 +10,7 @@ from agent_kernel.errors import NameNotFoundError, RefNotFoundError
 from agent_kernel.repository import ObjectId, Retention, hex_of, short
 from agent_kernel.values import summaries
 from agent_kernel.verbs.output import Json, Result, Said
-from agent_kernel.verbs.parsing import Parser, UsageProblem, count, days
+from agent_kernel.verbs.parsing import Parser, Question, UsageProblem, count, days
 from agent_kernel.verbs.text import clean, plural, size_text
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ def prune(scope: Scope, options: Namespace) -> Result:
             return Said((would[0].upper() + would[1:],), _prune_facts(report))
         if report.dropped:
             asked = scope.typed("prune", *_policy_words(options), "--yes")
-            raise UsageProblem(f"prune {would}; it rewrites the history and cannot be undone; to do it: {asked}")
+            raise Question(
+                f"Really prune? It {would}; that rewrites the history and cannot be undone; to do it: {asked}"
+            )
         return Said((f"Nothing to prune: every commit is kept, {_kept(report, policy)}",), _prune_facts(report))
     report = scope.repo.prune(policy) if scope.session is None else scope.session.prune(policy)
     dropped = f"Dropped {plural(report.dropped, 'commit')}, kept {_kept(report, policy)}"
@@ -109,7 +111,7 @@ def forget(scope: Scope, options: Namespace) -> Result:
     if options.sources and meant.commits:
         raise UsageProblem("--sources goes with variables alone; a commit takes its code along when it is forgotten")
     if not options.yes:
-        raise UsageProblem(_asked(scope, meant, sources=options.sources))
+        raise Question(_asked(scope, meant, sources=options.sources))
     if scope.session is not None:
         report = scope.session.forget(*meant.words, sources=options.sources)
     else:
@@ -139,7 +141,7 @@ def _commit_meant(scope: Scope, what: str) -> ObjectId | None:
 
 def _asked(scope: Scope, meant: _Meant, *, sources: bool) -> str:
     """What forgetting would do, and what to type to have it done."""
-    start = f"forget rewrites the whole history without {meant.said}, and cannot be undone"
+    start = f"Really forget? It rewrites the whole history without {meant.said}, and cannot be undone"
     do_it = f"to do it: {scope.typed('forget', *meant.words, *(['--sources'] if sources else []), '--yes')}"
     if not meant.names:
         return f"{start}; {do_it}"
@@ -174,6 +176,7 @@ def _forgotten(scope: Scope, meant: _Meant, report: ForgetReport) -> Said:
         places = " ".join(map(short, report.mentioned_in[:5]))
         if report.redacted:
             lines.append(f"Masked what the code of {many} gave away: {places}")
+            lines.append("Later commits mask it too, in code and on the page; the notebook itself still says it")
         else:
             asked = scope.typed("forget", *meant.names, "--sources", "--yes")
             them = "it" if len(meant.names) == 1 else "them"

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import Commit, ObjectId, hex_of, short, split_path
+from agent_kernel.session.history import size_of
 from agent_kernel.values import summaries
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.output import Block, Code, Json, Line, Opens, Result, Table
 from agent_kernel.verbs.outputs import ShownOutputs, outputs_of
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
-from agent_kernel.verbs.text import clean, clean_lines, duration, exact_time, size_text
+from agent_kernel.verbs.text import clean, clean_lines, duration, exact_time, plural, size_text
 
 __all__ = ["show", "show_arguments"]
 
@@ -25,6 +26,7 @@ def show_arguments(parser: Parser) -> None:
     parser.flag("--outputs", help="all that the cell showed, not only its first lines", group=what)
     parser.flag("--environment", help="interpreter, platform, working directory and installed packages", group=what)
     parser.flag("--notebook", help="the notebook's cells, code and text, as the file was saved last then", group=what)
+    parser.explains(describe.SIZES)
 
 
 def show(scope: Scope, options: Namespace) -> Result:
@@ -135,7 +137,7 @@ def _variable(scope: Scope, found: ObjectId, commit: Commit, name: str) -> Shown
         raise NameNotFoundError(name, f"commit {short(found)}", describe.names_close_to(scope.repo, commit, name))
     last = next(iter(scope.repo.log_of_name(found, name)), (found, commit))
     summary = describe.summary_of(scope.repo, entry)
-    return ShownVariable(name, found, summary, scope.repo.read_manifest(entry).size, last)
+    return ShownVariable(name, found, summary, size_of(scope.repo, entry), last)
 
 
 @dataclass(frozen=True)
@@ -159,9 +161,9 @@ class ShownVariable(Result):
 
     def blocks(self) -> Sequence[Block]:
         line = clean(summaries.line(self.summary)) if self.summary else "not described"
-        facts = [("Commit:", short(self.commit)), ("Stored:", size_text(self.size))]
+        facts = [("Commit:", short(self.commit)), ("Size:", size_text(self.size))]
         facts.append(("Changed in:", describe.label(*self.last)))
-        table = [_first_rows(self.summary)] if self.summary and self.summary.columns else []
+        table = _first_rows(self.summary) if self.summary and self.summary.columns else []
         return [Line(f"{clean(self.name)}: {line}", strong=True), Table(("", ""), tuple(facts)), *table]
 
 
@@ -179,9 +181,15 @@ def _summary_json(summary: summaries.Summary) -> Json:
     }
 
 
-def _first_rows(summary: summaries.Summary) -> Table:
-    """The first columns with what they hold, and the first rows of a table."""
-    names = tuple(clean(column.name) for column in summary.columns)
-    kinds = tuple(clean(column.of) for column in summary.columns)
+def _first_rows(summary: summaries.Summary) -> list[Block]:
+    """The first columns with what they hold, and the first rows of a table, as far as both are known."""
+    known = max(map(len, summary.rows), default=len(summary.columns))
+    columns = summary.columns[: known or None]
+    names = tuple(clean(column.name) for column in columns)
+    kinds = tuple(clean(column.of) for column in columns)
     rows = [tuple(map(clean, row))[: len(names)] for row in summary.rows]
-    return Table(names, (kinds, *(row + ("",) * (len(names) - len(row)) for row in rows)))
+    shown = Table(names, (kinds, *(row + ("",) * (len(names) - len(row)) for row in rows)))
+    more = summaries.count_of_columns(summary) - len(names)
+    if more <= 0:
+        return [shown]
+    return [shown, Line(f"… and {plural(more, 'more column' if summary.kind == 'frame' else 'more key')}")]

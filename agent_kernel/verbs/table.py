@@ -62,7 +62,7 @@ _ALL = (
     Verb("tag", "list, create or delete tags", "refs", writes=True),
     Verb("merge", "bring another branch's changes into this one", "merging", writes=True),
     Verb("commit", "commit now, with a message", "binding", needs="session"),
-    Verb("verify", "read every stored byte and check it against its digest", "upkeep"),
+    Verb("verify", "read all that the history reaches and check it against its digests", "upkeep"),
     Verb("stats", "what the store holds, and how large it is", "upkeep"),
     Verb("gc", "delete what no branch, tag or session can reach", "upkeep"),
     Verb("prune", "thin out old history by a retention policy", "pruning"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 
 from agent_kernel.values.summaries.wording import clean, size_text
 
@@ -21,6 +22,7 @@ __all__ = [
     "duration",
     "exact_time",
     "pad",
+    "place_text",
     "plural",
     "size_text",
     "width_of",
@@ -126,3 +128,14 @@ def chip_line(changes: Iterable[tuple[str, str, int]], *, most: int = 4) -> str:
         shown[0] += f" {size_text(ranked[0][2])}"
     more = f", {len(ranked) - most} more" if len(ranked) > most else ""
     return " ".join(shown) + more
+
+
+def place_text(url: str) -> str:
+    """A store's place, as short as it can be said from here."""
+    path = Path(url.removeprefix("lmdb://"))
+    if not path.is_absolute():
+        return clean(url)
+    for base, shown in ((Path.cwd(), ""), (Path.home(), "~/")):
+        if path.is_relative_to(base):
+            return clean(f"{shown}{path.relative_to(base)}")
+    return clean(str(path))

@@ -21,7 +21,10 @@ __all__ = ["gc", "gc_arguments", "stats", "stats_arguments", "verify", "verify_a
 
 
 def verify_arguments(parser: Parser) -> None:
-    """Nothing to choose: everything is read."""
+    parser.explains(
+        "Everything that a branch, a tag, a session or a reflog reaches is read: commits, and each piece of their values.\n"
+        "What gc would delete is not, so stats may count a few objects more."
+    )
 
 
 def verify(scope: Scope, options: Namespace) -> Result:
@@ -99,7 +102,10 @@ def gc_json(report: GcReport) -> dict[str, Json]:
 
 
 def stats_arguments(parser: Parser) -> None:
-    """Nothing to choose."""
+    parser.explains(
+        "Objects are all that the store holds, those too that nothing reaches any more and gc will delete; verify reads\n"
+        "the others."
+    )
 
 
 def stats(scope: Scope, options: Namespace) -> Result:
@@ -139,7 +145,7 @@ class Measured(Result):
         )
         return [
             Line(", ".join(many)),
-            Line(f"{plural(stats.names, 'variable')} at HEAD, {size_text(stats.head_bytes)} in memory"),
+            Line(f"{plural(stats.names, 'variable')} at HEAD, {size_text(stats.head_bytes)} before packing"),
             Line(f"{plural(sum(stats.objects.values()), 'object')}, {size_text(stats.stored_bytes)} stored{disk}"),
             Table(("Kind", "Objects", "Stored"), rows, right=frozenset({1, 2})),
         ]

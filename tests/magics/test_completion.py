@@ -49,6 +49,15 @@ def test_what_could_come_next(shell: Shell, line: str, found: list[str]) -> None
     assert completed(shell, line) == found
 
 
+@pytest.mark.parametrize(
+    "line", ["%agent checkout main ", "%agent undo l", "%agent nosuchverb ", "%agent show nowhere:p"]
+)
+def test_where_nothing_fits_nothing_of_ipythons_is_offered(shell: Shell, line: str) -> None:
+    with provisionalcompleter():
+        found = [one.text for one in shell.ip.Completer.completions(line, len(line))]
+    assert found in ([], [line.rpartition(" ")[2]])  # the word stays as it is
+
+
 def test_other_lines_are_completed_as_ever(shell: Shell) -> None:
     assert completed(shell, "pri") == []
     with provisionalcompleter():

@@ -119,3 +119,40 @@ def test_a_table_says_what_differs_also_where_pandas_keeps_text_without_pyarrow(
         assert "column b: 1 of 5,000 rows differs: row 17" in shell.run("%agent diff").out
     finally:
         shell.run("pd.options.mode.string_storage = storage")
+
+
+WIDE = "import pandas as pd\nwide = pd.DataFrame({f'c{n:02}': [n, n] for n in range(60)})"
+
+
+def test_of_a_wide_table_show_prints_the_columns_that_it_has_values_of(shell: Shell) -> None:
+    pytest.importorskip("pandas")
+    shell.run(WIDE)
+    *_, names, kinds, first, second, rest = shell.run("%agent show HEAD:wide").out.splitlines()
+    assert len(names.split()) == len(kinds.split()) == len(first.split()) == len(second.split()) == 12
+    assert names.split()[-1] == "c11"
+    assert rest == "… and 48 more columns"
+
+
+def test_of_a_table_without_rows_show_prints_the_columns_that_it_knows(shell: Shell) -> None:
+    pytest.importorskip("pandas")
+    shell.run(f"{WIDE}\nwide = wide[:0]")
+    *_, names, _, rest = shell.run("%agent show HEAD:wide").out.splitlines()
+    assert names.split()[-1] == "c39"
+    assert rest == "… and 20 more columns"
+
+
+def test_of_a_wide_table_diff_names_the_first_columns_that_went_and_came(shell: Shell) -> None:
+    pytest.importorskip("pandas")
+    told = details(shell, WIDE, "wide = wide.drop(columns=[f'c{n:02}' for n in range(20)]).assign(extra=1)")
+    assert told[:3] == [
+        "columns 60 → 41 (−19)",
+        "no longer among the first 40 columns (of others the number is known): c00, c01, c02, c03, c04, c05 and 14 more",
+        "now among the first 40 columns (of others the number is known): c40, c41, c42, c43, c44, c45 and 14 more",
+    ]
+
+
+def test_of_a_table_that_is_wide_no_longer_it_names_all_that_is_known_to_be_gone(shell: Shell) -> None:
+    pytest.importorskip("pandas")
+    told = details(shell, WIDE, "wide = wide.iloc[:, 2:5]")
+    assert told[0] == "columns 60 → 3 (−57)"
+    assert told[1:3] == ["− c00 int64", "− c01 int64"]

@@ -235,8 +235,8 @@ def test_prune_thins_out_history_under_a_live_session(shell: Shell) -> None:
     for number in range(6):
         shell.run(f"x = {number}")
     assert "Would drop" in shell.run("%agent prune --keep-last 2 --dry-run").out
-    asked = shell.run("%agent prune --keep-last 2").err
-    assert "prune would drop" in asked
+    asked = shell.run("%agent prune --keep-last 2").out
+    assert asked.startswith("Really prune? It would drop ")
     assert "cannot be undone; to do it: %agent prune --keep-last 2 --yes" in asked
     assert "Dropped" in shell.run("%agent prune --keep-last 2 --yes").out
     shell.run("x = 'after'")

@@ -24,7 +24,7 @@ def test_two_restarts_and_a_cell_between_them_lose_nothing(place: str) -> None:
         assert shell.log("-n 1")[0]["changed"] == [{"name": "x", "how": "+", "size": 5}]
         assert "(restart) x = 1" in shell.run("%agent log").out
         status = shell.run("%agent status").out
-        assert "2 variables from before the restart are not loaded (big, model)" in status
+        assert "2 variables of the branch are not loaded here (big, model)" in status
     with Shell(store=place) as shell:
         assert "%agent checkout brings back 3 variables" in shell.loaded
         shell.run("%agent checkout")
@@ -43,7 +43,7 @@ def test_restart_and_run_all_starts_clean_and_ends_as_it_ended(place: str) -> No
         for cell in cells:
             assert shell.run(cell).result.success
         assert "scratch" not in shell.ns
-        assert "1 variable from before the restart is not loaded (scratch)" in shell.run("%agent status").out
+        assert "1 variable of the branch is not loaded here (scratch)" in shell.run("%agent status").out
         assert "Started fresh" in shell.run("%agent checkout --fresh").out
         assert "not loaded" not in shell.run("%agent status").out
         assert "nothing to leave behind" in shell.run("%agent checkout --fresh").out.lower()

@@ -81,7 +81,7 @@ def test_the_stored_source_stays_as_it_was_typed(shell: Shell) -> None:
 
 def test_forget_takes_the_value_and_says_what_takes_the_code(shell: Shell) -> None:
     leave_traces(shell)
-    asked = shell.run("%agent forget db_password").err
+    asked = shell.run("%agent forget db_password").out
     assert "%agent forget db_password --yes" in asked
     assert "the code of 2 cells speaks of it: --sources masks it there too" in asked
     told = shell.run("%agent forget db_password --yes").out
@@ -103,7 +103,7 @@ def test_several_variables_are_forgotten_in_one_go(shell: Shell, tmp_path: Path)
     shell.run("api_token = 'first-of-two'; kept = 1")
     shell.run("%agent off")
     shell.run("never = 3")
-    asked = shell.run("%agent forget db_password api_token --sources").err
+    asked = shell.run("%agent forget db_password api_token --sources").out
     assert "without variables db_password and api_token, and cannot be undone" in asked
     assert "the code of 3 cells speaks of them and would be masked" in asked
     assert "'never'" in shell.run("%agent forget api_token never --yes").err
@@ -122,7 +122,7 @@ def test_after_forgetting_with_sources_nothing_in_the_store_holds_it(shell: Shel
     shell.run("client = Client()")
     shell.run("kept = [1, 2]")
     assert held(tmp_path / "store", SECRET)
-    asked = shell.run("%agent forget db_password --sources").err
+    asked = shell.run("%agent forget db_password --sources").out
     assert "connect" in asked
     typed = shell.run("%agent forget db_password --sources --yes")
     assert "Went too, with the text in the code: Client, client, connect" in typed.out
@@ -133,6 +133,51 @@ def test_after_forgetting_with_sources_nothing_in_the_store_holds_it(shell: Shel
     assert shell.run("%agent verify").result.success
     shell.extension.notebook.close()
     assert held(tmp_path / "store", SECRET) == []
+
+
+def test_what_was_masked_stays_masked_on_the_page_and_in_cells_that_are_run_again(shell: Shell, tmp_path: Path) -> None:
+    page = tmp_path / "study.ipynb"
+    cells = [
+        ("code", f"db_password = '{SECRET}'"),
+        ("markdown", f"the password is {SECRET}"),
+        ("code", "kept = 'plain'"),
+    ]
+    page.write_text(json.dumps({"cells": [{"cell_type": kind, "source": source} for kind, source in cells]}))
+    notebook = shell.extension.notebook
+    assert notebook.session is not None
+    notebook.session.watch_notebook(page)
+    leave_traces(shell)
+    told = shell.run("%agent forget db_password --sources --yes").out
+    assert "Later commits mask it too, in code and on the page; the notebook itself still says it" in told
+    shell.run("kept = 2")
+    assert [cell["source"] for cell in shell.run("%agent show HEAD --notebook --json").json["notebook"]["cells"]] == [
+        "db_password = '•••• masked'",
+        "the password is •••• masked",
+        "kept = 'plain'",
+    ]
+    shell.run(f"db_password = '{SECRET}'; kept = 3")
+    assert shell.log()[0]["cell"]["source"] == "db_password = '•••• masked'; kept = 3"
+    page.write_text(page.read_text().replace("kept", "still_kept"))
+    shell.run("kept = 4")
+    notebook.close()
+    assert held(tmp_path / "store", SECRET) == []
+    with Shell(store=str(tmp_path / "store")) as later:  # the store remembers, not the session
+        later.run("x = 1")
+        assert later.extension.notebook.session is not None
+        later.extension.notebook.session.watch_notebook(page)
+        later.run("x = 2")
+        assert later.run("%agent show HEAD --notebook --json").json["notebook"] is not None
+        later.extension.notebook.close()
+    assert held(tmp_path / "store", SECRET) == []
+
+
+def test_what_is_stored_again_is_masked_no_longer(shell: Shell, tmp_path: Path) -> None:
+    leave_traces(shell)
+    shell.run("%agent forget db_password --sources --yes")
+    shell.run("%agent ignore --remove db_password")
+    shell.run(f"db_password = '{SECRET}'")
+    shell.extension.notebook.close()
+    assert Kind.COMMIT in held(tmp_path / "store", SECRET)
 
 
 def test_a_value_that_holds_it_too_is_named_and_stays(shell: Shell) -> None:

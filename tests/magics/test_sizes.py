@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_kernel.verbs.text import size_text
 from tests.magics.shells import Shell
 
 
@@ -51,3 +52,36 @@ def test_a_generator_has_no_size(shell: Shell) -> None:
 
 def test_help_says_whose_size_it_is(shell: Shell) -> None:
     assert "The size is that of the first variable's value" in shell.run("%agent log --help").out
+
+
+def test_log_diff_and_show_mean_the_same_size(shell: Shell) -> None:
+    # In memory each text takes what Python needs for it; stored, it is little more than its characters.
+    shell.run(
+        "import pandas as pd\nframe = pd.DataFrame({'a': pd.Series([f'text {n}' for n in range(5_000)], dtype=object)})"
+    )
+    logged = size_text(sizes(shell)["frame"])
+    assert f"+frame {logged}" in shell.run("%agent log").out
+    assert f", {logged}" in shell.run("%agent diff").out
+    shown = shell.run("%agent show HEAD:frame").out
+    assert f"DataFrame 5,000 × 1, {logged}" in shown
+    assert f"Size:        {logged}" in shown
+
+
+def test_of_names_that_are_saved_together_all_verbs_say_the_same_too(shell: Shell) -> None:
+    shell.run("import numpy as np\nbig = np.zeros(100_000); box = [big, 'x']")
+    logged = size_text(sizes(shell)["big"])
+    assert f"big: ndarray float64 (100000,), {logged}" in shell.run("%agent show HEAD:big").out
+    assert f"+ big: ndarray float64 (100000,), {logged}" in shell.run("%agent diff").out
+
+
+@pytest.mark.parametrize("verb", ["log", "diff", "show"])
+def test_each_help_says_what_a_size_is(shell: Shell, verb: str) -> None:
+    assert (
+        "A size is that of the value as it is stored, before pieces are shared"
+        in shell.run(f"%agent {verb} --help").out
+    )
+
+
+def test_what_counts_objects_says_which(shell: Shell) -> None:
+    assert "a session or a reflog reaches" in shell.run("%agent verify --help").out
+    assert "Objects are all that the store holds" in shell.run("%agent stats --help").out

@@ -234,3 +234,60 @@ class TestPrograms:
     def test_json_that_is_kept_is_a_value_and_not_printed(self, shell: Shell) -> None:
         assert shell.run("history = %agent log --json").out == ""
         assert [commit["cell"]["number"] for commit in shell.ns["history"]] == [2, 1]
+
+
+class TestQuestions:
+    @pytest.mark.parametrize("verb", ["forget x", "prune --keep-last 1"])
+    def test_what_cannot_be_undone_is_asked_about_and_is_no_error(self, shell: Shell, verb: str) -> None:
+        before = shell.log()
+        asked = shell.run(f"%agent {verb}\nnever = 1")
+        assert asked.out.startswith(f"Really {verb.split(maxsplit=1)[0]}? It ")
+        assert "Error" not in asked.out + asked.err
+        assert f"to do it: %agent {verb} --yes" in asked.out
+        assert "never" not in shell.ns  # what comes after it waits for the answer
+        assert shell.log()[-len(before) :] == before
+
+    def test_a_program_is_told_that_it_is_a_question(self, shell: Shell) -> None:
+        assert shell.run("%agent forget x --json").json["error"]["type"] == "Question"
+
+
+class TestSayingThingsOnce:
+    @pytest.mark.parametrize(
+        ("before", "after", "told"),
+        [
+            ("'tea'", "'milk'", ["~ v: str 'tea' → str 'milk'"]),
+            ("[1, 2]", "[1, 2, 3]", ["~ v: list of 2 int, [1, 2] → list of 3 int, [1, 2, 3]", "    length 2 → 3 (+1)"]),
+            ("[1, 2]", "[1, 5]", ["~ v: list of 2 int, [1, 2] → list of 2 int, [1, 5]"]),
+        ],
+    )
+    def test_diff_says_two_short_values_in_one_line(
+        self, shell: Shell, before: str, after: str, told: list[str]
+    ) -> None:
+        shell.run(f"v = {before}")
+        shell.run(f"v = {after}")
+        assert shell.run("%agent diff").out.splitlines()[2:-1] == told
+
+    def test_diff_shows_what_its_line_cuts(self, shell: Shell) -> None:
+        shell.run("v = ['a' * 30, 'b' * 30, 'c' * 10]")
+        shell.run("v = ['a' * 30, 'b' * 30, 'd' * 10]")
+        assert "'dddddddddd'" in shell.run("%agent diff").out
+
+
+class TestPlacesAndNames:
+    @pytest.mark.parametrize(("verb", "start"), [("status", "Store: "), ("trust", "")])
+    def test_a_store_goes_by_its_short_place(
+        self, shell: Shell, verb: str, start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        last = shell.run(f"%agent {verb}").out.splitlines()[-1]
+        assert last.startswith(f"{start}~/store")
+        assert "lmdb:" not in last
+
+    def test_log_of_several_names_says_which_no_commit_changed(self, shell: Shell) -> None:
+        told = shell.run("%agent log -- x nosuch").out
+        assert "[1]" in told
+        assert told.splitlines()[-1] == "No commit changed nosuch."
+        assert "No commit changed" not in shell.run("%agent log -- x y").out
+
+    def test_a_generator_that_has_not_begun_is_not_called_running(self, shell: Shell) -> None:
+        assert "a generator cannot be saved" in shell.run("g = (n for n in [1])").out

@@ -7,7 +7,9 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import lmdb
 import pytest
 
 from agent_kernel.errors import StoreFullError, StoreUnavailableError
@@ -216,3 +218,50 @@ def test_a_compaction_that_fails_changes_nothing(tmp_path: Path) -> None:
     assert in_child(limited) == "11"
     assert sorted(path.name for path in (tmp_path / "s").iterdir()) == [".gitignore", "data.mdb", "lock.mdb"]
     shutil.rmtree(tmp_path / "s")
+
+
+def test_a_store_opens_while_another_process_grows_it(tmp_path: Path) -> None:
+    LmdbStore(tmp_path / "s", map_size=SMALL).close()
+
+    def grow(_: object) -> None:
+        store = LmdbStore(tmp_path / "s", map_size=SMALL)
+        for i in range(150):
+            store.put_many({b"o%d" % i: bytes(60_000)})
+        store.close()
+
+    def look(_: object) -> None:
+        for _ in range(60):
+            LmdbStore(tmp_path / "s", map_size=SMALL).close()
+
+    children = [Child(work) for work in (grow, look, look, look)]
+    assert [child.wait() for child in children] == [(b"", 0)] * 4
+
+
+def test_a_map_that_is_outgrown_between_the_look_at_its_size_and_the_opening_is_opened_larger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    LmdbStore(tmp_path / "s", map_size=SMALL).close()
+    really, tried = lmdb.open, list[int]()
+
+    def outgrown_twice(path: str, map_size: int, **options: Any) -> lmdb.Environment:
+        tried.append(map_size)
+        if len(tried) < 3:
+            raise lmdb.MapResizedError("mdb_txn_begin")
+        return really(path, map_size, **options)
+
+    monkeypatch.setattr(lmdb, "open", outgrown_twice)
+    store = LmdbStore(tmp_path / "s", map_size=SMALL)
+    assert tried == [SMALL, 2 * SMALL, 4 * SMALL]
+    assert store._env.map_size == 4 * SMALL
+    store.close()
+
+
+def test_a_map_that_is_outgrown_at_every_attempt_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    LmdbStore(tmp_path / "s", map_size=SMALL).close()
+
+    def outgrown(*_: object, **__: object) -> lmdb.Environment:
+        raise lmdb.MapResizedError("mdb_txn_begin")
+
+    monkeypatch.setattr(lmdb, "open", outgrown)
+    with pytest.raises(StoreUnavailableError, match="keeps changing"):
+        LmdbStore(tmp_path / "s", map_size=SMALL)

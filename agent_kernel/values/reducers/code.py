@@ -197,7 +197,7 @@ def reduce_weak_proxy(pickler: Pickler, proxy: Any) -> Any:
 
 def lose_resumable(pickler: Pickler, value: Any) -> Any:
     kind = type(value).__name__.replace("_", " ")
-    return pickler.lose(value, f"a running {kind} cannot be saved")
+    return pickler.lose(value, f"a {kind} cannot be saved")
 
 
 def lose_frame(pickler: Pickler, value: Any) -> Any:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agent_kernel.values.summaries.dispatch import summarize as summarize
     from agent_kernel.values.summaries.hiding import mask_code as mask_code
     from agent_kernel.values.summaries.hiding import mask_text as mask_text
+    from agent_kernel.values.summaries.lines import count_of_columns as count_of_columns
     from agent_kernel.values.summaries.lines import line as line
     from agent_kernel.values.summaries.lines import lines_diff as lines_diff
     from agent_kernel.values.summaries.masking import holds_a_secret as holds_a_secret
@@ -38,6 +39,7 @@ __all__ = [
     "Summary",
     "clean",
     "content",
+    "count_of_columns",
     "decode",
     "encode",
     "holds_a_secret",
@@ -54,7 +56,7 @@ __all__ = [
 _HOMES = {
     "dispatch": ("summarize",),
     "hiding": ("mask_code", "mask_text"),
-    "lines": ("line", "lines_diff"),
+    "lines": ("count_of_columns", "line", "lines_diff"),
     "masking": ("holds_a_secret", "names_a_secret"),
     "model": ("MOST_BYTES", "Column", "Summary", "decode", "encode"),
     "parts": ("content", "noun"),

@@ -15,6 +15,7 @@ LONGEST_LINE: Final = 160
 MOST_LINES: Final = 10
 _PREVIEW = 60
 _SHORT_VALUES = 40
+_FEW_NAMES = 6  # of columns that went or came, where there may be many
 _MOST_CELLS = 3  # differing cells of the first rows that are told
 
 # Libraries whose type names are at home in a notebook.
@@ -98,7 +99,7 @@ def lines_diff(old: Summary | None, new: Summary | None) -> list[str]:
     told = list(_differences(old, new))
     if not told:
         hidden = "what is hidden" if new.masked else "contents"
-        told = [f"{line(new)}: {hidden} may differ" if old == new else f"{line(old)} → {line(new)}"]
+        told = [f"{line(new)}: {hidden} may differ" if line(old) == line(new) else f"{line(old)} → {line(new)}"]
     if len(told) > MOST_LINES:
         told = [*told[: MOST_LINES - 1], f"{MORE} and {len(told) - MOST_LINES + 1} more"]
     return [cut(clean(found), 2 * LONGEST_LINE) for found in told]
@@ -145,19 +146,40 @@ def _count_change(noun: str, before: int, after: int) -> Iterator[str]:
 
 def _columns(old: Summary, new: Summary) -> Iterator[str]:
     before, after = ({column.name: column for column in side.columns} for side in (old, new))
+    gone = [name for name in before if name not in after]
+    come = [name for name in after if name not in before]
     # A column beyond what a summary keeps is not known to be missing.
     if _shows_all_columns(new):
-        yield from (f"− {_column(column)}" for name, column in before.items() if name not in after)
+        yield from (f"− {_column(before[name])}" for name in gone)
+    else:
+        yield from _among_the_first("no longer", gone, old, new)
     if _shows_all_columns(old):
-        yield from (f"+ {_column(column)}" for name, column in after.items() if name not in before)
+        yield from (f"+ {_column(after[name])}" for name in come)
+    else:
+        yield from _among_the_first("now", come, new, old)
     for name, column in after.items():
         if name in before and before[name].of != column.of:
             yield f"~ {name}: {before[name].of} → {column.of}"
 
 
+def _among_the_first(how: str, names: list[str], side: Summary, other: Summary) -> Iterator[str]:
+    """Of wide tables the first columns are known, and of the others only how many they are."""
+    first = min(len(side.columns), len(other.columns))
+    known = {column.name for column in side.columns[:first]}
+    found = [name for name in names if name in known]
+    if found:
+        more = f" and {len(found) - _FEW_NAMES} more" if len(found) > _FEW_NAMES else ""
+        noun = "columns" if side.kind == "frame" else "keys"
+        yield f"{how} among the first {first} {noun} (of others the number is known): {', '.join(found[:_FEW_NAMES])}{more}"
+
+
 def _shows_all_columns(summary: Summary) -> bool:
-    total = summary.shape[1] if summary.kind == "frame" and len(summary.shape) == 2 else sum(summary.shape[:1])
-    return len(summary.columns) >= total
+    return len(summary.columns) >= count_of_columns(summary)
+
+
+def count_of_columns(summary: Summary) -> int:
+    """How many columns a table has, or keys a dict, whether the summary names them or not."""
+    return summary.shape[1] if summary.kind == "frame" and len(summary.shape) == 2 else sum(summary.shape[:1])
 
 
 def _column(column: Column) -> str:

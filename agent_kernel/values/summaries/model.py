@@ -50,7 +50,8 @@ class Summary(
         text: the value in short, or the first values of an array.
         shape: rows and columns, an array's shape, a container's length; -1 where it could not be read.
         dtype: element type; for a list the type of its items, if the sampled ones share it.
-        size_bytes: memory of the value as far as it is known without a deep scan; 0: unknown.
+        size_bytes: memory of the value as far as it is known without a deep scan, or, where it is stored, the bytes of
+            that before packing; 0: unknown.
         columns: the first columns of a table, or the first keys of a dict.
         rows: the first rows of a table, for as many columns as fit.
         note: device, index type, number of stored elements, lines of code.
