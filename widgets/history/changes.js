@@ -5,6 +5,7 @@
  * is opened, and only then.
  */
 
+import { errorText, textButton } from "../shared/buttons.js";
 import { el, fill, prose } from "../shared/dom.js";
 import { SIGNS, asSentence, byteChange, plural } from "../shared/format.js";
 import { icon } from "../shared/icons.js";
@@ -25,7 +26,15 @@ export function changeLines(changes, more, unsaved, look) {
     const open = change.opens && (look.open.get(change.name) ?? first-- > 0);
     return changeLine(change, open, look);
   });
-  const rest = more ? el("div", { class: "ak-v" }, el("span"), el("span"), el("span", { class: "ak-same-text ak-muted" }, `${plural(more, "more name")}, smaller than these`)) : null;
+  const rest = more
+    ? el(
+        "div",
+        { class: "ak-v" },
+        el("span"),
+        el("span"),
+        el("span", { class: "ak-same-text ak-muted" }, `${plural(more, "more name")}, smaller than these`),
+      )
+    : null;
   return [...lines, ...(rest ? [rest] : []), ...unsaved.map(unsavedLine)];
 }
 
@@ -33,7 +42,11 @@ export function changeLines(changes, more, unsaved, look) {
 function changeLine(change, open, look) {
   const sign = SIGNS[change.how];
   const inside = el("div", { class: "ak-x", hidden: true });
-  const fold = el("button", { class: "ak-fold", type: "button", "aria-label": `Details of ${change.name}`, "aria-expanded": "false" }, icon("right"));
+  const fold = el(
+    "button",
+    { class: "ak-fold", type: "button", "aria-label": `Details of ${change.name}`, "aria-expanded": "false" },
+    icon("right"),
+  );
   const turn = (/** @type {boolean} */ on) => {
     fold.setAttribute("aria-expanded", String(on));
     inside.hidden = !on;
@@ -43,13 +56,20 @@ function changeLine(change, open, look) {
     look.open.set(change.name, inside.hidden);
     turn(inside.hidden);
   });
-  const line = el("div", { class: "ak-v" }, change.opens ? fold : el("span"),
+  const line = el(
+    "div",
+    { class: "ak-v" },
+    change.opens ? fold : el("span"),
     el("span", { class: `ak-sg ${sign.kind}`, role: "img", "aria-label": sign.word }, sign.glyph),
-    el("span", { class: "ak-nm", title: change.name }, change.name), el("span", { class: "ak-ty", title: change.type }, change.type),
-    values(change), el("span", { class: "ak-sz" }, byteChange(change.old_size, change.new_size)));
-  if (change.opens) line.addEventListener("click", (event) => {
-    if (event.target instanceof Element && !event.target.closest("button") && !String(getSelection())) fold.click();
-  });
+    el("span", { class: "ak-nm", title: change.name }, change.name),
+    el("span", { class: "ak-ty", title: change.type }, change.type),
+    values(change),
+    el("span", { class: "ak-sz" }, byteChange(change.old_size, change.new_size)),
+  );
+  if (change.opens)
+    line.addEventListener("click", (event) => {
+      if (event.target instanceof Element && !event.target.closest("button") && !String(getSelection())) fold.click();
+    });
   if (open) turn(true);
   return change.opens ? [line, inside] : [line];
 }
@@ -58,18 +78,36 @@ function changeLine(change, open, look) {
 function values(change) {
   const arrow = () => el("span", { class: "ak-arr", role: "img", "aria-label": "becomes" }, "→");
   if (change.how === "-") return el("span", { class: "ak-va", title: change.old }, el("s", {}, change.old));
-  if (change.how === "=") return el("span", { class: "ak-va ak-say" }, change.new || "equal; what it shares with others changed");
-  if (change.how !== "~" || !change.old || change.old === change.new) return el("span", { class: "ak-va", title: change.new }, change.new);
+  if (change.how === "=")
+    return el("span", { class: "ak-va ak-say" }, change.new || "equal; what it shares with others changed");
+  if (change.how !== "~" || !change.old || change.old === change.new)
+    return el("span", { class: `ak-va${isSaying(change.new) ? " ak-say" : ""}`, title: change.new }, change.new);
   if (!change.new) return el("span", { class: "ak-va" }, change.old);
-  return el("span", { class: "ak-va", title: `${change.old} → ${change.new}` }, el("s", {}, change.old), arrow(), change.new);
+  return el(
+    "span",
+    { class: "ak-va", title: `${change.old} → ${change.new}` },
+    el("s", {}, change.old),
+    arrow(),
+    change.new,
+  );
 }
+
+/** "the pictures differ": words about a value, and no value. @param {string} text */
+const isSaying = (text) => /^[a-z]+( [a-z]+)+$/.test(text);
 
 /** @param {Details["unsaved"][number]} gap */
 function unsavedLine(gap) {
   const said = `not saved: ${gap.reason}.${asSentence(gap.remedy)}`;
-  return el("div", { class: "ak-v" }, el("span"), el("span", { class: "ak-sg ak-chg", role: "img", "aria-label": "not saved" }, "!"),
-    el("span", { class: "ak-nm", title: gap.name }, gap.name), el("span", { class: "ak-ty", title: gap.type }, gap.type),
-    el("span", { class: "ak-va ak-say", title: said }, ...prose(said)), el("span", { class: "ak-sz" }));
+  return el(
+    "div",
+    { class: "ak-v" },
+    el("span"),
+    el("span", { class: "ak-sg ak-chg", role: "img", "aria-label": "not saved" }, "!"),
+    el("span", { class: "ak-nm", title: gap.name }, gap.name),
+    el("span", { class: "ak-ty", title: gap.type }, gap.type),
+    el("span", { class: "ak-va ak-say", title: said }, ...prose(said)),
+    el("span", { class: "ak-sz" }),
+  );
 }
 
 /** @param {string} name @param {HTMLElement} inside @param {ChangeLook} look */
@@ -77,10 +115,15 @@ async function openVariable(name, inside, look) {
   fill(inside, el("p", { class: "ak-loading" }, "Loading…"));
   try {
     const diff = await look.ask(name);
-    fill(inside, diff.face ? faceOf(diff.face, name) : null, ...diff.lines.map((line) => el("p", { class: "ak-mono" }, line)), diff.note ? el("p", {}, diff.note) : null);
+    fill(
+      inside,
+      diff.face ? faceOf(diff.face, name) : null,
+      ...diff.lines.map((line) => el("p", { class: "ak-mono" }, line)),
+      diff.note ? el("p", {}, diff.note) : null,
+    );
     if (!inside.childNodes.length) fill(inside, el("p", {}, "Nothing more is known of it."));
   } catch (error) {
-    const again = el("button", { class: "ak-b ak-small", type: "button", onclick: () => void openVariable(name, inside, look) }, "Try again");
-    fill(inside, el("p", { class: "ak-failed" }, `This preview could not be made: ${error instanceof Error ? error.message : error} `, again));
+    const again = textButton("Try again", () => void openVariable(name, inside, look), "ak-small");
+    fill(inside, el("p", { class: "ak-failed" }, `This preview could not be made: ${errorText(error)} `, again));
   }
 }

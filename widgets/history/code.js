@@ -22,14 +22,22 @@ function diffLine(line) {
   if (line.how === "…") return el("div", { class: "ak-hunk" }, line.words.map(([word]) => word).join("") || "…");
   const words = line.words.map(([word, changed]) => (changed ? el("u", {}, word) : word));
   const sign = line.how === "-" ? "−" : line.how === "+" ? "+" : "";
-  return el("div", { class: `ak-ln ${KINDS[line.how]}` },
-    el("span", { "aria-hidden": "true" }, line.old ?? ""), el("span", { "aria-hidden": "true" }, line.new ?? ""),
-    el("span", { "aria-hidden": "true" }, sign), el("span", {}, SPOKEN[line.how] ? spoken(SPOKEN[line.how]) : null, ...words));
+  return el(
+    "div",
+    { class: `ak-ln ${KINDS[line.how]}` },
+    el("span", { "aria-hidden": "true" }, line.old ?? ""),
+    el("span", { "aria-hidden": "true" }, line.new ?? ""),
+    el("span", { "aria-hidden": "true" }, sign),
+    el("span", {}, SPOKEN[line.how] ? spoken(SPOKEN[line.how]) : null, ...words),
+  );
 }
 
 /** @param {CodeDiff} diff */
 export function codeView(diff) {
-  return el("div", { class: "ak-diff", tabindex: 0, role: "group", "aria-label": diff.about || "Code" },
+  return el(
+    "div",
+    { class: "ak-diff", tabindex: 0, role: "group", "aria-label": diff.about || "Code" },
     diff.about ? el("div", { class: "ak-hunk" }, diff.about) : null,
-    diff.lines.length ? diffLines(diff.lines) : el("p", { class: "ak-nothing" }, "There is no code with this commit."));
+    diff.lines.length ? diffLines(diff.lines) : el("p", { class: "ak-nothing" }, "There is no code with this commit."),
+  );
 }

@@ -1,12 +1,12 @@
 /** Two commits side by side: left is before, right is after. It stands in place of the list until one goes back. */
 
+import { failureNote, iconButton } from "../shared/buttons.js";
 import { el, fill } from "../shared/dom.js";
 import { plural } from "../shared/format.js";
-import { icon } from "../shared/icons.js";
 import { changeLines } from "./changes.js";
 import { diffLines } from "./code.js";
 import { environmentView } from "./environment.js";
-import { refLabel } from "./row.js";
+import { refLabel } from "./refs.js";
 import { Tabs } from "./tabs.js";
 
 /** @import { Child } from "../shared/dom.js" */
@@ -25,8 +25,16 @@ export class CompareView {
     /** @type {Map<string, boolean>} */
     this.open = new Map();
     this.bar = el("div", { class: "ak-bar ak-compare-bar" });
-    this.tabs = new Tabs("Comparison", (key) => { this.tab = key; });
-    this.element = el("div", { class: "ak-compare", role: "region", "aria-label": "Compare", hidden: true }, this.bar, this.tabs.bar, this.tabs.panel);
+    this.tabs = new Tabs("Comparison", (key) => {
+      this.tab = key;
+    });
+    this.element = el(
+      "div",
+      { class: "ak-compare", role: "region", "aria-label": "Compare", hidden: true },
+      this.bar,
+      this.tabs.bar,
+      this.tabs.panel,
+    );
     model.on(["view"], () => void this.load());
   }
 
@@ -35,11 +43,13 @@ export class CompareView {
     const turn = ++this.turn;
     this.element.hidden = view.kind !== "compare";
     if (view.kind !== "compare") return;
+    // The list goes, and the focus must not go with it; where the panel had none it takes none.
+    const focus = this.element.parentElement?.contains(document.activeElement) ?? false;
     this.same = false;
     this.open = new Map(view.name ? [[view.name, true]] : []);
     try {
       const comparison = await this.model.transport.ask("compare", { a: view.a, b: view.b });
-      if (turn === this.turn) await this.#draw(comparison, view.name);
+      if (turn === this.turn) await this.#draw(comparison, view.name, focus);
     } catch (error) {
       if (turn === this.turn) this.#failed(error);
     }
@@ -50,20 +60,29 @@ export class CompareView {
     if (view.kind === "compare") this.model.show({ ...view, a: view.b, b: view.a });
   }
 
-  /** @param {boolean} focus */
-  #backButton(focus) {
-    const button = el("button", { class: "ak-b ak-quiet ak-icon", type: "button", "aria-label": "Back to the history", title: "Back (Esc)", onclick: this.back }, icon("left"));
-    if (focus) queueMicrotask(() => button.focus({ preventScroll: true }));
-    return button;
+  #backButton() {
+    return iconButton("left", "Back to the history", "Back (Esc)", this.back);
   }
 
-  /** @param {Comparison} comparison @param {string} name */
-  #draw(comparison, name) {
+  /** @param {Comparison} comparison @param {string} name @param {boolean} focus */
+  #draw(comparison, name, focus) {
     const { a, b, base } = comparison;
-    const inside = this.element.parentElement?.contains(document.activeElement) ?? false;
-    const swap = el("button", { class: "ak-b ak-quiet ak-icon", type: "button", "aria-label": "Swap sides", title: "Swap sides (x)", onclick: () => this.swap() }, icon("swap"));
-    fill(this.bar, this.#backButton(inside), el("strong", {}, "Compare"), ...sideLabel(a), el("span", { class: "ak-arr", role: "img", "aria-label": "to" }, "→"), ...sideLabel(b), swap,
-      el("span", { class: "ak-sp" }), ...(base && base.id !== a.id && base.id !== b.id ? [el("span", { class: "ak-count" }, "both grew from"), ...sideLabel(base)] : []));
+    const swap = iconButton("swap", "Swap sides", "Swap sides (x)", () => this.swap());
+    const back = this.#backButton();
+    fill(
+      this.bar,
+      back,
+      el("strong", {}, "Compare"),
+      ...sideLabel(a),
+      el("span", { class: "ak-arr", role: "img", "aria-label": "to" }, "→"),
+      ...sideLabel(b),
+      swap,
+      el("span", { class: "ak-sp" }),
+      ...(base && base.id !== a.id && base.id !== b.id
+        ? [el("span", { class: "ak-count" }, "both grew from"), ...sideLabel(base)]
+        : []),
+    );
+    if (focus) back.focus({ preventScroll: true });
     this.element.setAttribute("aria-label", `Compare ${a.label} with ${b.label}`);
     return this.tabs.show(this.#tabList(comparison, name), this.tab);
   }
@@ -73,11 +92,22 @@ export class CompareView {
     const { changes, code, environment } = comparison;
     /** @type {Tab[]} */
     const tabs = [
-      { key: "variables", label: [`Variables ${changes.length + comparison.more_changes}`], show: async () => this.#variables(comparison, name) },
-      { key: "code", label: ["Code", code.length ? el("span", { class: "ak-roomy-text" }, ` ${plural(code.length, "cell")}`) : null], show: async () => codeOf(code) },
+      {
+        key: "variables",
+        label: [`Variables ${changes.length + comparison.more_changes}`],
+        show: async () => this.#variables(comparison, name),
+      },
+      {
+        key: "code",
+        label: ["Code", code.length ? el("span", { class: "ak-roomy-text" }, ` ${plural(code.length, "cell")}`) : null],
+        show: async () => codeOf(code),
+      },
     ];
     if (environment) {
-      const label = [el("span", { class: "ak-roomy-text" }, "Environment"), el("span", { class: "ak-tight-text" }, "Env.")];
+      const label = [
+        el("span", { class: "ak-roomy-text" }, "Environment"),
+        el("span", { class: "ak-tight-text" }, "Env."),
+      ];
       tabs.push({ key: "environment", label, show: async () => [environmentView(environment)] });
     }
     return tabs;
@@ -86,34 +116,55 @@ export class CompareView {
   /** @param {Comparison} comparison @param {string} name */
   #variables(comparison, name) {
     const { a, b, changes } = comparison;
-    const look = { ask: (/** @type {string} */ of) => this.model.transport.ask("variable", { id: b.id, against: a.id, name: of }), open: this.open, first: name ? 0 : 1 };
+    const look = {
+      ask: (/** @type {string} */ of) => this.model.transport.ask("variable", { id: b.id, against: a.id, name: of }),
+      open: this.open,
+      first: name ? 0 : 1,
+    };
     const lines = changeLines(changes, comparison.more_changes, [], look);
-    return [...(lines.length ? lines : [el("p", { class: "ak-nothing" }, "Every variable is the same on both sides.")]), this.#sameLine(comparison)];
+    return [
+      ...(lines.length ? lines : [el("p", { class: "ak-nothing" }, "Every variable is the same on both sides.")]),
+      this.#sameLine(comparison),
+    ];
   }
 
   /** @param {Comparison} comparison */
   #sameLine({ same, same_names: names }) {
     if (!same) return null;
     const list = el("span", { class: "ak-mono ak-same-names", hidden: !this.same }, names.join(", "));
-    const show = el("button", {
-      class: "ak-b ak-quiet ak-small", type: "button", "aria-expanded": String(this.same),
-      onclick: () => {
-        this.same = list.hidden;
-        list.hidden = !this.same;
-        show.textContent = this.same ? "Hide them" : "Show them";
-        show.setAttribute("aria-expanded", String(this.same));
+    const show = el(
+      "button",
+      {
+        class: "ak-b ak-quiet ak-small",
+        type: "button",
+        "aria-expanded": String(this.same),
+        onclick: () => {
+          this.same = list.hidden;
+          list.hidden = !this.same;
+          show.textContent = this.same ? "Hide them" : "Show them";
+          show.setAttribute("aria-expanded", String(this.same));
+        },
       },
-    }, this.same ? "Hide them" : "Show them");
+      this.same ? "Hide them" : "Show them",
+    );
     const said = same === 1 ? "1 name is the same on both sides" : `${plural(same, "name")} are the same on both sides`;
-    return el("div", { class: "ak-v ak-same" }, el("span"), el("span", { class: "ak-sg ak-muted", "aria-hidden": "true" }, "="), el("span", { class: "ak-same-text ak-muted" }, said, " ", show, list));
+    return el(
+      "div",
+      { class: "ak-v ak-same" },
+      el("span"),
+      el("span", { class: "ak-sg ak-muted", "aria-hidden": "true" }, "="),
+      el("span", { class: "ak-same-text ak-muted" }, said, " ", show, list),
+    );
   }
 
   /** @param {unknown} error */
   #failed(error) {
-    fill(this.bar, this.#backButton(false), el("strong", {}, "Compare"));
+    fill(this.bar, this.#backButton(), el("strong", {}, "Compare"));
     fill(this.tabs.bar);
-    const again = el("button", { class: "ak-b", type: "button", onclick: () => void this.load() }, "Try again");
-    fill(this.tabs.panel, el("div", { class: "ak-nothing", role: "alert" }, el("p", {}, error instanceof Error ? error.message : String(error)), again));
+    fill(
+      this.tabs.panel,
+      failureNote(error, () => void this.load()),
+    );
   }
 }
 
@@ -127,6 +178,12 @@ export function sideLabel(side) {
 /** @param {Comparison["code"]} cells @returns {Child[]} */
 function codeOf(cells) {
   if (!cells.length) return [el("p", { class: "ak-nothing" }, "The same cells ran on both sides.")];
-  return cells.map(({ prompt, about, lines }) => el("div", { class: "ak-diff", tabindex: 0, role: "group", "aria-label": about || `Code of ${prompt}` },
-    el("div", { class: "ak-hunk" }, about || `Cell ${prompt}`), diffLines(lines)));
+  return cells.map(({ prompt, about, lines }) =>
+    el(
+      "div",
+      { class: "ak-diff", tabindex: 0, role: "group", "aria-label": about || `Code of ${prompt}` },
+      el("div", { class: "ak-hunk" }, about || `Cell ${prompt}`),
+      diffLines(lines),
+    ),
+  );
 }

@@ -5,9 +5,9 @@
  * decided, and leaving the view leaves everything as it was.
  */
 
+import { failureNote, iconButton, textButton } from "../shared/buttons.js";
 import { el, fill, freshId } from "../shared/dom.js";
 import { plural } from "../shared/format.js";
-import { icon } from "../shared/icons.js";
 
 /** @import { Conflict, Plan } from "./protocol.js" */
 /** @import { HistoryModel } from "./state.js" */
@@ -24,9 +24,15 @@ export class ConflictsView {
     this.bar = el("div", { class: "ak-bar" });
     this.body = el("div", { class: "ak-conflicts-body" });
     this.said = el("span", { class: "ak-muted", role: "status" });
-    this.go = el("button", { class: "ak-b ak-main", type: "button", onclick: () => void this.#merge() }, "Merge");
-    this.foot = el("div", { class: "ak-foot" }, this.go, el("button", { class: "ak-b", type: "button", onclick: doings.back }, "Cancel"), this.said);
-    this.element = el("div", { class: "ak-conflicts", role: "region", "aria-label": "Conflicts", hidden: true }, this.bar, this.body, this.foot);
+    this.go = textButton("Merge", () => void this.#merge(), "ak-main");
+    this.foot = el("div", { class: "ak-foot" }, this.go, textButton("Cancel", doings.back), this.said);
+    this.element = el(
+      "div",
+      { class: "ak-conflicts", role: "region", "aria-label": "Conflicts", hidden: true },
+      this.bar,
+      this.body,
+      this.foot,
+    );
     /** @type {Conflict[]} */
     this.conflicts = [];
     model.on(["view"], () => void this.load());
@@ -44,17 +50,29 @@ export class ConflictsView {
     } catch (error) {
       if (turn !== this.turn) return;
       this.#drawBar(view.branch);
-      fill(this.body, el("div", { class: "ak-nothing", role: "alert" }, error instanceof Error ? error.message : String(error)));
+      fill(
+        this.body,
+        failureNote(error, () => void this.load()),
+      );
       this.foot.hidden = true;
     }
   }
 
   /** @param {string} branch */
   #drawBar(branch) {
-    const back = el("button", { class: "ak-b ak-quiet ak-icon", type: "button", "aria-label": "Back to the history", title: "Back (Esc)", onclick: this.doings.back }, icon("left"));
-    fill(this.bar, back, el("strong", {}, `Merge ${branch} into ${this.model.head?.branch ?? "HEAD"}`), el("span", { class: "ak-sp" }),
-      el("span", { class: "ak-count" }, this.conflicts.length ? `${plural(this.conflicts.length, "name")} changed on both sides` : ""));
-    queueMicrotask(() => back.focus({ preventScroll: true }));
+    const back = iconButton("left", "Back to the history", "Back (Esc)", this.doings.back);
+    fill(
+      this.bar,
+      back,
+      el("strong", {}, `Merge ${branch} into ${this.model.head?.branch ?? "HEAD"}`),
+      el("span", { class: "ak-sp" }),
+      el(
+        "span",
+        { class: "ak-count" },
+        this.conflicts.length ? `${plural(this.conflicts.length, "name")} changed on both sides` : "",
+      ),
+    );
+    back.focus({ preventScroll: true });
   }
 
   /** @param {Plan} plan @param {string} branch */
@@ -64,10 +82,24 @@ export class ConflictsView {
     this.#drawBar(branch);
     const ours = this.model.head?.branch ?? "HEAD";
     const rest = plan.changes.length + plan.adds.length + plan.removes.length;
-    fill(this.body,
-      el("div", { class: "ak-cf ak-cf-head", "aria-hidden": "true" }, el("span", {}, "Name"), el("span", {}, `${ours} (ours)`), el("span", {}, `${branch} (theirs)`)),
+    fill(
+      this.body,
+      el(
+        "div",
+        { class: "ak-cf ak-cf-head", "aria-hidden": "true" },
+        el("span", {}, "Name"),
+        el("span", {}, `${ours} (ours)`),
+        el("span", {}, `${branch} (theirs)`),
+      ),
       ...plan.conflicts.map((conflict) => this.#conflict(conflict, ours, branch)),
-      rest ? el("p", { class: "ak-cf-rest ak-muted" }, `${plural(rest, "other name")} merge${rest === 1 ? "s" : ""} without a question.`) : null);
+      rest
+        ? el(
+            "p",
+            { class: "ak-cf-rest ak-muted" },
+            `${plural(rest, "other name")} merge${rest === 1 ? "s" : ""} without a question.`,
+          )
+        : null,
+    );
     this.#count();
   }
 
@@ -75,12 +107,31 @@ export class ConflictsView {
   #conflict(conflict, ours, theirs) {
     const group = freshId("pick");
     /** @param {Pick} pick @param {string} value @param {string} words */
-    const choice = (pick, value, words) => el("label", { class: "ak-choice" },
-      el("input", { type: "radio", name: group, "aria-label": `${words} of ${conflict.name}: ${value}`, onchange: () => this.#pick(conflict.name, pick) }),
-      el("span", { class: "ak-choice-value ak-mono", title: value }, value), el("span", { class: "ak-choice-words" }, words));
-    return el("fieldset", { class: "ak-cf", "aria-label": conflict.name },
-      el("span", { class: "ak-nm", title: conflict.name }, el("span", { class: "ak-sg ak-chg", "aria-hidden": "true" }, "!"), conflict.name),
-      choice("ours", conflict.ours, `Keep ${ours}'s`), choice("theirs", conflict.theirs, `Take ${theirs}'s`));
+    const choice = (pick, value, words) =>
+      el(
+        "label",
+        { class: "ak-choice" },
+        el("input", {
+          type: "radio",
+          name: group,
+          "aria-label": `${words} of ${conflict.name}: ${value}`,
+          onchange: () => this.#pick(conflict.name, pick),
+        }),
+        el("span", { class: "ak-choice-value ak-mono", title: value }, value),
+        el("span", { class: "ak-choice-words" }, words),
+      );
+    return el(
+      "fieldset",
+      { class: "ak-cf", "aria-label": conflict.name },
+      el(
+        "span",
+        { class: "ak-nm", title: conflict.name },
+        el("span", { class: "ak-sg ak-chg", "aria-hidden": "true" }, "!"),
+        conflict.name,
+      ),
+      choice("ours", conflict.ours, `Keep ${ours}'s`),
+      choice("theirs", conflict.theirs, `Take ${theirs}'s`),
+    );
   }
 
   /** @param {string} name @param {Pick} pick */
@@ -98,7 +149,8 @@ export class ConflictsView {
   async #merge() {
     const { view } = this.model;
     if (view.kind !== "conflicts") return;
-    const of = (/** @type {Pick} */ pick) => this.conflicts.map(({ name }) => name).filter((name) => this.picks.get(name) === pick);
+    const of = (/** @type {Pick} */ pick) =>
+      this.conflicts.map(({ name }) => name).filter((name) => this.picks.get(name) === pick);
     this.go.disabled = true;
     const refused = await this.doings.merge(view.branch, of("ours"), of("theirs"));
     if (refused === null) this.doings.back();

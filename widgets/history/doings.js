@@ -5,17 +5,14 @@
  * the place around the panel can do: where it cannot, the same cells are written to a file beside the notebook.
  */
 
-import { el } from "../shared/dom.js";
-import { plural } from "../shared/format.js";
-import { icon } from "../shared/icons.js";
-import { branchMark } from "./graph.js";
-import { openMenu } from "./menu.js";
+import { errorText } from "../shared/buttons.js";
+import { DocumentCells } from "./cells.js";
 import { askName } from "./naming.js";
-import { askFirst, changedCells } from "./plan.js";
+import { askFirst } from "./plan.js";
 import { actName } from "./strip.js";
 
-/** @import { Acts, Branch, Conflicts, Done, NotebookPage, Queued } from "./protocol.js" */
-/** @import { Target } from "./details.js" */
+/** @import { Acts, Conflicts, Done, NotebookPage, Queued } from "./protocol.js" */
+/** @import { Target } from "./detail-top.js" */
 /** @import { HistoryModel } from "./state.js" */
 /** @import { What } from "./plan.js" */
 
@@ -25,6 +22,7 @@ export class Doings {
     this.model = model;
     this.panel = panel;
     this.back = back;
+    this.cells = new DocumentCells(model);
   }
 
   /** @param {Element} anchor */
@@ -50,7 +48,7 @@ export class Doings {
       else this.#done(op, answer, after);
       return null;
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
+      const message = errorText(error);
       const code = error instanceof Error && "code" in error ? String(error.code) : "failed";
       model.complain({ text: `${actName(op, label)} failed: ${message.replace(/([^.!?])$/, "$1.")}`, code });
       return message;
@@ -85,16 +83,29 @@ export class Doings {
   /** @param {"checkout" | "rollback"} op @param {Target} target @param {Element} anchor @param {string} title @param {string} button */
   #question(op, target, anchor, title, button) {
     const go = (/** @type {What} */ what, /** @type {NotebookPage | null} */ page) => {
-      if (what === "code") return void this.#bringCode(target, page);
-      void this.#act(op, { to: target.id, what }, target.label, (done) => this.#bringCells(target, done));
+      if (what === "code") return void (page && this.cells.bring(target, page));
+      void this.#act(op, { to: target.id, what }, target.label, (done) => this.cells.after(target, done));
     };
-    void askFirst(this.panel, this.model.transport, this.model.host, { op, to: target.id, title, button, cells: true, go }, this.#from(anchor));
+    void askFirst(
+      this.panel,
+      this.model.transport,
+      this.model.host,
+      { op, to: target.id, title, button, cells: true, go },
+      this.#from(anchor),
+    );
   }
 
   /** @param {string} branch @param {Element} anchor */
   switchTo(branch, anchor) {
-    const go = () => void this.#act("switch", { branch }, branch, (done) => this.#bringCells({ id: done.head.id ?? branch }, done));
-    void askFirst(this.panel, this.model.transport, this.model.host, { op: "checkout", to: branch, title: `Switch to ${branch}?`, button: "Switch", cells: false, go }, this.#from(anchor));
+    const go = () =>
+      void this.#act("switch", { branch }, branch, (done) => this.cells.after({ id: done.head.id ?? branch }, done));
+    void askFirst(
+      this.panel,
+      this.model.transport,
+      this.model.host,
+      { op: "checkout", to: branch, title: `Switch to ${branch}?`, button: "Switch", cells: false, go },
+      this.#from(anchor),
+    );
   }
 
   /** @param {string} branch @param {Element} anchor */
@@ -102,7 +113,13 @@ export class Doings {
     const into = this.model.head?.branch ?? "what you have now";
     const go = () => void this.mergeWith(branch, [], []);
     const resolve = () => this.model.show({ kind: "conflicts", branch });
-    void askFirst(this.panel, this.model.transport, this.model.host, { op: "merge", to: branch, title: `Merge ${branch} into ${into}?`, button: "Merge", cells: false, go, resolve }, this.#from(anchor));
+    void askFirst(
+      this.panel,
+      this.model.transport,
+      this.model.host,
+      { op: "merge", to: branch, title: `Merge ${branch} into ${into}?`, button: "Merge", cells: false, go, resolve },
+      this.#from(anchor),
+    );
   }
 
   /** @param {string} branch @param {string[]} ours @param {string[]} theirs */
@@ -111,11 +128,11 @@ export class Doings {
   }
 
   undo() {
-    if (this.model.canAct) void this.#act("undo", {}, "", (done) => this.#bringCells({ id: done.head.id ?? "" }, done));
+    if (this.model.canAct) void this.#act("undo", {}, "", (done) => this.cells.after({ id: done.head.id ?? "" }, done));
   }
 
   redo() {
-    if (this.model.canAct) void this.#act("redo", {}, "", (done) => this.#bringCells({ id: done.head.id ?? "" }, done));
+    if (this.model.canAct) void this.#act("redo", {}, "", (done) => this.cells.after({ id: done.head.id ?? "" }, done));
   }
 
   commit() {
@@ -130,54 +147,35 @@ export class Doings {
     void this.#act("verify", {}, "");
   }
 
-  // The notebook's cells ------------------------------------------------------------------------------------------------
-
-  /** @param {{ id: string }} target @param {Done} done */
-  #bringCells(target, done) {
-    if (done.cells && !this.#restore(done.cells)) void this.#writeNotebook(target);
-  }
-
-  /** @param {NotebookPage} page */
-  #restore(page) {
-    return this.model.host.restoreCells?.(page) ?? false;
-  }
-
-  /** @param {{ id: string }} target */
-  async #writeNotebook(target) {
-    const before = this.model.toast;
-    try {
-      const { done } = await this.model.transport.act("write_notebook", { id: target.id });
-      this.model.say({ text: [before?.text, done].filter(Boolean).join(" "), next: before?.next ?? "" });
-    } catch (error) {
-      this.model.complain({ text: `The notebook's cells could not be written: ${error instanceof Error ? error.message : error}`, code: "failed" });
-    }
-  }
-
-  /** @param {Target} target @param {NotebookPage | null} page */
-  async #bringCode(target, page) {
-    if (!page) return;
-    const n = changedCells(this.model.host.cells?.() ?? [], page).n;
-    this.model.say(null);
-    if (!this.#restore(page)) return this.#writeNotebook(target);
-    this.model.say({ text: `Brought back the code of ${target.label}: ${plural(n, "cell")} changed. The notebook's own Undo takes it back.`, next: "" });
-  }
-
   // Names ---------------------------------------------------------------------------------------------------------------
 
   /** @param {Target} target @param {Element} anchor */
   branch(target, anchor) {
-    askName(this.panel, {
-      title: `Branch from ${target.label}`, label: "Name", button: "Create branch", option: "Switch to it",
-      go: (name, go) => this.#named(() => this.#act("branch", { name, at: target.id, go }, name)),
-    }, this.#from(anchor));
+    askName(
+      this.panel,
+      {
+        title: `Branch from ${target.label}`,
+        label: "Name",
+        button: "Create branch",
+        option: "Switch to it",
+        go: (name, go) => this.#named(() => this.#act("branch", { name, at: target.id, go }, name)),
+      },
+      this.#from(anchor),
+    );
   }
 
   /** @param {Target} target @param {Element} anchor */
   tag(target, anchor) {
-    askName(this.panel, {
-      title: `Tag ${target.label}`, label: "Name", button: "Tag",
-      go: (name) => this.#named(() => this.#act("tag", { name, at: target.id }, name)),
-    }, this.#from(anchor));
+    askName(
+      this.panel,
+      {
+        title: `Tag ${target.label}`,
+        label: "Name",
+        button: "Tag",
+        go: (name) => this.#named(() => this.#act("tag", { name, at: target.id }, name)),
+      },
+      this.#from(anchor),
+    );
   }
 
   /** The question itself says why a name was refused, so the strip need not. @param {() => Promise<string | null>} act */
@@ -217,93 +215,5 @@ export class Doings {
       // A page that is not served over https, or a frame without leave, has no clipboard: the whole id is there to be selected.
       this.model.say({ text: `This page may not write to the clipboard. The hash is ${target.id}`, next: "" });
     }
-  }
-
-  // Menus ---------------------------------------------------------------------------------------------------------------
-
-  /** @param {Target} target @param {HTMLElement} anchor @param {{ x: number, y: number }} [at] */
-  menu(target, anchor, at) {
-    const { canAct, head, marked } = this.model;
-    const merges = target.branches.filter((name) => name !== head?.branch);
-    const acts = canAct ? [
-      { label: "Check out", key: "c", act: () => this.checkout(target, anchor) },
-      { label: "Roll back to here", key: "r", act: () => this.rollback(target, anchor) },
-      { label: "Branch from here…", key: "b", act: () => this.branch(target, anchor) },
-      { label: "Tag…", key: "t", act: () => this.tag(target, anchor) },
-      ...merges.map((name) => ({ label: `Merge ${name}…`, act: () => this.merge(name, anchor) })),
-    ] : [];
-    const mark = marked?.id === target.id ? "Take the mark away" : marked ? `Compare with ${marked.label}` : "Mark to compare";
-    const looks = [{ label: mark, key: "d", act: () => this.mark(target) }, { label: "Compare with HEAD", key: "D", act: () => this.compareWithHead(target) }];
-    openMenu(this.panel, [acts, looks, [{ label: "Copy hash", key: "y", act: () => void this.copy(target) }]],
-      { label: `Actions for ${target.label}`, role: "menu", anchor, back: this.back(), align: "right", ...(at ? { at } : {}) });
-  }
-
-  /** @param {Target} target @param {HTMLElement} anchor */
-  compareMenu(target, anchor) {
-    const { marked } = this.model;
-    const other = marked && marked.id !== target.id ? [{ label: `Compare with ${marked.label}`, act: () => this.compare(marked.id, target.id) }] : [];
-    const mark = marked?.id === target.id ? "Take the mark away" : "Mark to compare";
-    openMenu(this.panel, [[...other, { label: "Compare with HEAD", key: "D", act: () => this.compareWithHead(target) }],
-      [{ label: mark, key: "d", act: () => this.model.mark(marked?.id === target.id ? null : { id: target.id, label: target.label }) }]],
-      { label: `Compare ${target.label}`, role: "menu", anchor, back: this.back() });
-  }
-
-  /** @param {HTMLElement} anchor */
-  async branches(anchor) {
-    const branches = await this.#listBranches();
-    if (!branches) return;
-    const { head, canAct } = this.model;
-    const here = head?.id ? { id: head.id, label: head.label, prompt: head.prompt, short: head.id.slice(0, 7), branches: [] } : null;
-    const others = branches.filter((branch) => !branch.here);
-    const more = canAct ? [
-      ...(here ? [{ label: "New branch…", key: "b", act: () => this.branch(here, anchor) }] : []),
-      ...(others.length && head?.branch ? [{ label: `Merge into ${head.branch}…`, act: () => this.#mergeMenu(others, anchor) }] : []),
-    ] : [];
-    openMenu(this.panel, [branches.map((branch) => this.#branchItem(branch, () => this.#pickBranch(branch, anchor))), more],
-      { label: "Branches", role: "listbox", anchor, back: this.back(), wide: true });
-  }
-
-  /** @param {Branch[]} others @param {HTMLElement} anchor */
-  #mergeMenu(others, anchor) {
-    openMenu(this.panel, [others.map((branch) => this.#branchItem(branch, () => this.merge(branch.name, anchor)))],
-      { label: "Merge a branch", role: "menu", anchor, back: this.back(), wide: true });
-  }
-
-  /** @param {Branch} branch @param {() => void} act */
-  #branchItem(branch, act) {
-    return { label: branch.name, note: branch.here ? "you are here" : branch.holder || branch.note, mark: branchMark(branch.lane, branch.here), selected: branch.here, act };
-  }
-
-  /** @param {Branch} branch @param {HTMLElement} anchor */
-  #pickBranch(branch, anchor) {
-    if (branch.here || !this.model.canAct) void this.model.reveal(branch.id);
-    else this.switchTo(branch.name, anchor);
-  }
-
-  async #listBranches() {
-    try {
-      return await this.model.transport.ask("branches", {});
-    } catch (error) {
-      this.model.complain({ text: error instanceof Error ? error.message : String(error), code: "failed" });
-      return null;
-    }
-  }
-
-  /** @param {HTMLElement} anchor @param {() => void} help */
-  more(anchor, help) {
-    const { canAct } = this.model;
-    const acts = canAct ? [
-      { label: "Redo", act: () => this.redo() },
-      { label: "Commit now", act: () => this.commit() },
-      { label: "Check the store", act: () => this.verify() },
-    ] : [];
-    const marked = this.model.marked ? [{ label: `Take the mark of ${this.model.marked.label} away`, act: () => this.model.mark(null) }] : [];
-    openMenu(this.panel, [acts, [...marked, { label: "Look again", act: () => void this.model.open() }, { label: "Keys", key: "?", act: help }]],
-      { label: "More", role: "menu", anchor, back: this.back(), align: "right" });
-  }
-
-  /** A button in the page's own look. @param {"close" | "left"} name @param {string} label @param {string} title @param {() => void} act */
-  static iconButton(name, label, title, act) {
-    return el("button", { class: "ak-b ak-quiet ak-icon", type: "button", "aria-label": label, title, onclick: act }, icon(name));
   }
 }

@@ -1,5 +1,6 @@
 /** What stands in place of the list when there is nothing to list: not yet, not found, not reached, still coming. */
 
+import { textButton } from "../shared/buttons.js";
 import { el, fill, svg } from "../shared/dom.js";
 import { plural } from "../shared/format.js";
 
@@ -34,12 +35,21 @@ export class EmptyState {
   #content() {
     const { model } = this;
     if (model.phase === "loading") {
-      return [el("p", { class: "ak-vh", role: "status" }, "Loading the history"), ...Array.from({ length: WAITING_ROWS }, () => el("div", { class: "ak-bone", "aria-hidden": "true" }, el("i"), el("i"), el("i")))];
+      return [
+        el("p", { class: "ak-vh", role: "status" }, "Loading the history"),
+        ...Array.from({ length: WAITING_ROWS }, () =>
+          el("div", { class: "ak-bone", "aria-hidden": "true" }, el("i"), el("i"), el("i")),
+        ),
+      ];
     }
     if (model.phase === "failed") {
-      return [el("h4", {}, "The history could not be read"), el("p", { role: "alert" }, model.failure), el("button", { class: "ak-b", type: "button", onclick: () => void model.open() }, "Try again")];
+      return [
+        el("h4", {}, "The history could not be read"),
+        el("p", { role: "alert" }, model.failure),
+        textButton("Try again", () => void model.open()),
+      ];
     }
-    return model.commits ? this.#noMatch() : this.#nothingYet();
+    return model.pages.commits ? this.#noMatch() : this.#nothingYet();
   }
 
   #noMatch() {
@@ -47,21 +57,41 @@ export class EmptyState {
     const { text, show } = model.query;
     const clear = () => model.search({ text: "", show: "all" });
     if (!text) {
-      return [el("p", {}, show === "errors" ? "No cell failed or was interrupted." : "No commit has a tag, a branch or a message."), el("button", { class: "ak-b", type: "button", onclick: clear }, "Show all commits")];
+      return [
+        el(
+          "p",
+          {},
+          show === "errors" ? "No cell failed or was interrupted." : "No commit has a tag, a branch or a message.",
+        ),
+        textButton("Show all commits", clear),
+      ];
     }
-    return [el("p", {}, "No commit matches ", el("span", { class: "ak-mono" }, text), "."), el("button", { class: "ak-b", type: "button", onclick: clear }, "Clear search")];
+    return [
+      el("p", {}, "No commit matches ", el("span", { class: "ak-mono" }, text), "."),
+      textButton("Clear search", clear),
+    ];
   }
 
   #nothingYet() {
     const { model } = this;
-    const commit = model.unsaved > 0 && model.canAct
-      ? el("button", { class: "ak-b", type: "button", onclick: this.doings.commit }, `Commit the ${plural(model.unsaved, "variable")} you have now`)
-      : null;
+    const commit =
+      model.unsaved > 0 && model.canAct
+        ? el(
+            "button",
+            { class: "ak-b", type: "button", onclick: this.doings.commit },
+            `Commit the ${plural(model.unsaved, "variable")} you have now`,
+          )
+        : null;
     return [
-      svg("svg", { class: "ak-g ak-seed", viewBox: "0 0 24 40", "aria-hidden": "true" },
-        svg("path", { class: "ak-l0 ak-dash", d: "M12 4v32" }), svg("circle", { class: "ak-l0 ak-hole", cx: 12, cy: 20, r: 5 })),
+      svg(
+        "svg",
+        { class: "ak-g ak-seed", viewBox: "0 0 24 40", "aria-hidden": "true" },
+        svg("path", { class: "ak-l0 ak-dash", d: "M12 4v32" }),
+        svg("circle", { class: "ak-l0 ak-hole", cx: 12, cy: 20, r: 5 }),
+      ),
       el("h4", {}, "No history yet"),
-      el("p", {}, "Run a cell. Every cell from here on becomes a commit of the variables it changed."), commit,
+      el("p", {}, "Run a cell. Every cell from here on becomes a commit of the variables it changed."),
+      commit,
     ];
   }
 }

@@ -8,20 +8,44 @@ import { SIGNS, plural } from "../shared/format.js";
 /** @param {EnvironmentDiff} environment */
 export function environmentView(environment) {
   const { about, facts, packages, changed } = environment;
-  return el("div", { class: "ak-env" },
+  return el(
+    "div",
+    { class: "ak-env" },
     about ? el("p", { class: "ak-hunk" }, about) : null,
-    facts.length ? el("dl", {}, ...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", { class: "ak-mono" }, value)])) : null,
+    facts.length
+      ? el("dl", {}, ...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", { class: "ak-mono" }, value)]))
+      : null,
     changed.length ? packageTable(changed) : null,
-    el("p", { class: "ak-muted" }, restOf(packages, changed.length)));
+    el("p", { class: "ak-muted" }, restOf(packages, changed.length)),
+  );
 }
 
 /** @param {EnvironmentDiff["changed"]} changed */
 function packageTable(changed) {
-  const rows = changed.map(({ how, name, old, new: now }) => el("tr", {},
-    el("td", { class: `ak-sg ${SIGNS[how].kind}` }, el("span", { role: "img", "aria-label": SIGNS[how].word }, SIGNS[how].glyph)),
-    el("th", { class: "ak-tx", scope: "row" }, name),
-    el("td", { class: "ak-tx" }, old ? el("s", {}, old) : null, old && now ? el("span", { class: "ak-arr", role: "img", "aria-label": "becomes" }, "→") : null, now)));
-  return el("div", { class: "ak-scroll", tabindex: 0, role: "group", "aria-label": "Changed packages" }, el("table", { class: "ak-tb" }, el("tbody", {}, ...rows)));
+  const rows = changed.map(({ how, name, old, new: now }) =>
+    el(
+      "tr",
+      {},
+      el(
+        "td",
+        { class: `ak-sg ${SIGNS[how].kind}` },
+        el("span", { role: "img", "aria-label": SIGNS[how].word }, SIGNS[how].glyph),
+      ),
+      el("th", { class: "ak-tx", scope: "row" }, name),
+      el(
+        "td",
+        { class: "ak-tx" },
+        old ? el("s", {}, old) : null,
+        old && now ? el("span", { class: "ak-arr", role: "img", "aria-label": "becomes" }, "→") : null,
+        now,
+      ),
+    ),
+  );
+  return el(
+    "div",
+    { class: "ak-scroll", tabindex: 0, role: "group", "aria-label": "Changed packages" },
+    el("table", { class: "ak-tb" }, el("tbody", {}, ...rows)),
+  );
 }
 
 /** @param {number} packages @param {number} changed */

@@ -24,7 +24,11 @@ export function faceOf(face, name) {
     case "array":
       return arrayFace(face, name);
     case "text":
-      return el("div", { class: "ak-scroll ak-lines", tabindex: 0, role: "group", "aria-label": `Lines of ${name}` }, diffLines(face.lines));
+      return el(
+        "div",
+        { class: "ak-scroll ak-lines", tabindex: 0, role: "group", "aria-label": `Lines of ${name}` },
+        diffLines(face.lines),
+      );
     case "pairs":
       return pairsFace(face, name);
     case "pictures":
@@ -47,25 +51,68 @@ function cellPieces(old, now, how) {
 function tableFace(face, name) {
   const left = face.columns.map((column) => (LEFT.test(column.of) ? "ak-tx" : ""));
   const head = face.columns.map((column, at) =>
-    el("th", { class: `${left[at]} ${TINT[column.how] ?? ""}`, scope: "col", title: column.of },
-      column.how && SIGNS[column.how].glyph !== "=" ? el("span", { class: SIGNS[column.how].kind }, `${SIGNS[column.how].glyph} `) : null, column.name));
-  const body = face.rows.map((row) => el("tr", {},
-    el("th", { scope: "row", class: TINT[row.how] ?? "" }, row.how ? el("span", { class: SIGNS[row.how].kind }, `${SIGNS[row.how].glyph} `) : null, row.label),
-    ...row.cells.map((cell, at) => el("td", { class: `${left[at] ?? ""} ${TINT[cell.how || row.how] ?? ""}` }, ...cellPieces(cell.old, cell.new, cell.how || row.how)))));
-  return scrolling(`Changed rows of ${name}`,
-    el("table", { class: "ak-tb" }, el("thead", {}, el("tr", {}, el("td"), ...head)), el("tbody", {}, ...body)));
+    el(
+      "th",
+      { class: `${left[at]} ${TINT[column.how] ?? ""}`, scope: "col", title: column.of },
+      column.how && SIGNS[column.how].glyph !== "="
+        ? el("span", { class: SIGNS[column.how].kind }, `${SIGNS[column.how].glyph} `)
+        : null,
+      column.name,
+    ),
+  );
+  const body = face.rows.map((row) =>
+    el(
+      "tr",
+      {},
+      el(
+        "th",
+        { scope: "row", class: TINT[row.how] ?? "" },
+        row.how ? el("span", { class: SIGNS[row.how].kind }, `${SIGNS[row.how].glyph} `) : null,
+        row.label,
+      ),
+      ...row.cells.map((cell, at) =>
+        el(
+          "td",
+          { class: `${left[at] ?? ""} ${TINT[cell.how || row.how] ?? ""}` },
+          ...cellPieces(cell.old, cell.new, cell.how || row.how),
+        ),
+      ),
+    ),
+  );
+  return scrolling(
+    `Changed rows of ${name}`,
+    el("table", { class: "ak-tb" }, el("thead", {}, el("tr", {}, el("td"), ...head)), el("tbody", {}, ...body)),
+  );
 }
 
 /** @param {FaceOf<"array">} face @param {string} name */
 function arrayFace(face, name) {
   const stats = face.rows[0]?.stats.map(([stat]) => el("th", { scope: "col" }, stat)) ?? [];
   const spread = face.rows.some((row) => row.spread.length);
-  const body = face.rows.map((row) => el("tr", {},
-    el("th", { class: "ak-tx", scope: "row" }, row.label),
-    spread ? el("td", { class: "ak-tx" }, histogram(row.spread)) : null,
-    ...row.stats.map(([, value, changed]) => el("td", { class: changed ? "ak-other" : "" }, changed ? el("b", {}, value) : value))));
-  return scrolling(`Spread of ${name}`,
-    el("table", { class: "ak-tb" }, el("thead", {}, el("tr", {}, el("td"), spread ? el("th", { class: "ak-tx", scope: "col" }, "spread") : null, ...stats)), el("tbody", {}, ...body)));
+  const body = face.rows.map((row) =>
+    el(
+      "tr",
+      {},
+      el("th", { class: "ak-tx", scope: "row" }, row.label),
+      spread ? el("td", { class: "ak-tx" }, histogram(row.spread)) : null,
+      ...row.stats.map(([, value, changed]) =>
+        el("td", { class: changed ? "ak-other" : "" }, changed ? el("b", {}, value) : value),
+      ),
+    ),
+  );
+  return scrolling(
+    `Spread of ${name}`,
+    el(
+      "table",
+      { class: "ak-tb" },
+      el(
+        "thead",
+        {},
+        el("tr", {}, el("td"), spread ? el("th", { class: "ak-tx", scope: "col" }, "spread") : null, ...stats),
+      ),
+      el("tbody", {}, ...body),
+    ),
+  );
 }
 
 /** @param {number[]} spread 0..1 */
@@ -75,22 +122,45 @@ function histogram(spread) {
     const high = part > 0 ? Math.max(1, Math.round(part * 19)) : 0;
     return `M${(at * step).toFixed(1)} 20v-${high}h${(step - 1).toFixed(1)}v${high}z`;
   });
-  return svg("svg", { class: "ak-hist", viewBox: "0 0 72 20", "aria-hidden": "true" }, svg("path", { d: bars.join("") }));
+  return svg(
+    "svg",
+    { class: "ak-hist", viewBox: "0 0 72 20", "aria-hidden": "true" },
+    svg("path", { d: bars.join("") }),
+  );
 }
 
 /** @param {FaceOf<"pairs">} face @param {string} name */
 function pairsFace(face, name) {
-  const body = face.rows.map((row) => el("tr", {},
-    el("th", { class: "ak-tx", scope: "row" }, row.label), el("td", {}, row.old ?? ""),
-    el("td", { class: row.changed ? (row.old === null ? "ak-new" : row.new === null ? "ak-gone" : "ak-other") : "" }, row.changed ? el("b", {}, row.new ?? "") : row.new ?? "")));
+  const body = face.rows.map((row) =>
+    el(
+      "tr",
+      {},
+      el("th", { class: "ak-tx", scope: "row" }, row.label),
+      el("td", {}, row.old ?? ""),
+      el(
+        "td",
+        { class: row.changed ? (row.old === null ? "ak-new" : row.new === null ? "ak-gone" : "ak-other") : "" },
+        row.changed ? el("b", {}, row.new ?? "") : (row.new ?? ""),
+      ),
+    ),
+  );
   const [old, now] = face.columns;
-  return scrolling(`Parts of ${name}`,
-    el("table", { class: "ak-tb ak-pairs" }, el("thead", {}, el("tr", {}, el("td"), el("th", { scope: "col" }, old), el("th", { scope: "col" }, now))), el("tbody", {}, ...body)));
+  return scrolling(
+    `Parts of ${name}`,
+    el(
+      "table",
+      { class: "ak-tb ak-pairs" },
+      el("thead", {}, el("tr", {}, el("td"), el("th", { scope: "col" }, old), el("th", { scope: "col" }, now))),
+      el("tbody", {}, ...body),
+    ),
+  );
 }
 
 /** @param {FaceOf<"pictures">} face @param {string} name */
 function picturesFace(face, name) {
-  const pictures = [picture(face.before, "before", name), picture(face.after, "after", name)].filter((part) => part !== null);
+  const pictures = [picture(face.before, "before", name), picture(face.after, "after", name)].filter(
+    (part) => part !== null,
+  );
   const arrow = el("span", { class: "ak-arr", "aria-label": "becomes", role: "img" }, "→");
   return el("div", { class: "ak-figs" }, pictures[0] ?? null, pictures.length > 1 ? arrow : null, pictures[1] ?? null);
 }
@@ -107,8 +177,10 @@ export function thumbnail(uri, label) {
   if (/^data:image\/(png|jpeg|gif|webp);/.test(uri)) return el("img", { class: "ak-thumb", src: uri, alt: label });
   const svgText = /^data:image\/svg\+xml(;charset=[\w-]+)?(;base64)?,(.*)$/s.exec(uri);
   if (!svgText) return el("span", { class: "ak-thumb ak-muted" }, "This picture has no form that can be shown.");
-  const text = svgText[2] ? new TextDecoder().decode(Uint8Array.from(atob(svgText[3] ?? ""), (c) => c.charCodeAt(0))) : decodeURIComponent(svgText[3] ?? "");
-  const frame = framed(text, label);
+  const text = svgText[2]
+    ? new TextDecoder().decode(Uint8Array.from(atob(svgText[3] ?? ""), (c) => c.charCodeAt(0)))
+    : decodeURIComponent(svgText[3] ?? "");
+  const frame = framed(text, label, true);
   frame.classList.add("ak-thumb");
   return frame;
 }

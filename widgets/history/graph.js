@@ -55,7 +55,8 @@ function linePath(from, to, home) {
   const side = bottom > top ? 1 : -1;
   const corner = Math.min(7, Math.abs(bottom - top));
   if (to === null) return `M${top} 0V${MID - corner}q0 ${corner} ${side * corner} ${corner}H${bottom}`;
-  if (from === null) return `M${top} ${MID}H${bottom - side * corner}q${side * corner} 0 ${side * corner} ${corner}V${END}`;
+  if (from === null)
+    return `M${top} ${MID}H${bottom - side * corner}q${side * corner} 0 ${side * corner} ${corner}V${END}`;
   return `M${top} 0C${top} ${MID} ${bottom} ${MID} ${bottom} ${END}`;
 }
 
@@ -88,9 +89,7 @@ export function graphNode(graph, node, head) {
         { tag: "path", class: `${line} ak-dots`, d: `M${x} 7v16` },
       ];
     case "agent":
-      return head
-        ? [square(`${line} ak-hole`, x, 11), square(solid, x, 5)]
-        : [square(solid, x, 8)];
+      return head ? [square(`${line} ak-hole`, x, 11), square(solid, x, 5)] : [square(solid, x, 8)];
     case "merge":
       return [disc(`${line} ak-hole`, x, head ? 6 : 4), ...(head ? [disc(solid, x, 2.5)] : [])];
     case "cell":
@@ -103,7 +102,13 @@ const disc = (kind, x, r) => ({ tag: "circle", class: kind, cx: x, cy: MID, r })
 
 /** @param {string} kind @param {number} x @param {number} side @returns {Shape} */
 const square = (kind, x, side) => ({
-  tag: "rect", class: kind, x: x - side / 2, y: MID - side / 2, width: side, height: side, rx: side > 5 ? 1 : 0,
+  tag: "rect",
+  class: kind,
+  x: x - side / 2,
+  y: MID - side / 2,
+  width: side,
+  height: side,
+  rx: side > 5 ? 1 : 0,
 });
 
 /** @param {Graph} graph @param {NodeShape} node @param {boolean} head */
@@ -116,7 +121,10 @@ export function graphPicture(graph, node, head) {
 export function branchMark(lane, here) {
   const hue = lane === null ? "rest" : ofColour(lane, lane);
   const circles = here
-    ? [svg("circle", { class: `ak-l${hue} ak-hole`, cx: 6, cy: 6, r: 4.5 }), svg("circle", { class: `ak-n${hue}`, cx: 6, cy: 6, r: 2 })]
+    ? [
+        svg("circle", { class: `ak-l${hue} ak-hole`, cx: 6, cy: 6, r: 4.5 }),
+        svg("circle", { class: `ak-n${hue}`, cx: 6, cy: 6, r: 2 }),
+      ]
     : [svg("circle", { class: `ak-n${hue}`, cx: 6, cy: 6, r: 4 })];
   return svg("svg", { class: "ak-g ak-dot", viewBox: "0 0 12 12", "aria-hidden": "true" }, ...circles);
 }

@@ -5,13 +5,14 @@
  * does an act that asks no question first, undo apart, which is itself the way back.
  */
 
+import { textButton } from "../shared/buttons.js";
 import { el } from "../shared/dom.js";
 import { floatOver } from "../shared/popover.js";
 
 /**
  * @typedef {object} KeyDoings
  * @property {(step: number) => void} move
- * @property {(row: number) => void} jump
+ * @property {(end: boolean) => void} jump
  * @property {(open: boolean) => void} unfold → and ←
  * @property {() => void} details
  * @property {() => void} checkout
@@ -35,11 +36,31 @@ const PAGE = 10;
 /** @param {KeyDoings} doings @returns {Record<string, () => void>} */
 export function keyMap(doings) {
   return {
-    ArrowDown: () => doings.move(1), j: () => doings.move(1), ArrowUp: () => doings.move(-1), k: () => doings.move(-1),
-    PageDown: () => doings.move(PAGE), PageUp: () => doings.move(-PAGE), Home: () => doings.jump(0), End: () => doings.jump(Infinity),
-    ArrowRight: () => doings.unfold(true), ArrowLeft: () => doings.unfold(false), Enter: doings.details,
-    c: doings.checkout, r: doings.rollback, b: doings.branch, t: doings.tag, d: doings.mark, D: doings.compareWithHead, y: doings.copy,
-    h: doings.showHead, u: doings.undo, m: doings.menu, g: doings.branches, "/": doings.search, "?": doings.help, Escape: doings.back,
+    ArrowDown: () => doings.move(1),
+    j: () => doings.move(1),
+    ArrowUp: () => doings.move(-1),
+    k: () => doings.move(-1),
+    PageDown: () => doings.move(PAGE),
+    PageUp: () => doings.move(-PAGE),
+    Home: () => doings.jump(false),
+    End: () => doings.jump(true),
+    ArrowRight: () => doings.unfold(true),
+    ArrowLeft: () => doings.unfold(false),
+    Enter: doings.details,
+    c: doings.checkout,
+    r: doings.rollback,
+    b: doings.branch,
+    t: doings.tag,
+    d: doings.mark,
+    D: doings.compareWithHead,
+    y: doings.copy,
+    h: doings.showHead,
+    u: doings.undo,
+    m: doings.menu,
+    g: doings.branches,
+    "/": doings.search,
+    "?": doings.help,
+    Escape: doings.back,
   };
 }
 
@@ -54,24 +75,61 @@ export function pressKey(event, keys) {
 }
 
 /** @type {[string, string][]} */
-const LINE = [["↑↓", "move"], ["↵", "details"], ["c", "check out"], ["d", "mark, compare"], ["b", "branch"], ["t", "tag"], ["/", "search"], ["?", "all keys"]];
+const LINE = [
+  ["↑↓", "move"],
+  ["↵", "details"],
+  ["c", "check out"],
+  ["d", "mark, compare"],
+  ["b", "branch"],
+  ["t", "tag"],
+  ["/", "search"],
+  ["?", "all keys"],
+];
 
 /** The line that shows while the list has the keyboard. */
 export function keyLine() {
-  return el("div", { class: "ak-hints", "aria-hidden": "true" }, ...LINE.map(([key, word]) => el("span", {}, el("span", { class: "ak-k" }, key), " ", word)));
+  return el(
+    "div",
+    { class: "ak-hints", "aria-hidden": "true" },
+    ...LINE.map(([key, word]) => el("span", {}, el("span", { class: "ak-k" }, key), " ", word)),
+  );
 }
 
 /** @type {[string[], string][]} */
 const ALL = [
-  [["↑", "↓", "j", "k"], "Move"], [["Home", "End"], "Newest, oldest"], [["→", "←"], "Unfold, fold; the row's buttons"], [["Enter"], "Details"], [["c"], "Check out"],
-  [["r"], "Roll back to here"], [["b"], "Branch from here"], [["t"], "Tag"], [["d"], "Mark; on a second commit, compare"], [["D"], "Compare with HEAD"], [["x"], "Swap the sides of a comparison"],
-  [["y"], "Copy hash"], [["h"], "Show where you are"], [["u"], "Undo the last checkout or rollback"], [["m"], "Actions"], [["g"], "Branches"], [["/"], "Search"], [["Esc"], "Back"],
+  [["↑", "↓", "j", "k"], "Move"],
+  [["Home", "End"], "Newest, oldest"],
+  [["→", "←"], "Unfold, fold; the row's buttons"],
+  [["Enter"], "Details"],
+  [["c"], "Check out"],
+  [["r"], "Roll back to here"],
+  [["b"], "Branch from here"],
+  [["t"], "Tag"],
+  [["d"], "Mark; on a second commit, compare"],
+  [["D"], "Compare with HEAD"],
+  [["x"], "Swap the sides of a comparison"],
+  [["y"], "Copy hash"],
+  [["h"], "Show where you are"],
+  [["u"], "Undo the last checkout or rollback"],
+  [["m"], "Actions"],
+  [["g"], "Branches"],
+  [["/"], "Search"],
+  [["Esc"], "Back"],
 ];
 
 /** @param {HTMLElement} panel @param {{ anchor: Element, back: HTMLElement }} from */
 export function showKeys(panel, from) {
-  const rows = ALL.flatMap(([keys, word]) => [el("dt", {}, ...keys.map((key) => el("span", { class: "ak-k" }, key))), el("dd", {}, word)]);
-  const close = el("button", { class: "ak-b", type: "button", onclick: () => floating.close() }, "Close");
-  const pop = el("div", { class: "ak-pop ak-keys", role: "dialog", "aria-label": "Keys" }, el("h4", {}, "Keys"), el("dl", {}, ...rows), el("div", { class: "ak-foot" }, close));
+  const rows = ALL.flatMap(([keys, word]) => [
+    el("dt", {}, ...keys.map((key) => el("span", { class: "ak-k" }, key))),
+    el("dd", {}, word),
+  ]);
+  const close = textButton("Close", () => floating.close());
+  const pop = el(
+    "div",
+    { class: "ak-pop ak-keys", role: "dialog", "aria-label": "Keys" },
+    el("h4", {}, "Keys"),
+    el("dl", {}, ...rows),
+    el("div", { class: "ak-foot" }, close),
+  );
   const floating = floatOver(panel, pop, { anchor: from.anchor, back: from.back, align: "right", focus: close });
 }

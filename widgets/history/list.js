@@ -8,6 +8,7 @@
 import { el, freshId, setAll } from "../shared/dom.js";
 import { when } from "../shared/format.js";
 import { queryMarks } from "../shared/tokens.js";
+import { CHAR_PX } from "./chips.js";
 import { graphWidth } from "./graph.js";
 import { buildRow, waitingRow } from "./row.js";
 import { ROW_PX, rowsInView, scrollTo } from "./window.js";
@@ -32,10 +33,15 @@ export class RowList {
     this.doings = doings;
     this.id = freshId("list");
     this.sizer = el("div", { class: "ak-rows", role: "rowgroup" });
-    this.element = el("div", { class: "ak-list", role: "treegrid", tabindex: 0, "aria-label": "History", "aria-readonly": "true" }, this.sizer);
+    this.element = el(
+      "div",
+      { class: "ak-list", role: "treegrid", tabindex: 0, "aria-label": "History", "aria-readonly": "true" },
+      this.sizer,
+    );
     /** @type {Map<number, { node: HTMLElement, row: Row | undefined, look: string }>} */
     this.drawn = new Map();
     this.graphPx = 44;
+    this.promptPx = 48;
     this.element.addEventListener("scroll", () => this.draw(), { passive: true });
     this.element.addEventListener("click", (event) => this.#click(event));
     this.element.addEventListener("contextmenu", (event) => this.#contextMenu(event));
@@ -82,7 +88,9 @@ export class RowList {
   #look() {
     const { model, element } = this;
     return {
-      now: model.now(), marks: queryMarks(model.query.text), canAct: model.canAct,
+      now: model.now(),
+      marks: queryMarks(model.query.text),
+      canAct: model.canAct,
       chipsPx: Math.round((element.clientWidth || 820) / 2) - 8,
     };
   }
@@ -90,9 +98,13 @@ export class RowList {
   /** @param {number} at @param {Omit<RowLook, "marked" | "queued">} look */
   #drawRow(at, look) {
     const { model } = this;
-    const row = model.rows.get(at);
+    const row = model.pages.rows.get(at);
     const id = row?.kind === "commit" ? row.id : "";
-    const own = { ...look, marked: id !== "" && id === model.marked?.id, queued: id !== "" && id === model.state.queued?.id };
+    const own = {
+      ...look,
+      marked: id !== "" && id === model.marked?.id,
+      queued: id !== "" && id === model.state.queued?.id,
+    };
     const key = `${own.marked} ${own.queued} ${own.canAct} ${own.chipsPx} ${model.query.text}`;
     const had = this.drawn.get(at);
     if (had && had.row === row && had.look === key) return this.#dress(at, had.node);
@@ -100,7 +112,7 @@ export class RowList {
     setAll(node, { id: `${this.id}-${at}`, "data-at": at, "aria-rowindex": at + 1 });
     node.style.top = `${at * ROW_PX}px`;
     this.#dress(at, node);
-    if (row) this.#widen(graphWidth(row.graph));
+    if (row) this.#widen(row);
     if (had) had.node.replaceWith(node);
     else this.#place(at, node);
     this.drawn.set(at, { node, row, look: key });
@@ -115,16 +127,17 @@ export class RowList {
 
   /** @param {number} at @param {HTMLElement} node */
   #dress(at, node) {
-    const row = this.model.rows.get(at);
+    const row = this.model.pages.rows.get(at);
     node.classList.toggle("ak-active", at === this.model.active);
     if (row?.kind === "commit") node.setAttribute("aria-selected", String(row.id === this.model.selected));
   }
 
-  /** @param {number} px */
-  #widen(px) {
-    if (px <= this.graphPx) return;
-    this.graphPx = px;
-    this.element.style.setProperty("--ak-graph", `${px}px`);
+  /** More lanes, or longer prompts, make their columns wider for all rows, and these stay so. @param {Row} row */
+  #widen(row) {
+    const graphPx = graphWidth(row.graph);
+    const promptPx = row.kind === "day" ? 0 : Math.ceil(row.prompt.length * CHAR_PX) + 9;
+    if (graphPx > this.graphPx) this.element.style.setProperty("--ak-graph", `${(this.graphPx = graphPx)}px`);
+    if (promptPx > this.promptPx) this.element.style.setProperty("--ak-prompt", `${(this.promptPx = promptPx)}px`);
   }
 
   #point() {
@@ -156,7 +169,7 @@ export class RowList {
     const node = event.target instanceof Element ? event.target.closest(".ak-row") : null;
     if (!(node instanceof HTMLElement)) return null;
     const at = Number(node.dataset["at"]);
-    return { at, row: this.model.rows.get(at), node };
+    return { at, row: this.model.pages.rows.get(at), node };
   }
 
   /** @param {MouseEvent} event */

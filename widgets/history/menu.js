@@ -25,15 +25,26 @@ export function openMenu(panel, groups, look) {
   const itemRole = look.role === "menu" ? "menuitem" : "option";
   const items = groups.flat();
   const nodes = items.map((item) => itemNode(item, itemRole));
-  const menu = el("div", { class: `ak-menu${look.wide ? " ak-menu-wide" : ""}`, role: look.role, "aria-label": look.label });
+  const menu = el("div", {
+    class: `ak-menu${look.wide ? " ak-menu-wide" : ""}`,
+    role: look.role,
+    "aria-label": look.label,
+  });
   let next = 0;
   for (const [at, group] of groups.filter((those) => those.length).entries()) {
     if (at) append(menu, [el("div", { class: "ak-rule", role: look.role === "menu" ? "separator" : "presentation" })]);
     append(menu, nodes.slice(next, (next += group.length)));
   }
-  const start = Math.max(0, items.findIndex((item) => item.selected));
+  const start = Math.max(
+    0,
+    items.findIndex((item) => item.selected),
+  );
   const floating = floatOver(panel, menu, {
-    anchor: look.anchor, back: look.back, ...(look.at ? { at: look.at } : {}), align: look.align ?? "left", ...(nodes[start] ? { focus: nodes[start] } : {}),
+    anchor: look.anchor,
+    back: look.back,
+    ...(look.at ? { at: look.at } : {}),
+    align: look.align ?? "left",
+    ...(nodes[start] ? { focus: nodes[start] } : {}),
   });
   /** @param {number} at */
   const run = (at) => {
@@ -59,7 +70,18 @@ export function openMenu(panel, groups, look) {
 
 /** @param {Item} item @param {string} role */
 function itemNode(item, role) {
-  return el("div", { class: "ak-item", role, tabindex: -1, "aria-selected": role === "option" ? String(Boolean(item.selected)) : null },
-    item.mark ?? null, el("span", { class: "ak-text" }, item.label), el("span", { class: "ak-sp" }),
-    item.note ? el("span", { class: "ak-muted ak-item-note" }, item.note) : null, item.key ? el("span", { class: "ak-k", "aria-hidden": "true" }, item.key) : null);
+  return el(
+    "div",
+    {
+      class: "ak-item",
+      role,
+      tabindex: -1,
+      "aria-selected": role === "option" ? String(Boolean(item.selected)) : null,
+    },
+    item.mark ?? null,
+    el("span", { class: "ak-text" }, item.label),
+    el("span", { class: "ak-sp" }),
+    item.note ? el("span", { class: "ak-muted ak-item-note" }, item.note) : null,
+    item.key ? el("span", { class: "ak-k", "aria-hidden": "true" }, item.key) : null,
+  );
 }

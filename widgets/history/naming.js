@@ -1,5 +1,6 @@
 /** Asks for one name: of a branch, of a tag. */
 
+import { textButton } from "../shared/buttons.js";
 import { el, fill, freshId, prose } from "../shared/dom.js";
 import { floatOver } from "../shared/popover.js";
 
@@ -15,14 +16,31 @@ import { floatOver } from "../shared/popover.js";
 /** @param {HTMLElement} panel @param {Naming} naming @param {{ anchor: Element, back: HTMLElement }} from */
 export function askName(panel, naming, from) {
   const title = el("h4", { id: freshId("naming") }, ...prose(naming.title));
-  const input = el("input", { type: "text", class: "ak-input", id: freshId("name"), autocomplete: "off", spellcheck: "false", required: true });
+  const input = el("input", {
+    type: "text",
+    class: "ak-input",
+    id: freshId("name"),
+    autocomplete: "off",
+    spellcheck: "false",
+    required: true,
+  });
   const option = el("input", { type: "checkbox", checked: true });
   const why = el("p", { class: "ak-del", role: "alert", hidden: true });
   const go = el("button", { class: "ak-b ak-main", type: "submit", disabled: true }, naming.button);
-  const form = el("form", { class: "ak-pop ak-pop-small", role: "dialog", "aria-labelledby": title.id, novalidate: true }, title,
+  const form = el(
+    "form",
+    { class: "ak-pop ak-pop-small", role: "dialog", "aria-labelledby": title.id, novalidate: true },
+    title,
     el("div", { class: "ak-field" }, el("label", { for: input.id }, naming.label), input),
-    naming.option ? el("label", { class: "ak-check" }, option, naming.option) : null, why,
-    el("div", { class: "ak-foot" }, go, el("button", { class: "ak-b", type: "button", onclick: () => floating.close() }, "Cancel")));
+    naming.option ? el("label", { class: "ak-check" }, option, naming.option) : null,
+    why,
+    el(
+      "div",
+      { class: "ak-foot" },
+      go,
+      textButton("Cancel", () => floating.close()),
+    ),
+  );
   const floating = floatOver(panel, form, { anchor: from.anchor, back: from.back, focus: input });
   input.addEventListener("input", () => {
     go.disabled = input.value.trim() === "";

@@ -21,18 +21,32 @@ function output(shown, label) {
 
 /** @param {Shown} shown @param {string} label */
 function outputBody(shown, label) {
-  if (shown.kind !== "image" && !shown.text) return shown.note ? null : el("p", { class: "ak-out-note" }, `Not shown for its size, ${bytes(shown.size)}.`);
+  if (shown.kind !== "image" && !shown.text)
+    return shown.note ? null : el("p", { class: "ak-out-note" }, `Not shown for its size, ${bytes(shown.size)}.`);
   switch (shown.kind) {
     case "html":
     case "svg":
-      return framed(shown.text, label);
+      return tall(framed(shown.text, label), shown.text);
     case "image":
-      return shown.uri ? largePicture(shown.uri, label) : el("p", { class: "ak-out-note" }, `A picture of ${bytes(shown.size)}, not shown for its size.`);
+      return shown.uri
+        ? largePicture(shown.uri, label)
+        : el("p", { class: "ak-out-note" }, `A picture of ${bytes(shown.size)}, not shown for its size.`);
     case "gap":
       return el("p", { class: "ak-out-note" }, shown.text);
     default:
-      return el("pre", { tabindex: 0, role: "group", "aria-label": label, class: shown.kind === "error" ? "ak-out-err" : "" }, shown.text);
+      return el(
+        "pre",
+        { tabindex: 0, role: "group", "aria-label": label, class: shown.kind === "error" ? "ak-out-err" : "" },
+        shown.text,
+      );
   }
+}
+
+/** A frame of its own origin cannot be measured: a table's height follows from its rows. @param {HTMLIFrameElement} frame @param {string} markup */
+function tall(frame, markup) {
+  const rows = markup.match(/<tr[\s>]/gi)?.length ?? 0;
+  if (rows) frame.style.height = `${Math.min(320, 24 + rows * 25)}px`;
+  return frame;
 }
 
 /** @param {string} uri @param {string} label */

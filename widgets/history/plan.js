@@ -4,11 +4,13 @@
  * Nothing is lost either way, so there is no red button and no "Are you sure". The numbers come first, then the names.
  */
 
+import { errorText, textButton } from "../shared/buttons.js";
 import { el, fill, freshId, prose, spoken } from "../shared/dom.js";
 import { SIGNS, asSentence, bytes, nameList, plural } from "../shared/format.js";
 import { floatOver } from "../shared/popover.js";
+import { changedCells } from "./cells.js";
 
-/** @import { DocumentCell, Host, NotebookPage, Plan, Sign, Transport } from "./protocol.js" */
+/** @import { Host, NotebookPage, Plan, Sign, Transport } from "./protocol.js" */
 /** @import { Child } from "../shared/dom.js" */
 /** @typedef {"both" | "variables" | "code"} What what is brought back */
 /**
@@ -22,7 +24,11 @@ import { floatOver } from "../shared/popover.js";
  * @property {() => void} [resolve] names were changed on both sides: choose
  */
 
-const WHATS = /** @type {const} */ ([["both", "Variables and code"], ["variables", "Variables"], ["code", "Code"]]);
+const WHATS = /** @type {const} */ ([
+  ["both", "Variables and code"],
+  ["variables", "Variables"],
+  ["code", "Code"],
+]);
 
 /**
  * @param {HTMLElement} panel @param {Transport} transport @param {Host} host @param {Question} question
@@ -31,11 +37,16 @@ const WHATS = /** @type {const} */ ([["both", "Variables and code"], ["variables
 export async function askFirst(panel, transport, host, question, from) {
   const title = el("h4", { id: freshId("question") }, ...prose(question.title));
   const body = el("div", { class: "ak-pop-body" }, el("p", { class: "ak-loading" }, "Working out what would change…"));
-  const go = el("button", { class: "ak-b ak-main", type: "button" }, question.button);
-  const cancel = el("button", { class: "ak-b", type: "button", onclick: () => floating.close() }, "Cancel");
+  const go = textButton(question.button, () => {}, "ak-main");
+  const cancel = textButton("Cancel", () => floating.close());
   const loads = el("span", { class: "ak-muted" });
-  const pop = el("div", { class: "ak-pop", role: "dialog", "aria-modal": "true", "aria-labelledby": title.id },
-    title, body, el("div", { class: "ak-foot" }, go, cancel, el("span", { class: "ak-sp" }), loads));
+  const pop = el(
+    "div",
+    { class: "ak-pop", role: "dialog", "aria-modal": "true", "aria-labelledby": title.id },
+    title,
+    body,
+    el("div", { class: "ak-foot" }, go, cancel, el("span", { class: "ak-sp" }), loads),
+  );
   go.disabled = true;
   const floating = floatOver(panel, pop, { anchor: from.anchor, back: from.back, align: "right", focus: cancel });
   try {
@@ -44,7 +55,12 @@ export async function askFirst(panel, transport, host, question, from) {
       question.cells ? transport.ask("cells", { id: question.to }) : null,
     ]);
     const chosen = question.cells && page ? options() : null;
-    fill(body, planRows(plan, question.cells ? notebookRow(page, plan, host) : null), ...plan.notes.map((note) => el("p", {}, ...prose(note))), chosen?.element);
+    fill(
+      body,
+      planRows(plan, question.cells ? notebookRow(page, plan, host) : null),
+      ...plan.notes.map((note) => el("p", {}, ...prose(note))),
+      chosen?.element,
+    );
     fill(loads, plan.loads ? `loads ${bytes(plan.loads)}` : "");
     if (plan.conflicts.length) fill(go, "Choose…");
     go.disabled = false;
@@ -56,7 +72,7 @@ export async function askFirst(panel, transport, host, question, from) {
     floating.place();
     if (document.activeElement === cancel) go.focus({ preventScroll: true });
   } catch (error) {
-    fill(body, el("p", { role: "alert" }, error instanceof Error ? error.message : String(error)));
+    fill(body, el("p", { role: "alert" }, errorText(error)));
     go.remove();
     floating.place();
   }
@@ -65,14 +81,34 @@ export async function askFirst(panel, transport, host, question, from) {
 /** @param {Plan} plan @param {Child} notebook */
 function planRows(plan, notebook) {
   /** @param {Sign} sign @param {string} word @param {string[]} names */
-  const row = (sign, word, names) => (names.length
-    ? [el("dt", {}, el("span", { class: `ak-sg ${SIGNS[sign].kind}`, "aria-hidden": "true" }, SIGNS[sign].glyph), `${word} ${names.length}`), el("dd", { class: "ak-mono" }, nameList(names))]
-    : []);
+  const row = (sign, word, names) =>
+    names.length
+      ? [
+          el(
+            "dt",
+            {},
+            el("span", { class: `ak-sg ${SIGNS[sign].kind}`, "aria-hidden": "true" }, SIGNS[sign].glyph),
+            `${word} ${names.length}`,
+          ),
+          el("dd", { class: "ak-mono" }, nameList(names)),
+        ]
+      : [];
   const cannot = plan.cannot.map((gap, at) => [
-    el("dt", {}, el("span", { class: "ak-sg ak-chg", "aria-hidden": "true" }, "!"), at ? spoken("Can't restore") : "Can't restore"), el("dd", {}, ...cannotText(gap))]);
+    el(
+      "dt",
+      {},
+      el("span", { class: "ak-sg ak-chg", "aria-hidden": "true" }, "!"),
+      at ? spoken("Can't restore") : "Can't restore",
+    ),
+    el("dd", {}, ...cannotText(gap)),
+  ]);
   const conflicts = plan.conflicts.map((conflict) => conflict.name);
   const rows = [
-    ...row("~", "Changes", plan.changes), ...row("+", "Adds", plan.adds), ...row("-", "Removes", plan.removes), ...row("!", "Conflicts", conflicts), ...cannot.flat(),
+    ...row("~", "Changes", plan.changes),
+    ...row("+", "Adds", plan.adds),
+    ...row("-", "Removes", plan.removes),
+    ...row("!", "Conflicts", conflicts),
+    ...cannot.flat(),
     ...(notebook ? [el("dt", {}, "Notebook"), el("dd", {}, notebook)] : []),
   ];
   return rows.length ? el("dl", {}, ...rows) : el("p", {}, "No variable changes.");
@@ -89,11 +125,22 @@ function cannotText(gap) {
 /** What becomes of the cells. @param {NotebookPage | null} page @param {Plan} plan @param {Host} host @returns {Child} */
 function notebookRow(page, plan, host) {
   if (!page) return "its cells were not stored with this commit, and stay";
-  const now = host.restoreCells ? host.cells?.() ?? null : null;
-  if (!now) return el("span", {}, "its cells go to ", el("span", { class: "ak-mono" }, fileName(page, plan.to.short)), ", beside it");
+  const now = host.restoreCells ? (host.cells?.() ?? null) : null;
+  if (!now)
+    return el(
+      "span",
+      {},
+      "its cells go to ",
+      el("span", { class: "ak-mono" }, fileName(page, plan.to.short)),
+      ", beside it",
+    );
   const { n, prompts } = changedCells(now, page);
   if (!n) return "no cell will change";
-  return el("span", {}, ...prose(`${plural(n, "cell")} will change${prompts.length ? `: ${nameList(prompts, 6)}` : ""}`));
+  return el(
+    "span",
+    {},
+    ...prose(`${plural(n, "cell")} will change${prompts.length ? `: ${nameList(prompts, 6)}` : ""}`),
+  );
 }
 
 /** @param {NotebookPage} page @param {string} short */
@@ -101,26 +148,14 @@ function fileName(page, short) {
   return `${(page.name.split("/").pop() ?? "").replace(/\.ipynb$/, "")}@${short}.ipynb`;
 }
 
-/**
- * How many cells differ from a stored page, come or go, and the prompts of those that have one.
- *
- * @param {DocumentCell[]} now @param {NotebookPage} page
- */
-export function changedCells(now, page) {
-  const here = new Map(now.map((cell) => [cell.id, cell]));
-  const there = new Map(page.cells.map((cell) => [cell.id, cell]));
-  const other = now.filter((cell) => {
-    const stored = there.get(cell.id);
-    return !stored || stored.source !== cell.source || stored.type !== cell.type;
-  });
-  const come = page.cells.filter((cell) => !here.has(cell.id)).length;
-  return { n: other.length + come, prompts: other.map((cell) => cell.prompt ?? "").filter(Boolean) };
-}
-
 function options() {
   const name = freshId("what");
   const inputs = WHATS.map(([value], at) => el("input", { type: "radio", name, value, checked: at === 0 }));
-  const element = el("fieldset", { class: "ak-opt" }, el("legend", { class: "ak-vh" }, "What to bring back"),
-    ...WHATS.map(([, label], at) => el("label", {}, inputs[at], el("span", { class: "ak-b" }, label))));
+  const element = el(
+    "fieldset",
+    { class: "ak-opt" },
+    el("legend", { class: "ak-vh" }, "What to bring back"),
+    ...WHATS.map(([, label], at) => el("label", {}, inputs[at], el("span", { class: "ak-b" }, label))),
+  );
   return { element, what: () => WHATS[inputs.findIndex((input) => input.checked)]?.[0] ?? "both" };
 }

@@ -12,7 +12,15 @@ const STEP_PX = 28;
  * @param {() => number} height the list's height now
  */
 export function resizeGrip(panel, storageKey, height) {
-  const grip = el("div", { class: "ak-grip", role: "separator", "aria-orientation": "horizontal", "aria-label": "Resize the list", "aria-valuemin": LEAST_PX, "aria-valuemax": MOST_PX, tabindex: 0 });
+  const grip = el("div", {
+    class: "ak-grip",
+    role: "separator",
+    "aria-orientation": "horizontal",
+    "aria-label": "Resize the list",
+    "aria-valuemin": LEAST_PX,
+    "aria-valuemax": MOST_PX,
+    tabindex: 0,
+  });
   /** @param {number} px */
   const set = (px) => {
     const next = Math.round(Math.max(LEAST_PX, Math.min(MOST_PX, px)));

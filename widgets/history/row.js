@@ -7,12 +7,25 @@
  */
 
 import { append, el, spoken } from "../shared/dom.js";
-import { SIGNS, bytes, count, cutMiddle, dayName, plural, stamp, took, tookSpoken, when, whenSpoken } from "../shared/format.js";
+import {
+  SIGNS,
+  count,
+  cutMiddle,
+  dayName,
+  plural,
+  stamp,
+  took,
+  tookSpoken,
+  when,
+  whenSpoken,
+} from "../shared/format.js";
 import { icon } from "../shared/icons.js";
 import { markPieces } from "../shared/tokens.js";
+import { SIGN_ORDER, chipList, countList } from "./chips.js";
 import { graphPicture } from "./graph.js";
+import { refList } from "./refs.js";
 
-/** @import { CommitRow, FoldRow, Ref, Row, Sign } from "./protocol.js" */
+/** @import { CommitRow, FoldRow, Row } from "./protocol.js" */
 /** @import { Marks } from "../shared/tokens.js" */
 /**
  * @typedef {object} RowLook
@@ -24,11 +37,6 @@ import { graphPicture } from "./graph.js";
  * @property {boolean} queued it waits for the running cell
  */
 
-const SIGN_ORDER = /** @type {const} */ (["+", "~", "-", "!"]);
-const CHAR_PX = 6.65;
-const GAP_PX = 10;
-const MOST_REFS = 3;
-
 /** @param {Row} row @param {RowLook} look @returns {HTMLElement} */
 export function buildRow(row, look) {
   if (row.kind === "day") return dayRow(row, look);
@@ -37,14 +45,23 @@ export function buildRow(row, look) {
 
 /** Where a row will be that has not come yet. */
 export function waitingRow() {
-  return el("div", { class: "ak-row ak-waiting", role: "row" },
-    el("span", { class: "ak-g" }), el("span", { class: "ak-n" }), el("span", { role: "gridcell" }, spoken("Loading"), el("i")));
+  return el(
+    "div",
+    { class: "ak-row ak-waiting", role: "row" },
+    el("span", { class: "ak-g" }),
+    el("span", { class: "ak-n" }),
+    el("span", { role: "gridcell" }, spoken("Loading"), el("i")),
+  );
 }
 
 /** @param {Extract<Row, { kind: "day" }>} row @param {RowLook} look */
 function dayRow(row, look) {
-  return el("div", { class: "ak-row ak-day", role: "row" },
-    graphPicture(row.graph, "none", false), el("span", { role: "gridcell" }, dayName(row.day, look.now)));
+  return el(
+    "div",
+    { class: "ak-row ak-day", role: "row" },
+    graphPicture(row.graph, "none", false),
+    el("span", { role: "gridcell" }, dayName(row.day, look.now)),
+  );
 }
 
 /** "3 cells that changed nothing", or the code and how often it ran. @param {FoldRow} row */
@@ -57,17 +74,39 @@ function foldRow(row, look) {
   const runs = row.why === "repeated" ? plural(row.n, "run") : "";
   const matching = row.matching ? `${count(row.matching)} of ${count(row.n)} match` : runs;
   const node = el("div", {
-    class: "ak-row ak-fold-row", role: "row", "aria-level": 1, "aria-expanded": String(row.unfolded),
-    "aria-label": [spokenPrompt(row.prompt), foldSubject(row), matching, tookSpoken(row.took_s), whenSpoken(row.time_ms, look.now)]
-      .filter(Boolean).join(", "),
+    class: "ak-row ak-fold-row",
+    role: "row",
+    "aria-level": 1,
+    "aria-expanded": String(row.unfolded),
+    "aria-label": [
+      spokenPrompt(row.prompt),
+      foldSubject(row),
+      matching,
+      tookSpoken(row.took_s),
+      whenSpoken(row.time_ms, look.now),
+    ]
+      .filter(Boolean)
+      .join(", "),
   });
   append(node, [
     graphPicture(row.graph, row.unfolded ? "none" : "fold", false),
     el("span", { class: "ak-n", role: "gridcell" }, row.prompt),
-    el("span", { class: "ak-s", role: "gridcell" },
-      el("button", { class: "ak-fold", tabindex: -1, "data-do": "fold", "aria-label": `${row.unfolded ? "Fold" : "Unfold"} ${plural(row.n, "cell")}` }, icon("right")),
+    el(
+      "span",
+      { class: "ak-s", role: "gridcell" },
+      el(
+        "button",
+        {
+          class: "ak-fold",
+          tabindex: -1,
+          "data-do": "fold",
+          "aria-label": `${row.unfolded ? "Fold" : "Unfold"} ${plural(row.n, "cell")}`,
+        },
+        icon("right"),
+      ),
       subjectText(foldSubject(row), row.why === "repeated", look.marks),
-      matching ? el("span", { class: "ak-steps ak-muted" }, matching) : null),
+      matching ? el("span", { class: "ak-steps ak-muted" }, matching) : null,
+    ),
     ...times(row.took_s, row.time_ms, look.now),
   ]);
   return node;
@@ -76,28 +115,58 @@ function foldRow(row, look) {
 /** @param {CommitRow} row @param {RowLook} look */
 function commitRow(row, look) {
   const node = el("div", {
-    class: `ak-row${row.depth ? " ak-child" : ""}${look.marked ? " ak-marked" : ""}`, role: "row",
-    "aria-level": row.depth + 1, "aria-label": rowName(row, look.now) + (look.marked ? ", marked" : "") + (look.queued ? ", queued" : ""),
+    class: `ak-row${row.depth ? " ak-child" : ""}${look.marked ? " ak-marked" : ""}`,
+    role: "row",
+    "aria-level": row.depth + 1,
+    "aria-label": rowName(row, look.now) + (look.marked ? ", marked" : "") + (look.queued ? ", queued" : ""),
   });
   const head = row.refs.some((ref) => ref.head);
   append(node, [
     graphPicture(row.graph, row.node, head),
     el("span", { class: "ak-n", role: "gridcell" }, row.prompt),
-    el("span", { class: "ak-s", role: "gridcell" }, refList(row.refs), author(row), subjectText(row.subject, row.is_code, look.marks), whyText(row),
-      look.marked ? el("span", { class: "ak-note ak-muted" }, "marked") : null),
-    el("span", { class: "ak-c", role: "gridcell" }, ...chips(row, look)),
-    el("span", { class: "ak-sum", "aria-hidden": "true" }, ...counts(row)),
+    el(
+      "span",
+      { class: "ak-s", role: "gridcell" },
+      refList(row.refs),
+      author(row),
+      subjectText(row.subject, row.is_code, look.marks),
+      whyText(row),
+      look.marked ? el("span", { class: "ak-note ak-muted" }, "marked") : null,
+    ),
+    el("span", { class: "ak-c", role: "gridcell" }, ...chipList(row, look)),
+    el("span", { class: "ak-sum", "aria-hidden": "true" }, ...countList(row)),
   ]);
-  if (look.queued) append(node, [el("span", { class: "ak-end", role: "gridcell" }, el("span", { class: "ak-count" }, "queued"), el("span", { class: "ak-spin", "aria-hidden": "true" }))]);
+  if (look.queued)
+    append(node, [
+      el(
+        "span",
+        { class: "ak-end", role: "gridcell" },
+        el("span", { class: "ak-count" }, "queued"),
+        el("span", { class: "ak-spin", "aria-hidden": "true" }),
+      ),
+    ]);
   else append(node, [actions(look), ...times(row.took_s, row.time_ms, look.now)]);
   return node;
 }
 
 /** @param {RowLook} look */
 function actions(look) {
-  return el("span", { class: "ak-a", role: "gridcell" },
+  return el(
+    "span",
+    { class: "ak-a", role: "gridcell" },
     look.canAct ? el("button", { class: "ak-b", tabindex: -1, "data-do": "checkout" }, "Check out") : null,
-    el("button", { class: "ak-b ak-quiet ak-icon", tabindex: -1, "data-do": "menu", "aria-label": "More actions", title: "More actions (m)" }, icon("more")));
+    el(
+      "button",
+      {
+        class: "ak-b ak-quiet ak-icon",
+        tabindex: -1,
+        "data-do": "menu",
+        "aria-label": "More actions",
+        title: "More actions (m)",
+      },
+      icon("more"),
+    ),
+  );
 }
 
 /** @param {number | null} took_s @param {number} ms @param {number} now */
@@ -106,23 +175,6 @@ function times(took_s, ms, now) {
     el("span", { class: "ak-d", role: "gridcell" }, took(took_s)),
     el("span", { class: "ak-t", role: "gridcell", title: stamp(ms, now) }, when(ms, now)),
   ];
-}
-
-/** @param {Ref[]} refs */
-function refList(refs) {
-  const rest = refs.slice(MOST_REFS);
-  return [...refs.slice(0, MOST_REFS).map(refLabel), rest.length ? el("span", { class: "ak-note ak-muted", title: rest.map((ref) => ref.name).join(", ") }, `+${rest.length}`) : null];
-}
-
-/** A branch, a tag, or where the reader is. @param {Ref} ref */
-export function refLabel(ref) {
-  const lane = ref.lane === null ? "" : ` ak-ref${ref.lane % 6}`;
-  if (ref.kind === "head") {
-    return el("span", { class: "ak-ref ak-head ak-off", title: "You are here, on no branch" }, icon("head"), "HEAD");
-  }
-  if (ref.head) return el("span", { class: `ak-ref ak-head${lane}`, title: `HEAD, on branch ${ref.name}` }, icon("head"), el("span", { class: "ak-text" }, ref.name));
-  const what = ref.kind === "tag" ? "Tag" : "Branch";
-  return el("span", { class: `ak-ref${ref.kind === "tag" ? " ak-tag" : lane}`, title: `${what} ${ref.name}` }, icon(ref.kind), el("span", { class: "ak-text" }, ref.name));
 }
 
 /** @param {CommitRow} row */
@@ -134,14 +186,20 @@ function author(row) {
 function subjectText(text, isCode, marks) {
   if (!isCode) return el("span", { class: "ak-msg", title: text }, ...marked(text, marks));
   const [first, last] = cutMiddle(text);
-  const code = el("code", { class: last ? "ak-mid" : "", title: text }, last ? el("span", {}, ...marked(first, marks)) : marked(first, marks));
+  const code = el(
+    "code",
+    { class: last ? "ak-mid" : "", title: text },
+    last ? el("span", {}, ...marked(first, marks)) : marked(first, marks),
+  );
   if (last) append(code, [el("span", {}, ...marked(last, marks))]);
   return code;
 }
 
 /** @param {string} text @param {Marks} marks */
 function marked(text, marks) {
-  return markPieces(text, marks).map(([piece, matched]) => (matched ? el("mark", {}, piece) : document.createTextNode(piece)));
+  return markPieces(text, marks).map(([piece, matched]) =>
+    matched ? el("mark", {}, piece) : document.createTextNode(piece),
+  );
 }
 
 /** Why a cell failed: its first word stays where there is little room. @param {CommitRow} row */
@@ -150,52 +208,6 @@ function whyText(row) {
   const [, short = "", long = ""] = /^([^\s:]+)([\s\S]*)$/.exec(row.why) ?? [];
   const kind = row.node === "failed" ? "ak-del" : "ak-chg";
   return el("span", { class: `ak-why ${kind}`, title: row.why }, short, el("span", { class: "ak-long" }, long));
-}
-
-/**
- * How many chips have room, and whether the first one's size has.
- *
- * @param {CommitRow["chips"]} all @param {number} more @param {number} room px
- * @returns {{ shown: number, sized: boolean, more: number }}
- */
-export function fitChips(all, more, room) {
-  const most = more + all.length > 4 ? 3 : 4;
-  for (const sized of [true, false]) {
-    for (let shown = Math.min(most, all.length); shown > 0; shown -= 1) {
-      const rest = more + all.length - shown;
-      const texts = all.slice(0, shown).map((chip, at) => chipText(chip, sized && at === 0));
-      if (rest) texts.push(`${rest} more`);
-      const px = texts.reduce((sum, text) => sum + text.length * CHAR_PX + GAP_PX, 0);
-      if (px <= room && (shown > 1 || all.length === 1 || !sized)) return { shown, sized, more: rest };
-    }
-  }
-  const shown = Math.min(1, all.length);
-  return { shown, sized: false, more: more + all.length - shown };
-}
-
-/** @param {[Sign, string, number]} chip @param {boolean} sized */
-function chipText([sign, name, size], sized) {
-  if (sign === "!") return `! ${name} not saved`;
-  return `${sign}${name}${sized && size ? ` ${bytes(size)}` : ""}`;
-}
-
-/** @param {CommitRow} row @param {RowLook} look */
-function chips(row, look) {
-  const { shown, sized, more } = fitChips(row.chips, row.more, look.chipsPx);
-  const list = row.chips.slice(0, shown).map(([sign, name, size], at) => {
-    const matches = look.marks.names.includes(name);
-    const after = sign === "!" ? "not saved" : sized && at === 0 && size ? bytes(size) : "";
-    const { glyph, kind } = SIGNS[sign];
-    return el("span", { class: "ak-chip", title: name }, el("i", { class: kind }, sign === "!" ? "! " : glyph),
-      matches ? el("mark", {}, name) : name, after ? el("small", {}, ` ${after}`) : null);
-  });
-  return [...list, more ? el("small", {}, `${more} more`) : null];
-}
-
-/** @param {CommitRow} row */
-function counts(row) {
-  return SIGN_ORDER.filter((sign) => row.counts[sign]).map((sign) =>
-    el("span", {}, el("i", { class: SIGNS[sign].kind }, SIGNS[sign].glyph), String(row.counts[sign])));
 }
 
 /** "[7]" → "Cell 7". @param {string} prompt */
@@ -215,9 +227,22 @@ export function rowName(row, now) {
     const names = first === undefined ? plural(n, "name") : n > 1 ? `${first} and ${n - 1} more` : first;
     return sign === "!" ? `${names} not saved` : `${SIGNS[sign].word} ${names}`;
   });
-  const refs = row.refs.map((ref) => (ref.head ? `you are here${ref.kind === "head" ? "" : `, on ${ref.name}`}` : `${ref.kind} ${ref.name}`));
+  const refs = row.refs.map((ref) =>
+    ref.head ? `you are here${ref.kind === "head" ? "" : `, on ${ref.name}`}` : `${ref.kind} ${ref.name}`,
+  );
   const kind = row.node === "cell" || row.node === "agent" ? "" : row.node === "interrupted" ? "" : row.node;
   const who = row.author.me && row.author.kind === "person" ? "" : row.author.name;
-  return [spokenPrompt(row.prompt), who, row.subject, kind, row.why, ...refs, ...changes, tookSpoken(row.took_s), whenSpoken(row.time_ms, now)]
-    .filter(Boolean).join(", ");
+  return [
+    spokenPrompt(row.prompt),
+    who,
+    row.subject,
+    kind,
+    row.why,
+    ...refs,
+    ...changes,
+    tookSpoken(row.took_s),
+    whenSpoken(row.time_ms, now),
+  ]
+    .filter(Boolean)
+    .join(", ");
 }

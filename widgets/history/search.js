@@ -3,6 +3,7 @@
  * edited; the list follows while one types.
  */
 
+import { iconButton } from "../shared/buttons.js";
 import { el, fill } from "../shared/dom.js";
 import { icon } from "../shared/icons.js";
 import { finishedTokens, joinQuery, parseQuery } from "../shared/tokens.js";
@@ -19,11 +20,26 @@ export class SearchField {
     /** @type {string[]} */
     this.tokens = [];
     this.timer = 0;
-    this.input = el("input", { type: "text", role: "searchbox", "aria-label": "Search the history", autocomplete: "off", spellcheck: "false", placeholder: "Search  text, var:df, is:error" });
+    this.input = el("input", {
+      type: "text",
+      role: "searchbox",
+      "aria-label": "Search the history",
+      autocomplete: "off",
+      spellcheck: "false",
+      placeholder: "Search  text, var:df, is:error",
+    });
     this.chips = el("span", { class: "ak-toks" });
-    this.clear = el("button", { class: "ak-b ak-quiet ak-icon ak-small", type: "button", "aria-label": "Clear search", title: "Clear (Esc)", hidden: true, onclick: () => this.reset() }, icon("close"));
+    this.clear = iconButton("close", "Clear search", "Clear (Esc)", () => this.reset(), "ak-small");
     this.slash = el("span", { class: "ak-k", "aria-hidden": "true" }, "/");
-    this.element = el("span", { class: "ak-find", onclick: () => this.input.focus() }, icon("search"), this.chips, this.input, this.slash, this.clear);
+    this.element = el(
+      "span",
+      { class: "ak-find", onclick: () => this.input.focus() },
+      icon("search"),
+      this.chips,
+      this.input,
+      this.slash,
+      this.clear,
+    );
     this.input.addEventListener("input", () => this.#typed());
     this.input.addEventListener("keydown", (event) => this.#key(event));
     model.on(["query"], () => this.#follow());
@@ -66,7 +82,12 @@ export class SearchField {
     } else if (event.key === "Enter" || event.key === "ArrowDown") {
       this.#finish();
       if (event.key === "ArrowDown") this.leave();
-    } else if (event.key === "Backspace" && this.input.selectionStart === 0 && this.input.selectionEnd === 0 && this.tokens.length) {
+    } else if (
+      event.key === "Backspace" &&
+      this.input.selectionStart === 0 &&
+      this.input.selectionEnd === 0 &&
+      this.tokens.length
+    ) {
       this.input.value = joinQuery([this.tokens.pop() ?? ""], this.input.value);
       this.#typed();
     } else return;
@@ -115,6 +136,11 @@ export class SearchField {
       this.#send();
       this.input.focus();
     };
-    return el("span", { class: "ak-tok" }, token, el("button", { type: "button", tabindex: -1, "aria-label": `Remove filter ${token}`, onclick: drop }, "×"));
+    return el(
+      "span",
+      { class: "ak-tok" },
+      token,
+      el("button", { type: "button", tabindex: -1, "aria-label": `Remove filter ${token}`, onclick: drop }, "×"),
+    );
   }
 }

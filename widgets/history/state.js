@@ -1,14 +1,17 @@
 /**
  * What the panel knows and shows, and how it comes to know it.
  *
- * One object per panel. The parts of the view listen to it and never to each other. Rows are held by their place in the
- * list; when the history changes, the rows already here stay shown until newer ones have come, so that nothing flickers.
+ * One object per panel. The parts of the view listen to it and never to each other; it asks the transport, and an answer
+ * that comes after a newer question is dropped.
  */
 
+import { errorText } from "../shared/buttons.js";
 import { zone } from "../shared/format.js";
-import { PAGE_ROWS, pagesOf } from "./window.js";
+import { RowPages } from "./pages.js";
+import { Topics } from "./topics.js";
+import { PAGE_ROWS } from "./window.js";
 
-/** @import { CommitRow, Done, Head, Host, Opening, Page, Query, Row, State, Transport } from "./protocol.js" */
+/** @import { CommitRow, Done, Head, Host, Opening, Query, State, Transport } from "./protocol.js" */
 /** @typedef {"rows" | "active" | "selected" | "marked" | "head" | "state" | "query" | "toast" | "view"} Topic */
 /**
  * @typedef {{ kind: "list" }
@@ -21,34 +24,29 @@ import { PAGE_ROWS, pagesOf } from "./window.js";
 /** @type {State} */
 const UNKNOWN = { version: "", busy: null, queued: null, failed: null, done: null, kernel: true, gone: null };
 
-export class HistoryModel {
+/** @extends {Topics<Topic>} */
+export class HistoryModel extends Topics {
   /** @param {Transport} transport @param {Host} host */
   constructor(transport, host) {
+    super();
     this.transport = transport;
     this.host = host;
-    /** @type {Map<Topic, Set<() => void>>} */
-    this.listeners = new Map();
     /** @type {Query} */
     this.query = { text: "", show: "all", tz_s: zone(this.now()), unfolded: [] };
-    /** @type {Map<number, Row>} */
-    this.rows = new Map();
-    /** @type {Map<number, number>} pages of this version: up to which row each is here, or on its way */
-    this.pages = new Map();
+    this.pages = new RowPages();
     /** @type {Head | null} */
     this.head = null;
     this.state = UNKNOWN;
     this.title = "";
     this.unsaved = 0;
-    this.total = 0;
-    this.commits = 0;
-    this.matches = 0;
-    this.version = "";
     this.turn = 0;
     /** @type {"loading" | "ready" | "failed"} */
     this.phase = "loading";
     this.failure = "";
     this.active = 0;
     this.activeId = "";
+    /** The reader has moved: the active row is theirs. */
+    this.touched = false;
     /** @type {string | null} the commit whose details are open */
     this.selected = null;
     /** @type {Mark | null} */
@@ -61,7 +59,7 @@ export class HistoryModel {
     this.problem = null;
     /** @type {((done: Done) => void) | null} what to do when the act that this panel queued is done */
     this.waiting = null;
-    /** How many px the rows moved when newer ones came above them. */
+    /** How many rows came above the active one. */
     this.shift = 0;
   }
 
@@ -74,19 +72,11 @@ export class HistoryModel {
     return this.state.kernel && this.transport.canAct();
   }
 
-  /** @param {Topic[]} topics @param {() => void} fn */
-  on(topics, fn) {
-    for (const topic of topics) {
-      const those = this.listeners.get(topic) ?? new Set();
-      this.listeners.set(topic, those.add(fn));
-    }
+  get total() {
+    return this.pages.total;
   }
 
-  /** @param {...Topic} topics */
-  tell(...topics) {
-    const those = new Set(topics.flatMap((topic) => [...(this.listeners.get(topic) ?? [])]));
-    for (const fn of those) fn();
-  }
+  // The list ------------------------------------------------------------------------------------------------------------
 
   /** Ask for what is shown at first, and again whenever the history has changed. */
   async open() {
@@ -101,60 +91,54 @@ export class HistoryModel {
 
   /** @param {Opening} opening */
   async #takeOpening(opening) {
-    const anchor = this.phase === "ready" && this.activeId ? this.active : null;
+    const before = this.phase === "ready" && this.activeId ? this.active : null;
     Object.assign(this, { title: opening.title, head: opening.head, unsaved: opening.unsaved_names });
     this.#takeState(opening.state);
-    this.pages.clear();
-    this.#takePage(opening.page);
+    this.pages.expire();
+    this.pages.take(opening.page);
     this.phase = "ready";
-    if (anchor !== null) await this.#follow(anchor);
+    if (before !== null) await this.#follow(before);
+    this.#settle();
     this.tell("rows", "head", "state", "query");
   }
 
   /** Keep the active commit active, wherever it stands now. @param {number} before */
   async #follow(before) {
     const turn = this.turn;
-    const row = this.rowOf(this.activeId) ?? (await this.transport.ask("locate", { ...this.query, id: this.activeId })).row;
+    const row = await this.#locate(this.activeId);
     if (turn !== this.turn || row === null) return;
     this.active = row;
     this.shift += row - before;
   }
 
-  /** @param {Page} page */
-  #takePage(page) {
-    if (page.version !== this.version) {
-      this.version = page.version;
-      this.pages.clear();
-    }
-    // A page may be shorter than was asked for, where its rows are long: the rest of it is asked for when it is in view.
-    this.pages.set(page.from - (page.from % PAGE_ROWS), page.rows.length ? page.from + page.rows.length : Infinity);
-    this.total = page.total;
-    this.commits = page.commits;
-    this.matches = page.matches;
-    page.rows.forEach((row, at) => this.rows.set(page.from + at, row));
-    for (const at of this.rows.keys()) if (at >= page.total) this.rows.delete(at);
-    if (!this.activeId) this.active = this.rows.get(0)?.kind === "day" ? 1 : 0;
-    this.active = Math.max(0, Math.min(this.active, page.total - 1));
+  /** @param {string} id @returns {Promise<number | null>} */
+  async #locate(id) {
+    return this.pages.find(id) ?? (await this.transport.ask("locate", { ...this.query, id })).row;
+  }
+
+  /** The active row is one that is there, and no day. */
+  #settle() {
+    const { rows, total } = this.pages;
+    if (!this.touched) this.active = rows.get(0)?.kind === "day" ? 1 : 0;
+    this.active = Math.max(0, Math.min(this.active, total - 1));
+    const row = rows.get(this.active);
+    if (this.touched && row && row.kind !== "day") this.activeId = row.id;
   }
 
   /** Have rows `from` to `to` come, if they are not here. @param {number} from @param {number} to */
   need(from, to) {
-    for (const start of pagesOf(from, Math.min(to, this.total))) {
-      const end = Math.min(start + PAGE_ROWS, this.total);
-      const next = this.pages.get(start) ?? start;
-      if (next >= Math.min(end, to) || this.phase !== "ready") continue;
-      this.pages.set(start, end);
-      void this.#fetch(next, end - next);
-    }
+    if (this.phase !== "ready") return;
+    for (const wanted of this.pages.missing(from, to)) void this.#fetch(wanted);
   }
 
-  /** @param {number} from @param {number} n */
-  async #fetch(from, n) {
+  /** @param {{ from: number, n: number }} wanted */
+  async #fetch(wanted) {
     const turn = this.turn;
     try {
-      const page = await this.transport.ask("rows", { ...this.query, from, n });
+      const page = await this.transport.ask("rows", { ...this.query, ...wanted });
       if (turn !== this.turn) return;
-      this.#takePage(page);
+      this.pages.take(page);
+      this.#settle();
       this.tell("rows");
     } catch (error) {
       if (turn === this.turn) this.#fail(error);
@@ -164,20 +148,20 @@ export class HistoryModel {
   /** @param {unknown} error */
   #fail(error) {
     this.phase = "failed";
-    this.failure = error instanceof Error ? error.message : String(error);
-    this.tell("rows");
+    this.failure = errorText(error);
+    this.tell("rows", "head");
   }
 
   /** List other rows. @param {Partial<Query>} query */
   search(query) {
     Object.assign(this.query, query);
-    this.rows.clear();
-    Object.assign(this, { active: 0, activeId: "", shift: 0 });
+    this.pages.clear();
+    Object.assign(this, { active: 0, activeId: "", touched: false, shift: 0 });
     this.tell("query");
     void this.open();
   }
 
-  /** Open or close a fold; the rows above it stay where they are. @param {string} id */
+  /** Open or close a fold. @param {string} id */
   fold(id) {
     const open = new Set(this.query.unfolded);
     if (!open.delete(id)) open.add(id);
@@ -185,61 +169,30 @@ export class HistoryModel {
     void this.open();
   }
 
-  /** @param {State} state */
-  takeState(state) {
-    this.#takeState(state);
-    if (state.version !== this.version && this.phase === "ready") void this.open();
+  /** @param {number} at @returns {CommitRow | null} */
+  commitAt(at) {
+    const row = this.pages.rows.get(at);
+    return row?.kind === "commit" ? row : null;
   }
 
-  /** @param {State} state */
-  #takeState(state) {
-    const was = this.state;
-    this.state = state;
-    const first = was === UNKNOWN;
-    if (state.failed && state.failed.text !== was.failed?.text) this.problem = state.failed;
-    if (state.busy && state.busy !== was.busy) this.toast = null;
-    if (!first && state.done && state.done.done !== was.done?.done) this.#queuedDone(state.done);
-    this.tell("state", "toast");
-  }
-
-  /** @param {Done} done */
-  #queuedDone(done) {
-    this.toast = { text: [done.done, ...done.notes].join(" "), next: done.undo ? "undo" : "" };
-    this.waiting?.(done);
-    this.waiting = null;
-  }
-
-  /** Say what was done. @param {Toast | null} toast */
-  say(toast) {
-    this.toast = toast;
-    this.tell("toast");
-  }
-
-  /** Say why something could not be done. @param {{ text: string, code: string } | null} problem */
-  complain(problem) {
-    this.problem = problem;
-    this.tell("state");
-  }
-
-  /** @param {number} row @returns {CommitRow | null} */
-  commitAt(row) {
-    const found = this.rows.get(row);
-    return found?.kind === "commit" ? found : null;
-  }
-
-  /** @param {string} id @returns {number | null} where a row that is here stands */
-  rowOf(id) {
-    for (const [at, row] of this.rows) if (row.kind !== "day" && row.id === id) return at;
-    return null;
-  }
-
-  /** @param {number} row */
-  activate(row) {
-    const found = this.rows.get(row);
-    this.active = Math.max(0, Math.min(row, this.total - 1));
-    this.activeId = found && found.kind !== "day" ? found.id : "";
+  /** @param {number} at */
+  activate(at) {
+    this.touched = true;
+    this.active = Math.max(0, Math.min(at, this.total - 1));
+    const row = this.pages.rows.get(this.active);
+    this.activeId = row && row.kind !== "day" ? row.id : "";
     this.tell("active");
   }
+
+  /** Make a commit the active one; false when the list does not hold it. @param {string} id */
+  async reveal(id) {
+    const row = await this.#locate(id);
+    if (row === null) return false;
+    this.activate(row);
+    return true;
+  }
+
+  // What is open --------------------------------------------------------------------------------------------------------
 
   /** Open a commit's details, or close them. @param {string | null} id */
   select(id) {
@@ -260,13 +213,41 @@ export class HistoryModel {
     this.tell("view");
   }
 
-  /** Scroll to a commit and make it the active one, if the list holds it. @param {string} id */
-  async reveal(id) {
-    const row = this.rowOf(id) ?? (await this.transport.ask("locate", { ...this.query, id })).row;
-    if (row === null) return false;
-    this.activate(row);
-    this.activeId = id;
-    this.tell("active");
-    return true;
+  // What goes on --------------------------------------------------------------------------------------------------------
+
+  /** @param {State} state */
+  takeState(state) {
+    const moved = state.version !== this.state.version;
+    this.#takeState(state);
+    if (moved && this.phase !== "loading") void this.open();
+  }
+
+  /** @param {State} state */
+  #takeState(state) {
+    const was = this.state;
+    this.state = state;
+    if (state.failed && state.failed.text !== was.failed?.text) this.problem = state.failed;
+    if (state.busy && state.busy !== was.busy) this.toast = null;
+    if (was !== UNKNOWN && state.done && state.done.done !== was.done?.done) this.#queuedDone(state.done);
+    this.tell("state", "toast");
+  }
+
+  /** @param {Done} done */
+  #queuedDone(done) {
+    this.toast = { text: [done.done, ...done.notes].join(" "), next: done.undo ? "undo" : "" };
+    this.waiting?.(done);
+    this.waiting = null;
+  }
+
+  /** Say what was done. @param {Toast | null} toast */
+  say(toast) {
+    this.toast = toast;
+    this.tell("toast");
+  }
+
+  /** Say why something could not be done. @param {{ text: string, code: string } | null} problem */
+  complain(problem) {
+    this.problem = problem;
+    this.tell("state");
   }
 }

@@ -3,6 +3,7 @@
  * what was just done, with the way back.
  */
 
+import { iconButton, textButton } from "../shared/buttons.js";
 import { el, fill, prose } from "../shared/dom.js";
 import { icon } from "../shared/icons.js";
 
@@ -12,11 +13,23 @@ import { icon } from "../shared/icons.js";
 
 /** @type {Record<string, string>} */
 const NAMES = {
-  checkout: "Check out of", rollback: "Roll back to", switch: "Switch to", merge: "Merge of", branch: "New branch", undo: "Undo", redo: "Redo",
-  commit_now: "Commit", verify: "Check of the store",
+  checkout: "Check out of",
+  rollback: "Roll back to",
+  switch: "Switch to",
+  merge: "Merge of",
+  branch: "New branch",
+  undo: "Undo",
+  redo: "Redo",
+  commit_now: "Commit",
+  verify: "Check of the store",
 };
 /** @type {Record<string, string>} */
-const CANCEL = { checkout: "Cancel check out", rollback: "Cancel roll back", switch: "Cancel switch", merge: "Cancel merge" };
+const CANCEL = {
+  checkout: "Cancel check out",
+  rollback: "Cancel roll back",
+  switch: "Cancel switch",
+  merge: "Cancel merge",
+};
 
 /** "Check out of [7]". @param {string} op @param {string} label */
 export function actName(op, label) {
@@ -35,7 +48,15 @@ export class Strip {
 
   draw() {
     const { problem, state } = this.model;
-    const key = JSON.stringify([problem, state.queued, state.busy, state.kernel, state.gone, this.model.canAct]);
+    const key = JSON.stringify([
+      problem,
+      this.model.phase,
+      state.queued,
+      state.busy,
+      state.kernel,
+      state.gone,
+      this.model.canAct,
+    ]);
     if (key === this.key) return;
     this.key = key;
     const [kind, children] = this.#content();
@@ -58,25 +79,37 @@ export class Strip {
   /** @param {{ text: string, code: string }} problem */
   #problem(problem) {
     const check = problem.code === "damaged" && this.model.canAct;
-    return [icon("close"), el("span", {}, ...prose(problem.text)), el("span", { class: "ak-sp" }),
-      check ? el("button", { class: "ak-b", type: "button", onclick: this.doings.verify }, "Check the store") : null,
-      el("button", { class: "ak-b ak-quiet ak-icon", type: "button", "aria-label": "Dismiss", title: "Dismiss", onclick: () => this.model.complain(null) }, icon("close"))];
+    return [
+      icon("close"),
+      el("span", { class: "ak-strip-text" }, ...prose(problem.text)),
+      el("span", { class: "ak-sp" }),
+      check ? textButton("Check the store", this.doings.verify) : null,
+      iconButton("close", "Dismiss", "Dismiss", () => this.model.complain(null)),
+    ];
   }
 
   /** @param {{ op: string, label: string }} queued */
   #queue({ op, label }) {
     const { busy } = this.model.state;
     const text = `${busy ? `Cell ${busy}` : "A cell"} is running. ${actName(op, label)} starts when it ends.`;
-    return [el("span", { class: "ak-spin", "aria-hidden": "true" }), el("span", {}, ...prose(text)), el("span", { class: "ak-sp" }),
-      el("button", { class: "ak-b", type: "button", onclick: this.doings.cancel }, CANCEL[op] ?? "Cancel")];
+    return [
+      el("span", { class: "ak-spin", "aria-hidden": "true" }),
+      el("span", { class: "ak-strip-text" }, ...prose(text)),
+      el("span", { class: "ak-sp" }),
+      textButton(CANCEL[op] ?? "Cancel", this.doings.cancel),
+    ];
   }
 
   #noKernel() {
     const { host, state } = this.model;
     const text = state.gone ?? "No kernel. You can look, search and compare; checking out needs one.";
     const start = !state.kernel && !state.gone && host.startKernel;
-    return [icon("plug"), el("span", {}, text), el("span", { class: "ak-sp" }),
-      start ? el("button", { class: "ak-b", type: "button", onclick: () => start.call(host) }, "Start kernel") : null];
+    return [
+      icon("plug"),
+      el("span", { class: "ak-strip-text" }, text),
+      el("span", { class: "ak-sp" }),
+      start ? textButton("Start kernel", () => start.call(host)) : null,
+    ];
   }
 }
 
@@ -94,9 +127,15 @@ export class ToastLine {
     const { toast } = this.model;
     this.element.classList.toggle("ak-none", !toast);
     if (!toast) return fill(this.element);
-    const next = toast.next === "undo" ? ["Undo", this.doings.undo] : toast.next === "redo" ? ["Redo", this.doings.redo] : null;
-    fill(this.element, el("span", { class: "ak-add" }, icon("ok")), el("span", {}, ...prose(toast.text)), el("span", { class: "ak-sp" }),
-      next && this.model.canAct ? el("button", { class: "ak-b", type: "button", onclick: next[1] }, String(next[0])) : null,
-      el("button", { class: "ak-b ak-quiet ak-icon", type: "button", "aria-label": "Dismiss", title: "Dismiss", onclick: () => this.model.say(null) }, icon("close")));
+    const { canAct } = this.model;
+    fill(
+      this.element,
+      el("span", { class: "ak-add" }, icon("ok")),
+      el("span", {}, ...prose(toast.text)),
+      el("span", { class: "ak-sp" }),
+      canAct && toast.next === "undo" ? textButton("Undo", this.doings.undo) : null,
+      canAct && toast.next === "redo" ? textButton("Redo", this.doings.redo) : null,
+      iconButton("close", "Dismiss", "Dismiss", () => this.model.say(null)),
+    );
   }
 }

@@ -1,5 +1,6 @@
 /** A row of tabs over a panel, by the pattern of the ARIA guide: one tab stop, arrows between them, shown as they are reached. */
 
+import { failureNote } from "../shared/buttons.js";
 import { el, fill, freshId, setAll } from "../shared/dom.js";
 
 /** @import { Child } from "../shared/dom.js" */
@@ -13,7 +14,12 @@ export class Tabs {
     /** @type {Tab[]} */
     this.tabs = [];
     this.picked = "";
-    this.bar = el("div", { class: "ak-tabs", role: "tablist", "aria-label": label, onkeydown: (/** @type {KeyboardEvent} */ event) => this.#key(event) });
+    this.bar = el("div", {
+      class: "ak-tabs",
+      role: "tablist",
+      "aria-label": label,
+      onkeydown: (/** @type {KeyboardEvent} */ event) => this.#key(event),
+    });
     this.panel = el("div", { class: "ak-tab", role: "tabpanel", id: freshId("tab") });
   }
 
@@ -21,14 +27,26 @@ export class Tabs {
   show(tabs, picked) {
     const focused = this.bar.contains(document.activeElement);
     this.tabs = tabs;
-    this.picked = tabs.some((tab) => tab.key === picked) ? picked : tabs[0]?.key ?? "";
-    fill(this.bar, ...tabs.map((tab) => {
-      const on = tab.key === this.picked;
-      return el("button", {
-        type: "button", role: "tab", id: `${this.panel.id}-${tab.key}`, "aria-selected": String(on), tabindex: on ? 0 : -1,
-        "aria-controls": this.panel.id, onclick: () => this.pick(tab.key),
-      }, ...tab.label);
-    }));
+    this.picked = tabs.some((tab) => tab.key === picked) ? picked : (tabs[0]?.key ?? "");
+    fill(
+      this.bar,
+      ...tabs.map((tab) => {
+        const on = tab.key === this.picked;
+        return el(
+          "button",
+          {
+            type: "button",
+            role: "tab",
+            id: `${this.panel.id}-${tab.key}`,
+            "aria-selected": String(on),
+            tabindex: on ? 0 : -1,
+            "aria-controls": this.panel.id,
+            onclick: () => this.pick(tab.key),
+          },
+          ...tab.label,
+        );
+      }),
+    );
     setAll(this.panel, { "aria-labelledby": `${this.panel.id}-${this.picked}` });
     if (focused) this.#button()?.focus();
     return this.#load();
@@ -52,9 +70,11 @@ export class Tabs {
       const children = await tab.show();
       if (turn === this.turn) fill(this.panel, ...children);
     } catch (error) {
-      if (turn !== this.turn) return;
-      const again = el("button", { class: "ak-b", type: "button", onclick: () => void this.#load() }, "Try again");
-      fill(this.panel, el("div", { class: "ak-nothing", role: "alert" }, el("p", {}, error instanceof Error ? error.message : String(error)), again));
+      if (turn === this.turn)
+        fill(
+          this.panel,
+          failureNote(error, () => void this.#load()),
+        );
     }
   }
 

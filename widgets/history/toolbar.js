@@ -1,7 +1,8 @@
 /** The toolbar: branch, search, filters, how many commits, where the reader is, undo, and the rest. */
 
+import { iconButton } from "../shared/buttons.js";
 import { el, fill, setAll } from "../shared/dom.js";
-import { count, plural } from "../shared/format.js";
+import { count } from "../shared/format.js";
 import { icon } from "../shared/icons.js";
 
 /** @import { SearchField } from "./search.js" */
@@ -26,45 +27,84 @@ export class Toolbar {
   constructor(model, search, doings) {
     this.model = model;
     this.branchName = el("span", { class: "ak-text" });
-    this.branch = el("button", { class: "ak-b", type: "button", "aria-haspopup": "listbox", title: "Switch branch (g)", onclick: () => doings.branches(this.branch) },
-      icon("branch"), this.branchName, icon("down"));
+    this.branch = el(
+      "button",
+      {
+        class: "ak-b",
+        type: "button",
+        "aria-haspopup": "listbox",
+        title: "Switch branch (g)",
+        onclick: () => doings.branches(this.branch),
+      },
+      icon("branch"),
+      this.branchName,
+      icon("down"),
+    );
     this.filters = FILTERS.map(([show, label, title]) =>
-      el("button", { class: "ak-b", type: "button", title, onclick: () => model.search({ show }) }, label));
+      el("button", { class: "ak-b", type: "button", title, onclick: () => model.search({ show }) }, label),
+    );
     this.segments = el("span", { class: "ak-seg ak-wide", role: "group", "aria-label": "Show" }, ...this.filters);
     this.number = el("span", { class: "ak-count", role: "status" });
     this.headPrompt = el("span", { class: "ak-mono" });
-    this.head = el("button", { class: "ak-b ak-quiet ak-wide ak-where", type: "button", title: "Where you are. Show it (h)", onclick: doings.showHead }, icon("head"), this.headPrompt);
-    this.undo = el("button", { class: "ak-b ak-quiet ak-icon", type: "button", "aria-label": "Undo", title: "Undo the last checkout or rollback (u)", onclick: doings.undo }, icon("undo"));
-    this.more = el("button", { class: "ak-b ak-quiet ak-icon", type: "button", "aria-label": "More", "aria-haspopup": "menu", title: "More", onclick: () => doings.more(this.more) }, icon("more"));
+    this.head = el(
+      "button",
+      {
+        class: "ak-b ak-quiet ak-wide ak-where",
+        type: "button",
+        title: "Where you are. Show it (h)",
+        onclick: doings.showHead,
+      },
+      icon("head"),
+      this.headPrompt,
+    );
+    this.undo = iconButton("undo", "Undo", "Undo the last checkout or rollback (u)", doings.undo);
+    this.more = iconButton("more", "More", "More", () => doings.more(this.more));
+    this.more.setAttribute("aria-haspopup", "menu");
     this.space = el("span", { class: "ak-sp" });
     this.search = search;
-    this.element = el("div", { class: "ak-bar", role: "toolbar", "aria-label": "History" },
-      this.branch, search.element, this.space, this.segments, this.number, this.head, this.undo, this.more);
+    this.element = el(
+      "div",
+      { class: "ak-bar", role: "toolbar", "aria-label": "History" },
+      this.branch,
+      search.element,
+      this.space,
+      this.segments,
+      this.number,
+      this.head,
+      this.undo,
+      this.more,
+    );
     model.on(["rows", "head", "query", "state"], () => this.draw());
   }
 
   draw() {
     const { model } = this;
-    const empty = model.phase === "ready" && model.commits === 0;
-    const name = model.head?.branch ?? "no branch";
+    const empty = model.phase === "ready" && model.pages.commits === 0;
+    const name = model.head ? (model.head.branch ?? "no branch") : "";
+    this.branch.hidden = !model.head;
     this.branchName.textContent = name;
     this.branch.setAttribute("aria-label", `Branch: ${name}`);
-    this.filters.forEach((button, at) => button.setAttribute("aria-pressed", String(FILTERS[at]?.[0] === model.query.show)));
+    this.filters.forEach((button, at) =>
+      button.setAttribute("aria-pressed", String(FILTERS[at]?.[0] === model.query.show)),
+    );
     this.#count();
     const where = model.head?.prompt || model.head?.id?.slice(0, 7) || "";
     fill(this.headPrompt, where);
     setAll(this.head, { "aria-label": `Where you are, ${model.head?.label ?? ""}. Show it` });
-    for (const part of [this.search.element, this.segments, this.more]) part.hidden = empty;
-    this.space.hidden = !empty;
+    const nothing = empty || (model.phase === "failed" && !model.head);
+    this.element.hidden = nothing && !model.head;
+    for (const part of [this.search.element, this.segments, this.more]) part.hidden = nothing;
+    this.space.hidden = !nothing;
     this.head.hidden = empty || !where;
-    this.undo.hidden = empty || !model.canAct;
+    this.undo.hidden = empty || !model.head || !model.canAct;
   }
 
   #count() {
     const { model } = this;
-    if (model.phase === "loading") return fill(this.number);
+    if (model.phase !== "ready" && !model.head) return fill(this.number);
     const narrowed = model.query.text !== "" || model.query.show !== "all";
-    if (narrowed) return fill(this.number, `${count(model.matches)} of ${count(model.commits)}`);
-    fill(this.number, count(model.commits), el("span", { class: "ak-wide" }, plural(model.commits, " commit").replace(/^[\d,]+/, "")));
+    if (narrowed) return fill(this.number, `${count(model.pages.matches)} of ${count(model.pages.commits)}`);
+    const { commits } = model.pages;
+    fill(this.number, count(commits), el("span", { class: "ak-wide" }, commits === 1 ? " commit" : " commits"));
   }
 }

@@ -8,8 +8,18 @@
 
 const DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const MONTHS = [
-  "January", "February", "March", "April", "May", "June", "July",
-  "August", "September", "October", "November", "December",
+  "January",
+  "February",
+  "March",
+  "April",
+  "May",
+  "June",
+  "July",
+  "August",
+  "September",
+  "October",
+  "November",
+  "December",
 ];
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
@@ -52,7 +62,8 @@ export function bytes(n) {
 
 /** "118 → 130 kB"; one number where both are the same or one is missing. @param {number | null} old @param {number | null} now */
 export function byteChange(old, now) {
-  if (old === null || now === null) return old === null && now === null ? "" : bytes(/** @type {number} */ (old ?? now));
+  if (old === null || now === null)
+    return old === null && now === null ? "" : bytes(/** @type {number} */ (old ?? now));
   const [a, unit] = sized(old);
   const [b, other] = sized(now);
   if (a === b && unit === other) return `${b} ${other}`;

@@ -89,7 +89,9 @@ function focusable(root) {
 
 /** @param {HTMLElement} root @param {KeyboardEvent} event */
 function keepInside(root, event) {
-  const all = focusable(root).filter((node) => !(node instanceof HTMLInputElement && node.type === "radio" && !node.checked));
+  const all = focusable(root).filter(
+    (node) => !(node instanceof HTMLInputElement && node.type === "radio" && !node.checked),
+  );
   const [first, last] = [all[0], all[all.length - 1]];
   const edge = event.shiftKey ? first : last;
   if (document.activeElement !== edge) return;

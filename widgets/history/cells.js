@@ -1,0 +1,67 @@
+/**
+ * The notebook's cells, which only the place around the panel can bring back.
+ *
+ * Where it can reach the document they come back there, as one step that the document's own Undo takes back. Elsewhere the
+ * same cells are written to a file beside the notebook, and the panel says where it is.
+ */
+
+import { errorText } from "../shared/buttons.js";
+import { plural } from "../shared/format.js";
+
+/** @import { Target } from "./detail-top.js" */
+/** @import { DocumentCell, Done, NotebookPage } from "./protocol.js" */
+/** @import { HistoryModel } from "./state.js" */
+
+/**
+ * How many cells differ from a stored page, come or go, and the prompts of those that have one.
+ *
+ * @param {DocumentCell[]} now @param {NotebookPage} page
+ */
+export function changedCells(now, page) {
+  const here = new Set(now.map((cell) => cell.id));
+  const there = new Map(page.cells.map((cell) => [cell.id, cell]));
+  const other = now.filter((cell) => {
+    const stored = there.get(cell.id);
+    return !stored || stored.source !== cell.source || stored.type !== cell.type;
+  });
+  const come = page.cells.filter((cell) => !here.has(cell.id)).length;
+  return { n: other.length + come, prompts: other.map((cell) => cell.prompt ?? "").filter(Boolean) };
+}
+
+export class DocumentCells {
+  /** @param {HistoryModel} model */
+  constructor(model) {
+    this.model = model;
+  }
+
+  /** After an act that brought cells with it. @param {{ id: string }} target @param {Done} done */
+  after(target, done) {
+    if (done.cells && !this.#restore(done.cells)) void this.#write(target);
+  }
+
+  /** The cells alone. @param {Target} target @param {NotebookPage} page */
+  async bring(target, page) {
+    const { n } = changedCells(this.model.host.cells?.() ?? [], page);
+    this.model.say(null);
+    if (!this.#restore(page)) return this.#write(target);
+    const text = `Brought back the code of ${target.label}: ${plural(n, "cell")} changed.`;
+    this.model.say({ text: `${text} The notebook's own Undo takes it back.`, next: "" });
+  }
+
+  /** @param {NotebookPage} page */
+  #restore(page) {
+    return this.model.host.restoreCells?.(page) ?? false;
+  }
+
+  /** @param {{ id: string }} target */
+  async #write(target) {
+    const before = this.model.toast;
+    try {
+      const { done } = await this.model.transport.act("write_notebook", { id: target.id });
+      this.model.say({ text: [before?.text, done].filter(Boolean).join(" "), next: before?.next ?? "" });
+    } catch (error) {
+      const text = `The notebook's cells could not be written: ${errorText(error)}`;
+      this.model.complain({ text, code: "failed" });
+    }
+  }
+}

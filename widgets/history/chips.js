@@ -1,0 +1,68 @@
+/**
+ * What a commit changed, in the room that its row has: the largest names, or how many of each kind.
+ *
+ * Chips are never cut: as many are shown as fit, and the last says how many more there are.
+ */
+
+import { el } from "../shared/dom.js";
+import { SIGNS, bytes } from "../shared/format.js";
+
+/** @import { CommitRow, Sign } from "./protocol.js" */
+/** @import { Marks } from "../shared/tokens.js" */
+
+export const SIGN_ORDER = /** @type {const} */ (["+", "~", "-", "!"]);
+/** A character of the code font at 11 px. */
+export const CHAR_PX = 6.65;
+const GAP_PX = 10;
+
+/**
+ * How many chips have room, and whether the first one's size has.
+ *
+ * @param {CommitRow["chips"]} all @param {number} more @param {number} room px
+ * @returns {{ shown: number, sized: boolean, more: number }}
+ */
+export function fitChips(all, more, room) {
+  const most = more + all.length > 4 ? 3 : 4;
+  for (const sized of [true, false]) {
+    for (let shown = Math.min(most, all.length); shown > 0; shown -= 1) {
+      const rest = more + all.length - shown;
+      const texts = all.slice(0, shown).map((chip, at) => chipText(chip, sized && at === 0));
+      if (rest) texts.push(`${rest} more`);
+      const px = texts.reduce((sum, text) => sum + text.length * CHAR_PX + GAP_PX, 0);
+      if (px <= room && (shown > 1 || all.length === 1 || !sized)) return { shown, sized, more: rest };
+    }
+  }
+  const shown = Math.min(1, all.length);
+  return { shown, sized: false, more: more + all.length - shown };
+}
+
+/** @param {[Sign, string, number]} chip @param {boolean} sized */
+function chipText([sign, name, size], sized) {
+  if (sign === "!") return `! ${name} not saved`;
+  return `${sign}${name}${sized && size ? ` ${bytes(size)}` : ""}`;
+}
+
+/** @param {CommitRow} row @param {{ chipsPx: number, marks: Marks }} look */
+export function chipList(row, look) {
+  const { shown, sized, more } = fitChips(row.chips, row.more, look.chipsPx);
+  const list = row.chips.slice(0, shown).map(([sign, name, size], at) => {
+    const matches = look.marks.names.includes(name);
+    const after = sign === "!" ? "not saved" : sized && at === 0 && size ? bytes(size) : "";
+    const { glyph, kind } = SIGNS[sign];
+    return el(
+      "span",
+      { class: "ak-chip", title: name },
+      el("i", { class: kind }, sign === "!" ? "! " : glyph),
+      matches ? el("mark", {}, name) : name,
+      after ? el("small", {}, ` ${after}`) : null,
+    );
+  });
+  return [...list, more ? el("small", {}, `${more} more`) : null];
+}
+
+/** @param {CommitRow} row */
+export function countList(row) {
+  return SIGN_ORDER.filter((sign) => row.counts[sign]).map((sign) =>
+    el("span", {}, el("i", { class: SIGNS[sign].kind }, SIGNS[sign].glyph), String(row.counts[sign])),
+  );
+}

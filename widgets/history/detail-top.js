@@ -1,0 +1,90 @@
+/** The top of a commit's details: its name, what can be done with it, and who ran it when. */
+
+import { iconButton, textButton } from "../shared/buttons.js";
+import { el, prose, spoken } from "../shared/dom.js";
+import { stamp, took } from "../shared/format.js";
+import { refLabel } from "./refs.js";
+
+/** @import { Details } from "./protocol.js" */
+/**
+ * @typedef {object} Target a commit that something is done with
+ * @property {string} id
+ * @property {string} label "[7]", or its subject in quotes
+ * @property {string} prompt
+ * @property {string} short
+ * @property {string[]} branches whose tip it is
+ */
+/**
+ * @typedef {object} DetailDoings
+ * @property {(target: Target, from: HTMLElement) => void} checkout
+ * @property {(target: Target, from: HTMLElement) => void} branch
+ * @property {(target: Target, from: HTMLElement) => void} tag
+ * @property {(target: Target, from: HTMLElement) => void} compare
+ * @property {(target: Target, from: HTMLElement) => void} menu
+ * @property {(target: Target) => void} copy
+ * @property {() => void} close
+ */
+
+/**
+ * @param {Details} details @param {DetailDoings} doings
+ * @param {{ canAct: boolean, now: number, marked: boolean }} look
+ * @returns {HTMLElement[]}
+ */
+export function detailTop(details, doings, look) {
+  const target = targetOf(details);
+  /** @param {(target: Target, from: HTMLElement) => void} act */
+  const press = (act) => (/** @type {MouseEvent} */ event) =>
+    act(target, /** @type {HTMLElement} */ (event.currentTarget));
+  const acts = el(
+    "span",
+    { class: "ak-acts" },
+    look.canAct ? textButton("Check out", press(doings.checkout), "ak-main") : null,
+    look.canAct ? textButton("Branch", press(doings.branch), "ak-roomy") : null,
+    look.canAct ? textButton("Tag", press(doings.tag), "ak-roomy") : null,
+    textButton("Compare…", press(doings.compare)),
+    el("span", { class: "ak-sp" }),
+    iconButton("more", "More actions", "More actions (m)", press(doings.menu), "ak-rest"),
+  );
+  const kind = details.is_code ? "ak-mono" : "";
+  return [
+    iconButton("left", "Back to the list", "Back (Esc)", doings.close, "ak-back"),
+    el("h4", { title: details.message || details.subject, class: kind }, details.subject || details.short),
+    acts,
+    iconButton("close", "Close details", "Close (Esc)", doings.close, "ak-shut"),
+    metaLine(details, target, doings, look),
+  ];
+}
+
+/** @param {Details} details @param {Target} target @param {DetailDoings} doings @param {{ now: number, marked: boolean }} look */
+function metaLine(details, target, doings, look) {
+  const { author } = details;
+  const bad = details.error && details.status !== "ok";
+  return el(
+    "div",
+    { class: "ak-meta" },
+    details.prompt ? el("span", {}, "Cell ", el("code", {}, details.prompt)) : null,
+    el("span", {}, author.kind === "agent" || !author.me ? author.name : "you"),
+    el("span", {}, stamp(details.time_ms, look.now)),
+    details.took_s === null ? null : el("span", {}, `took ${took(details.took_s)}`),
+    el(
+      "span",
+      {},
+      el("code", {}, details.short),
+      iconButton("copy", "Copy hash", "Copy hash (y)", () => doings.copy(target), "ak-small"),
+    ),
+    ...details.refs.map(refLabel),
+    ...details.labels.map((label) => el("span", {}, label)),
+    details.against && look.marked ? el("span", {}, ...prose(`against ${details.against.label}`)) : null,
+    bad ? el("p", { class: "ak-derr ak-del" }, spoken(`${details.status}: `), details.error) : null,
+  );
+}
+
+/**
+ * @param {{ id: string, short: string, prompt: string, subject: string, refs: { kind: string, name: string }[] }} commit
+ * @returns {Target}
+ */
+export function targetOf(commit) {
+  const { id, short, prompt, subject } = commit;
+  const branches = commit.refs.filter((ref) => ref.kind === "branch").map((ref) => ref.name);
+  return { id, short, prompt, label: prompt || (subject ? `“${subject}”` : short), branches };
+}

@@ -1,0 +1,213 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { longHistory } from "./fixture/houses.js";
+import { mounted, soon, withoutPage } from "./page.js";
+
+const page = { skip: withoutPage };
+
+test("the list shows days, commits, folds, and how many commits there are", page, async () => {
+  const panel = await mounted();
+  assert.match(panel.text, /Today/);
+  assert.match(panel.$(".ak-count").textContent ?? "", /^26 commits$/);
+  assert.equal(panel.list.getAttribute("aria-rowcount"), "28");
+  assert.match(panel.row("plot_errors").textContent ?? "", /\[20\.3\].*main.*analyst.*~fig 21 kB/);
+});
+
+test("mounting takes no focus", page, async () => {
+  await mounted({ host: { start: { commit: "7c1e9f2" } } });
+  assert.equal(document.activeElement, document.body);
+});
+
+test("the panel keeps Lab's shortcuts away, and its own keys from the notebook", page, async () => {
+  const panel = await mounted();
+  assert.equal(panel.$(".ak-panel").dataset["lmSuppressShortcuts"], "true");
+  let heard = 0;
+  panel.root.addEventListener("keydown", () => (heard += 1));
+  await panel.press("j", "d", "Escape", "b");
+  assert.equal(heard, 0);
+  panel.list.dispatchEvent(new KeyboardEvent("keydown", { key: "s", ctrlKey: true, bubbles: true }));
+  assert.equal(heard, 1);
+});
+
+test("of ten thousand commits fewer than forty rows stand in the page, and one page is asked for", page, async () => {
+  const panel = await mounted({ store: { history: longHistory(10_000) } });
+  assert.ok(panel.all(".ak-row").length < 40);
+  assert.deepEqual(panel.store.calls.map(([op]) => op), ["open"]);
+});
+
+test("scrolling asks for the page that comes into view", page, async () => {
+  const panel = await mounted({ store: { history: longHistory(1000) } });
+  panel.list.scrollTop = 500 * 28;
+  panel.list.dispatchEvent(new Event("scroll"));
+  await soon(20);
+  assert.deepEqual(panel.asked("rows").map((args) => args["from"]), [450, 500]);
+  assert.match(panel.text, /step_49\d/);
+  assert.ok(panel.all(".ak-row").length < 40);
+});
+
+test("arrows, letters, Home and End move the active row, and pass over days", page, async () => {
+  const panel = await mounted();
+  assert.match(panel.activeRow, /\[20\.3\]/);
+  await panel.press("ArrowDown", "j");
+  assert.match(panel.activeRow, /\[20\.1\]/);
+  await panel.press("k");
+  assert.match(panel.activeRow, /\[20\.2\]/);
+  await panel.press("End");
+  assert.match(panel.activeRow, /\[1\]/);
+  await panel.press("Home");
+  assert.match(panel.activeRow, /\[20\.3\]/);
+});
+
+test("→ opens a fold and ← closes it, and the active row stays where it is", page, async () => {
+  const panel = await mounted();
+  for (let at = 0; at < 16; at += 1) await panel.press("ArrowDown");
+  assert.match(panel.activeRow, /3 cells that changed nothing/);
+  await panel.press("ArrowRight");
+  assert.match(panel.text, /df\.describe\(\)/);
+  assert.match(panel.activeRow, /3 cells that changed nothing/);
+  await panel.press("ArrowLeft");
+  assert.doesNotMatch(panel.text, /df\.describe\(\)/);
+});
+
+test("a click opens the details, and Esc closes them", page, async () => {
+  const panel = await mounted();
+  await panel.click(panel.row("Merge ridge"));
+  assert.match(panel.$(".ak-detail h4").textContent ?? "", /Merge ridge into main/);
+  assert.equal(panel.row("Merge ridge").getAttribute("aria-selected"), "true");
+  await panel.press("Escape");
+  assert.equal(panel.$(".ak-detail").hidden, true);
+});
+
+test("changes show what was and what is, with a table opened", page, async () => {
+  const panel = await mounted({ host: { start: { commit: "7c1e9f2" } } });
+  await soon(30);
+  const text = panel.$(".ak-detail").textContent ?? "";
+  assert.match(text, /Changes 5.*Code.*\+6 −3.*Outputs.*6/);
+  assert.match(text, /1,460 × 8→1,460 × 9118 → 130 kB/);
+  assert.match(text, /not saved: a database connection\. \[3\] makes a new one\./);
+  assert.equal(panel.$("td.ak-other").textContent, "1,033.0 96.0");
+  assert.equal(panel.$('[aria-label="Details of area_z"]').getAttribute("aria-expanded"), "true");
+});
+
+test("a preview that fails says so in its place, and can be tried again", page, async () => {
+  const panel = await mounted({ host: { start: { compare: { a: "log-price", b: "main", name: "alpha" } } } });
+  await soon(30);
+  assert.match(panel.text, /This preview could not be made: the stored preview of alpha is damaged\. Try again/);
+});
+
+test("details follow the keyboard while they are open", page, async () => {
+  const panel = await mounted();
+  await panel.press("Enter", "ArrowDown");
+  await soon(180);
+  assert.match(panel.$(".ak-detail h4").textContent ?? "", /summary = scores/);
+  assert.equal(panel.asked("commit").length, 2);
+});
+
+test("stored markup is shown in a frame that can run nothing", page, async () => {
+  const panel = await mounted({ host: { start: { commit: "7c1e9f2" } } });
+  await soon(30);
+  await panel.click(panel.button("Outputs"));
+  const frame = panel.$("iframe");
+  assert.equal(frame.getAttribute("sandbox"), "");
+  assert.match(/** @type {HTMLIFrameElement} */ (frame).srcdoc, /Content-Security-Policy" content="default-src 'none'/);
+  assert.equal(panel.all(".ak-panel script").length, 0);
+});
+
+test("names from a store are text, whatever they hold", page, async () => {
+  const panel = await mounted();
+  const commit = panel.store.history.commits[0];
+  if (commit) commit.subject = "<img src=x onerror=alert(1)>";
+  panel.store.history.refs = [{ name: "<b>x</b>", kind: "branch", id: commit?.id ?? "" }];
+  panel.store.moved();
+  await soon(30);
+  assert.equal(panel.all("img, .ak-row b").length, 0);
+  assert.match(panel.text, /<img src=x onerror=alert\(1\)>/);
+});
+
+test("a finished token becomes a chip, and Backspace takes it back to be edited", page, async () => {
+  const panel = await mounted();
+  const input = /** @type {HTMLInputElement} */ (panel.$(".ak-find input"));
+  input.value = "var:df ";
+  input.dispatchEvent(new Event("input", { bubbles: true }));
+  await soon(250);
+  assert.equal(panel.$(".ak-tok").firstChild?.textContent, "var:df");
+  assert.equal(panel.$(".ak-count").textContent, "5 of 26");
+  assert.ok(panel.all("mark").length > 5);
+  input.setSelectionRange(0, 0);
+  input.dispatchEvent(new KeyboardEvent("keydown", { key: "Backspace", bubbles: true }));
+  assert.equal(input.value, "var:df");
+  assert.equal(panel.all(".ak-tok").length, 0);
+});
+
+test("what nothing matches is said, with a way back", page, async () => {
+  const panel = await mounted({ host: { start: { text: "is:error conn" } } });
+  assert.match(panel.text, /No commit matches is:error conn\./);
+  await panel.click(panel.button("Clear search"));
+  assert.match(panel.$(".ak-count").textContent ?? "", /26/);
+});
+
+test("the filters are pressed one at a time", page, async () => {
+  const panel = await mounted();
+  await panel.click(panel.button("Errors"));
+  assert.equal(panel.$(".ak-count").textContent, "2 of 26");
+  assert.deepEqual(panel.all(".ak-seg .ak-b").map((button) => button.getAttribute("aria-pressed")), ["false", "false", "true"]);
+});
+
+test("d marks, and d on a second commit compares the two", page, async () => {
+  const panel = await mounted();
+  panel.list.focus();
+  await panel.press("d", "ArrowDown", "ArrowDown");
+  assert.match(panel.row("plot_errors").textContent ?? "", /marked/);
+  await panel.press("d");
+  await soon(20);
+  assert.equal(panel.$(".ak-compare").hidden, false);
+  assert.match(panel.$(".ak-compare").textContent ?? "", /Variables 8.*11 names are the same on both sides/);
+  await panel.press("Escape");
+  assert.equal(panel.$(".ak-compare").hidden, true);
+});
+
+test("x swaps the sides of a comparison", page, async () => {
+  const panel = await mounted({ host: { start: { compare: { a: "log-price", b: "main" } } } });
+  panel.$(".ak-compare").dispatchEvent(new KeyboardEvent("keydown", { key: "x", bubbles: true }));
+  await soon(20);
+  assert.deepEqual(panel.asked("compare").map(({ a, b }) => `${a} ${b}`), ["log-price main", "main log-price"]);
+});
+
+test("an empty store says what comes, and offers what there is already", page, async () => {
+  const none = { commits: [], refs: [], head: { branch: "main", id: null } };
+  const panel = await mounted({ store: { history: none, unsaved: 14 } });
+  assert.match(panel.text, /No history yet.*Commit the 14 variables you have now/);
+  assert.doesNotMatch((await mounted({ store: { history: none } })).text, /Commit the/);
+});
+
+test("without a kernel what needs one is left out", page, async () => {
+  let started = 0;
+  const panel = await mounted({ store: { kernel: false }, host: { startKernel: () => (started += 1) } });
+  assert.match(panel.text, /No kernel\. You can look, search and compare; checking out needs one\./);
+  assert.doesNotMatch(panel.text, /Check out/);
+  await panel.press("c", "r", "u");
+  assert.equal(panel.all(".ak-float").length, 0);
+  await panel.click(panel.button("Start kernel"));
+  assert.equal(started, 1);
+});
+
+test("a store that cannot be read says why, and is tried again", page, async () => {
+  const panel = await mounted({ store: { fails: { open: "the store is not there any more" } } });
+  assert.match(panel.text, /The history could not be read.*the store is not there any more/);
+  panel.store.fails = {};
+  await panel.click(panel.button("Try again"));
+  assert.match(panel.$(".ak-count").textContent ?? "", /26 commits/);
+});
+
+test("a new commit comes at the top, and the active row stays with its commit", page, async () => {
+  const panel = await mounted();
+  await panel.press("ArrowDown", "ArrowDown");
+  const { commits, head } = panel.store.history;
+  commits.unshift({ .../** @type {any} */ (commits[0]), id: "f".repeat(40), prompt: "[21]", parents: [head.id ?? ""] });
+  panel.store.history.head = { branch: "main", id: "f".repeat(40) };
+  panel.store.moved();
+  await soon(30);
+  assert.match(panel.text, /\[21\]/);
+  assert.match(panel.activeRow, /\[20\.1\]/);
+});
