@@ -41,10 +41,17 @@ function scrolling(label, table) {
   return el("div", { class: "ak-scroll", tabindex: 0, role: "group", "aria-label": label }, table);
 }
 
+const UNREADABLE = "?";
+
 /** @param {Cell["old"]} old @param {Cell["new"]} now @param {Sign | ""} how */
 function cellPieces(old, now, how) {
-  if (how === "~") return [el("s", {}, old ?? ""), " ", el("b", {}, now ?? "")];
-  return how === "-" ? [el("s", {}, old ?? "")] : [now ?? old ?? ""];
+  if (how === "~") return [el("s", {}, old ?? UNREADABLE), " ", el("b", {}, now ?? UNREADABLE)];
+  return how === "-" ? [el("s", {}, old ?? UNREADABLE)] : [now ?? old ?? UNREADABLE];
+}
+
+/** A sign before the name of what came or went whole. @param {Sign | ""} how */
+function signBefore(how) {
+  return how === "+" || how === "-" ? el("span", { class: SIGNS[how].kind }, `${SIGNS[how].glyph} `) : null;
 }
 
 /** @param {FaceOf<"table">} face @param {string} name */
@@ -53,36 +60,33 @@ function tableFace(face, name) {
   const head = face.columns.map((column, at) =>
     el(
       "th",
-      { class: `${left[at]} ${TINT[column.how] ?? ""}`, scope: "col", title: column.of },
-      column.how && SIGNS[column.how].glyph !== "="
-        ? el("span", { class: SIGNS[column.how].kind }, `${SIGNS[column.how].glyph} `)
-        : null,
+      { class: `${left[at]} ${wholeTint(column.how)}`, scope: "col", title: column.of },
+      signBefore(column.how),
       column.name,
-    ),
-  );
-  const body = face.rows.map((row) =>
-    el(
-      "tr",
-      {},
-      el(
-        "th",
-        { scope: "row", class: TINT[row.how] ?? "" },
-        row.how ? el("span", { class: SIGNS[row.how].kind }, `${SIGNS[row.how].glyph} `) : null,
-        row.label,
-      ),
-      ...row.cells.map((cell, at) =>
-        el(
-          "td",
-          { class: `${left[at] ?? ""} ${TINT[cell.how || row.how] ?? ""}` },
-          ...cellPieces(cell.old, cell.new, cell.how || row.how),
-        ),
-      ),
     ),
   );
   return scrolling(
     `Changed rows of ${name}`,
-    el("table", { class: "ak-tb" }, el("thead", {}, el("tr", {}, el("td"), ...head)), el("tbody", {}, ...body)),
+    el(
+      "table",
+      { class: "ak-tb" },
+      el("thead", {}, el("tr", {}, el("td"), ...head)),
+      el("tbody", {}, ...face.rows.map((row) => tableRow(row, left))),
+    ),
   );
+}
+
+/** @param {Sign | ""} how */
+const wholeTint = (how) => (how === "+" || how === "-" ? TINT[how] : "");
+
+/** @param {FaceOf<"table">["rows"][number]} row @param {string[]} left */
+function tableRow(row, left) {
+  const whole = row.how === "+" || row.how === "-" ? row.how : "";
+  const cells = row.cells.map((cell, at) => {
+    const how = cell.how || whole;
+    return el("td", { class: `${left[at] ?? ""} ${TINT[how] ?? ""}` }, ...cellPieces(cell.old, cell.new, how));
+  });
+  return el("tr", {}, el("th", { scope: "row", class: wholeTint(row.how) }, signBefore(row.how), row.label), ...cells);
 }
 
 /** @param {FaceOf<"array">} face @param {string} name */

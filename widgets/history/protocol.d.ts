@@ -62,6 +62,7 @@ export interface State {
   failed: { text: string; code: Failure["error"]["code"] } | null; // what a queued act that could not be done says (a whole sentence), until the next act
   done: Done | null;                                 // what a queued act did
   kernel: boolean;                                   // acts are possible
+  store?: string;                                    // which store this is about, as saved panels name it (static.store_id); "" where gone
   gone: string | null;                               // why this panel can be asked nothing more (a sentence: the notebook was bound elsewhere, the extension unloaded); what is shown stays
 }
 

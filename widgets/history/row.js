@@ -64,11 +64,6 @@ function dayRow(row, look) {
   );
 }
 
-/** "3 cells that changed nothing", or the code and how often it ran. @param {FoldRow} row */
-export function foldSubject(row) {
-  return row.why === "nothing" ? `${plural(row.n, "cell")} that changed nothing` : row.subject;
-}
-
 /** @param {FoldRow} row @param {RowLook} look */
 function foldRow(row, look) {
   const runs = row.why === "repeated" ? plural(row.n, "run") : "";
@@ -80,7 +75,7 @@ function foldRow(row, look) {
     "aria-expanded": String(row.unfolded),
     "aria-label": [
       spokenPrompt(row.prompt),
-      foldSubject(row),
+      row.subject,
       matching,
       tookSpoken(row.took_s),
       whenSpoken(row.time_ms, look.now),
@@ -104,7 +99,7 @@ function foldRow(row, look) {
         },
         icon("right"),
       ),
-      subjectText(foldSubject(row), row.why === "repeated", look.marks),
+      subjectText(row.subject, row.why === "repeated", look.marks),
       matching ? el("span", { class: "ak-steps ak-muted" }, matching) : null,
     ),
     ...times(row.took_s, row.time_ms, look.now),

@@ -10,7 +10,7 @@ test("the list shows days, commits, folds, and how many commits there are", page
   const panel = await mounted();
   assert.match(panel.text, /Today/);
   assert.match(panel.$(".ak-count").textContent ?? "", /^26 commits$/);
-  assert.equal(panel.list.getAttribute("aria-rowcount"), "28");
+  assert.equal(panel.list.getAttribute("aria-rowcount"), "27");
   assert.match(panel.row("plot_errors").textContent ?? "", /\[20\.3\].*main.*analyst.*~fig 21 kB/);
 });
 

@@ -47,7 +47,11 @@ def main() -> None:
             page.goto(where)
             for state in chosen.states or _states(page):
                 for theme in chosen.themes:
-                    _photograph(page, f"{where}#{state}&theme={theme}&width={width}", chosen.folder / f"{state}-{width}-{theme}.png")
+                    _photograph(
+                        page,
+                        f"{where}#{state}&theme={theme}&width={width}",
+                        chosen.folder / f"{state}-{width}-{theme}.png",
+                    )
             page.close()
         browser.close()
     server.shutdown()
@@ -63,7 +67,9 @@ def _photograph(page: Page, address: str, target: Path) -> None:
     page.goto(address)
     page.wait_for_selector("html[data-ready]", timeout=10_000)
     page.screenshot(path=str(target))
-    paint, rows = page.evaluate("[document.documentElement.dataset.firstPaintMs, document.querySelectorAll('.ak-row').length]")
+    paint, rows = page.evaluate(
+        "[document.documentElement.dataset.firstPaintMs, document.querySelectorAll('.ak-row').length]"
+    )
     print(f"{target.stem}: first rows after {paint} ms, {rows} rows in the page")
 
 
