@@ -172,7 +172,8 @@ export class CompareView {
 export function sideLabel(side) {
   const ref = side.refs[0];
   if (!ref && !side.prompt) return [el("span", { class: "ak-side" }, side.label)];
-  return [ref ? refLabel(ref) : null, side.prompt ? el("span", { class: "ak-mono ak-muted" }, side.prompt) : null];
+  const prompt = side.prompt ? el("span", { class: "ak-mono ak-muted" }, side.prompt) : null;
+  return [el("span", { class: "ak-side" }, ref ? refLabel(ref) : null, prompt)];
 }
 
 /** @param {Comparison["code"]} cells @returns {Child[]} */

@@ -128,7 +128,7 @@ export function showKeys(panel, from) {
     "div",
     { class: "ak-pop ak-keys", role: "dialog", "aria-label": "Keys" },
     el("h4", {}, "Keys"),
-    el("dl", {}, ...rows),
+    el("div", { class: "ak-keys-all", tabindex: 0, role: "group", "aria-label": "All keys" }, el("dl", {}, ...rows)),
     el("div", { class: "ak-foot" }, close),
   );
   const floating = floatOver(panel, pop, { anchor: from.anchor, back: from.back, align: "right", focus: close });

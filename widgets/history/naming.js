@@ -29,7 +29,7 @@ export function askName(panel, naming, from) {
   const go = el("button", { class: "ak-b ak-main", type: "submit", disabled: true }, naming.button);
   const form = el(
     "form",
-    { class: "ak-pop ak-pop-small", role: "dialog", "aria-labelledby": title.id, novalidate: true },
+    { novalidate: true },
     title,
     el("div", { class: "ak-field" }, el("label", { for: input.id }, naming.label), input),
     naming.option ? el("label", { class: "ak-check" }, option, naming.option) : null,
@@ -41,7 +41,8 @@ export function askName(panel, naming, from) {
       textButton("Cancel", () => floating.close()),
     ),
   );
-  const floating = floatOver(panel, form, { anchor: from.anchor, back: from.back, focus: input });
+  const pop = el("div", { class: "ak-pop ak-pop-small", role: "dialog", "aria-labelledby": title.id }, form);
+  const floating = floatOver(panel, pop, { anchor: from.anchor, back: from.back, focus: input });
   input.addEventListener("input", () => {
     go.disabled = input.value.trim() === "";
     why.hidden = true;

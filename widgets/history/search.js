@@ -30,6 +30,7 @@ export class SearchField {
     });
     this.chips = el("span", { class: "ak-toks" });
     this.clear = iconButton("close", "Clear search", "Clear (Esc)", () => this.reset(), "ak-small");
+    this.clear.hidden = true;
     this.slash = el("span", { class: "ak-k", "aria-hidden": "true" }, "/");
     this.element = el(
       "span",

@@ -90,7 +90,7 @@ export class Toolbar {
     this.#count();
     const where = model.head?.prompt || model.head?.id?.slice(0, 7) || "";
     fill(this.headPrompt, where);
-    setAll(this.head, { "aria-label": `Where you are, ${model.head?.label ?? ""}. Show it` });
+    setAll(this.head, { "aria-label": `${where}: where you are. Show it` });
     const nothing = empty || (model.phase === "failed" && !model.head);
     this.element.hidden = nothing && !model.head;
     for (const part of [this.search.element, this.segments, this.more]) part.hidden = nothing;

@@ -15,19 +15,30 @@ async function askCheckout(panel, text) {
 
 /** @param {string[]} restored */
 const notebook = (restored) => ({
-  cells: () => PAGE.cells.map((cell, at) => ({ ...cell, source: at === 1 ? "changed" : cell.source, prompt: `[${at + 1}]` })),
+  cells: () =>
+    PAGE.cells.map((cell, at) => ({ ...cell, source: at === 1 ? "changed" : cell.source, prompt: `[${at + 1}]` })),
   restoreCells: (/** @type {{ name: string }} */ { name }) => restored.push(name) > 0,
 });
 
-test("a check out first says what it changes, what it cannot bring back, and what becomes of the cells", page, async () => {
-  const panel = await mounted({ host: notebook([]) });
-  await askCheckout(panel, "Merge ridge");
-  const text = panel.$(".ak-pop").textContent ?? "";
-  assert.match(text, /^Check out “Merge ridge into main”\?~Changes 3df, fig, scores−Removes 1summary!Can't restore/);
-  assert.match(text, /conn, a database connection\. The one open now stays; \[3\] makes a new one\.Notebook1 cell will change: \[2\]/);
-  assert.match(text, /What you have now stays on main\..*Variables and codeVariablesCodeCheck outCancelloads 142 kB$/);
-  assert.equal(document.activeElement?.textContent, "Check out");
-});
+test(
+  "a check out first says what it changes, what it cannot bring back, and what becomes of the cells",
+  page,
+  async () => {
+    const panel = await mounted({ host: notebook([]) });
+    await askCheckout(panel, "Merge ridge");
+    const text = panel.$(".ak-pop").textContent ?? "";
+    assert.match(text, /^Check out “Merge ridge into main”\?~Changes 3df, fig, scores−Removes 1summary!Can't restore/);
+    assert.match(
+      text,
+      /conn, a database connection\. The one open now stays; \[3\] makes a new one\.Notebook1 cell will change: \[2\]/,
+    );
+    assert.match(
+      text,
+      /What you have now stays on main\..*Variables and codeVariablesCodeCheck outCancelloads 142 kB$/,
+    );
+    assert.equal(document.activeElement?.textContent, "Check out");
+  },
+);
 
 test("Esc leaves the question, nothing is done, and the focus goes back to the list", page, async () => {
   const panel = await mounted();
@@ -40,18 +51,28 @@ test("Esc leaves the question, nothing is done, and the focus goes back to the l
   assert.deepEqual(panel.asked("checkout"), []);
 });
 
-test("variables and code: the kernel does the one, the document gets the other, and Undo is offered", page, async () => {
-  /** @type {string[]} */
-  const restored = [];
-  const panel = await mounted({ host: notebook(restored) });
-  await askCheckout(panel, "Merge ridge");
-  await panel.click(panel.$(".ak-pop .ak-main"));
-  assert.deepEqual(panel.asked("checkout").map(({ what }) => what), ["both"]);
-  assert.deepEqual(restored, ["houses.ipynb"]);
-  assert.match(panel.$(".ak-toast").textContent ?? "", /^Checked out “Merge ridge into main”: 3 names changed, 1 removed\. conn stays as it is\.Undo/);
-  await panel.click(panel.button("Undo"));
-  assert.equal(panel.asked("undo").length, 1);
-});
+test(
+  "variables and code: the kernel does the one, the document gets the other, and Undo is offered",
+  page,
+  async () => {
+    /** @type {string[]} */
+    const restored = [];
+    const panel = await mounted({ host: notebook(restored) });
+    await askCheckout(panel, "Merge ridge");
+    await panel.click(panel.$(".ak-pop .ak-main"));
+    assert.deepEqual(
+      panel.asked("checkout").map(({ what }) => what),
+      ["both"],
+    );
+    assert.deepEqual(restored, ["houses.ipynb"]);
+    assert.match(
+      panel.$(".ak-toast").textContent ?? "",
+      /^Checked out “Merge ridge into main”: 3 names changed, 1 removed\. conn stays as it is\.Undo/,
+    );
+    await panel.click(panel.button("Undo"));
+    assert.equal(panel.asked("undo").length, 1);
+  },
+);
 
 test("variables alone leave the document alone", page, async () => {
   /** @type {string[]} */
@@ -61,7 +82,10 @@ test("variables alone leave the document alone", page, async () => {
   const choice = /** @type {HTMLInputElement} */ (panel.$(".ak-opt input[value=variables]"));
   choice.checked = true;
   await panel.click(panel.$(".ak-pop .ak-main"));
-  assert.deepEqual(panel.asked("checkout").map(({ what }) => what), ["variables"]);
+  assert.deepEqual(
+    panel.asked("checkout").map(({ what }) => what),
+    ["variables"],
+  );
   assert.deepEqual(restored, []);
 });
 
@@ -74,24 +98,34 @@ test("code alone asks nothing of the kernel", page, async () => {
   await panel.click(panel.$(".ak-pop .ak-main"));
   assert.deepEqual(panel.asked("checkout"), []);
   assert.deepEqual(restored, ["houses.ipynb"]);
-  assert.match(panel.$(".ak-toast").textContent ?? "", /Brought back the code of “Merge ridge into main”: 1 cell changed\./);
+  assert.match(
+    panel.$(".ak-toast").textContent ?? "",
+    /Brought back the code of “Merge ridge into main”: 1 cell changed\./,
+  );
 });
 
-test("where the document cannot be reached, its cells are written to a file, and the panel says where", page, async () => {
-  const panel = await mounted();
-  await askCheckout(panel, "Merge ridge");
-  assert.match(panel.$(".ak-pop").textContent ?? "", /its cells go to houses@[0-9a-f]{7}\.ipynb, beside it/);
-  await panel.click(panel.$(".ak-pop .ak-main"));
-  await soon(20);
-  assert.equal(panel.asked("write_notebook").length, 1);
-  assert.match(panel.$(".ak-toast").textContent ?? "", /Wrote houses@7c1e9f2\.ipynb beside the notebook\./);
-});
+test(
+  "where the document cannot be reached, its cells are written to a file, and the panel says where",
+  page,
+  async () => {
+    const panel = await mounted();
+    await askCheckout(panel, "Merge ridge");
+    assert.match(panel.$(".ak-pop").textContent ?? "", /its cells go to houses@[0-9a-f]{7}\.ipynb, beside it/);
+    await panel.click(panel.$(".ak-pop .ak-main"));
+    await soon(20);
+    assert.equal(panel.asked("write_notebook").length, 1);
+    assert.match(panel.$(".ak-toast").textContent ?? "", /Wrote houses@7c1e9f2\.ipynb beside the notebook\./);
+  },
+);
 
 test("while a cell runs a check out waits, is seen to wait, and can be cancelled", page, async () => {
   const panel = await mounted({ store: { busy: "[22]" } });
   await askCheckout(panel, "[19]");
   await panel.click(panel.$(".ak-pop .ak-main"));
-  assert.match(panel.$(".ak-strip").textContent ?? "", /^Cell \[22\] is running\. Check out of \[19\] starts when it ends\.Cancel check out$/);
+  assert.match(
+    panel.$(".ak-strip").textContent ?? "",
+    /^Cell \[22\] is running\. Check out of \[19\] starts when it ends\.Cancel check out$/,
+  );
   assert.match(panel.row("[19]").textContent ?? "", /queued/);
   await panel.click(panel.button("Cancel check out"));
   assert.equal(panel.$(".ak-strip").hidden, true);
@@ -104,7 +138,11 @@ test("a queued act that is done brings the cells that were asked for", page, asy
   await askCheckout(panel, "[19]");
   await panel.click(panel.$(".ak-pop .ak-main"));
   const head = { branch: null, id: null, prompt: "[19]", label: "[19]", lane: null };
-  panel.store.tell({ busy: null, queued: null, done: { done: "Checked out [19].", notes: [], undo: true, head, cells: PAGE } });
+  panel.store.tell({
+    busy: null,
+    queued: null,
+    done: { done: "Checked out [19].", notes: [], undo: true, head, cells: PAGE },
+  });
   await soon(20);
   assert.deepEqual(restored, ["houses.ipynb"]);
   assert.match(panel.$(".ak-toast").textContent ?? "", /Checked out \[19\]\.Undo/);
@@ -125,7 +163,10 @@ test("an act that failed says so, and offers to check a damaged store", page, as
   await panel.click(panel.$(".ak-pop .ak-main"));
   const strip = panel.$(".ak-strip");
   assert.equal(strip.getAttribute("role"), "alert");
-  assert.match(strip.textContent ?? "", /^Check out of \[19\] failed: df is damaged in the store\. Nothing was changed\.Check the store$/);
+  assert.match(
+    strip.textContent ?? "",
+    /^Check out of \[19\] failed: df is damaged in the store\. Nothing was changed\.Check the store$/,
+  );
   await panel.click(panel.button("Check the store"));
   assert.match(panel.$(".ak-toast").textContent ?? "", /The store is whole/);
 });
@@ -150,7 +191,10 @@ test("the branch list says where each stands, and picking one asks before it swi
   const panel = await mounted();
   await panel.press("g");
   await soon(20);
-  assert.match(panel.$("[role=listbox]").textContent ?? "", /main.*you are here.*ridge.*merged into main.*log-price.*2 commits of its own.*New branch…/);
+  assert.match(
+    panel.$("[role=listbox]").textContent ?? "",
+    /main.*you are here.*ridge.*merged into main.*log-price.*2 commits of its own.*New branch…/,
+  );
   await panel.click(panel.button("ridge"));
   await soon(20);
   assert.match(panel.$(".ak-pop").textContent ?? "", /^Switch to ridge\?/);
@@ -180,7 +224,10 @@ test("a merge with conflicts shows both values, and waits until every name is de
   await panel.click(panel.button("Choose…"));
   await soon(20);
   const view = panel.$(".ak-conflicts");
-  assert.match(view.textContent ?? "", /Merge log-price into main.*2 names changed on both sides.*Ridge\(alpha=3\.0\).*LinearRegression\(\)/);
+  assert.match(
+    view.textContent ?? "",
+    /Merge log-price into main.*2 names changed on both sides.*Ridge\(alpha=3\.0\).*LinearRegression\(\)/,
+  );
   const merge = /** @type {HTMLButtonElement} */ (panel.$(".ak-conflicts .ak-main"));
   assert.equal(merge.disabled, true);
   for (const at of [0, 3]) panel.all(".ak-choice input")[at]?.dispatchEvent(new Event("change"));

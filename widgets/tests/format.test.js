@@ -4,11 +4,21 @@ import { test } from "node:test";
 import * as format from "../shared/format.js";
 
 const NOW = new Date(2026, 10, 21, 14, 32).getTime();
-const at = (/** @type {[number, number, number, number]} */ ...[day, hour, minute, second]) => new Date(2026, 10, day, hour, minute, second).getTime();
+const at = (/** @type {[number, number, number, number]} */ ...[day, hour, minute, second]) =>
+  new Date(2026, 10, day, hour, minute, second).getTime();
 
 test("sizes are decimal and have three digits at most", () => {
   const cases = /** @type {[number, string][]} */ ([
-    [0, "0 B"], [28, "28 B"], [999, "999 B"], [1000, "1 kB"], [1900, "1.9 kB"], [23_400, "23.4 kB"], [118_000, "118 kB"], [999_600, "1 MB"], [1_200_000, "1.2 MB"], [4e9, "4 GB"],
+    [0, "0 B"],
+    [28, "28 B"],
+    [999, "999 B"],
+    [1000, "1 kB"],
+    [1900, "1.9 kB"],
+    [23_400, "23.4 kB"],
+    [118_000, "118 kB"],
+    [999_600, "1 MB"],
+    [1_200_000, "1.2 MB"],
+    [4e9, "4 GB"],
   ]);
   for (const [n, text] of cases) assert.equal(format.bytes(n), text);
 });
@@ -23,7 +33,18 @@ test("two sizes share a unit, and are one where they are the same", () => {
 });
 
 test("a duration has two digits or so", () => {
-  const cases = /** @type {[number | null, string][]} */ ([[null, ""], [0, "0.00 s"], [0.42, "0.42 s"], [2.1, "2.1 s"], [9.97, "10 s"], [38, "38 s"], [59.7, "1m 00s"], [64, "1m 04s"], [130, "2m 10s"], [3840, "1h 04m"]]);
+  const cases = /** @type {[number | null, string][]} */ ([
+    [null, ""],
+    [0, "0.00 s"],
+    [0.42, "0.42 s"],
+    [2.1, "2.1 s"],
+    [9.97, "10 s"],
+    [38, "38 s"],
+    [59.7, "1m 00s"],
+    [64, "1m 04s"],
+    [130, "2m 10s"],
+    [3840, "1h 04m"],
+  ]);
   for (const [seconds, text] of cases) assert.equal(format.took(seconds), text);
 });
 

@@ -10,7 +10,16 @@ const graph = (lines, node = 0) => ({ node, colour: 0, lines });
 const paths = (/** @type {Graph} */ one) => graphLines(one).map((line) => line["d"]);
 
 test("a lane runs straight through, ends at the node, or begins there", () => {
-  assert.deepEqual(paths(graph([[0, 0, 0, 0], [0, null, 0, 0], [null, 0, 0, 0]])), ["M14 0V28", "M14 0V14", "M14 14V28"]);
+  assert.deepEqual(
+    paths(
+      graph([
+        [0, 0, 0, 0],
+        [0, null, 0, 0],
+        [null, 0, 0, 0],
+      ]),
+    ),
+    ["M14 0V28", "M14 0V14", "M14 14V28"],
+  );
 });
 
 test("a branch that begins here comes from its lane with a corner of seven", () => {
@@ -22,12 +31,18 @@ test("a merge leaves the node towards the other lane", () => {
 });
 
 test("a line takes its branch's colour and is dashed over what is filtered out", () => {
-  assert.deepEqual(graphLines(graph([[1, 1, 1, 1]])).map((line) => line.class), ["ak-l1 ak-dash"]);
+  assert.deepEqual(
+    graphLines(graph([[1, 1, 1, 1]])).map((line) => line.class),
+    ["ak-l1 ak-dash"],
+  );
 });
 
 test("the seventh lane and all beyond it are one grey line", () => {
   assert.equal(laneX(6), laneX(9));
-  assert.deepEqual(graphLines(graph([[8, 8, 8, 0]])).map((line) => line.class), ["ak-lrest"]);
+  assert.deepEqual(
+    graphLines(graph([[8, 8, 8, 0]])).map((line) => line.class),
+    ["ak-lrest"],
+  );
 });
 
 test("three lanes have room without asking, more of them widen the graph", () => {
@@ -37,7 +52,8 @@ test("three lanes have room without asking, more of them widen the graph", () =>
 });
 
 test("the shape of a node says what happened, a ring that one is here", () => {
-  const kinds = (/** @type {import("../history/graph.js").NodeShape} */ node, head = false) => graphNode(graph([]), node, head).map((shape) => `${shape.tag} ${shape.class}`);
+  const kinds = (/** @type {import("../history/graph.js").NodeShape} */ node, head = false) =>
+    graphNode(graph([]), node, head).map((shape) => `${shape.tag} ${shape.class}`);
   assert.deepEqual(kinds("cell"), ["circle ak-n0"]);
   assert.deepEqual(kinds("agent"), ["rect ak-n0"]);
   assert.deepEqual(kinds("merge"), ["circle ak-l0 ak-hole"]);

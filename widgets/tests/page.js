@@ -15,12 +15,27 @@ export const withoutPage = happy ? false : "happy-dom is not installed: npm inst
 if (happy) {
   const window = new happy.Window({ url: "http://localhost/", width: 1000, height: 800 });
   const names = [
-    "document", "window", "Node", "Element", "HTMLElement", "HTMLInputElement", "HTMLIFrameElement", "Event", "KeyboardEvent",
-    "MouseEvent", "getSelection", "getComputedStyle", "localStorage",
+    "document",
+    "window",
+    "Node",
+    "Element",
+    "HTMLElement",
+    "HTMLInputElement",
+    "HTMLIFrameElement",
+    "Event",
+    "KeyboardEvent",
+    "MouseEvent",
+    "getSelection",
+    "getComputedStyle",
+    "localStorage",
   ];
   for (const name of names) {
     const value = name === "window" ? window : /** @type {any} */ (window)[name];
-    Object.defineProperty(globalThis, name, { value: typeof value === "function" && name.startsWith("get") ? value.bind(window) : value, configurable: true, writable: true });
+    Object.defineProperty(globalThis, name, {
+      value: typeof value === "function" && name.startsWith("get") ? value.bind(window) : value,
+      configurable: true,
+      writable: true,
+    });
   }
 }
 
@@ -106,7 +121,9 @@ export class Mounted {
 
   /** @param {string} label the words on it, or its name */
   button(label) {
-    const button = this.all("button, [role=menuitem], [role=option]").find((one) => one.textContent?.trim().startsWith(label) || one.getAttribute("aria-label") === label);
+    const button = this.all("button, [role=menuitem], [role=option]").find(
+      (one) => one.textContent?.trim().startsWith(label) || one.getAttribute("aria-label") === label,
+    );
     if (!button) throw new Error(`no button says ${label}`);
     return button;
   }

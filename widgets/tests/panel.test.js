@@ -33,7 +33,10 @@ test("the panel keeps Lab's shortcuts away, and its own keys from the notebook",
 test("of ten thousand commits fewer than forty rows stand in the page, and one page is asked for", page, async () => {
   const panel = await mounted({ store: { history: longHistory(10_000) } });
   assert.ok(panel.all(".ak-row").length < 40);
-  assert.deepEqual(panel.store.calls.map(([op]) => op), ["open"]);
+  assert.deepEqual(
+    panel.store.calls.map(([op]) => op),
+    ["open"],
+  );
 });
 
 test("scrolling asks for the page that comes into view", page, async () => {
@@ -41,7 +44,10 @@ test("scrolling asks for the page that comes into view", page, async () => {
   panel.list.scrollTop = 500 * 28;
   panel.list.dispatchEvent(new Event("scroll"));
   await soon(20);
-  assert.deepEqual(panel.asked("rows").map((args) => args["from"]), [450, 500]);
+  assert.deepEqual(
+    panel.asked("rows").map((args) => args["from"]),
+    [450, 500],
+  );
   assert.match(panel.text, /step_49\d/);
   assert.ok(panel.all(".ak-row").length < 40);
 });
@@ -151,7 +157,10 @@ test("the filters are pressed one at a time", page, async () => {
   const panel = await mounted();
   await panel.click(panel.button("Errors"));
   assert.equal(panel.$(".ak-count").textContent, "2 of 26");
-  assert.deepEqual(panel.all(".ak-seg .ak-b").map((button) => button.getAttribute("aria-pressed")), ["false", "false", "true"]);
+  assert.deepEqual(
+    panel.all(".ak-seg .ak-b").map((button) => button.getAttribute("aria-pressed")),
+    ["false", "false", "true"],
+  );
 });
 
 test("d marks, and d on a second commit compares the two", page, async () => {
@@ -171,7 +180,10 @@ test("x swaps the sides of a comparison", page, async () => {
   const panel = await mounted({ host: { start: { compare: { a: "log-price", b: "main" } } } });
   panel.$(".ak-compare").dispatchEvent(new KeyboardEvent("keydown", { key: "x", bubbles: true }));
   await soon(20);
-  assert.deepEqual(panel.asked("compare").map(({ a, b }) => `${a} ${b}`), ["log-price main", "main log-price"]);
+  assert.deepEqual(
+    panel.asked("compare").map(({ a, b }) => `${a} ${b}`),
+    ["log-price main", "main log-price"],
+  );
 });
 
 test("an empty store says what comes, and offers what there is already", page, async () => {

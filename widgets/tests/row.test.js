@@ -9,12 +9,21 @@ import { listRows } from "./fixture/rows.js";
 
 /** @import { CommitRow } from "../history/protocol.js" */
 
-const ALL = { text: "", show: /** @type {const} */ ("all"), tz_s: -new Date(NOW).getTimezoneOffset() * 60, unfolded: [] };
+const ALL = {
+  text: "",
+  show: /** @type {const} */ ("all"),
+  tz_s: -new Date(NOW).getTimezoneOffset() * 60,
+  unfolded: [],
+};
 /** @param {string} prompt */
-const rowOf = (prompt) => /** @type {CommitRow} */ (listRows(houses(), ALL).rows.find((row) => row.kind === "commit" && row.prompt === prompt));
+const rowOf = (prompt) =>
+  /** @type {CommitRow} */ (listRows(houses(), ALL).rows.find((row) => row.kind === "commit" && row.prompt === prompt));
 
 test("a row's name says in words what its columns show", () => {
-  assert.equal(rowName(rowOf("[7]"), NOW), "Cell 7, Convert to euros, repair impossible areas, changed df and 3 more, removed 1 name, 0.42 seconds, yesterday 17:12");
+  assert.equal(
+    rowName(rowOf("[7]"), NOW),
+    "Cell 7, Convert to euros, repair impossible areas, changed df and 3 more, removed 1 name, 0.42 seconds, yesterday 17:12",
+  );
 });
 
 test("a row's name says who, what failed, and which branch stands there", () => {
@@ -25,13 +34,22 @@ test("a row's name says who, what failed, and which branch stands there", () => 
 });
 
 test("four names are chips, of five only three and how many more", () => {
-  const chips = /** @type {CommitRow["chips"]} */ ([["~", "df", 23_400], ["~", "area_z", 1], ["~", "fig", 1], ["~", "rate", 0]]);
+  const chips = /** @type {CommitRow["chips"]} */ ([
+    ["~", "df", 23_400],
+    ["~", "area_z", 1],
+    ["~", "fig", 1],
+    ["~", "rate", 0],
+  ]);
   assert.deepEqual(fitChips(chips, 0, 500), { shown: 4, sized: true, more: 0 });
   assert.deepEqual(fitChips(chips, 1, 500), { shown: 3, sized: true, more: 2 });
 });
 
 test("where there is less room there are fewer chips, and the size goes before the last name does", () => {
-  const chips = /** @type {CommitRow["chips"]} */ ([["~", "df", 23_400], ["~", "area_z", 1], ["~", "fig", 1]]);
+  const chips = /** @type {CommitRow["chips"]} */ ([
+    ["~", "df", 23_400],
+    ["~", "area_z", 1],
+    ["~", "fig", 1],
+  ]);
   assert.deepEqual(fitChips(chips, 0, 200), { shown: 3, sized: true, more: 0 });
   assert.deepEqual(fitChips(chips, 0, 170), { shown: 3, sized: false, more: 0 });
   assert.deepEqual(fitChips(chips, 0, 90), { shown: 1, sized: false, more: 2 });
@@ -40,8 +58,14 @@ test("where there is less room there are fewer chips, and the size goes before t
 
 test("cells that differ, come or go are counted, and named by their prompts", () => {
   const now = [
-    { id: "a", type: /** @type {const} */ ("code"), source: "1", prompt: "[1]" }, { id: "b", type: /** @type {const} */ ("code"), source: "2", prompt: "[2]" }, { id: "gone", type: /** @type {const} */ ("code"), source: "3" },
+    { id: "a", type: /** @type {const} */ ("code"), source: "1", prompt: "[1]" },
+    { id: "b", type: /** @type {const} */ ("code"), source: "2", prompt: "[2]" },
+    { id: "gone", type: /** @type {const} */ ("code"), source: "3" },
   ];
-  const page = { name: "x.ipynb", saved_ms: 0, cells: [{ ...now[0] }, { id: "b", type: "code", source: "two" }, { id: "new", type: "markdown", source: "" }] };
+  const page = {
+    name: "x.ipynb",
+    saved_ms: 0,
+    cells: [{ ...now[0] }, { id: "b", type: "code", source: "two" }, { id: "new", type: "markdown", source: "" }],
+  };
   assert.deepEqual(changedCells(now, /** @type {any} */ (page)), { n: 3, prompts: ["[2]"] });
 });

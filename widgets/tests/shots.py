@@ -3,7 +3,7 @@
     python widgets/tests/shots.py FOLDER [STATE ...]
 
 Serves `widgets/` to itself alone and drives the Chromium that it finds. Prints what was measured in the page: the time to the
-first rows and how many of them stand there.
+first rows, how many of them stand there, and what axe-core finds (where `npm install` has brought it).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 WIDGETS = Path(__file__).parents[1]
+AXE = WIDGETS / "node_modules" / "axe-core" / "axe.min.js"
 FLAGS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
 WIDTHS = (900, 320, 1300)
 THEMES = ("light", "dark")
@@ -34,6 +35,8 @@ def main() -> None:
     parser.add_argument("states", nargs="*")
     parser.add_argument("--widths", type=int, nargs="*", default=WIDTHS)
     parser.add_argument("--themes", nargs="*", default=THEMES)
+    parser.add_argument("--forced", action="store_true", help="as a system in high contrast shows it")
+    parser.add_argument("--side", action="store_true", help="as a side panel, which fills its height")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(WIDGETS)))
@@ -44,12 +47,13 @@ def main() -> None:
         for width in chosen.widths:
             page = browser.new_page(viewport={"width": width + 32, "height": 860}, device_scale_factor=2)
             page.on("pageerror", lambda error: print(f"  ! {error}"))
+            page.emulate_media(forced_colors="active" if chosen.forced else "none", reduced_motion="reduce")
             page.goto(where)
             for state in chosen.states or _states(page):
                 for theme in chosen.themes:
                     _photograph(
                         page,
-                        f"{where}#{state}&theme={theme}&width={width}",
+                        f"{where}#{state}&theme={theme}&width={width}&side={chosen.side:d}",
                         chosen.folder / f"{state}-{width}-{theme}.png",
                     )
             page.close()
@@ -67,10 +71,24 @@ def _photograph(page: Page, address: str, target: Path) -> None:
     page.goto(address)
     page.wait_for_selector("html[data-ready]", timeout=10_000)
     page.screenshot(path=str(target))
-    paint, rows = page.evaluate(
-        "[document.documentElement.dataset.firstPaintMs, document.querySelectorAll('.ak-row').length]"
+    measured, rows = page.evaluate(
+        "[{...document.documentElement.dataset}, document.querySelectorAll('.ak-row').length]"
     )
-    print(f"{target.stem}: first rows after {paint} ms, {rows} rows in the page")
+    more = "".join(f", {name[:-2]} {ms} ms" for name, ms in measured.items() if name in ("scrollMs", "clickMs"))
+    print(f"{target.stem}: first rows after {measured.get('firstPaintMs')} ms, {rows} rows in the page{more}")
+    for finding in _findings(page) if AXE.exists() else ():
+        print(f"  axe: {finding}")
+
+
+def _findings(page: Page) -> list[str]:
+    """What axe-core has to say of the panel, with the elements it means."""
+    page.add_script_tag(path=str(AXE))
+    findings: list[str] = page.evaluate(
+        """axe.run('#stage', {resultTypes: ['violations'], iframes: false}).then(({violations}) =>
+            violations.flatMap(({id, impact, nodes}) =>
+                nodes.map(node => `${impact} ${id}: ${node.target.join(' ')} ${node.any[0]?.message ?? ''}`)))"""
+    )
+    return findings
 
 
 if __name__ == "__main__":

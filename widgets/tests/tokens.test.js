@@ -4,7 +4,9 @@ import { test } from "node:test";
 import { finishedTokens, joinQuery, markPieces, parseQuery, queryMarks } from "../shared/tokens.js";
 
 const marked = (/** @type {string} */ text, /** @type {string} */ query) =>
-  markPieces(text, queryMarks(query)).filter(([, matched]) => matched).map(([piece]) => piece);
+  markPieces(text, queryMarks(query))
+    .filter(([, matched]) => matched)
+    .map(([piece]) => piece);
 
 test("a search is tokens and a text", () => {
   assert.deepEqual(parseQuery(" var:df  is:error  log price "), { tokens: ["var:df", "is:error"], text: "log price" });
@@ -32,5 +34,10 @@ test("a text is marked anywhere, in any case, and is no pattern", () => {
 
 test("the pieces together are the text", () => {
   const text = "df = df.dropna(subset=['rooms'])";
-  assert.equal(markPieces(text, queryMarks("var:df rooms")).map(([piece]) => piece).join(""), text);
+  assert.equal(
+    markPieces(text, queryMarks("var:df rooms"))
+      .map(([piece]) => piece)
+      .join(""),
+    text,
+  );
 });

@@ -7,9 +7,17 @@ import { PAGE_ROWS, pagesOf, rowsInView, scrollTo } from "../history/window.js";
 /** @import { Row } from "../history/protocol.js" */
 
 const NO_GRAPH = { node: null, colour: 0, lines: [] };
-const row = (/** @type {number} */ at) => /** @type {Row} */ (/** @type {unknown} */ ({ kind: "commit", id: `c${at}`, graph: NO_GRAPH }));
+const row = (/** @type {number} */ at) =>
+  /** @type {Row} */ (/** @type {unknown} */ ({ kind: "commit", id: `c${at}`, graph: NO_GRAPH }));
 /** @param {number} from @param {number} n @param {number} [total] @param {string} [version] */
-const page = (from, n, total = 200, version = "v1") => ({ version, from, total, commits: total, matches: total, rows: Array.from({ length: n }, (_, at) => row(from + at)) });
+const page = (from, n, total = 200, version = "v1") => ({
+  version,
+  from,
+  total,
+  commits: total,
+  matches: total,
+  rows: Array.from({ length: n }, (_, at) => row(from + at)),
+});
 
 test("fewer than forty rows stand in the page, whatever its height", () => {
   for (let height = 28; height < 5000; height += 97) {
@@ -19,7 +27,13 @@ test("fewer than forty rows stand in the page, whatever its height", () => {
 });
 
 test("every row that is seen stands in the page, up to a window of a thousand px", () => {
-  for (const [scrolled, height] of /** @type {[number, number][]} */ ([[0, 320], [13, 320], [2800, 448], [279_680, 320], [140, 1000]])) {
+  for (const [scrolled, height] of /** @type {[number, number][]} */ ([
+    [0, 320],
+    [13, 320],
+    [2800, 448],
+    [279_680, 320],
+    [140, 1000],
+  ])) {
     const { from, to } = rowsInView(scrolled, height, 10_000);
     assert.ok(from <= Math.floor(scrolled / 28) && to >= Math.min(10_000, Math.ceil((scrolled + height) / 28)));
   }
