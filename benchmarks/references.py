@@ -97,10 +97,18 @@ def _best(work: Callable[[], object], rounds: int = 3) -> float:
     return min(times)
 
 
+def _answer_bytes(_: Any, __: str) -> float:
+    """Bytes of what a panel was answered last."""
+    from benchmarks.histories import answered_bytes
+
+    return float(answered_bytes())
+
+
 _REFERENCES: dict[str, Callable[[Any, str], float]] = {
     "durable_write": _durable_write,
     "hash_pass": _hash_pass,
     "copy": _copy,
     "pickle": _pickle,
     "state_bytes": _state_bytes,
+    "answer_bytes": _answer_bytes,
 }

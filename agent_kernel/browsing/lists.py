@@ -13,13 +13,13 @@ from agent_kernel.browsing.arguments import Listed, Nothing, Opened
 from agent_kernel.browsing.arguments import Located as Sought
 from agent_kernel.browsing.book import Book, Query, Spread, store_id
 from agent_kernel.browsing.listing import Item
-from agent_kernel.browsing.pages import page_of
 from agent_kernel.browsing.rows import row_of
 from agent_kernel.browsing.timeline import reached
 from agent_kernel.browsing.wording import called, cleaned
 from agent_kernel.repository import Kind, hex_of
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.session.labels import prompt
+from agent_kernel.verbs.pages import page_of
 from agent_kernel.verbs.text import plural
 
 __all__ = ["branches", "locate", "open_", "rows"]

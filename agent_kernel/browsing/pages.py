@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
@@ -10,13 +10,9 @@ from agent_kernel.browsing.arguments import One
 from agent_kernel.browsing.book import Book
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.errors import TooLargeError
-from agent_kernel.repository import Commit, Kind
-from agent_kernel.session.notebooks import NotebookSnapshot, decode_notebook
+from agent_kernel.verbs.pages import page_of
 
-if TYPE_CHECKING:
-    from agent_kernel.session import Repository
-
-__all__ = ["NotebookPage", "PageCell", "cells", "page_of"]
+__all__ = ["NotebookPage", "PageCell", "cells"]
 
 _MOST = 16 << 20  # characters of all cells
 
@@ -54,11 +50,6 @@ def cells(book: Book, args: One) -> NotebookPage | None:
         page.saved_ns // 1_000_000,
         tuple(PageCell(cleaned(cell.id), _type_of(cell.type), cell.source) for cell in page.cells),
     )
-
-
-def page_of(repo: Repository, commit: Commit) -> NotebookSnapshot | None:
-    """What was stored of the notebook's page; None: nothing was."""
-    return None if commit.notebook is None else decode_notebook(repo.objects.get(Kind.SMALL, commit.notebook))
 
 
 def _type_of(found: str) -> Literal["code", "markdown", "raw"]:

@@ -21,6 +21,7 @@ WORKLOADS = (
     "notebook_33",
     "memory_1gb",
     "growth_10k",
+    "history_10k",
     "faithful",
 )
 

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.bench import Bench
 from benchmarks.script import Outcome, Run, middle
 from benchmarks.tables import flat
-from benchmarks.workloads import array_512mb, growth_10k
+from benchmarks.workloads import array_512mb, growth_10k, history_10k
 
 MB = 1_000_000
 ARRAY = 65_536 * 8_192
@@ -45,6 +45,13 @@ def test_peak_memory_above_twice_the_state_is_missed(peak: float, reached: bool)
     outcomes.append(Outcome("checkout", "back", memory_peak=round(peak * ARRAY)))
     rows = array_512mb.run(Told(outcomes)).rows
     assert [row.ok for row in rows if "peak memory" in row.what] == [reached]
+
+
+def test_a_list_that_opens_slowly_or_sends_much_is_missed() -> None:
+    outcomes = [Outcome("cell", "open", code_s=0.6), Outcome("cell", "page", code_s=0.01)]
+    outcomes.append(Outcome("measure", "bytes", value=50_000))
+    rows = {row.what: row.ok for row in history_10k.run(Told(outcomes)).rows}
+    assert rows == {"opening the list, cold": False, "a page of 100 rows": True, "sent at first": False}
 
 
 def test_what_is_typical_is_the_median() -> None:
