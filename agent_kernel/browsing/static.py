@@ -159,14 +159,18 @@ def _html(caption: str, rows: Sequence[tuple[str, ...]]) -> str:
         "<tr>" + "".join(f'<td style="{_style(at)}">{escape(text)}</td>' for at, text in enumerate(row)) + "</tr>"
         for row in rows
     )
-    table = f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    table = f'<table style="border-collapse:collapse;color:inherit;font:inherit"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return f'<div class="agent-kernel-history"><p style="{_MUTED}">{escape(caption)}</p>{table if rows else ""}</div>'
 
 
 def _style(at: int) -> str:
     font = f";{_FONT};white-space:pre" if at in _CODE else ""
     numbers = f";font-variant-numeric:tabular-nums;{_MUTED}" if at in _RIGHT else ""
-    return f"{_CELL};text-align:{'right' if at in _RIGHT else 'left'}{font}{numbers}"
+    return f"{_CELL};{_aligned(at)}{font}{numbers}"
+
+
+def _aligned(at: int) -> str:
+    return f"text-align:{'right' if at in _RIGHT else 'left'}"
 
 
 def _plain(rows: Sequence[tuple[str, ...]]) -> list[str]:

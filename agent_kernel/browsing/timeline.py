@@ -70,11 +70,25 @@ class Timeline:
             DamagedObjectError: a commit that is reached cannot be read.
         """
         stored = self._stored_version()
-        if self._view is None or stored is None or stored != self._stored:
-            self._look()
+        while self._view is None or stored is None or stored != self._stored:
+            try:
+                self._look()
+            except DamagedObjectError:
+                # Another process may have rewritten the history meanwhile: what was looked for is then no longer there.
+                before, stored = stored, self._stored_version()
+                self._forget()
+                if stored is None or stored == before:
+                    raise
+                continue
             self._stored = stored
+            break
         assert self._view is not None
         return self._view
+
+    def _forget(self) -> None:
+        self._records.clear()
+        self._tips, self._view = frozenset(), None
+        self._repo.objects.forget_cached()
 
     def _stored_version(self) -> int | None:
         ask = getattr(self._repo.store, "data_version", None)
@@ -89,9 +103,7 @@ class Timeline:
         if self._view is not None and self._view.version == version:
             return
         if epoch != self._epoch:
-            self._records.clear()
-            self._tips, self._view = frozenset(), None
-            self._repo.objects.forget_cached()
+            self._forget()
         branches, tags = self._repo.branches(), self._repo.tags()
         heads = [head.commit for head in self._repo.heads().values() if head.branch is None and head.commit]
         tips = frozenset([*branches.values(), *tags.values(), *heads])

@@ -115,6 +115,15 @@ def test_a_cell_that_never_ran_before_is_all_new(nb: Notebook) -> None:
     assert words(found["lines"]) == [("+", "x = 1"), ("+", "y = 2")]
 
 
+def test_where_a_front_end_gives_cells_no_ids_the_run_that_is_most_alike_is_taken(nb: Notebook) -> None:
+    for number, source in enumerate(["x = fit(table, folds=10)", "y = 1", "x = fit(table, folds=12)", "z = 3"], 1):
+        nb.session.begin_cell(source, number=number)
+        nb.namespace["x"] = number
+        nb.session.end_cell()
+    assert nb.ask("code", id="HEAD~1")["about"] == "Cell [3] against its last run, [1]"
+    assert nb.ask("code", id="HEAD")["about"] == "Cell [4], its first run"
+
+
 def test_code_can_be_held_against_another_commits(nb: Notebook) -> None:
     ids = nb.cells("x = 1", "y = 1")
     found = nb.ask("code", id=ids[1], against=ids[0])

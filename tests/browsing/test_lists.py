@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
 
 from agent_kernel.errors import RefNotFoundError, RequestError
+from agent_kernel.session import bind
 from tests.browsing.histories import Notebook, notebook
 
 
@@ -196,6 +198,15 @@ def test_branches_say_how_they_stand_to_where_one_is(nb: Notebook) -> None:
     nb.session.switch("main")
     notes = {one["name"]: one["note"] for one in nb.ask("branches")}
     assert notes == {"main": "you are here", "old": "merged into main", "side": "2 commits of its own"}
+
+
+def test_a_branch_says_who_else_writes_to_it(nb: Notebook) -> None:
+    nb.run("x = 1")
+    with closing(bind({}, nb.repo, branch="main", session_id="other")) as other:
+        held = {one["name"]: one["holder"] for one in nb.ask("branches")}
+        assert held["main"] == ""  # that is where one is
+        assert other.branch is not None
+        assert held[other.branch].startswith("session other, process ")
 
 
 def test_the_opening_stays_small_however_long_the_rows_are(nb: Notebook) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from threading import Thread
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_kernel.browsing import Reader
-from agent_kernel.repository import ObjectId, hex_of
+from agent_kernel.repository import Head, ObjectId, hex_of
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
 from agent_kernel.testing.repositories import commit_values, detach, switch
@@ -185,3 +187,48 @@ def test_history_that_was_rewritten_is_read_anew() -> None:
     assert [row["id"] for row in after] == list(world.parents())
     assert len(after) == len(before) - 1
     assert {row["id"] for row in after} & {row["id"] for row in before} == {row["id"] for row in before[-2:]}
+
+
+def test_a_history_that_is_rewritten_while_it_is_read_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    for pick in range(6):
+        world.do("commit", pick)
+    other = Repository(world.repo.store)  # another process, which has read nothing yet
+    reader, heads = Reader(other, "s"), other.heads
+    rewritten: list[bool] = []
+
+    def heads_of_another_time() -> dict[str, Head]:
+        if not rewritten:
+            rewritten.append(True)
+            world.repo.forget(commits=[world.made[2]])
+        return heads()
+
+    monkeypatch.setattr(other, "heads", heads_of_another_time)
+    assert [row["id"] for row in listed(reader)] == list(world.parents())
+    assert rewritten
+
+
+def test_several_threads_may_ask_while_commits_are_made() -> None:
+    world = World()
+    reader = Reader(world.repo, "s")
+    world.do("commit", 0)
+    failed: list[BaseException] = []
+
+    def look() -> None:
+        try:
+            for text in ("", "is:named", "nothing") * 20:
+                page = reader.ask("rows", {"n": 50, "text": text})
+                assert page["matches"] <= page["commits"]
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    threads = [Thread(target=look) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for pick in range(60):
+        world.do(("commit", "merge", "branch", "switch", "tag")[pick % 5], pick)
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert [row["id"] for row in listed(reader)] == list(world.parents())
