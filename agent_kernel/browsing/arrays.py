@@ -11,7 +11,7 @@ from math import inf, isfinite, sqrt
 import msgspec
 
 from agent_kernel.browsing.faces import ArrayFace, ArrayRow
-from agent_kernel.browsing.memory import Numbers, elements_of
+from agent_kernel.browsing.memory import Elements, Numbers, elements_of
 from agent_kernel.values.peeking import Buffer, Call
 from agent_kernel.verbs.stored import ARRAY, Stored, columns_of, integers
 
@@ -66,7 +66,7 @@ def _total(array: Call) -> int:
     return total
 
 
-def _tensor(stored: Stored, tensor: Call) -> object:
+def _tensor(stored: Stored, tensor: Call) -> Elements | None:
     """A tensor that takes up all of its memory, in order."""
     if len(tensor.args) < 5 or not isinstance(tensor.args[0], Call) or not tensor.args[0].args:
         return None

@@ -35,15 +35,17 @@ def code(book: Book, args: At) -> CodeDiff:
     id, commit = book.resolve(args.id)
     if args.against is not None:
         before = book.resolve(args.against)[1]
-        return CodeDiff(f"{_cell(commit)} against {called(before)}", diff_lines(source_of(before), source_of(commit)))
+        return _diff(f"{_cell(commit)} against {called(before)}", source_of(before), source_of(commit))
     if commit.cell is None:
         return CodeDiff("No cell made this commit", ())
     last = last_run(book, id, commit)
     if last is None:
-        return CodeDiff(f"{_cell(commit)}, its first run", diff_lines("", source_of(commit)))
-    return CodeDiff(
-        f"{_cell(commit)} against its last run, {called(last)}", diff_lines(source_of(last), source_of(commit))
-    )
+        return _diff(f"{_cell(commit)}, its first run", "", source_of(commit))
+    return _diff(f"{_cell(commit)} against its last run, {called(last)}", source_of(last), source_of(commit))
+
+
+def _diff(about: str, old: str, new: str) -> CodeDiff:
+    return CodeDiff(f"{about}: the same code" if old == new else about, diff_lines(old, new))
 
 
 def source_of(commit: Commit) -> str:

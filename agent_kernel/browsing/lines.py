@@ -32,16 +32,16 @@ class DiffLine(msgspec.Struct, frozen=True):
     words: Words
 
 
-def diff_lines(old: str, new: str, *, whole: bool = False) -> tuple[DiffLine, ...]:
-    """What it takes to come from one text to the other. `whole`: all lines that are the same, too."""
+def diff_lines(old: str, new: str) -> tuple[DiffLine, ...]:
+    """What it takes to come from one text to the other."""
     before, after = _lines(old), _lines(new)
     found: list[DiffLine] = []
     cut = len(before) > _MOST_LINES or len(after) > _MOST_LINES
     matcher = SequenceMatcher(None, before[:_MOST_LINES], after[:_MOST_LINES], autojunk=False)
-    groups = [matcher.get_opcodes()] if whole else list(matcher.get_grouped_opcodes(_AROUND))
+    groups = list(matcher.get_grouped_opcodes(_AROUND))
     for number, group in enumerate(groups):
         first = group[0]
-        if (number and not whole) or (not number and first[1] > 0):
+        if number or first[1] > 0:
             found.append(_gap())
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
@@ -49,7 +49,7 @@ def diff_lines(old: str, new: str, *, whole: bool = False) -> tuple[DiffLine, ..
             else:
                 found += _replaced(before[i1:i2], after[j1:j2], i1, j1)
     ends = groups[-1][-1] if groups else None
-    if cut or (ends is not None and not whole and ends[2] < len(before)):
+    if cut or (ends is not None and ends[2] < len(before)):
         found.append(_gap())
     return tuple(found) if len(found) <= _MOST_SHOWN else (*found[:_MOST_SHOWN], _gap())
 

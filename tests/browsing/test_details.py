@@ -108,6 +108,12 @@ def test_code_is_held_against_the_cells_last_run(nb: Notebook) -> None:
     assert nb.ask("commit", id="HEAD")["code"] == {"added": 3, "removed": 2}
 
 
+def test_a_cell_that_ran_again_as_it_was_says_so(nb: Notebook) -> None:
+    nb.run("x = 1", id="same")
+    nb.run("x = 1", id="same")
+    assert nb.ask("code", id="HEAD") == {"about": "Cell [2] against its last run, [1]: the same code", "lines": []}
+
+
 def test_a_cell_that_never_ran_before_is_all_new(nb: Notebook) -> None:
     nb.run("x = 1\ny = 2")
     found = nb.ask("code", id="HEAD")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
@@ -135,4 +136,4 @@ def test_every_kind_of_face_is_in_the_contract() -> None:
 
 def test_failures_use_the_words_of_the_contract() -> None:
     line = next(line for line in CONTRACT.read_text().splitlines() if "interface Failure" in line)
-    assert set(re.findall(r'"(\w+)"', line)) == set(failures.Code.__args__)  # pyright: ignore[reportAttributeAccessIssue]
+    assert set(re.findall(r'"(\w+)"', line)) == set(get_args(failures.Code))
