@@ -6,7 +6,7 @@ Of a long array stretches from its beginning to its end are read, and it is said
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf, isfinite, sqrt
+from math import inf, isfinite, prod, sqrt
 
 import msgspec
 
@@ -17,7 +17,7 @@ from agent_kernel.verbs.stored import ARRAY, Stored, columns_of, integers
 
 __all__ = ["MOST_READ", "array_face", "numbers_in"]
 
-MOST_READ = 524_288  # numbers of one version
+MOST_READ = 262_144  # numbers of one version
 _BARS = 16
 _TORCH = {
     "float64": "<f8",
@@ -49,7 +49,7 @@ def numbers_in(stored: Stored) -> Numbers | None:
     if not isinstance(value, Call):
         return None
     if value.name == ARRAY:
-        found = elements_of(stored, Call(ARRAY, (*value.args[:2], (_total(value),), "C")))
+        found = elements_of(stored, Call(ARRAY, (*value.args[:2], (prod(integers(value.args[2])),), "C")))
     elif value.name == "agent_kernel.values.restore.tensors.tensor":
         found = _tensor(stored, value)
     else:
@@ -59,21 +59,12 @@ def numbers_in(stored: Stored) -> Numbers | None:
     return found if isinstance(found, Numbers) and found.is_number else None
 
 
-def _total(array: Call) -> int:
-    total = 1
-    for extent in integers(array.args[2]):
-        total *= extent
-    return total
-
-
 def _tensor(stored: Stored, tensor: Call) -> Elements | None:
     """A tensor that takes up all of its memory, in order."""
     if len(tensor.args) < 5 or not isinstance(tensor.args[0], Call) or not tensor.args[0].args:
         return None
     held, dtype, offset, shape = tensor.args[0].args[0], _TORCH.get(str(tensor.args[1])), tensor.args[2], tensor.args[3]
-    total = 1
-    for extent in integers(shape):
-        total *= extent
+    total = prod(integers(shape))
     if dtype is None or offset != 0 or not isinstance(held, Buffer):
         return None
     return elements_of(stored, Call(ARRAY, (held, dtype, (total,), "C")))

@@ -18,7 +18,7 @@ from agent_kernel.repository.blobs import chunks_of
 from agent_kernel.values.peeking import Buffer, Call, calls
 from agent_kernel.verbs.stored import ARRAY, Stored, integers, items_of
 
-__all__ = ["UNREAD", "Elements", "Memory", "Moment", "Numbers", "elements_of", "numbers_of"]
+__all__ = ["UNREAD", "Elements", "Memory", "Moment", "Numbers", "all_of", "elements_of", "numbers_of"]
 
 _FORMATS: Final = {
     "f8": "d",
@@ -38,6 +38,8 @@ _MICROSECONDS: Final = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 _NEVER: Final = -(1 << 63)  # numpy's missing date
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _KEPT: Final = 16  # pieces that stay in memory while an array is read
+_MOST_NUMBERS: Final = 200_000  # of a column that are compared one by one
+_MOST_TEXTS: Final = 25_000
 _STRINGS: Final = {"string": "i", "large_string": "q", "utf8": "i", "large_utf8": "q"}
 _ARROW: Final = "agent_kernel.values.restore.frames.arrow_column"
 _MOMENTS: Final = "pandas._libs.arrays.__pyx_unpickle_NDArrayBacked"
@@ -195,6 +197,15 @@ class Things:
     def at(self, place: int) -> object:
         one = self._found[place]
         return one if one is None or isinstance(one, (bool, int, float, str)) else UNREAD
+
+
+def all_of(elements: Elements) -> Sequence[object] | None:
+    """All elements, to be compared with others of the same kind; None where that takes long."""
+    if isinstance(elements, Numbers):
+        return elements.span(0, elements.count) if elements.count <= _MOST_NUMBERS else None
+    if elements.count > (_MOST_NUMBERS if isinstance(elements, (Steps, Things)) else _MOST_TEXTS):
+        return None
+    return [elements.at(place) for place in range(elements.count)]
 
 
 def numbers_of(stored: Stored, array: object, row: int = 0, rows: int = 1, zone: str = "") -> Numbers | None:

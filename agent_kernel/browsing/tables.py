@@ -12,7 +12,7 @@ from itertools import islice
 import msgspec
 
 from agent_kernel.browsing.faces import Cell, Column, Mark, TableFace, TableRow, text_of
-from agent_kernel.browsing.memory import UNREAD, Elements, elements_of
+from agent_kernel.browsing.memory import UNREAD, Elements, all_of, elements_of
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.values import summaries
 from agent_kernel.values.peeking import calls
@@ -30,7 +30,10 @@ _ROWS = 12  # that changed
 _FEWEST = 5
 _MOST_COLUMNS = 2_000
 _MOST_LABELS = 100_000  # rows of tables whose labels are compared
-_MOST_CELLS = 100_000  # that are compared one by one
+_MOST_CELLS = 1_000_000  # of all columns that are compared one by one
+
+
+_SOME, _UNKNOWN = -1, -2  # changed cells of a column: nobody knows how many, or whether there are any
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -51,10 +54,10 @@ class _Rows(msgspec.Struct):
 
     changed: list[tuple[int, int]]
     others: list[tuple[int, int]]
-    cells: dict[str, int]  # changed cells by column; -1: some
+    cells: dict[str, int]  # changed cells by column, or one of the two below
     added: int = 0
     removed: int = 0
-    is_known: bool = True
+    why_not: str = ""  # they cannot be compared
 
 
 def frame_of(stored: Stored, summary: summaries.Summary) -> Frame | None:
@@ -121,7 +124,7 @@ def _rows(before: Frame | None, after: Frame | None) -> _Rows:
         return _Rows([], [(-1, at) if before is None else (at, -1) for at in places], {})
     if before.rows == after.rows and same(before.stored, after.stored, before.axis, after.axis):
         return _by_place(before, after)
-    return _by_label(before, after) or _Rows([], [], {}, is_known=False)
+    return _by_label(before, after)
 
 
 def _by_place(before: Frame, after: Frame) -> _Rows:
@@ -133,7 +136,7 @@ def _by_place(before: Frame, after: Frame) -> _Rows:
             continue
         found = _changed_in(before, after, name)
         if found is None:
-            cells[name] = -1
+            cells[name] = _SOME
         elif found[0]:
             cells[name] = found[0]
             changed.update(dict.fromkeys(found[1]))
@@ -149,40 +152,44 @@ def _changed_in(before: Frame, after: Frame, name: str) -> tuple[int, list[int]]
     found = unlike_column(before.stored, after.stored, before.parts[name], after.parts[name])
     if found is not None:
         return found.many, found.places
+    found_in = _pairs(before, after, name, [(at, at) for at in range(after.rows)])
+    return None if found_in is None else (len(found_in), [at for at, _ in found_in])
+
+
+def _pairs(before: Frame, after: Frame, name: str, places: Sequence[tuple[int, int]]) -> list[tuple[int, int]] | None:
+    """The places at which a column differs; None where it cannot be read, or not in a moment."""
     old, new = before.columns[name], after.columns[name]
-    if old is None or new is None or after.rows > _MOST_CELLS // 4 or min(old.count, new.count) < after.rows:
+    was, now = None if old is None else all_of(old), None if new is None else all_of(new)
+    if was is None or now is None or len(was) < before.rows or len(now) < after.rows:
         return None
-    places = [at for at in range(after.rows) if _differ(old.at(at), new.at(at))]
-    return len(places), places
+    return [pair for pair in places if _differ(was[pair[0]], now[pair[1]])]
 
 
 def _differ(old: object, new: object) -> bool:
-    return old is UNREAD or new is UNREAD or old != new
+    if old is UNREAD or new is UNREAD:
+        return True
+    return old != new and not (old != old and new != new)
 
 
-def _by_label(before: Frame, after: Frame) -> _Rows | None:
-    """Rows are told apart by their labels; None where these cannot be read, or there are too many."""
+def _by_label(before: Frame, after: Frame) -> _Rows:
+    """Rows are told apart by their labels."""
+    if max(before.rows, after.rows) > _MOST_LABELS:
+        return _Rows([], [], {}, why_not="There are too many rows to compare them by their labels.")
     old, new = _places(before), _places(after)
     if old is None or new is None:
-        return None
+        return _Rows([], [], {}, why_not="The rows of the two versions cannot be told apart by their labels.")
     shared = [(old[label], place) for label, place in new.items() if label in old]
     added = [(-1, place) for label, place in new.items() if label not in old]
     removed = [(place, -1) for label, place in old.items() if label not in new]
     cells: dict[str, int] = {}
     changed: dict[tuple[int, int], None] = {}
     names = [name for name in after.names if name in before.parts]
-    unmoved = before.rows == after.rows and all(was == now for was, now in shared)
-    for name in names:
-        if unmoved and same_column(before.stored, after.stored, before.parts[name], after.parts[name]):
-            continue
-        was, now = before.columns[name], after.columns[name]
-        if was is None or now is None or len(shared) * len(names) > _MOST_CELLS:
-            cells[name] = -1
-            continue
-        found = [pair for pair in shared if _differ(was.at(pair[0]), now.at(pair[1]))]
-        if found:
-            cells[name] = len(found)
-            changed.update(dict.fromkeys(found))
+    for name in names[: max(1, _MOST_CELLS // max(1, len(shared)))]:
+        found = _pairs(before, after, name, shared)
+        if found is None or found:
+            cells[name] = _UNKNOWN if found is None else len(found)
+            changed.update(dict.fromkeys(found or ()))
+    cells |= dict.fromkeys(names[max(1, _MOST_CELLS // max(1, len(shared))) :], _UNKNOWN)
     half = _ROWS // 3
     first = [*islice(changed, half), *added[:half], *removed[:half]]
     rest = [pair for pair in shared[: _ROWS + _FEWEST] if pair not in changed]
@@ -191,9 +198,10 @@ def _by_label(before: Frame, after: Frame) -> _Rows | None:
 
 def _places(frame: Frame) -> dict[object, int] | None:
     """Where each label stands; None where one stands for several rows, or they cannot be read."""
-    if frame.labels is None or frame.rows > _MOST_LABELS or frame.labels.count < frame.rows:
+    labels = None if frame.labels is None else all_of(frame.labels)
+    if labels is None or len(labels) < frame.rows:
         return None
-    found = {frame.labels.at(place): place for place in range(frame.rows)}
+    found = {label: place for place, label in enumerate(labels[: frame.rows])}
     return found if len(found) == frame.rows and UNREAD not in found else None
 
 
@@ -202,7 +210,13 @@ def _columns(before: Frame | None, after: Frame | None, rows: _Rows) -> list[Col
     how: Mark
     for name in after.names if after is not None else ():
         assert after is not None
-        how = "+" if before is not None and name not in before.parts else "~" if name in rows.cells else ""
+        how = (
+            "+"
+            if before is not None and name not in before.parts
+            else "~"
+            if rows.cells.get(name, _UNKNOWN) != _UNKNOWN
+            else ""
+        )
         if before is not None and before.dtypes.get(name, after.dtypes[name]) != after.dtypes[name]:
             how = "~"
         found.append(Column(cleaned(name), cleaned(after.dtypes[name]), how))
@@ -270,14 +284,15 @@ def _sentences(
     before: Frame | None, after: Frame | None, rows: _Rows, columns: Sequence[Column], face: TableFace
 ) -> Iterator[str]:
     total = max(frame.rows for frame in (before, after) if frame is not None)
-    if not rows.is_known:
-        yield "The rows of the two versions cannot be told apart by their labels."
+    if rows.why_not:
+        yield rows.why_not
     elif len(face.rows) < total:
         yield f"{len(face.rows)} of {plural(total, 'row')}{', changed ones first' if rows.changed else ''}."
     told = [f"{plural(count, 'cell')} changed in {name}" for name, count in rows.cells.items() if count > 0]
-    told += [f"{name} changed" for name, count in rows.cells.items() if count < 0]
+    told += [f"{name} changed" for name, count in rows.cells.items() if count == _SOME]
+    told += [f"{name} was not compared" for name, count in rows.cells.items() if count == _UNKNOWN]
     if len(told) > 4:
-        told = [*told[:4], f"{len(told) - 4} more columns changed"]
+        told = [*told[:4], f"{len(told) - 4} more columns"]
     for noun, added, removed in (
         ("row", rows.added, rows.removed),
         ("column", sum(column.how == "+" for column in columns), sum(column.how == "-" for column in columns)),

@@ -13,7 +13,7 @@ from agent_kernel.browsing.arrays import array_face, numbers_in
 from agent_kernel.browsing.book import Book
 from agent_kernel.browsing.changes import is_picture, summary_of
 from agent_kernel.browsing.details import before_of
-from agent_kernel.browsing.faces import ArrayFace, Face, Pair, PairsFace, PicturesFace, TextFace
+from agent_kernel.browsing.faces import ArrayFace, Face, Pair, PairsFace, PicturesFace, TableFace, TextFace
 from agent_kernel.browsing.lines import diff_lines
 from agent_kernel.browsing.pairs import attribute_rows, key_rows
 from agent_kernel.browsing.rows import sign_of
@@ -86,9 +86,10 @@ def _name(book: Book, sides: Sequence[ObjectId | None], asked: str) -> str | Non
 
 def _lines(book: Book, old: _Version, new: _Version, face: Face | None) -> Iterator[str]:
     """What a face does not say: of an array where it differs, and of what has no face all."""
-    if face is None or isinstance(face, (ArrayFace, PicturesFace)):
+    whole = face is None or (isinstance(face, TableFace) and not face.rows)
+    if whole or isinstance(face, (ArrayFace, PicturesFace)):
         for line in _details(book, old, new):
-            if face is None or not line.startswith(("values ", "size ")):
+            if whole or not line.startswith(("values ", "size ")):
                 yield cleaned(line, 320)
 
 
@@ -174,7 +175,10 @@ def _noted(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple
 
 
 def _pairs(rows: tuple[Pair, ...], total: int = 0) -> tuple[Face, str]:
-    note = f"{len(rows)} of {total:,} keys." if total > len(rows) else ""
+    beyond = (
+        "" if any(row.changed or None in (row.old, row.new) for row in rows) else "; what changed is among the others"
+    )
+    note = f"{len(rows)} of {total:,} keys{beyond}." if total > len(rows) else ""
     return PairsFace(("before", "after"), rows), note
 
 

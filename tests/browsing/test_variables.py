@@ -103,6 +103,32 @@ def test_rows_keep_their_labels_when_others_before_them_go(nb: Notebook) -> None
     assert "1 cell changed in area, 100 rows removed" in answer["note"]
 
 
+def test_many_rows_are_still_compared_one_by_one_when_others_went(nb: Notebook) -> None:
+    nb.run("import numpy as np, pandas as pd\ndf = pd.DataFrame({'a': np.arange(90_000), 'b': np.arange(90_000.0)})")
+    nb.run("df = df[df.a % 3 != 0]\ndf.loc[50_000, 'b'] = -1")
+    answer, _, rows = table(nb)
+    assert rows["50000"][1]["b"] == {"old": "50000", "new": "-1", "how": "~"}
+    assert "1 cell changed in b, 30,000 rows removed" in answer["note"]
+
+
+def test_where_rows_cannot_be_told_apart_it_is_said_with_what_is_known(nb: Notebook) -> None:
+    nb.run("import pandas as pd\ndf = pd.DataFrame({'a': range(4)}, index=[1, 1, 2, 2])")
+    nb.run("df = df[df.a > 1]")
+    answer, _, rows = table(nb)
+    assert not rows
+    assert answer["note"] == "The rows of the two versions cannot be told apart by their labels."
+    assert "rows 4 → 2 (−2)" in answer["lines"]
+
+
+def test_of_too_many_rows_only_the_numbers_are_told(nb: Notebook) -> None:
+    nb.run("import numpy as np, pandas as pd\ndf = pd.DataFrame({'a': np.arange(200_000)})")
+    nb.run("df = df[df.a > 1]")
+    answer, _, rows = table(nb)
+    assert not rows
+    assert answer["note"] == "There are too many rows to compare them by their labels."
+    assert "rows 200,000 → 199,998 (−2)" in answer["lines"]
+
+
 def test_labels_may_be_texts(nb: Notebook) -> None:
     nb.cells("import pandas as pd\ndf = pd.DataFrame({'n': [1, 2, 3]}, index=['a', 'b', 'c'])", "df.loc['b', 'n'] = 7")
     _, _, rows = table(nb)
@@ -181,7 +207,7 @@ def test_numbers_of_every_kind_are_read(nb: Notebook, dtype: str) -> None:
 def test_a_long_array_is_sampled_and_it_is_said(nb: Notebook) -> None:
     nb.run("import numpy as np\nz = np.arange(2_000_000.0)")
     answer = nb.ask("variable", id="HEAD", name="z")
-    assert answer["note"] == "Worked out from 524,288 of 2,000,000 values."
+    assert answer["note"] == "Worked out from 262,144 of 2,000,000 values."
     stats = {name: said for name, said, _ in answer["face"]["rows"][0]["stats"]}
     assert stats["min"] == "0"
     assert stats["max"] == "1,999,999"
@@ -211,6 +237,13 @@ def test_a_dict_is_shown_key_by_key_and_no_change_inside_is_missed(nb: Notebook)
         "'same'": ("'x'", "'x'", False),
         "'new'": (None, "None", True),
     }
+
+
+def test_a_change_beyond_the_keys_that_are_shown_is_said_to_be_there(nb: Notebook) -> None:
+    nb.cells("d = {n: n for n in range(90)}", "d[80] = 0")
+    answer = nb.ask("variable", id="HEAD", name="d")
+    assert not any(row["changed"] for row in answer["face"]["rows"])
+    assert answer["note"] == "40 of 90 keys; what changed is among the others."
 
 
 def test_an_object_is_shown_by_its_attributes(nb: Notebook) -> None:
