@@ -52,7 +52,7 @@ class FoldRow(msgspec.Struct, frozen=True, tag="fold", tag_field="kind"):
     id: str
     why: Literal["nothing", "repeated"]
     n: int
-    matching: int
+    matching: int  # of them, where something is searched for; else 0
     prompt: str
     subject: str
     unfolded: bool

@@ -10,8 +10,9 @@ from math import inf, isfinite, prod, sqrt
 
 import msgspec
 
+from agent_kernel.browsing.elements import elements_of
 from agent_kernel.browsing.faces import ArrayFace, ArrayRow
-from agent_kernel.browsing.memory import Elements, Numbers, elements_of
+from agent_kernel.browsing.memory import Elements, Numbers
 from agent_kernel.values.peeking import Buffer, Call
 from agent_kernel.verbs.stored import ARRAY, Stored, columns_of, integers
 

@@ -31,7 +31,7 @@ class Fold(msgspec.Struct, frozen=True):
     id: str
     why: str
     members: tuple[Record, ...]
-    matching: int
+    matching: int  # members that a filter leaves; 0: there is none
     is_open: bool
 
 
@@ -156,7 +156,7 @@ def listing_of(
         if day != today:
             items.append(Item(len(nodes), day=_date(day)))
             today = day
-        folded = _fold(members, why, len(found), unfolded) if fold and why else None
+        folded = _fold(members, why, 0 if matching is None else len(found), unfolded) if fold and why else None
         if folded is not None:
             items.append(Item(len(nodes), fold=folded))
         if folded is not None and not folded.is_open:

@@ -10,17 +10,31 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
-from math import prod
 from typing import Final, Protocol
 
 from agent_kernel.repository import Blob, Kind
 from agent_kernel.repository.blobs import chunks_of
-from agent_kernel.values.peeking import Buffer, Call, calls
-from agent_kernel.verbs.stored import ARRAY, Stored, integers, items_of
+from agent_kernel.values.peeking import Buffer
+from agent_kernel.verbs.stored import Stored
 
-__all__ = ["UNREAD", "Elements", "Memory", "Moment", "Numbers", "all_of", "elements_of", "numbers_of"]
+__all__ = [
+    "FORMATS",
+    "UNREAD",
+    "Categories",
+    "Chained",
+    "Elements",
+    "Joined",
+    "Masked",
+    "Memory",
+    "Moment",
+    "Numbers",
+    "Steps",
+    "Texts",
+    "Things",
+    "all_of",
+]
 
-_FORMATS: Final = {
+FORMATS: Final = {
     "f8": "d",
     "f4": "f",
     "f2": "e",
@@ -40,14 +54,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _KEPT: Final = 16  # pieces that stay in memory while an array is read
 _MOST_NUMBERS: Final = 200_000  # of a column that are compared one by one
 _MOST_TEXTS: Final = 25_000
-_STRINGS: Final = {"string": "i", "large_string": "q", "utf8": "i", "large_utf8": "q"}
-_ARROW: Final = "agent_kernel.values.restore.frames.arrow_column"
-_MOMENTS: Final = "pandas._libs.arrays.__pyx_unpickle_NDArrayBacked"
-_OBJECTS: Final = "agent_kernel.values.restore.arrays.object_array_bare"
 
 
 class Moment(str):
-    """A date, as text."""
+    """A date, or a label of several parts, as text."""
 
     __slots__ = ()
 
@@ -113,7 +123,7 @@ class Numbers:
         self._start, self.count = start, count
         self._show: Callable[[object], object] = _moments(dtype, zone) if dtype[1:3] == "M8" else _plain
         self.is_number = dtype[1:3] != "M8"
-        code = _FORMATS["i8" if dtype[1:3] == "M8" else dtype[1:]]
+        code = FORMATS["i8" if dtype[1:3] == "M8" else dtype[1:]]
         self._code, self._order = code, ">" if dtype[0] == ">" else "<"
         self._item = struct.calcsize(f"{self._order}{code}")
 
@@ -196,7 +206,30 @@ class Things:
 
     def at(self, place: int) -> object:
         one = self._found[place]
-        return one if one is None or isinstance(one, (bool, int, float, str)) else UNREAD
+        return _plain(one) if one is None or isinstance(one, (bool, int, float, str)) else UNREAD
+
+
+class Masked:
+    """Numbers of which some are missing."""
+
+    def __init__(self, values: Numbers, missing: Numbers) -> None:
+        self._values, self._missing = values, missing
+        self.count = min(values.count, missing.count)
+
+    def at(self, place: int) -> object:
+        return None if self._missing.span(place, 1)[0] else self._values.at(place)
+
+
+class Joined:
+    """Labels of several parts."""
+
+    def __init__(self, parts: Sequence[Elements]) -> None:
+        self._parts = parts
+        self.count = min(part.count for part in parts)
+
+    def at(self, place: int) -> object:
+        found = [part.at(place) for part in self._parts]
+        return UNREAD if UNREAD in found else Moment(", ".join("missing" if one is None else str(one) for one in found))
 
 
 def all_of(elements: Elements) -> Sequence[object] | None:
@@ -206,103 +239,6 @@ def all_of(elements: Elements) -> Sequence[object] | None:
     if elements.count > (_MOST_NUMBERS if isinstance(elements, (Steps, Things)) else _MOST_TEXTS):
         return None
     return [elements.at(place) for place in range(elements.count)]
-
-
-def numbers_of(stored: Stored, array: object, row: int = 0, rows: int = 1, zone: str = "") -> Numbers | None:
-    """The numbers of an array, or of one of its `rows` rows; None if it holds something else."""
-    if not isinstance(array, Call) or array.name != ARRAY or not isinstance(array.args[0], Buffer):
-        return None
-    dtype, shape = array.args[1], integers(array.args[2])
-    if not isinstance(dtype, str) or (dtype[1:] not in _FORMATS and dtype[1:4] != "M8["):
-        return None
-    total = prod(shape)
-    memory = Memory(stored, array.args[0])
-    if memory.size != total * struct.calcsize(f"<{_FORMATS['i8' if dtype[1:3] == 'M8' else dtype[1:]]}"):
-        return None
-    return Numbers(memory, dtype, row * (total // rows), total // rows, zone)
-
-
-def elements_of(stored: Stored, values: object, row: int = 0) -> Elements | None:
-    """What can be read of a column: `values` is a block of a table, an index, or a column of its own."""
-    if not isinstance(values, Call):
-        return None
-    match values.name:
-        case name if name == ARRAY:
-            shape = integers(values.args[2])
-            if len(shape) == 2 and values.args[3] != "C":
-                return None
-            return numbers_of(stored, values, row, shape[0] if len(shape) == 2 else 1)
-        case name if name == _ARROW:
-            return _arrow(stored, values)
-        case name if name == _MOMENTS:
-            return _backed(stored, values, row)
-        case name if name == _OBJECTS:
-            return _objects(values, row)
-        case "pandas.core.indexes.base._new_Index" | "pandas.core.indexes.datetimes._new_DatetimeIndex":
-            return _index(stored, values)
-        case _:
-            return None
-
-
-def _arrow(stored: Stored, column: Call) -> Elements | None:
-    parts: list[Elements] = []
-    for chunk in calls(column.args[1], "pyarrow.lib._restore_array"):
-        fields = items_of(chunk.args[0])
-        kind = fields[0] if fields else None
-        code = _STRINGS.get(str(kind.args[0])) if isinstance(kind, Call) and kind.args else None
-        if code is None or len(fields) < 5:
-            return None
-        count, first = (one if isinstance(one, int) else 0 for one in (fields[1], fields[3]))
-        valid, ends, text = (_arrow_buffer(stored, one) for one in items_of(fields[4])[:3])
-        if ends is None or text is None:
-            return None
-        item = "i8" if code == "q" else "i4"
-        if min(count, first) < 0 or ends.size < (first + count + 1) * int(item[1]):
-            return None
-        parts.append(Texts(valid, Numbers(ends, f"<{item}", 0, first + count + 1), text, first, count))
-    return Chained(parts) if parts else None
-
-
-def _arrow_buffer(stored: Stored, found: object) -> Memory | None:
-    held = found.args[0] if isinstance(found, Call) and found.args else None
-    return Memory(stored, held) if isinstance(held, Buffer) else None
-
-
-def _backed(stored: Stored, column: Call, row: int) -> Elements | None:
-    """Dates and categories: their state is a dtype and an array."""
-    state = items_of(column.state[0]) if column.state else ()
-    if len(state) < 2 or not isinstance(state[0], Call) or not isinstance(state[1], Call):
-        return None
-    shape = integers(state[1].args[2]) if len(state[1].args) > 2 else ()
-    zone = "" if state[0].name == "numpy.dtype" else "Z"
-    numbers = numbers_of(stored, state[1], row, shape[0] if len(shape) == 2 else 1, zone)
-    if numbers is None or not state[0].name.endswith("CategoricalDtype"):
-        return numbers
-    found = calls(state[0], "pandas.core.indexes.base._new_Index")
-    values = elements_of(stored, found[0]) if found else None
-    return None if values is None else Categories(numbers, values)
-
-
-def _objects(array: Call, row: int) -> Elements | None:
-    state = items_of(array.state[0]) if array.state else ()
-    found = items_of(state[0]) if state else ()
-    shape = integers(array.args[0])
-    if not shape or len(found) != prod(shape) or (len(shape) == 2 and array.args[1] != "C"):
-        return None
-    width = shape[-1]
-    return Things(found[row * width : (row + 1) * width] if len(shape) == 2 else found)
-
-
-def _index(stored: Stored, index: Call) -> Elements | None:
-    """The labels of a table's rows or columns."""
-    parts = items_of(index.args[1]) if len(index.args) > 1 else ()
-    said = dict(zip(parts[::2], parts[1::2], strict=False)) if all(isinstance(one, str) for one in parts[::2]) else {}
-    if "start" in said:
-        start, stop, step = (said.get(name) for name in ("start", "stop", "step"))
-        if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int) and step:
-            return Steps(range(start, stop, step))
-        return None
-    return elements_of(stored, said.get("data"))
 
 
 def _plain(found: object) -> object:

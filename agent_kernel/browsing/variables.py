@@ -14,11 +14,13 @@ from agent_kernel.browsing.book import Book
 from agent_kernel.browsing.changes import is_picture, summary_of
 from agent_kernel.browsing.details import before_of
 from agent_kernel.browsing.faces import ArrayFace, Face, Pair, PairsFace, PicturesFace, TableFace, TextFace
+from agent_kernel.browsing.frames import frame_of
 from agent_kernel.browsing.lines import diff_lines
+from agent_kernel.browsing.noted import summary_face
 from agent_kernel.browsing.pairs import attribute_rows, key_rows
 from agent_kernel.browsing.rows import sign_of
 from agent_kernel.browsing.shown import picture_of
-from agent_kernel.browsing.tables import frame_of, summary_face, table_face
+from agent_kernel.browsing.tables import table_face
 from agent_kernel.browsing.wording import called, cleaned
 from agent_kernel.errors import NameNotFoundError, StoreError
 from agent_kernel.repository import Entry, ObjectId
@@ -132,6 +134,10 @@ def _face(book: Book, old: _Version, new: _Version, name: str) -> tuple[Face | N
     return None, ""
 
 
+def _differ(old: _Version, new: _Version) -> bool:
+    return old.entry is not None and new.entry is not None and not old.entry.is_same_value(new.entry)
+
+
 def _read(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[Face, str]]:
     """Faces read from what is stored."""
     kinds = {summary.kind for summary in known}
@@ -158,7 +164,7 @@ def _read(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[
     if kinds == {"object"}:
         rows = attribute_rows(*held)
         if rows:
-            yield _pairs(rows)
+            yield _pairs(rows, differ=_differ(old, new))
 
 
 def _noted(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[Face, str]]:
@@ -171,15 +177,16 @@ def _noted(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple
     if kinds == {"mapping"}:
         rows = key_rows(old.summary, new.summary, old.stored, new.stored)
         if rows:
-            yield _pairs(rows, max(side.shape[0] for side in known if side.shape))
+            yield _pairs(
+                rows, differ=_differ(old, new), total=max((side.shape[0] for side in known if side.shape), default=0)
+            )
 
 
-def _pairs(rows: tuple[Pair, ...], total: int = 0) -> tuple[Face, str]:
-    beyond = (
-        "" if any(row.changed or None in (row.old, row.new) for row in rows) else "; what changed is among the others"
-    )
-    note = f"{len(rows)} of {total:,} keys{beyond}." if total > len(rows) else ""
-    return PairsFace(("before", "after"), rows), note
+def _pairs(rows: tuple[Pair, ...], *, differ: bool, total: int = 0) -> tuple[Face, str]:
+    some = f"{len(rows)} of {total:,} keys" if total > len(rows) else ""
+    hidden = "what changed does not show here" if differ and not any(row.changed for row in rows) else ""
+    said = "; ".join(part for part in (some, hidden) if part)
+    return PairsFace(("before", "after"), rows), f"{said[0].upper()}{said[1:]}." if said else ""
 
 
 def _pictures(book: Book, old: _Version, new: _Version, name: str) -> tuple[Face | None, str]:

@@ -13,7 +13,7 @@ import msgspec
 
 __all__ = ["Buffer", "Call", "calls", "peek"]
 
-_MOST_STEPS: Final = 20_000  # instructions; the stream of a table has a few hundred
+_MOST_STEPS: Final = 40_000  # instructions; the stream of a table has a few hundred, and two for each text in it
 
 
 class Buffer(msgspec.Struct, frozen=True):
@@ -86,8 +86,10 @@ class _Machine:
         match code:
             case "PROTO" | "FRAME" | "READONLY_BUFFER":
                 pass
-            case "POP":  # what a call was made for is its effect on what it was given
-                self._pop(1)
+            case "POP":  # what a call was made for is its effect on what it was given: a state, as a rule
+                (made,) = self._pop(1)
+                if isinstance(made, Call) and len(made.args) == 2 and isinstance(made.args[0], Call):
+                    made.args[0].state.append(made.args[1])
             case "MEMOIZE":
                 self._memo.append(stack[-1])
             case "BINGET" | "LONG_BINGET":

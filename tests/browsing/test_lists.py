@@ -80,6 +80,7 @@ def test_cells_that_changed_nothing_fold_into_one_row(nb: Notebook) -> None:
     fold = rows[1]
     assert (fold["why"], fold["n"], fold["prompt"]) == ("nothing", 3, "[2–4]")
     assert fold["subject"] == "3 cells that changed nothing"
+    assert fold["matching"] == 0  # nothing is searched for
     opened = nb.rows(unfolded=[fold["id"]])
     assert [(row["kind"], row.get("depth")) for row in opened[1:5]] == [("fold", None)] + [("commit", 1)] * 3
     assert opened[1]["unfolded"]

@@ -84,6 +84,34 @@ def test_texts_dates_and_categories_that_changed_are_found(nb: Notebook) -> None
     assert rows["5"][1]["kind"] == {"old": "house", "new": "flat", "how": "~"}
 
 
+def test_texts_that_are_pythons_own_are_read_and_their_changes_found(nb: Notebook) -> None:
+    nb.run(
+        "import pandas as pd\n"
+        "python = pd.StringDtype('python')\n"
+        "df = pd.DataFrame({'o': pd.Series(['a', None, 3, [1]], dtype=object), 'p': ['b', 'c', 'd', 'e']})\n"
+        "df['s'] = pd.array(['x', None, 'y', 'z'], dtype=python)\n"
+        "df.index = pd.Index(['k', 'l', 'm', 'n'], dtype=object)"
+    )
+    nb.run("df.loc['l', 'o'] = 'new'\ndf.loc['k', 's'] = 'changed'")
+    _, columns, rows = table(nb)
+    assert {name for name, how in columns.items() if how == "~"} == {"o", "s"}
+    assert rows["l"][1]["o"] == {"old": "missing", "new": "new", "how": "~"}
+    assert rows["k"][1]["s"] == {"old": "x", "new": "changed", "how": "~"}
+    assert {label: row["o"]["new"] for label, (_, row) in rows.items()} == {"k": "a", "l": "new", "m": "3", "n": None}
+
+
+def test_numbers_that_may_be_missing_and_labels_of_several_parts_are_read(nb: Notebook) -> None:
+    nb.run(
+        "import pandas as pd\n"
+        "labels = pd.MultiIndex.from_tuples([('a', 1), ('a', 2), ('b', 1)])\n"
+        "df = pd.DataFrame({'n': pd.array([1, None, 3], dtype='Int64')}, index=labels)"
+    )
+    nb.run("df.loc[('a', 2), 'n'] = 7")
+    _, _, rows = table(nb)
+    assert rows["a, 2"][1]["n"] == {"old": "missing", "new": "7", "how": "~"}
+    assert rows["b, 1"][1]["n"]["new"] == "3"
+
+
 def test_rows_that_went_and_came_are_told_by_their_labels(nb: Notebook) -> None:
     nb.cells(
         HOUSES, "df = df.drop(index=[2, 5])\ndf.loc[1000] = ['x', 1.5, 1, df.sold[0], 'flat', True]\ndel df['new']"
@@ -243,7 +271,7 @@ def test_a_change_beyond_the_keys_that_are_shown_is_said_to_be_there(nb: Noteboo
     nb.cells("d = {n: n for n in range(90)}", "d[80] = 0")
     answer = nb.ask("variable", id="HEAD", name="d")
     assert not any(row["changed"] for row in answer["face"]["rows"])
-    assert answer["note"] == "40 of 90 keys; what changed is among the others."
+    assert answer["note"] == "40 of 90 keys; what changed does not show here."
 
 
 def test_an_object_is_shown_by_its_attributes(nb: Notebook) -> None:

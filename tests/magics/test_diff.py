@@ -121,6 +121,12 @@ def test_a_table_says_what_differs_also_where_pandas_keeps_text_without_pyarrow(
         shell.run("pd.options.mode.string_storage = storage")
 
 
+@pytest.mark.parametrize("dtype", ["object", "pd.StringDtype('python')"])
+def test_of_texts_that_are_pythons_own_a_change_is_told(shell: Shell, dtype: str) -> None:
+    made = f"import pandas as pd\ndf = pd.DataFrame({{'n': range(40), 's': pd.Series(['x'] * 40, dtype={dtype})}})"
+    assert details(shell, made, "df.loc[30, 's'] = 'y'") == ["column s: contents differ"]
+
+
 WIDE = "import pandas as pd\nwide = pd.DataFrame({f'c{n:02}': [n, n] for n in range(60)})"
 
 

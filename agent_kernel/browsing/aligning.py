@@ -1,0 +1,125 @@
+"""Which rows of two versions of a table belong together, and which of them differ.
+
+Where the labels are the same, each row stands where it stood, and pieces of memory that are stored once are not even
+read. Otherwise rows are told apart by their labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+import msgspec
+
+from agent_kernel.browsing.frames import Frame
+from agent_kernel.browsing.memory import UNREAD, all_of
+from agent_kernel.verbs.contents import same_column, unlike_column
+from agent_kernel.verbs.stored import same
+
+__all__ = ["FEWEST", "SHOWN", "SOME", "UNKNOWN", "Rows", "differ", "rows_of"]
+
+SHOWN = 12  # rows that changed
+FEWEST = 5
+_MOST_LABELS = 100_000  # rows of tables whose labels are compared
+_MOST_CELLS = 1_000_000  # of all columns that are compared one by one
+SOME, UNKNOWN = -1, -2  # changed cells of a column: nobody knows how many, or whether there are any
+
+
+class Rows(msgspec.Struct):
+    """Which rows to show: their places on either side, -1 where there is none."""
+
+    changed: list[tuple[int, int]]
+    others: list[tuple[int, int]]
+    cells: dict[str, int]  # changed cells by column, or one of the two below
+    added: int = 0
+    removed: int = 0
+    why_not: str = ""  # they cannot be compared
+
+
+def rows_of(before: Frame | None, after: Frame | None) -> Rows:
+    first = before or after
+    if before is None or after is None:
+        count = first.rows if first is not None else 0
+        places = range(min(count, FEWEST))
+        return Rows([], [(-1, at) if before is None else (at, -1) for at in places], {})
+    if before.rows == after.rows and same(before.stored, after.stored, before.axis, after.axis):
+        return _by_place(before, after)
+    return _by_label(before, after)
+
+
+def _by_place(before: Frame, after: Frame) -> Rows:
+    """The labels are the same, so each row stands where it stood."""
+    changed: dict[int, None] = {}
+    cells: dict[str, int] = {}
+    for name in after.names:
+        if name not in before.parts:
+            continue
+        found = _changed_in(before, after, name)
+        if found is None:
+            cells[name] = SOME
+        elif found[0]:
+            cells[name] = found[0]
+            changed.update(dict.fromkeys(found[1]))
+    places = sorted(changed)
+    others = [(at, at) for at in range(min(after.rows, SHOWN + FEWEST)) if at not in changed]
+    return Rows([(at, at) for at in places], others, cells)
+
+
+def _changed_in(before: Frame, after: Frame, name: str) -> tuple[int, list[int]] | None:
+    """How many rows of a column differ, and the first of them; None where only some difference is known."""
+    if same_column(before.stored, after.stored, before.parts[name], after.parts[name]):
+        return 0, []
+    found = unlike_column(before.stored, after.stored, before.parts[name], after.parts[name])
+    if found is not None:
+        return found.many, found.places
+    found_in = _pairs(before, after, name, [(at, at) for at in range(after.rows)])
+    return None if found_in is None else (len(found_in), [at for at, _ in found_in])
+
+
+def _pairs(before: Frame, after: Frame, name: str, places: Sequence[tuple[int, int]]) -> list[tuple[int, int]] | None:
+    """The places at which a column differs; None where it cannot be read, or not in a moment."""
+    old, new = before.columns[name], after.columns[name]
+    was, now = None if old is None else all_of(old), None if new is None else all_of(new)
+    if was is None or now is None or len(was) < before.rows or len(now) < after.rows:
+        return None
+    return [pair for pair in places if differ(was[pair[0]], now[pair[1]])]
+
+
+def differ(old: object, new: object) -> bool:
+    if old is UNREAD or new is UNREAD:
+        return True
+    return old != new and not (old != old and new != new)
+
+
+def _by_label(before: Frame, after: Frame) -> Rows:
+    """Rows are told apart by their labels."""
+    if max(before.rows, after.rows) > _MOST_LABELS:
+        return Rows([], [], {}, why_not="There are too many rows to compare them by their labels.")
+    old, new = _places(before), _places(after)
+    if old is None or new is None:
+        return Rows([], [], {}, why_not="The rows of the two versions cannot be told apart by their labels.")
+    shared = [(old[label], place) for label, place in new.items() if label in old]
+    added = [(-1, place) for label, place in new.items() if label not in old]
+    removed = [(place, -1) for label, place in old.items() if label not in new]
+    cells: dict[str, int] = {}
+    changed: dict[tuple[int, int], None] = {}
+    names = [name for name in after.names if name in before.parts]
+    for name in names[: max(1, _MOST_CELLS // max(1, len(shared)))]:
+        found = _pairs(before, after, name, shared)
+        if found is None or found:
+            cells[name] = UNKNOWN if found is None else len(found)
+            changed.update(dict.fromkeys(found or ()))
+    cells |= dict.fromkeys(names[max(1, _MOST_CELLS // max(1, len(shared))) :], UNKNOWN)
+    half = SHOWN // 3
+    first = [*islice(changed, half), *added[:half], *removed[:half]]
+    rest = [pair for pair in shared[: SHOWN + FEWEST] if pair not in changed]
+    return Rows(first, rest, cells, len(added), len(removed))
+
+
+def _places(frame: Frame) -> dict[object, int] | None:
+    """Where each label stands; None where one stands for several rows, or they cannot be read."""
+    labels = None if frame.labels is None else all_of(frame.labels)
+    if labels is None or len(labels) < frame.rows:
+        return None
+    found = {label: place for place, label in enumerate(labels[: frame.rows])}
+    return found if len(found) == frame.rows and UNREAD not in found else None

@@ -1,0 +1,148 @@
+"""Which stored memory is which column: from the description of a stream to elements that can be read."""
+
+from __future__ import annotations
+
+import struct
+from math import prod
+from typing import Final
+
+from agent_kernel.browsing.memory import (
+    FORMATS,
+    Categories,
+    Chained,
+    Elements,
+    Joined,
+    Masked,
+    Memory,
+    Numbers,
+    Steps,
+    Texts,
+    Things,
+)
+from agent_kernel.values.peeking import Buffer, Call, calls
+from agent_kernel.verbs.stored import ARRAY, Stored, integers, items_of
+
+__all__ = ["elements_of", "numbers_of"]
+
+_STRINGS: Final = {"string": "i", "large_string": "q", "utf8": "i", "large_utf8": "q"}
+_ARROW: Final = "agent_kernel.values.restore.frames.arrow_column"
+_MOMENTS: Final = "pandas._libs.arrays.__pyx_unpickle_NDArrayBacked"
+_OBJECTS: Final = "agent_kernel.values.restore.arrays.object_array_bare"
+_MASKED: Final = frozenset(f"pandas.arrays.{kind}Array" for kind in ("Boolean", "Floating", "Integer"))
+
+
+def numbers_of(stored: Stored, array: object, row: int = 0, rows: int = 1, zone: str = "") -> Numbers | None:
+    """The numbers of an array, or of one of its `rows` rows; None if it holds something else."""
+    if not isinstance(array, Call) or array.name != ARRAY or not isinstance(array.args[0], Buffer):
+        return None
+    dtype, shape = array.args[1], integers(array.args[2])
+    if not isinstance(dtype, str) or (dtype[1:] not in FORMATS and dtype[1:4] != "M8["):
+        return None
+    total = prod(shape)
+    memory = Memory(stored, array.args[0])
+    if memory.size != total * struct.calcsize(f"<{FORMATS['i8' if dtype[1:3] == 'M8' else dtype[1:]]}"):
+        return None
+    return Numbers(memory, dtype, row * (total // rows), total // rows, zone)
+
+
+def elements_of(stored: Stored, values: object, row: int = 0) -> Elements | None:
+    """What can be read of a column: `values` is a block of a table, an index, or a column of its own."""
+    if not isinstance(values, Call):
+        return None
+    match values.name:
+        case name if name == ARRAY:
+            shape = integers(values.args[2])
+            if len(shape) == 2 and values.args[3] != "C":
+                return None
+            return numbers_of(stored, values, row, shape[0] if len(shape) == 2 else 1)
+        case name if name == _ARROW:
+            return _arrow(stored, values)
+        case name if name == _MOMENTS:
+            return _backed(stored, values, row)
+        case name if name == _OBJECTS:
+            return _objects(values, row)
+        case "pandas.core.indexes.base._new_Index" | "pandas.core.indexes.datetimes._new_DatetimeIndex":
+            return _index(stored, values)
+        case name if name in _MASKED:
+            return _masked(stored, values)
+        case _:
+            return None
+
+
+def _masked(stored: Stored, column: Call) -> Elements | None:
+    state = items_of(column.state[0]) if column.state else ()
+    said = {str(name): held for name, held in zip(state[::2], state[1::2], strict=False)}
+    numbers, missing = (numbers_of(stored, said.get(name)) for name in ("_data", "_mask"))
+    return None if numbers is None or missing is None else Masked(numbers, missing)
+
+
+def _arrow(stored: Stored, column: Call) -> Elements | None:
+    parts: list[Elements] = []
+    for chunk in calls(column.args[1], "pyarrow.lib._restore_array"):
+        fields = items_of(chunk.args[0])
+        kind = fields[0] if fields else None
+        code = _STRINGS.get(str(kind.args[0])) if isinstance(kind, Call) and kind.args else None
+        if code is None or len(fields) < 5:
+            return None
+        count, first = (one if isinstance(one, int) else 0 for one in (fields[1], fields[3]))
+        valid, ends, text = (_arrow_buffer(stored, one) for one in items_of(fields[4])[:3])
+        if ends is None or text is None:
+            return None
+        item = "i8" if code == "q" else "i4"
+        if min(count, first) < 0 or ends.size < (first + count + 1) * int(item[1]):
+            return None
+        parts.append(Texts(valid, Numbers(ends, f"<{item}", 0, first + count + 1), text, first, count))
+    return Chained(parts) if parts else None
+
+
+def _arrow_buffer(stored: Stored, found: object) -> Memory | None:
+    held = found.args[0] if isinstance(found, Call) and found.args else None
+    return Memory(stored, held) if isinstance(held, Buffer) else None
+
+
+def _backed(stored: Stored, column: Call, row: int) -> Elements | None:
+    """Dates, categories and texts that are Python's own: their state is a dtype and an array."""
+    state = items_of(column.state[0]) if column.state else ()
+    if len(state) < 2 or not isinstance(state[0], Call) or not isinstance(state[1], Call):
+        return None
+    if state[1].name == _OBJECTS:
+        return _objects(state[1], row)
+    shape = integers(state[1].args[2]) if len(state[1].args) > 2 else ()
+    zone = "" if state[0].name == "numpy.dtype" else "Z"
+    numbers = numbers_of(stored, state[1], row, shape[0] if len(shape) == 2 else 1, zone)
+    if numbers is None or not state[0].name.endswith("CategoricalDtype"):
+        return numbers
+    found = calls(state[0], "pandas.core.indexes.base._new_Index")
+    values = elements_of(stored, found[0]) if found else None
+    return None if values is None else Categories(numbers, values)
+
+
+def _objects(array: Call, row: int) -> Elements | None:
+    state = items_of(array.state[0]) if array.state else ()
+    found = items_of(state[0]) if state else ()
+    shape = integers(array.args[0])
+    if not shape or len(found) != prod(shape) or (len(shape) == 2 and array.args[1] != "C"):
+        return None
+    width = shape[-1]
+    return Things(found[row * width : (row + 1) * width] if len(shape) == 2 else found)
+
+
+def _index(stored: Stored, index: Call) -> Elements | None:
+    """The labels of a table's rows or columns."""
+    fields = items_of(index.args[1]) if len(index.args) > 1 else ()
+    said = {str(name): held for name, held in zip(fields[::2], fields[1::2], strict=False)}
+    if "start" in said:
+        start, stop, step = (said.get(name) for name in ("start", "stop", "step"))
+        if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int) and step:
+            return Steps(range(start, stop, step))
+        return None
+    if "levels" in said:
+        levels, codes = items_of(said["levels"]), items_of(said.get("codes"))
+        parts = [_coded(stored, level, code) for level, code in zip(levels, codes, strict=False)]
+        return Joined([part for part in parts if part is not None]) if parts and None not in parts else None
+    return elements_of(stored, said.get("data"))
+
+
+def _coded(stored: Stored, level: object, codes: object) -> Elements | None:
+    values, numbers = elements_of(stored, level), numbers_of(stored, codes)
+    return None if values is None or numbers is None else Categories(numbers, values)
