@@ -71,6 +71,11 @@ class Book:
         name, is_agent = cleaned(commit.author.name), commit.author.kind == "agent"
         return Author(name, "agent" if is_agent else "person", not is_agent and commit.author.name == self.me)
 
+    def version(self) -> str:
+        """Of the history now; it is laid out only once somebody asks for it."""
+        with self.lock:
+            return self._timeline.version()
+
     def spread(self) -> Spread:
         """The history as it is now."""
         with self.lock:

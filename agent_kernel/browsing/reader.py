@@ -57,7 +57,7 @@ class Reader:
 
     def version(self) -> str:
         """Changes when a branch, a tag, a commit or a HEAD does. Costs next to nothing if nothing was written since."""
-        return self._book.spread().view.version
+        return self._book.version()
 
 
 @functools.cache

@@ -63,6 +63,13 @@ class Timeline:
         self._tips: frozenset[ObjectId] = frozenset()
         self._view: View | None = None
 
+    def version(self) -> str:
+        """What `now().version` is, without laying out what is new."""
+        stored = self._stored_version()
+        if self._view is not None and stored is not None and stored == self._stored:
+            return self._view.version
+        return self._refs()[0]
+
     def now(self) -> View:
         """The history as it is now. Costs next to nothing if nothing was written since.
 
@@ -96,10 +103,7 @@ class Timeline:
 
     def _look(self) -> None:
         """Compare what refs there are with what there were."""
-        pointers = self._repo.pointers
-        found = self._repo.store.get_many([*pointers.keys(BRANCHES), *pointers.keys(TAGS), *pointers.keys(HEADS)])
-        epoch = pointers.read([EPOCH])[EPOCH]
-        version = _version_of(found, epoch)
+        version, epoch = self._refs()
         if self._view is not None and self._view.version == version:
             return
         if epoch != self._epoch:
@@ -111,6 +115,13 @@ class Timeline:
         places = {record.id: place for place, record in enumerate(order)}
         self._view = View(version, epoch, self._repo.head(self._session_id), branches, tags, order, places)
         self._tips, self._epoch = tips, epoch
+
+    def _refs(self) -> tuple[str, bytes | None]:
+        """The version of all that can move, and when something was deleted last."""
+        pointers = self._repo.pointers
+        found = self._repo.store.get_many([*pointers.keys(BRANCHES), *pointers.keys(TAGS), *pointers.keys(HEADS)])
+        epoch = pointers.read([EPOCH])[EPOCH]
+        return _version_of(found, epoch), epoch
 
     def _ordered(self, tips: frozenset[ObjectId]) -> tuple[Record, ...]:
         if not self._records:

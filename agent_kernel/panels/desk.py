@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, cast
 
 from agent_kernel.browsing import Reader
+from agent_kernel.browsing.static import store_id
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.repository.pointers import EPOCH
 
@@ -42,6 +43,7 @@ class Desk:
         self._reader: Reader | None = Reader(repo, session.id)
         self._lock = threading.RLock()
         self._version = ""
+        self.store = store_id(repo)
         self.gone = ""  # why it is closed
 
     def is_of(self, repo: Repository | None, session: Session | None) -> bool:

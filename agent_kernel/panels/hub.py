@@ -129,6 +129,7 @@ class Hub:
             "queued": waiting.act.told if isinstance(waiting, Wanted) else None,
             "failed": self._failed,
             "done": self._done,
+            "store": desk.store,
             "kernel": True,
             "gone": None,
         }
@@ -276,6 +277,7 @@ def _gone(why: str, version: str) -> Answer:
         "queued": None,
         "failed": None,
         "done": None,
+        "store": "",
         "kernel": False,
         "gone": why,
     }
