@@ -17,7 +17,8 @@ __all__ = ["BundleError", "hashed", "module", "style"]
 _IMPORT = re.compile(r'^import\s*\{([^}]*)\}\s*from\s*"(\.{1,2}/[\w./-]+\.js)";[ \t]*$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:(?:async )?function\*? *|class |const )([\w$]+))", re.MULTILINE)
 _DEFAULT = re.compile(r"^export default ", re.MULTILINE)
-_LEFT = re.compile(r"^[ \t]*(?:import|export)\b(?!\.).*|\bimport *\(.*", re.MULTILINE)
+# Lines that begin as a comment may name a module's types.
+_LEFT = re.compile(r"^[ \t]*(?:(?:import|export)\b(?!\.).*|(?!\*|/).*\bimport *\(.*)", re.MULTILINE)
 _NAME = re.compile(r"([\w$]+)(?:\s+as\s+([\w$]+))?")
 
 

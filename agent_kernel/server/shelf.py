@@ -78,7 +78,7 @@ class Shelf:
         """
         folder = self._folders.get(id)
         if folder is None:
-            raise ProblemError(404, "there is no store of this id; ask for the notebook's store again")
+            raise ProblemError(404, "there is no store of this id; ask for the notebook's store again", "gone")
         self._folders.move_to_end(id)
         while True:
             opened = self._open.get(id) or _Opened(folder, self._require)

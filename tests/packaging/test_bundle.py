@@ -67,7 +67,7 @@ def test_every_form_of_export_that_the_sources_use_is_carried(tmp_path: Path) ->
     entry = written(
         tmp_path,
         {
-            "entry.js": 'import { A, b, c, d, e } from "./all.js";\n'
+            "entry.js": 'import { A, b, c, d, e } from "./all.js";\n/** @type {import("./all.js").A | null} */\n'
             "export const answer = [typeof A, b, typeof c, [...d()], e];\nexport default { answer };\n",
             "all.js": "export class A {}\nexport const b = 1;\nexport async function c() {}\n"
             "export function* d() {\n  yield 2;\n}\nexport const e = `\nan export, an import\n`;\n",

@@ -1,0 +1,92 @@
+/**
+ * The cells of an open document: what they are, and bringing others back in their place.
+ *
+ * Cells are matched by id and only what differs is touched, all of it in one step of the notebook's own undo. A cell that
+ * stays keeps its widget, its outputs and the cursor in it.
+ */
+
+/** @import { DocumentCell, NotebookPage } from "../history/protocol.js" */
+/** @import { SharedCell, SharedNotebook } from "./jupyter.js" */
+/** @typedef {NotebookPage["cells"][number]} PageCell */
+
+/** @param {SharedNotebook} notebook @returns {DocumentCell[]} */
+export function cellsOf(notebook) {
+  return notebook.cells.map((cell) => ({
+    id: cell.getId(),
+    type: cell.cell_type,
+    source: cell.getSource(),
+    prompt: cell.execution_count ? `[${cell.execution_count}]` : "",
+  }));
+}
+
+/** @param {SharedNotebook} notebook @param {NotebookPage} page */
+export function restoreCells(notebook, page) {
+  const now = [...notebook.cells];
+  const kept = matched(now, page.cells);
+  const still = unmoved(kept);
+  const saved = new Map(now.map((cell, at) => [at, cell]));
+  notebook.transact(() => {
+    const staying = new Set(still.map((at) => kept[at]));
+    // From the end, so that the places before stay what they are.
+    for (let at = now.length - 1; at >= 0; at -= 1) if (!staying.has(at)) notebook.deleteCellRange(at, at + 1);
+    const stays = new Set(still);
+    page.cells.forEach((cell, at) => {
+      const old = kept[at] === null ? undefined : saved.get(/** @type {number} */ (kept[at]));
+      if (!stays.has(at)) notebook.insertCells(at, [old ? { ...old.toJSON(), source: cell.source } : made(cell)]);
+      else if (old && old.getSource() !== cell.source) old.setSource(cell.source);
+    });
+  });
+}
+
+/**
+ * For each cell of the page the place where it stands now; null: it was deleted since.
+ *
+ * @param {SharedCell[]} now @param {PageCell[]} page @returns {(number | null)[]}
+ */
+export function matched(now, page) {
+  const free = new Map(now.map((cell, at) => [cell.getId(), at]));
+  const found = page.map((cell) => {
+    const at = cell.id ? free.get(cell.id) : undefined;
+    if (at === undefined || now[at]?.cell_type !== cell.type) return null;
+    free.delete(cell.id);
+    return at;
+  });
+  const left = new Set(free.values());
+  // A notebook of an older format has no ids: equal text is the same cell.
+  return found.map((at, place) => {
+    const cell = page[place];
+    if (at !== null || !cell || cell.id) return at;
+    const same = [...left].find((one) => now[one]?.cell_type === cell.type && now[one]?.getSource() === cell.source);
+    if (same === undefined) return null;
+    left.delete(same);
+    return same;
+  });
+}
+
+/**
+ * The most cells that need not move: a longest run of places that rises.
+ *
+ * @param {(number | null)[]} kept @returns {number[]} their places on the page
+ */
+export function unmoved(kept) {
+  /** @type {number[]} the last cell of the best run of each length */
+  const ends = [];
+  /** @type {(number | undefined)[]} the cell before each one in its run */
+  const before = [];
+  kept.forEach((at, place) => {
+    if (at === null) return;
+    let length = ends.findIndex((end) => /** @type {number} */ (kept[end]) >= at);
+    if (length < 0) length = ends.length;
+    before[place] = ends[length - 1];
+    ends[length] = place;
+  });
+  const run = [];
+  for (let place = ends.at(-1); place !== undefined; place = before[place]) run.unshift(place);
+  return run;
+}
+
+/** A cell that is not there any more. @param {PageCell} cell */
+function made(cell) {
+  const code = cell.type === "code" ? { outputs: [], execution_count: null } : {};
+  return { cell_type: cell.type, source: cell.source, metadata: {}, ...(cell.id ? { id: cell.id } : {}), ...code };
+}

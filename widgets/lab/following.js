@@ -1,0 +1,63 @@
+/**
+ * Where HEAD is and which colour each branch has, for the lines under a notebook's cells: asked once for all of them, and
+ * again only when the history has moved.
+ */
+
+/** @import { NotebookTransport } from "./transport.js" */
+
+const SOON_MS = 60; // several cells that run one after the other are one question
+
+export class Following {
+  /** @param {NotebookTransport} transport */
+  constructor(transport) {
+    this.transport = transport;
+    /** @type {string | null} the commit that HEAD is at; null: not known */
+    this.head = null;
+    /** @type {Map<string, number | null>} */
+    this.lanes = new Map();
+    /** @type {Set<() => void>} */
+    this.listeners = new Set();
+    this.version = "";
+    this.timer = 0;
+    /** @type {(() => void) | null} */
+    this.stop = null;
+  }
+
+  /** Calls back when something of it changed; returns how to stop. @param {() => void} fn */
+  listen(fn) {
+    this.listeners.add(fn);
+    this.stop ??= this.transport.onState(() => this.#soon());
+    return () => void this.listeners.delete(fn);
+  }
+
+  dispose() {
+    clearTimeout(this.timer);
+    this.stop?.();
+    this.listeners.clear();
+  }
+
+  #soon() {
+    clearTimeout(this.timer);
+    this.timer = Number(setTimeout(() => void this.#look(), SOON_MS));
+  }
+
+  async #look() {
+    const { version } = this.transport.state();
+    if (!this.listeners.size) return;
+    if (!version || version !== this.version) await this.#ask();
+    for (const fn of [...this.listeners]) fn();
+  }
+
+  async #ask() {
+    try {
+      const none = { text: "", show: /** @type {const} */ ("all"), tz_s: 0, unfolded: [] };
+      const opening = await this.transport.ask("open", { ...none, n: 0 });
+      const branches = await this.transport.ask("branches", {});
+      this.head = opening.head.id;
+      this.lanes = new Map(branches.map((branch) => [branch.name, branch.lane]));
+      this.version = opening.page.version;
+    } catch {
+      this.head = null; // the line under the cell is as true without it
+    }
+  }
+}

@@ -1,0 +1,144 @@
+/**
+ * The line under a cell that changed something: which commit it became, what that changed, and the ways on from it.
+ *
+ * It is drawn from what the kernel wrote into the output. Undo stands there only while the commit is where HEAD is and a
+ * kernel can do it; Diff and History open the side panel, for which the server is enough.
+ */
+
+import { el, fill } from "../shared/dom.js";
+import { SIGNS, bytes, took } from "../shared/format.js";
+
+/** @import { Sign } from "../history/protocol.js" */
+/** @import { MimeModel, WidgetClass } from "./jupyter.js" */
+/** @import { Notebooks, OpenNotebook } from "./notebooks.js" */
+/** @import { Child } from "../shared/dom.js" */
+/** @typedef {{ commit: string, short: string, branch: string | null, author: { name: string, kind: string }, chips: [Sign, string, number][], more: number, unsaved: string, took_s: number | null, undo: boolean }} Line */
+/** @typedef {(notebook: OpenNotebook, commit: string | null) => void} ShowSide null: the list */
+
+export const FOOTER = "application/vnd.agent-kernel.footer.v1+json";
+
+const LANES = 6; // colours; then they begin again
+const SIZED = 1_000; // bytes; a smaller size says nothing beside a name
+
+/**
+ * @param {WidgetClass} Widget @param {() => Notebooks} notebooks @param {ShowSide} showSide
+ */
+export function footerLine(Widget, notebooks, showSide) {
+  return class FooterLine extends Widget {
+    constructor() {
+      super();
+      this.addClass("ak-under");
+      /** @type {Line | null} */
+      this.line = null;
+      /** @type {OpenNotebook | null} */
+      this.notebook = null;
+      /** @type {(() => void) | null} */
+      this.stop = null;
+      this.said = "";
+      this.isBad = false;
+      this.isBusy = false;
+    }
+
+    /** @param {MimeModel} model */
+    async renderModel(model) {
+      this.line = model.data[FOOTER];
+      this.#draw();
+    }
+
+    onAfterAttach() {
+      const notebook = notebooks().around(this.node);
+      if (!notebook) return;
+      this.notebook = notebook;
+      notebook.seen();
+      this.stop ??= notebook.following.listen(() => this.#draw());
+      this.#draw();
+    }
+
+    onBeforeDetach() {
+      this.stop?.();
+      this.stop = null;
+    }
+
+    dispose() {
+      this.stop?.();
+      super.dispose();
+    }
+
+    #draw() {
+      const { line } = this;
+      if (!line) return;
+      const held = this.node.contains(document.activeElement) ? document.activeElement?.textContent : null;
+      fill(this.node, ...this.#facts(line), el("span", { class: "ak-sp" }), ...this.#ways(line));
+      if (!held) return;
+      // Drawn anew under somebody's fingers: what they were on keeps the focus.
+      for (const button of this.node.querySelectorAll("button")) if (button.textContent === held) button.focus();
+    }
+
+    /** @param {Line} line @returns {Child[]} */
+    #facts(line) {
+      if (this.said) return [el("span", { class: this.isBad ? "ak-bad" : "ak-fg", role: this.isBad ? "alert" : "status" }, this.said)];
+      const lane = line.branch === null ? null : (this.notebook?.following.lanes.get(line.branch) ?? null);
+      const isAgent = line.author.kind === "agent";
+      return [
+        el("i", { class: `ak-dot${isAgent ? " ak-square" : ""}${lane === null ? "" : ` ak-l${lane % LANES}`}`, "aria-hidden": "true" }),
+        el("span", { class: "ak-mono" }, line.short),
+        line.branch === null ? null : el("span", {}, line.branch),
+        isAgent ? el("span", {}, line.author.name) : null,
+        ...line.chips.map((chip, at) => chipOf(chip, at === 0)),
+        line.more ? el("span", { class: "ak-mono" }, `${line.more} more`) : null,
+        line.unsaved ? el("span", { class: "ak-fg" }, el("b", { class: "ak-chg" }, "! "), line.unsaved) : null,
+        line.took_s === null ? null : el("span", {}, took(line.took_s)),
+      ];
+    }
+
+    /** @param {Line} line @returns {Child[]} */
+    #ways(line) {
+      const { notebook } = this;
+      if (!notebook) return [];
+      const { following, transport } = notebook;
+      const mayUndo = line.undo && !this.said && transport.canAct() && following.head === line.commit;
+      const hasHistory = transport.place !== null || transport.hasKernel;
+      return [
+        mayUndo ? this.#button("Undo", "Undo this cell: the variables are as they were", () => void this.#undo(notebook)) : null,
+        hasHistory && line.chips.length ? this.#button("Diff", "What this cell changed", () => showSide(notebook, line.commit)) : null,
+        hasHistory ? this.#button("History", "The history of this notebook", () => showSide(notebook, null)) : null,
+      ];
+    }
+
+    /** @param {string} text @param {string} title @param {() => void} onclick */
+    #button(text, title, onclick) {
+      return el("button", { type: "button", title, onclick, disabled: this.isBusy }, text);
+    }
+
+    /** @param {OpenNotebook} notebook */
+    async #undo(notebook) {
+      this.isBusy = true;
+      this.#draw();
+      try {
+        const answer = await notebook.transport.act("undo", {});
+        if ("queued" in answer) this.#say("The undo waits until the running cell ends.", false);
+        else if ("done" in answer) {
+          if (answer.cells) notebook.host().restoreCells?.(answer.cells);
+          this.#say([answer.done, ...answer.notes].join(" "), false);
+        }
+      } catch (error) {
+        this.#say(error instanceof Error ? error.message : String(error), true);
+      }
+    }
+
+    /** @param {string} text @param {boolean} isBad */
+    #say(text, isBad) {
+      this.isBusy = false;
+      this.said = text;
+      this.isBad = isBad;
+      this.#draw();
+    }
+  };
+}
+
+/** @param {[Sign, string, number]} chip @param {boolean} isFirst */
+function chipOf([sign, name, size], isFirst) {
+  const sized = isFirst && size >= SIZED ? [" ", el("span", { class: "ak-muted" }, bytes(size))] : [];
+  const { glyph, kind } = SIGNS[sign];
+  return el("span", { class: "ak-mono ak-fg" }, el("b", { class: kind }, glyph), name, ...sized);
+}

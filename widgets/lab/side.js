@@ -1,0 +1,133 @@
+/**
+ * The side panel: the history of the notebook that is looked at.
+ *
+ * Each notebook keeps its view while it is open, so that a search or an opened commit is still there when one comes back.
+ */
+
+import { mountHistory } from "../history/panel.js";
+import { el, fill } from "../shared/dom.js";
+import { asSentence } from "../shared/format.js";
+import { icon } from "../shared/icons.js";
+
+/** @import { Host } from "../history/protocol.js" */
+/** @import { WidgetClass } from "./jupyter.js" */
+/** @import { OpenNotebook } from "./notebooks.js" */
+
+export const ID = "agent-kernel-history";
+
+/**
+ * @param {WidgetClass} Widget the application's own class of widgets
+ */
+export function sidePanel(Widget) {
+  return class SidePanel extends Widget {
+    constructor() {
+      super();
+      this.id = ID;
+      this.addClass("ak-lab-side");
+      /** @type {Map<OpenNotebook, SideView>} */
+      this.views = new Map();
+      /** @type {OpenNotebook | null} */
+      this.current = null;
+      this.none = note("No notebook is open", "Open one to see the history of its variables.");
+      this.node.append(this.none);
+    }
+
+    /** @param {OpenNotebook | null} notebook */
+    follow(notebook) {
+      this.current = notebook;
+      for (const view of this.views.values()) view.element.hidden = view.notebook !== notebook;
+      this.none.hidden = notebook !== null;
+      if (notebook && this.isVisible) this.#view(notebook);
+      this.#seen();
+    }
+
+    /** Open something in the view of the notebook. @param {OpenNotebook} notebook @param {Host["start"]} [start] */
+    open(notebook, start) {
+      this.follow(notebook);
+      this.#view(notebook).mount(start);
+    }
+
+    onAfterShow() {
+      this.follow(this.current);
+    }
+
+    onAfterAttach() {
+      this.follow(this.current);
+    }
+
+    onAfterHide() {
+      this.#seen();
+    }
+
+    /** @param {OpenNotebook} notebook */
+    #view(notebook) {
+      let view = this.views.get(notebook);
+      if (!view) {
+        view = new SideView(notebook);
+        this.views.set(notebook, view);
+        this.node.append(view.element);
+        notebook.panel.disposed.connect(() => {
+          view?.dispose();
+          this.views.delete(notebook);
+        });
+      }
+      return view;
+    }
+
+    #seen() {
+      for (const notebook of this.views.keys()) notebook.sideIsSeen = this.isVisible && notebook === this.current;
+    }
+  };
+}
+
+class SideView {
+  /** @param {OpenNotebook} notebook */
+  constructor(notebook) {
+    this.notebook = notebook;
+    this.element = el("div", { class: "ak-lab-view" });
+    /** @type {{ dispose: () => void } | null} */
+    this.mounted = null;
+    this.stop = notebook.transport.onState(() => this.#arrange());
+    void notebook.transport.locate().then(() => this.#begin());
+  }
+
+  /** @param {Host["start"]} [start] what is open at first */
+  mount(start) {
+    this.mounted?.dispose();
+    fill(this.element);
+    const host = this.notebook.host({ compact: true, storageKey: "agent-kernel-side", ...(start ? { start } : {}) });
+    this.mounted = mountHistory(this.element, this.notebook.transport, host);
+  }
+
+  dispose() {
+    this.stop();
+    this.mounted?.dispose();
+    this.element.remove();
+  }
+
+  #begin() {
+    if (this.notebook.transport.store || this.notebook.isLoaded) this.notebook.link.open();
+    this.#arrange();
+  }
+
+  /** Show the history once there is one to show, and until then why not. */
+  #arrange() {
+    const { transport } = this.notebook;
+    if (this.mounted || transport.store === undefined) return;
+    if (transport.place || transport.hasKernel) this.mount();
+    else fill(this.element, whyNot(this.notebook));
+  }
+}
+
+/** @param {OpenNotebook} notebook */
+function whyNot({ transport }) {
+  const { failure } = transport;
+  if (failure?.code === "absent") return note("No history here", `${failure.message} A kernel that has loaded agent_kernel shows it as well.`);
+  if (failure) return note("No history here", asSentence(failure.message).trim());
+  return note("No history yet", "%load_ext agent_kernel in a cell begins one: every cell from there on becomes a commit of the variables it changed.");
+}
+
+/** @param {string} title @param {string} text */
+function note(title, text) {
+  return el("div", { class: "ak-panel ak-fill" }, el("div", { class: "ak-empty" }, icon("branch"), el("h4", {}, title), el("p", {}, text)));
+}
