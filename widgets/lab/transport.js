@@ -5,6 +5,8 @@
  * speak of the same store: what is shown is never acted on in another one.
  */
 
+import { HeldAct } from "../history/holding.js";
+
 /** @import { Acts, Reads, State, Transport } from "../history/protocol.js" */
 /** @import { KernelLink } from "./link.js" */
 /** @import { Rest, RestFailure, Store } from "./rest.js" */
@@ -16,6 +18,7 @@ export const WAITING = "The kernel has not answered yet. You can look, search an
 const POLL_MS = 1_000;
 const SLOW_MS = 5_000; // where there is nothing to poll yet, or no answer
 const PATIENCE_MS = 1_500; // for which the kernel may think before the server is asked instead
+const BUSY_MS = 500; // in which a kernel answers that can while it is busy
 
 /** Questions to which the kernel knows the better answer. */
 const KERNEL_FIRST = new Set(["open", "plan", "branches"]);
@@ -38,7 +41,11 @@ export class NotebookTransport {
     this.timer = 0;
     this.told = "";
     this.disposed = false;
-    this.unlisten = parts.link.listen(() => this.#tell());
+    this.held = new HeldAct((op, args) => parts.link.send(op, args), () => this.#tell());
+    this.unlisten = parts.link.listen(() => {
+      if (this.hasKernel && parts.link.state) this.version = parts.link.state.version;
+      this.#tell();
+    });
     this.#poll(POLL_MS);
   }
 
@@ -98,11 +105,15 @@ export class NotebookTransport {
   /**
    * @template {keyof Acts} Op
    * @param {Op} op @param {Parameters<Acts[Op]>[0]} args
-   * @returns {Promise<ReturnType<Acts[Op]>>}
+   * @returns {Promise<any>}
    */
-  act(op, args) {
-    if (!this.hasKernel) return Promise.reject(Object.assign(new Error(this.state().gone ?? "There is no kernel."), { code: "gone" }));
-    return this.parts.link.send(op, args);
+  async act(op, args) {
+    const { link } = this.parts;
+    if (!this.hasKernel) throw Object.assign(new Error(this.state().gone ?? "There is no kernel."), { code: "gone" });
+    if (op === "cancel" && this.held.waits) return this.held.cancel();
+    this.held.forget();
+    if (link.state?.busy && op !== "cancel" && !(await this.#answersBusy())) return this.held.hold({ op, args });
+    return link.send(op, args);
   }
 
   /** @param {(state: State) => void} fn */
@@ -120,7 +131,7 @@ export class NotebookTransport {
   state() {
     const { link } = this.parts;
     const version = this.version || link.state?.version || "";
-    if (this.hasKernel && link.state) return { ...link.state, version };
+    if (this.hasKernel && link.state) return this.held.over({ ...link.state, version });
     return { version, busy: null, queued: null, failed: null, done: null, kernel: false, store: this.shown, gone: this.#gone() };
   }
 
@@ -130,6 +141,13 @@ export class NotebookTransport {
     if (!link.hasKernel) return null;
     if (link.state) return link.state.gone ?? LEFT;
     return link.standing === "unknown" || !link.wanted ? NOT_LOADED : WAITING;
+  }
+
+  /** Whether the kernel takes up messages while its cell runs; what one with a single thread was sent cannot be taken back. */
+  #answersBusy() {
+    const { link } = this.parts;
+    const late = new Promise((resolve) => setTimeout(() => resolve(!link.state?.busy), BUSY_MS));
+    return Promise.race([link.send("rows", { n: 0 }).then(() => true, () => true), late]);
   }
 
   /** @param {string} op @param {object} args */
@@ -163,6 +181,7 @@ export class NotebookTransport {
 
   /** An opening says with which state it is shown. @param {string} op @param {any} answer */
   #completed(op, answer) {
+    this.held.look(answer);
     if (op !== "open") return answer;
     this.version = answer.page.version;
     return { ...answer, state: { ...this.state(), version: this.version } };
@@ -170,7 +189,7 @@ export class NotebookTransport {
 
   #tell() {
     const { link } = this.parts;
-    if (this.hasKernel && link.state) this.version = link.state.version;
+    if (this.hasKernel && link.state?.busy === null) this.held.release();
     const state = this.state();
     const told = JSON.stringify(state);
     if (told === this.told) return;
