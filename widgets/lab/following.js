@@ -27,6 +27,7 @@ export class Following {
   listen(fn) {
     this.listeners.add(fn);
     this.stop ??= this.transport.onState(() => this.#soon());
+    this.#soon();
     return () => void this.listeners.delete(fn);
   }
 

@@ -8,6 +8,7 @@
 /** @typedef {(path: string) => Promise<Response>} Fetch asks the Jupyter server, with all that it wants to see of us */
 
 const API = "agent-kernel/api/v1";
+const FRESH_MS = 900; // in which all panels of a page share one look at a version
 
 /** There is no answer, and why; `code` is a word for programs. */
 export class RestFailure extends Error {
@@ -38,6 +39,8 @@ export class Rest {
   /** @param {Fetch} fetch */
   constructor(fetch) {
     this.fetch = fetch;
+    /** @type {Map<string, { at: number, version: Promise<string> }>} */
+    this.versions = new Map();
   }
 
   /**
@@ -51,8 +54,12 @@ export class Rest {
   }
 
   /** Changes when the history does. @param {Store} store @returns {Promise<string>} */
-  async version(store) {
-    return (await this.get(`stores/${store.id}/version`, {})).version;
+  version(store) {
+    const known = this.versions.get(store.id);
+    if (known && performance.now() - known.at < FRESH_MS) return known.version;
+    const version = this.get(`stores/${store.id}/version`, {}).then((body) => body.version);
+    this.versions.set(store.id, { at: performance.now(), version });
+    return version;
   }
 
   /** @param {Store} store @param {string} op @param {object} args @returns {Promise<any>} */

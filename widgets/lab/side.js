@@ -15,6 +15,8 @@ import { icon } from "../shared/icons.js";
 
 export const ID = "agent-kernel-history";
 
+const LEAST_PX = 300;
+
 /**
  * @param {WidgetClass} Widget the application's own class of widgets
  */
@@ -24,6 +26,7 @@ export function sidePanel(Widget) {
       super();
       this.id = ID;
       this.addClass("ak-lab-side");
+      this.node.style.minWidth = `${LEAST_PX}px`; // the application measures before the style sheet is there
       /** @type {Map<OpenNotebook, SideView>} */
       this.views = new Map();
       /** @type {OpenNotebook | null} */

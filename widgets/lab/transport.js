@@ -16,7 +16,7 @@ export const LEFT = "This notebook has left the store that is shown here. %agent
 export const WAITING = "The kernel has not answered yet. You can look, search and compare.";
 
 const POLL_MS = 1_000;
-const SLOW_MS = 5_000; // where there is nothing to poll yet, or no answer
+const SLOW_MS = 5_000; // where there is nothing to poll yet, no answer, or a kernel that tells by itself what it does
 const PATIENCE_MS = 1_500; // for which the kernel may think before the server is asked instead
 const BUSY_MS = 500; // in which a kernel answers that can while it is busy
 
@@ -119,7 +119,6 @@ export class NotebookTransport {
   /** @param {(state: State) => void} fn */
   onState(fn) {
     this.listeners.add(fn);
-    fn(this.state());
     return () => void this.listeners.delete(fn);
   }
 
@@ -204,7 +203,8 @@ export class NotebookTransport {
   }
 
   async #pollNow() {
-    let wait = POLL_MS;
+    const { state } = this.parts.link;
+    let wait = this.hasKernel && !state?.busy ? SLOW_MS : POLL_MS;
     if (this.parts.isSeen() && this.store !== undefined) {
       try {
         if (this.place) this.version = await this.parts.rest.version(this.place);

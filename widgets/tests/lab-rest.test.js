@@ -35,6 +35,12 @@ test("a notebook's store, or none", async () => {
   assert.deepEqual(paths, ["agent-kernel/api/v1/notebooks?path=a+b.ipynb"]);
 });
 
+test("panels that look at the same moment share one look", async () => {
+  const { rest, paths } = asked(json(200, { version: "v1" }));
+  assert.deepEqual(await Promise.all([rest.version(store), rest.version(store), rest.version({ ...store, id: "0".repeat(32) })]), ["v1", "v1", "v1"]);
+  assert.equal(paths.length, 2);
+});
+
 test("what the server says against it is what is raised", async () => {
   const rest = new Rest(json(409, { error: { code: "refused", message: "the history has moved on" } }));
   await assert.rejects(rest.version(store), { code: "refused", message: "the history has moved on", status: 409 });
