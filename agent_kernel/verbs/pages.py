@@ -1,4 +1,4 @@
-"""The page that a commit was made on: the notebook's cells, code and text, as its file was saved last at that time."""
+"""The page that a commit was made on: the notebook's cells, code and text, as they were open or saved last then."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ShownPage(Result):
         many = plural(len(self.page.cells), "cell")
         shown: list[Block] = [
             head,
-            Line(f"{clean(self.page.name)}, {many}, saved {self._saved():%a %d %b %Y %H:%M:%S}"),
+            Line(f"{clean(self.page.name)}, {many}, as of {self._saved():%a %d %b %Y %H:%M:%S}"),
         ]
         own = self.commit.cell.id if self.commit.cell else ""
         for cell in self.page.cells:

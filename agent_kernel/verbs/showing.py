@@ -25,7 +25,9 @@ def show_arguments(parser: Parser) -> None:
     what = parser.one_of()
     parser.flag("--outputs", help="all that the cell showed, not only its first lines", group=what)
     parser.flag("--environment", help="interpreter, platform, working directory and installed packages", group=what)
-    parser.flag("--notebook", help="the notebook's cells, code and text, as the file was saved last then", group=what)
+    parser.flag(
+        "--notebook", help="the notebook's cells, code and text, as they were open or saved last then", group=what
+    )
     parser.explains(describe.SIZES)
 
 

@@ -1,4 +1,4 @@
-"""`show REF --notebook`: the page on which a commit was made, as its file was saved last then."""
+"""`show REF --notebook`: the page on which a commit was made, as it was open or saved last then."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_it_shows_code_and_text_in_order_and_marks_the_cell(place: Path) -> None
     text, facts, _ = shown(place, "HEAD~1")
     head, page, *lines = text.splitlines()
     assert head.endswith("[1] x = 1")
-    assert page.startswith("study.ipynb, 3 cells, saved ")
+    assert page.startswith("study.ipynb, 3 cells, as of ")
     assert [line for line in lines if line and line[0] != " "] == [
         "markdown:",
         "code, the cell of this commit:",
