@@ -102,7 +102,7 @@ class AgentKernel(Configurable):
         shell.Completer.custom_matchers.append(self._matcher)
         shell.configurables.append(self)
         atexit.register(self._end)
-        if beside is not None and getattr(shell, "kernel", None) is not None:
+        if beside is not None and getattr(getattr(shell, "kernel", None), "comm_manager", None) is not None:
             self.notebook.beside = beside(shell, self.notebook)
             self.notebook.beside.load()
         if not starts_with_the_kernel(shell) and self.commits != "off":

@@ -51,6 +51,11 @@ class Desk:
         bound = self._bound
         return bound is not None and bound[0] is repo and bound[1] is session
 
+    def check(self) -> None:
+        """Raise GoneError if the notebook has left this store."""
+        if self._bound is None:
+            raise GoneError(self.gone)
+
     @contextmanager
     def inside(self) -> Generator[tuple[Repository, Session]]:
         """The repository and the session, which stay open meanwhile. Off the main thread the session is only a name.

@@ -35,20 +35,20 @@ def do(desk: Desk, scope: Scope, act: Act) -> Answer:
     Raises:
         AgentKernelError: it could not be done; nothing was changed.
     """
-    with desk.inside():
-        return _DOING[act.op](desk, scope, act)
+    desk.check()  # only this thread lets go of a store, so others may go on looking meanwhile
+    return _DOING[act.op](desk, scope, act)
 
 
 def _checkout(desk: Desk, scope: Scope, act: Act) -> Answer:
     args = _args(act, Aimed)
-    report = scope.live().checkout(args.to)
-    return _moved(desk, scope, f"Checked out {act.label}", report, _page(desk, args, act))
+    page = _page(desk, args, act)  # before anything moves: it may be damaged
+    return _moved(desk, scope, f"Checked out {act.label}", scope.live().checkout(args.to), page)
 
 
 def _rollback(desk: Desk, scope: Scope, act: Act) -> Answer:
     args = _args(act, Aimed)
-    report = scope.live().rollback(args.to)
-    return _moved(desk, scope, f"Rolled back to {act.label}", report, _page(desk, args, act))
+    page = _page(desk, args, act)
+    return _moved(desk, scope, f"Rolled back to {act.label}", scope.live().rollback(args.to), page)
 
 
 def _page(desk: Desk, args: Aimed, act: Act) -> object:

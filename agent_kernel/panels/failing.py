@@ -26,8 +26,12 @@ def failed_question(error: BaseException) -> dict[str, str]:
     return failure(error)
 
 
-def failed_act(error: BaseException) -> dict[str, str]:
-    """`df is damaged in the store. Nothing was changed.`: the end of a sentence that begins with the act."""
+def failed_act(error: BaseException, *, moved: bool) -> dict[str, str]:
+    """`df is damaged in the store. Nothing was changed.`: the end of a sentence that begins with the act.
+
+    Args:
+        moved: HEAD is elsewhere all the same.
+    """
     if isinstance(error, GoneError):
         return failed_question(error)
     if isinstance(error, KeyboardInterrupt):
@@ -41,7 +45,7 @@ def failed_act(error: BaseException) -> dict[str, str]:
     else:
         told = failed_question(error)
         code, reason = told["code"], told["message"]
-    end = "" if _SAID in reason.lower() else " Nothing was changed."
+    end = "" if moved or _SAID in reason.lower() else " Nothing was changed."
     return {"code": code, "message": f"{reason.rstrip('.')}.{end}"}
 
 

@@ -23,6 +23,7 @@ from agent_kernel.verbs.parsing import UsageProblem
 if TYPE_CHECKING:
     from agent_kernel.panels.notebook import Notebook
     from agent_kernel.panels.turns import Turns
+    from agent_kernel.verbs.scope import Scope
 
 __all__ = ["Hub", "Listener"]
 
@@ -199,13 +200,15 @@ class Hub:
         """Do it now, on the main thread: what was done, or what failed."""
         from agent_kernel.panels.doing import do
 
+        scope = self._notebook.scope()
+        before = _position(scope)
         try:
-            return do(desk, self._notebook.scope(), act), None
+            return do(desk, scope, act), None
         except (AgentKernelError, UsageProblem, KeyboardInterrupt) as error:
-            return None, failed_act(error)
+            return None, failed_act(error, moved=_position(scope) != before)
         except Exception as error:
             logger.exception("an act of a panel failed")
-            return None, failed_act(error)
+            return None, failed_act(error, moved=_position(scope) != before)
 
     def note(self, act: Act, done: Answer | None, failed: dict[str, str] | None) -> None:
         """Keep what came of an act that was queued, for all panels."""
@@ -268,6 +271,11 @@ class Reply:
         if not given:
             self._listener.send({"id": self._id, key: value})
         return not given
+
+
+def _position(scope: Scope) -> tuple[object, ...]:
+    session = scope.session
+    return () if session is None else (session.branch, session.head)
 
 
 def _gone(why: str, version: str) -> Answer:

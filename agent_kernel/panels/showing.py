@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from agent_kernel.panels.faces import faces_of, start_of
 from agent_kernel.panels.widget import HistoryPanel
@@ -28,4 +28,6 @@ def shown(hub: Hub, result: Result, opens: Opens) -> HistoryPanel:
     faces = faces_of(desk, result, opens)
     args: Answer = {"text": opens.search, "show": "all", "tz_s": time.localtime().tm_gmtoff, "unfolded": []}
     opening = hub.look(desk, "open", {**args, "n": _ROWS})
+    # The cell that runs is the one that shows the panel: it has ended when somebody looks.
+    opening["state"] = {**cast("Answer", opening["state"]), "busy": None}
     return HistoryPanel(hub, desk, {"args": args, "ok": opening}, start_of(opens), faces)

@@ -170,3 +170,50 @@ class TestWhileACellRuns:
         assert front.ns["x"] == [1]
         front.between()
         assert panel.state["done"]["done"].startswith("Checked out [1]")
+
+
+class TestFailing:
+    def damage(self, front: Front, name: str) -> None:
+        """Break the stored bytes of a variable that is no more."""
+        scope = front.extension.notebook.scope()
+        tree = scope.repo.tree(scope.commit("HEAD~1")[1].tree)
+        entry = tree.get(name)
+        assert entry is not None
+        blobs = scope.repo.read_manifest(entry).blobs
+        keys = [b"b" + chunk[0] for blob in blobs for chunk in blob.chunks]
+        assert keys, "the value is too small to be a chunk"
+        scope.repo.store.delete_many(keys)
+
+    def test_a_damaged_variable_is_named_and_nothing_moves(self, front: Front) -> None:
+        front.run("import random; df = random.Random(1).randbytes(300_000)")
+        front.run("del df")
+        self.damage(front, "df")
+        failed = front.panel().ask("checkout", to="HEAD~1")
+        assert failed == {"code": "damaged", "message": "df is damaged in the store. Nothing was changed."}
+        assert front.ns["tmp"] == 3
+        panel = front.panel()
+        front.during(lambda: panel.say("checkout", to="HEAD~1"))
+        text = "Check out of [3] failed: df is damaged in the store. Nothing was changed."
+        assert panel.state["failed"] == {"text": text, "code": "damaged"}
+
+    def test_looking_is_answered_while_an_act_is_done(self, front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+        panel = front.panel()
+        answers: list[int] = []
+        session = front.extension.notebook.scope().live()
+        checkout = session.checkout
+
+        def slow(rev: str) -> object:
+            elsewhere(lambda: answers.append(panel.ask("rows", n=1)["commits"]))
+            return checkout(rev)
+
+        monkeypatch.setattr(session, "checkout", slow)
+        assert panel.ask("checkout", to="HEAD~1")["undo"]
+        assert answers == [2]
+
+    def test_an_interrupt_is_told_as_one(self, front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+        def interrupted(_rev: str) -> object:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(front.extension.notebook.scope().live(), "rollback", interrupted)
+        failed = front.panel().ask("rollback", to="HEAD~1")
+        assert failed == {"code": "failed", "message": "it was interrupted."}
