@@ -27,7 +27,7 @@ from agent_kernel.session.branches import person
 from agent_kernel.session.trust import look_first
 from agent_kernel.storage import open_store
 from agent_kernel.verbs.parsing import Helped, UsageProblem
-from agent_kernel.verbs.places import find_store, notebook_of, what_is_new
+from agent_kernel.verbs.places import find_store, is_store, notebook_of, what_is_new
 from agent_kernel.verbs.text import clock, place_text, plural
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class LiveNotebook:
         self._outputs = OutputRecorder(shell, lambda: options.outputs == "keep")
         self._notices = Notices(lambda: options.quiet, self._outputs.aside)
         self._tried = False
+        self._unsaid: tuple[str, ...] = ()
         self._places = Places(options, self.path)
         self.beside: Beside = Nothing()
         self._page: NotebookSnapshot | None = None
@@ -105,6 +106,8 @@ class LiveNotebook:
 
     def bind_first(self) -> None:
         """Bind to the configured or the default place, once, and say so in a line; say in a line what is in the way."""
+        unsaid, self._unsaid = self._unsaid, ()
+        self._notices.say(*unsaid)
         if self._tried:
             return
         self._tried = True
@@ -112,6 +115,21 @@ class LiveNotebook:
             self._notices.say(*self._bind_default())
         except AgentKernelError as error:
             self._notices.warn(f"cells are no commits: {error}; %agent bind PLACE puts the store elsewhere")
+
+    def bind_ahead(self) -> None:
+        """Bind before the first cell, if there is a history already and cells will be commits; that cell says so.
+
+        A front end wants to go on with the history. Where there is none, or something is in the way, nothing happens.
+        """
+        if self._tried or self._options.commits == "off":
+            return
+        try:
+            place, _ = self._places.first(adopts=False)
+            if is_store(Path(place.removeprefix("lmdb://"))):
+                self._unsaid = self._bind_default()
+                self._tried = True
+        except AgentKernelError as error:  # the first cell meets it too, and says it where it is seen
+            logger.debug("not bound ahead of the first cell: %s", error)
 
     def bind(self, place: str | None, *, source: str | None = None, branch: str | None = None) -> tuple[str, ...]:
         """Bind to another store, or say which it is.

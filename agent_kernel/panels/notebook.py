@@ -37,6 +37,10 @@ class Notebook(Protocol):
         """What a verb acts on when it is used here."""
         ...
 
+    def bind_ahead(self) -> None:
+        """Bind before the first cell, if there is a history already."""
+        ...
+
     def tell_page(self, page: NotebookSnapshot) -> None:
         """The front end says what the notebook's cells are now."""
         ...

@@ -170,7 +170,16 @@ class Panels:
     def _open_panel(self, comm: Comm, _message: dict[str, object]) -> None:
         from agent_kernel.panels.channels import Channel
 
+        self._bind_ahead()
         self._channels.append(Channel(self.hub(), comm, self._hung_up))
+        if self._notebook.session is None:
+            self._wake(self._bind_ahead)
+
+    def _bind_ahead(self) -> None:
+        """Let a front end go on with the history of a notebook in which no cell has run yet."""
+        if self._turns.is_free and self._notebook.session is None:
+            self._notebook.bind_ahead()
+            self.moved()
 
     def _open_notebook(self, comm: Comm, _message: dict[str, object]) -> None:
         from agent_kernel.panels.page import PageChannel

@@ -11,7 +11,7 @@ import pytest
 
 import agent_kernel
 from agent_kernel.browsing.mime import HISTORY
-from tests.panels.fronts import VIEW, Front, Panel, elsewhere
+from tests.panels.fronts import VIEW, Channel, Front, Panel, elsewhere
 
 SECRET = "only_in_the_code"
 
@@ -227,3 +227,42 @@ def test_several_threads_may_ask_at_once(front: Front) -> None:
     for _ in range(3):
         elsewhere(lambda: answers.append(panel.ask("rows", n=9)["commits"]))
     assert answers == [2, 2, 2]
+
+
+class TestBeforeTheFirstCell:
+    def test_a_channel_goes_on_with_a_history_that_is_there(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with Front(tmp_path, monkeypatch) as front:
+            front.run("x = 1")
+            front.run("x = 2")
+        with Front(tmp_path, monkeypatch) as front:
+            channel = front.channel()
+            assert channel.state["kernel"]
+            assert channel.ask("checkout", to="HEAD~1", what="variables")["done"].startswith("Checked out [1]")
+            assert front.ns["x"] == 1
+            assert "Every cell is now a commit" in front.run("y = 1")
+            assert "Every cell is now a commit" not in front.run("y = 2")
+
+    def test_from_another_thread_it_does_so_on_the_main_one(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with Front(tmp_path, monkeypatch) as front:
+            front.run("x = 1")
+        with Front(tmp_path, monkeypatch) as front:
+            channels: list[Channel] = []
+            elsewhere(lambda: channels.append(front.channel()))
+            assert channels[0].state["gone"] == "This notebook is bound to no store."
+            front.between()
+            assert channels[0].state["kernel"]
+
+    def test_where_there_is_no_history_none_is_begun(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        with Front(tmp_path, monkeypatch) as front:
+            assert not front.channel().state["kernel"]
+            assert not (tmp_path / ".agent-kernel").exists()
+
+    def test_with_commits_off_nothing_is_bound(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        with Front(tmp_path, monkeypatch) as front:
+            front.run("x = 1")
+        with Front(tmp_path, monkeypatch, commits="off") as front:
+            assert not front.channel().state["kernel"]
