@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, cast
 
 from agent_kernel.browsing import Reader
-from agent_kernel.browsing.static import store_id
+from agent_kernel.browsing.book import store_id
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.repository.pointers import EPOCH
 
