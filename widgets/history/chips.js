@@ -26,14 +26,28 @@ export function fitChips(all, more, room) {
   for (const sized of [true, false]) {
     for (let shown = Math.min(most, all.length); shown > 0; shown -= 1) {
       const rest = more + all.length - shown;
-      const texts = all.slice(0, shown).map((chip, at) => chipText(chip, sized && at === 0));
-      if (rest) texts.push(`${rest} more`);
-      const px = texts.reduce((sum, text) => sum + text.length * CHAR_PX + GAP_PX, 0);
+      const px = widthOf(all.slice(0, shown), sized, rest);
       if (px <= room && (shown > 1 || all.length === 1 || !sized)) return { shown, sized, more: rest };
     }
   }
   const shown = Math.min(1, all.length);
   return { shown, sized: false, more: more + all.length - shown };
+}
+
+/** @param {CommitRow["chips"]} chips @param {boolean} sized @param {number} rest */
+function widthOf(chips, sized, rest) {
+  const texts = chips.map((chip, at) => chipText(chip, sized && at === 0));
+  if (rest) texts.push(`${rest} more`);
+  return texts.reduce((px, text) => px + text.length * CHAR_PX + GAP_PX, 0);
+}
+
+/** Chips take half a row at most. @param {number} widthPx */
+const roomOf = (widthPx) => Math.round(widthPx / 2) - 8;
+
+/** @param {CommitRow} row @param {{ widthPx: number }} look */
+export function chipsWidth(row, look) {
+  const { shown, sized, more } = fitChips(row.chips, row.more, roomOf(look.widthPx));
+  return widthOf(row.chips.slice(0, shown), sized, more);
 }
 
 /** @param {[Sign, string, number]} chip @param {boolean} sized */
@@ -42,9 +56,9 @@ function chipText([sign, name, size], sized) {
   return `${sign}${name}${sized && size ? ` ${bytes(size)}` : ""}`;
 }
 
-/** @param {CommitRow} row @param {{ chipsPx: number, marks: Marks }} look */
+/** @param {CommitRow} row @param {{ widthPx: number, marks: Marks }} look */
 export function chipList(row, look) {
-  const { shown, sized, more } = fitChips(row.chips, row.more, look.chipsPx);
+  const { shown, sized, more } = fitChips(row.chips, row.more, roomOf(look.widthPx));
   const list = row.chips.slice(0, shown).map(([sign, name, size], at) => {
     const matches = look.marks.names.includes(name);
     const after = sign === "!" ? "not saved" : sized && at === 0 && size ? bytes(size) : "";

@@ -25,6 +25,7 @@ import { ROW_PX, rowsInView, scrollTo } from "./window.js";
 
 const CLOCK_MS = 30_000;
 const HEIGHT_UNKNOWN = 320;
+const WIDTH_UNKNOWN = 820;
 
 export class RowList {
   /** @param {HistoryModel} model @param {RowDoings} doings */
@@ -91,7 +92,7 @@ export class RowList {
       now: model.now(),
       marks: queryMarks(model.query.text),
       canAct: model.canAct,
-      chipsPx: Math.round((element.clientWidth || 820) / 2) - 8,
+      widthPx: element.clientWidth || WIDTH_UNKNOWN,
     };
   }
 
@@ -105,7 +106,7 @@ export class RowList {
       marked: id !== "" && id === model.marked?.id,
       queued: id !== "" && id === model.state.queued?.id,
     };
-    const key = `${own.marked} ${own.queued} ${own.canAct} ${own.chipsPx} ${model.query.text}`;
+    const key = `${own.marked} ${own.queued} ${own.canAct} ${own.widthPx} ${model.query.text}`;
     const had = this.drawn.get(at);
     if (had && had.row === row && had.look === key) return this.#dress(at, had.node);
     const node = row ? buildRow(row, own) : waitingRow();

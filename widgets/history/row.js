@@ -21,7 +21,7 @@ import {
 } from "../shared/format.js";
 import { icon } from "../shared/icons.js";
 import { markPieces } from "../shared/tokens.js";
-import { SIGN_ORDER, chipList, countList } from "./chips.js";
+import { SIGN_ORDER, chipList, chipsWidth, countList } from "./chips.js";
 import { graphPicture } from "./graph.js";
 import { refList } from "./refs.js";
 
@@ -31,11 +31,17 @@ import { refList } from "./refs.js";
  * @typedef {object} RowLook
  * @property {number} now
  * @property {Marks} marks what a search matched
- * @property {number} chipsPx room for the chips
+ * @property {number} widthPx of the list
  * @property {boolean} canAct
  * @property {boolean} marked it is marked to be compared
  * @property {boolean} queued it waits for the running cell
  */
+
+/** A character of the code font, and of a label; the graph, the prompt and what is between; took, when and theirs. */
+const CODE_PX = 7.25;
+const LABEL_PX = 6.5;
+const LEFT_PX = 106;
+const TIMES_PX = 120;
 
 /** @param {Row} row @param {RowLook} look @returns {HTMLElement} */
 export function buildRow(row, look) {
@@ -99,7 +105,7 @@ function foldRow(row, look) {
         },
         icon("right"),
       ),
-      subjectText(row.subject, row.why === "repeated", look.marks),
+      subjectText(row.subject, row.why === "repeated", look.marks, look.widthPx - LEFT_PX - TIMES_PX - 80),
       matching ? el("span", { class: "ak-steps ak-muted" }, matching) : null,
     ),
     ...times(row.took_s, row.time_ms, look.now),
@@ -124,7 +130,7 @@ function commitRow(row, look) {
       { class: "ak-s", role: "gridcell" },
       refList(row.refs),
       author(row),
-      subjectText(row.subject, row.is_code, look.marks),
+      subjectText(row.subject, row.is_code, look.marks, subjectRoom(row, look)),
       whyText(row),
       look.marked ? el("span", { class: "ak-note ak-muted" }, "marked") : null,
     ),
@@ -177,17 +183,30 @@ function author(row) {
   return row.author.kind === "agent" || !row.author.me ? el("span", { class: "ak-who" }, row.author.name) : null;
 }
 
-/** Prose is cut at the end, code in the middle. @param {string} text @param {boolean} isCode @param {Marks} marks */
-function subjectText(text, isCode, marks) {
+/**
+ * Prose is cut at the end. Code that is longer than its room is in two parts, so that its last characters stay.
+ *
+ * @param {string} text @param {boolean} isCode @param {Marks} marks @param {number} room px
+ */
+function subjectText(text, isCode, marks, room) {
   if (!isCode) return el("span", { class: "ak-msg", title: text }, ...marked(text, marks));
   const [first, last] = cutMiddle(text);
-  const code = el(
+  if (!last || text.length * CODE_PX <= room) return el("code", { title: text }, ...marked(text, marks));
+  return el(
     "code",
-    { class: last ? "ak-mid" : "", title: text },
-    last ? el("span", {}, ...marked(first, marks)) : marked(first, marks),
+    { class: "ak-mid", title: text },
+    el("span", {}, ...marked(first, marks)),
+    el("span", {}, ...marked(last, marks)),
   );
-  if (last) append(code, [el("span", {}, ...marked(last, marks))]);
-  return code;
+}
+
+/** About what is left for the subject; what is beside it is never cut. @param {CommitRow} row @param {RowLook} look */
+function subjectRoom(row, look) {
+  const refs = row.refs.reduce((px, ref) => px + Math.min(140, 32 + ref.name.length * LABEL_PX), 0);
+  const who = row.author.me && row.author.kind === "person" ? 0 : row.author.name.length * 8 + 6;
+  const why = row.why ? row.why.length * LABEL_PX + 6 : 0;
+  const right = look.widthPx < 600 ? 110 : chipsWidth(row, look) + TIMES_PX;
+  return look.widthPx - LEFT_PX - refs - who - why - right;
 }
 
 /** @param {string} text @param {Marks} marks */
