@@ -41,6 +41,8 @@ export class Rest {
     this.fetch = fetch;
     /** @type {Map<string, { at: number, version: Promise<string> }>} */
     this.versions = new Map();
+    /** @type {RestFailure | null} what is said once the server was found not to know these routes */
+    this.absent = null;
   }
 
   /**
@@ -69,13 +71,16 @@ export class Rest {
 
   /** @param {string} route @param {Record<string, unknown>} args @returns {Promise<any>} */
   async get(route, args) {
+    if (this.absent) throw this.absent;
     const query = queryOf(args);
     const answer = await this.#answer(`${API}/${route}${query ? `?${query}` : ""}`);
     const body = await answer.json().catch(() => null);
     if (answer.ok && body !== null) return body;
     if (body?.error) throw new RestFailure(body.error.code, body.error.message, answer.status);
     // The page of a server that does not know these routes, or of what stands before it.
-    throw new RestFailure("absent", "This Jupyter server does not have the extension of agent_kernel.", answer.status);
+    const absent = new RestFailure("absent", "This Jupyter server does not have the extension of agent_kernel.", answer.status);
+    if (answer.status === 404) this.absent = absent;
+    throw absent;
   }
 
   /** @param {string} path */

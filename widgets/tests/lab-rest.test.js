@@ -55,3 +55,9 @@ for (const [what, fetch] of [
     await assert.rejects(new Rest(fetch).notebook("a.ipynb"), { code: "absent" });
   });
 }
+
+test("a server without the extension is asked once", async () => {
+  const { rest, paths } = asked(async () => new Response("<html>404</html>", { status: 404 }));
+  for (let round = 0; round < 3; round += 1) await assert.rejects(rest.notebook("a.ipynb"), { code: "absent" });
+  assert.equal(paths.length, 1);
+});
