@@ -238,11 +238,11 @@ class LiveNotebook:
             return tuple(session.notes)
         many = plural(len(carried), "variable")
         if self._options.on_restart == "restore":
-            from agent_kernel.verbs.describe import unsaved_line
+            from agent_kernel.verbs.describe import unsaved_lines
 
             report = session.bring_back(partial=True)
             self.was_told(one for one in report.unsaved if one.stored)
-            left_out = [unsaved_line(one) for one in report.unsaved if one.stored]
+            left_out = unsaved_lines(one for one in report.unsaved if one.stored)
             return *session.notes, f"brought back {many}", *report.notes, *left_out
         when = clock(repo.commit_at(session.head).time_ns, time.time_ns())
         ago = "just now" if when == "now" else f"{when} ago" if when.endswith("min") else when

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Notices"]
 
 _MARK = "[agent]"
-_AT_ONCE = 3  # unsaved variables that one cell may tell of
+_AT_ONCE = 3  # lines of unsaved variables that one cell may tell
 
 
 class Notices:
@@ -55,13 +55,15 @@ class Notices:
         elif not self._is_quiet() and report.commit is not None:
             chips = chip_line((change.how, change.name, 0) for change in report.changed)
             self.say(f"{short(report.commit)} {chips or 'no change'}, {size_text(report.written_bytes)}")
+        left = 0
         if news:
-            from agent_kernel.verbs.describe import unsaved_line
+            from agent_kernel.verbs.describe import unsaved_groups, unsaved_line, unsaved_names
 
-            self.say(*map(unsaved_line, news[:_AT_ONCE]))
+            groups = unsaved_groups(news)
+            self.say(*(unsaved_line(*alike) for alike in groups[:_AT_ONCE]))
+            left = len(unsaved_names(one for alike in groups[_AT_ONCE:] for one in alike))
         self.say(*report.notes)
-        if len(news) > _AT_ONCE:
-            left = len(news) - _AT_ONCE
+        if left:
             named = "is not saved; %agent status names it" if left == 1 else "are not saved; %agent status names them"
             self.say(f"{plural(left, 'more variable')} {named}")
 

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from agent_kernel.repository.ids import ID_SIZE, ObjectId
+from agent_kernel.repository.ids import ID_SIZE, ObjectId, short
 
+_NAMES: Final = 6  # that a commit's repr spells out
 ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 
 
@@ -115,6 +116,14 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     restores: ObjectId | None = None
     environment: ObjectId | None = None
     notebook: ObjectId | None = None
+
+    def __repr__(self) -> str:
+        """`<Commit cell [7] by ada, tree 1f2e3d4c, on 3f2a91c4: ~df, +model>`; code and messages may hold secrets."""
+        cell = f" [{self.cell.number}]" if self.cell is not None and self.cell.number is not None else ""
+        on = f", on {' and '.join(map(short, self.parents))}" if self.parents else ""
+        changed = ", ".join(f"{change.how}{change.name}" for change in self.changed[:_NAMES]) or "no change"
+        more = f" and {len(self.changed) - _NAMES} more" if len(self.changed) > _NAMES else ""
+        return f"<Commit {self.kind}{cell} by {self.author.name}, tree {short(self.tree)}{on}: {changed}{more}>"
 
 
 class Blob(msgspec.Struct, frozen=True, array_like=True):

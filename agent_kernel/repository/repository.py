@@ -55,6 +55,10 @@ class NameDiff(msgspec.Struct, frozen=True):
     old: Entry | None
     new: Entry | None
 
+    def __repr__(self) -> str:
+        how = "+" if self.old is None else "-" if self.new is None else "~"
+        return f"<NameDiff {how}{self.name}>"
+
 
 class _Setting(msgspec.Struct, frozen=True, array_like=True):
     stamp: int
@@ -88,6 +92,9 @@ class Repository:
         repo = cls(store)
         repo._check_format(create=create)
         return repo
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.store.url}>"
 
     def close(self) -> None:
         """Let go of the store."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_kernel.errors import BranchMovedError, SessionClosedError, StoreError
-from agent_kernel.repository import Author, Cell, Change, Entry, Head, Holder, Kind, ObjectId, Tree, Writer
+from agent_kernel.repository import Author, Cell, Change, Entry, Head, Holder, Kind, ObjectId, Tree, Writer, short
 from agent_kernel.session import branches, carrying, growth
 from agent_kernel.session.history import (
     Draft,
@@ -108,6 +108,12 @@ class Committing:
         self._found_names = bool(self.workspace.bindings.names(namespace))
         self._begun = False
         self._epoch: bytes | None = None  # the store's, as of which HEAD is known to be there
+
+    def __repr__(self) -> str:
+        """`<Session on main at 3f2a91c4, lmdb:///…>`"""
+        at = "no commit yet" if self.head is None else short(self.head)
+        closed = ", closed" if self._closed else ""
+        return f"<{type(self).__name__} on {self.branch or 'no branch'} at {at}, {self.repo.store.url}{closed}>"
 
     @property
     def _position(self) -> Position:

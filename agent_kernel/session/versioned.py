@@ -39,6 +39,10 @@ class Live(MutableMapping[str, object]):
     def __len__(self) -> int:
         return len(self._namespace)
 
+    def __repr__(self) -> str:
+        """The names alone: values are foreign code's to show."""
+        return f"<Live: {', '.join(self) or 'empty'}>"
+
 
 class Versioned(Live):
     """A mapping on a branch of a store: `commit` saves what changed, `checkout` and `undo` bring states back.

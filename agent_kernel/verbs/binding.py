@@ -109,7 +109,7 @@ class Where(Result):
             lines.append(f"Not committed yet: {chips}")
         if status.unverified:
             lines.append(f"Not looked at since their last commit: {spelled(status.unverified)}")
-        lines += [describe.unsaved_line(one) for one in status.lost]
+        lines += describe.unsaved_lines(status.lost)
         if status.ignored:
             lines.append(f"Ignored: {spelled(status.ignored)}")
         lines.append(f"Store: {place_text(status.store_url)}, {size_text(status.store_bytes)}")

@@ -47,8 +47,11 @@ __all__ = [
     "summary_of",
     "title",
     "unsaved_blocks",
+    "unsaved_groups",
     "unsaved_json",
     "unsaved_line",
+    "unsaved_lines",
+    "unsaved_names",
 ]
 
 SIZES = (
@@ -142,16 +145,54 @@ def unsaved_json(unsaved: Iterable[Unsaved]) -> list[Json]:
     ]
 
 
-def unsaved_line(one: Unsaved) -> str:
-    """`conn is not saved (sqlite3.Connection): a database connection. Run this cell again to have it back.`"""
-    kind = f" ({one.type})" if one.type else ""
-    said = f"{one.name} is not {'loaded' if one.stored else 'saved'}{kind}: {one.reason}".rstrip(". ") + "."
-    remedy = f" {one.remedy[0].upper()}{one.remedy[1:].rstrip('.')}." if one.remedy else ""
-    return clean(summaries.mask_text(said + remedy))
+def unsaved_groups(unsaved: Iterable[Unsaved]) -> list[list[Unsaved]]:
+    """What goes into one line: the same reason, and the same way to have it back."""
+    found: defaultdict[tuple[str, str, bool], list[Unsaved]] = defaultdict(list)
+    for one in unsaved:
+        found[one.reason, one.remedy, one.stored].append(one)
+    return list(found.values())
+
+
+def unsaved_names(unsaved: Iterable[Unsaved]) -> list[str]:
+    """The variables; some that are saved together are told as one."""
+    return list(dict.fromkeys(name for one in unsaved for name in one.name.split(", ")))
+
+
+def unsaved_line(*alike: Unsaved) -> str:
+    """`conn is not saved (sqlite3.Connection): a database connection. Run this cell again to have it back.`
+
+    Several with one reason: `state, repo are not saved (Versioned, Repository): each holds an open store.`
+    """
+    one, names = alike[0], unsaved_names(alike)
+    kinds = list(dict.fromkeys(_type_text(each.type) for each in alike if each.type))
+    reason, remedy = one.reason, one.remedy
+    if len(names) > 1:
+        reason = f"each {reason.removeprefix('it ')}" if reason.startswith("it ") else reason
+        remedy = remedy.replace("to have it back", "to have them back")
+    kind = f" ({_some(kinds)})" if kinds else ""
+    are = f"{'are' if len(names) > 1 else 'is'} not {'loaded' if one.stored else 'saved'}"
+    said = f"{_some(names)} {are}{kind}: {reason}".rstrip(". ") + "."
+    way = f" {remedy[0].upper()}{remedy[1:].rstrip('.')}." if remedy else ""
+    return clean(summaries.mask_text(said + way))
+
+
+def _type_text(name: str) -> str:
+    """Our own types go by the names that people import them under."""
+    return name.rpartition(".")[2] if name.startswith("agent_kernel.") else name
+
+
+def _some(words: list[str]) -> str:
+    more = f" and {len(words) - _NAMES} more" if len(words) > _NAMES else ""
+    return ", ".join(words[:_NAMES]) + more
+
+
+def unsaved_lines(unsaved: Iterable[Unsaved]) -> list[str]:
+    """A line for each reason."""
+    return [unsaved_line(*alike) for alike in unsaved_groups(unsaved)]
 
 
 def unsaved_blocks(unsaved: Iterable[Unsaved]) -> list[Line]:
-    return [Line(unsaved_line(one)) for one in unsaved]
+    return list(map(Line, unsaved_lines(unsaved)))
 
 
 def change_line(changes: Iterable[Change]) -> str:

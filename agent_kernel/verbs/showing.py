@@ -96,7 +96,7 @@ class ShownCommit(Result):
             ]
         if self.commit.changed:
             shown += [Line(""), Table(("", "", ""), self._rows(), flexible=2)]
-        return [*shown, *(Line(f"! {describe.unsaved_line(one)}") for one in self.commit.unsaved)]
+        return [*shown, *(Line(f"! {line}") for line in describe.unsaved_lines(self.commit.unsaved))]
 
     def _facts(self) -> tuple[tuple[str, str], ...]:
         commit = self.commit

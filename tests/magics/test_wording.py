@@ -291,3 +291,29 @@ class TestPlacesAndNames:
 
     def test_a_generator_that_has_not_begun_is_not_called_running(self, shell: Shell) -> None:
         assert "a generator cannot be saved" in shell.run("g = (n for n in [1])").out
+
+
+class TestOwnHandles:
+    def test_are_named_in_one_line_with_what_they_hold(self, shell: Shell, tmp_path: Path) -> None:
+        told = shell.run(
+            f"import agent_kernel as ak\nstate = ak.Versioned({str(tmp_path / 'v')!r}); live = ak.Live()\n"
+            f"state['a'] = 1; done = state.commit(); past = state.at(); repo = ak.open({str(tmp_path / 'w')!r})"
+        ).out
+        line, *rest = told.splitlines()
+        names, _, said = line.removeprefix("[agent] ").partition(" are not saved (")
+        kinds, _, reason = said.partition("): ")
+        assert rest == []
+        assert sorted(names.split(", ")) == ["past", "repo", "state"]
+        assert sorted(kinds.split(", ")) == ["Repository", "Snapshot", "Versioned"]
+        assert reason == "each holds an open store. Run cell [3] again to have them back."
+        status = shell.run("%agent status").out
+        assert "are not saved (" in status
+        assert "Environment" not in status
+        assert "_thread" not in status
+        shell.run("state.close(); repo.close()")
+
+    def test_one_alone_is_said_of_one(self, shell: Shell, tmp_path: Path) -> None:
+        told = shell.run(f"import agent_kernel as ak\nrepo = ak.open({str(tmp_path / 'w')!r})").out
+        said = "repo is not saved (Repository): it holds an open store. Run cell [3] again to have it back."
+        assert told.strip() == f"[agent] {said}"
+        shell.run("repo.close()")

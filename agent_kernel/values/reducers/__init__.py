@@ -39,6 +39,7 @@ _FAMILIES = {
     "sqlite3": "databases",
     "ipywidgets": "handles",
     "h5py": "handles",
+    "agent_kernel": "handles",
 }
 
 

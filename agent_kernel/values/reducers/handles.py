@@ -1,4 +1,4 @@
-"""Objects that stand for something outside the kernel: widgets in a front end, files of HDF5."""
+"""Objects that stand for something outside the kernel: widgets in a front end, files of HDF5, open stores of our own."""
 
 from __future__ import annotations
 
@@ -10,17 +10,27 @@ if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
 
 
+# By name, because they are above this layer. What they consist of (locks, threads, an environment) tells a reader nothing.
+_HANDLES = frozenset({"Repository", "Snapshot", "Committing", "Versioned", "LmdbStore", "MemoryStore"})
+
+
 def handler_for(kind: type) -> Handler | None:
     names = {(base.__module__.partition(".")[0], base.__name__) for base in kind.__mro__}
     if ("ipywidgets", "Widget") in names:
         return lose_widget
     if ("h5py", "HLObject") in names:
         return lose_hdf5
+    if any(package == "agent_kernel" and name in _HANDLES for package, name in names):
+        return lose_store
     return None
 
 
 def lose_widget(pickler: Pickler, value: Any) -> Any:
     return pickler.lose(value, "a widget lives in the front end, only the cell that made it can show it again")
+
+
+def lose_store(pickler: Pickler, value: Any) -> Any:
+    return pickler.lose(value, "it holds an open store")
 
 
 def lose_hdf5(pickler: Pickler, value: Any) -> Any:
