@@ -131,5 +131,5 @@ export function showKeys(panel, from) {
     el("div", { class: "ak-keys-all", tabindex: 0, role: "group", "aria-label": "All keys" }, el("dl", {}, ...rows)),
     el("div", { class: "ak-foot" }, close),
   );
-  const floating = floatOver(panel, pop, { anchor: from.anchor, back: from.back, align: "right", focus: close });
+  const floating = floatOver(panel, pop, { anchor: from.anchor, back: from.back, focus: close });
 }

@@ -11,7 +11,6 @@ import { floatOver } from "../shared/popover.js";
  * @property {"menu" | "listbox"} role
  * @property {Element} anchor
  * @property {{ x: number, y: number }} [at]
- * @property {"left" | "right"} [align]
  * @property {HTMLElement} back
  * @property {boolean} [wide]
  */
@@ -43,7 +42,6 @@ export function openMenu(panel, groups, look) {
     anchor: look.anchor,
     back: look.back,
     ...(look.at ? { at: look.at } : {}),
-    align: look.align ?? "left",
     ...(nodes[start] ? { focus: nodes[start] } : {}),
   });
   /** @param {number} at */

@@ -41,7 +41,6 @@ export class Menus {
       role: "menu",
       anchor,
       back: this.doings.back(),
-      align: "right",
       ...(at ? { at } : {}),
     });
   }
@@ -148,7 +147,7 @@ export class Menus {
         acts,
         [...marked, { label: "Look again", act: () => void this.model.open() }, { label: "Keys", key: "?", act: help }],
       ],
-      { label: "More", role: "menu", anchor, back: this.doings.back(), align: "right" },
+      { label: "More", role: "menu", anchor, back: this.doings.back() },
     );
   }
 }

@@ -48,7 +48,7 @@ export async function askFirst(panel, transport, host, question, from) {
     el("div", { class: "ak-foot" }, go, cancel, el("span", { class: "ak-sp" }), loads),
   );
   go.disabled = true;
-  const floating = floatOver(panel, pop, { anchor: from.anchor, back: from.back, align: "right", focus: cancel });
+  const floating = floatOver(panel, pop, { anchor: from.anchor, back: from.back, focus: cancel });
   try {
     const [plan, page] = await Promise.all([
       transport.ask("plan", { op: question.op, to: question.to }),

@@ -19,7 +19,6 @@ const EDGE_PX = 8;
  * @param {object} how
  * @param {Element} how.anchor what asked for it
  * @param {Spot} [how.at] where the pointer asked for it
- * @param {"left" | "right"} [how.align] the edge that it shares with the anchor
  * @param {HTMLElement} [how.focus] what takes the focus: its first control otherwise
  * @param {HTMLElement} [how.back] what has the focus afterwards, where it had been nowhere in the panel
  * @param {() => void} [how.onClose]
@@ -36,7 +35,7 @@ export function floatOver(panel, content, how) {
   let spot = spotOf(how.anchor, how.at);
   const place = () => {
     spot = spotOf(how.anchor, how.at) ?? spot;
-    placeBeside(element, spot, how.align ?? "left", top ? null : panel);
+    placeBeside(element, spot, panel, top);
   };
   place();
   const floating = { element, place, close };
@@ -109,20 +108,22 @@ function spotOf(anchor, at) {
 }
 
 /**
- * Under the anchor, or over it where there is no room below; always inside the window.
+ * Under the anchor, or over it where there is no room below; always inside the window, and from the
+ * anchor's edge towards the middle of the panel.
  *
- * @param {HTMLElement} element @param {Box | null} from
- * @param {"left" | "right"} align @param {HTMLElement | null} inside null: the top layer
+ * @param {HTMLElement} element @param {Box | null} from @param {HTMLElement} panel @param {boolean} top in the top layer
  */
-function placeBeside(element, from, align, inside) {
+function placeBeside(element, from, panel, top) {
   const box = element.getBoundingClientRect();
   const { left: x, right, top: y, bottom } = from ?? { left: 0, right: 0, top: 0, bottom: 0 };
   const [width, height] = [document.documentElement.clientWidth, document.documentElement.clientHeight];
-  const left = Math.max(EDGE_PX, Math.min(align === "right" ? right - box.width : x, width - box.width - EDGE_PX));
+  const around = panel.getBoundingClientRect();
+  const wanted = x + right > around.left + around.right - EDGE_PX ? right - box.width : x;
+  const left = Math.max(EDGE_PX, Math.min(wanted, width - box.width - EDGE_PX));
   const below = bottom + 4;
   const above = y - 4 - box.height;
   const fits = below + box.height + EDGE_PX <= height;
-  const top = fits || above < EDGE_PX ? Math.max(EDGE_PX, Math.min(below, height - box.height - EDGE_PX)) : above;
-  const origin = inside?.getBoundingClientRect() ?? { left: 0, top: 0 };
-  Object.assign(element.style, { left: `${left - origin.left}px`, top: `${top - origin.top}px` });
+  const down = fits || above < EDGE_PX ? Math.max(EDGE_PX, Math.min(below, height - box.height - EDGE_PX)) : above;
+  const origin = top ? { left: 0, top: 0 } : around;
+  Object.assign(element.style, { left: `${left - origin.left}px`, top: `${down - origin.top}px` });
 }
