@@ -12,7 +12,7 @@ from itertools import islice
 import msgspec
 
 from agent_kernel.browsing.frames import Frame
-from agent_kernel.browsing.memory import UNREAD, all_of
+from agent_kernel.browsing.memory import UNREAD, Chained, Numbers, all_of
 from agent_kernel.verbs.contents import same_column, unlike_column
 from agent_kernel.verbs.stored import same
 
@@ -21,6 +21,7 @@ __all__ = ["FEWEST", "SHOWN", "SOME", "UNKNOWN", "Rows", "differ", "rows_of"]
 SHOWN = 12  # rows that changed
 FEWEST = 5
 _MOST_LABELS = 100_000  # rows of tables whose labels are compared
+_MOST_BYTES = 128_000_000  # of columns that are compared
 _MOST_CELLS = 1_000_000  # of all columns that are compared one by one
 SOME, UNKNOWN = -1, -2  # changed cells of a column: nobody knows how many, or whether there are any
 
@@ -51,44 +52,52 @@ def _by_place(before: Frame, after: Frame) -> Rows:
     """The labels are the same, so each row stands where it stood."""
     changed: dict[int, None] = {}
     cells: dict[str, int] = {}
+    room = _MOST_BYTES
     for name in after.names:
-        if name not in before.parts:
+        if name not in before.parts or same_column(before.stored, after.stored, before.parts[name], after.parts[name]):
             continue
-        found = _changed_in(before, after, name)
-        if found is None:
-            cells[name] = SOME
-        elif found[0]:
-            cells[name] = found[0]
-            changed.update(dict.fromkeys(found[1]))
+        room -= 16 * after.rows
+        many, places = _changed_in(before, after, name) if room > 0 else (UNKNOWN, [])
+        if many:
+            cells[name] = many
+        changed.update(dict.fromkeys(places))
     places = sorted(changed)
     others = [(at, at) for at in range(min(after.rows, SHOWN + FEWEST)) if at not in changed]
     return Rows([(at, at) for at in places], others, cells)
 
 
-def _changed_in(before: Frame, after: Frame, name: str) -> tuple[int, list[int]] | None:
-    """How many rows of a column differ, and the first of them; None where only some difference is known."""
-    if same_column(before.stored, after.stored, before.parts[name], after.parts[name]):
-        return 0, []
+def _changed_in(before: Frame, after: Frame, name: str) -> tuple[int, list[int]]:
+    """How many rows of a column differ, and the first of them."""
     found = unlike_column(before.stored, after.stored, before.parts[name], after.parts[name])
     if found is not None:
         return found.many, found.places
-    found_in = _pairs(before, after, name, [(at, at) for at in range(after.rows)])
-    return None if found_in is None else (len(found_in), [at for at, _ in found_in])
+    old, new = before.columns[name], after.columns[name]
+    if isinstance(old, Numbers) and isinstance(new, Numbers):  # it lies elsewhere among other columns now
+        places = old.unlike(new)
+        if places is not None:
+            return len(places), places
+    many, pairs = _pairs(before, after, name, [(at, at) for at in range(after.rows)])
+    if many == UNKNOWN and isinstance(old, Chained) and isinstance(new, Chained):
+        many = SOME  # memory of its own, which is another one
+    return many, [at for at, _ in pairs]
 
 
-def _pairs(before: Frame, after: Frame, name: str, places: Sequence[tuple[int, int]]) -> list[tuple[int, int]] | None:
-    """The places at which a column differs; None where it cannot be read, or not in a moment."""
+def _pairs(
+    before: Frame, after: Frame, name: str, places: Sequence[tuple[int, int]]
+) -> tuple[int, list[tuple[int, int]]]:
+    """How many cells of a column differ, and where; UNKNOWN where some cannot be read, or not in a moment."""
     old, new = before.columns[name], after.columns[name]
     was, now = None if old is None else all_of(old), None if new is None else all_of(new)
     if was is None or now is None or len(was) < before.rows or len(now) < after.rows:
-        return None
-    return [pair for pair in places if differ(was[pair[0]], now[pair[1]])]
+        return UNKNOWN, []
+    found = [pair for pair in places if differ(was[pair[0]], now[pair[1]])]
+    is_sure = not any(was[one] is UNREAD and now[other] is UNREAD for one, other in places)
+    return len(found) if is_sure else SOME if found else UNKNOWN, found
 
 
 def differ(old: object, new: object) -> bool:
-    if old is UNREAD or new is UNREAD:
-        return True
-    return old != new and not (old != old and new != new)
+    """Whether two elements are known to differ; numbers that are missing are alike."""
+    return old is not new and old != new and not (old != old and new != new)
 
 
 def _by_label(before: Frame, after: Frame) -> Rows:
@@ -105,10 +114,10 @@ def _by_label(before: Frame, after: Frame) -> Rows:
     changed: dict[tuple[int, int], None] = {}
     names = [name for name in after.names if name in before.parts]
     for name in names[: max(1, _MOST_CELLS // max(1, len(shared)))]:
-        found = _pairs(before, after, name, shared)
-        if found is None or found:
-            cells[name] = UNKNOWN if found is None else len(found)
-            changed.update(dict.fromkeys(found or ()))
+        many, found = _pairs(before, after, name, shared)
+        if many:
+            cells[name] = many
+        changed.update(dict.fromkeys(found))
     cells |= dict.fromkeys(names[max(1, _MOST_CELLS // max(1, len(shared))) :], UNKNOWN)
     half = SHOWN // 3
     first = [*islice(changed, half), *added[:half], *removed[:half]]

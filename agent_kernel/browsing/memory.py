@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from agent_kernel.repository import Blob, Kind
 from agent_kernel.repository.blobs import chunks_of
-from agent_kernel.values.peeking import Buffer
+from agent_kernel.values.peeking import Buffer, Name
 from agent_kernel.verbs.stored import Stored
 
 __all__ = [
@@ -51,6 +51,8 @@ FORMATS: Final = {
 _MICROSECONDS: Final = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 _NEVER: Final = -(1 << 63)  # numpy's missing date
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_STRETCH: Final = 16_384  # numbers that are read at once
+_MOST_COMPARED: Final = 32_000_000  # bytes of a column
 _KEPT: Final = 16  # pieces that stay in memory while an array is read
 _MOST_NUMBERS: Final = 200_000  # of a column that are compared one by one
 _MOST_TEXTS: Final = 25_000
@@ -132,12 +134,29 @@ class Numbers:
 
     def span(self, place: int, count: int) -> tuple[float, ...]:
         """Some numbers in a row, as they are stored."""
+        return struct.unpack(f"{self._order}{count}{self._code}", self._bytes(place, count))
+
+    def _bytes(self, place: int, count: int) -> bytes:
         at = (self._start + place) * self._item
-        return struct.unpack(f"{self._order}{count}{self._code}", self._memory.read(at, at + count * self._item))
+        return self._memory.read(at, at + count * self._item)
+
+    def unlike(self, other: Numbers) -> list[int] | None:
+        """The places at which the two differ; None where they are of different kinds, or too long to compare."""
+        if (self._code, self._order, self.count) != (other._code, other._order, other.count):
+            return None
+        if self.count * self._item > _MOST_COMPARED:
+            return None
+        found: list[int] = []
+        for at in range(0, self.count, _STRETCH):
+            many = min(_STRETCH, self.count - at)
+            if self._bytes(at, many) != other._bytes(at, many):
+                pairs = enumerate(zip(self.span(at, many), other.span(at, many), strict=True), at)
+                found += [place for place, (one, two) in pairs if one != two and (one == one or two == two)]
+        return found
 
     def sample(self, most: int) -> Iterator[tuple[float, ...]]:
         """All numbers, or of more than `most` stretches from the beginning to the end."""
-        step = 16_384
+        step = _STRETCH
         if self.count <= most:
             yield from (self.span(at, min(step, self.count - at)) for at in range(0, self.count, step))
             return
@@ -206,6 +225,8 @@ class Things:
 
     def at(self, place: int) -> object:
         one = self._found[place]
+        if isinstance(one, Name) and one.text.endswith((".NA", ".NaT")):
+            return None
         return _plain(one) if one is None or isinstance(one, (bool, int, float, str)) else UNREAD
 
 

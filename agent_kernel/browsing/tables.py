@@ -86,7 +86,7 @@ def _cell(before: Frame | None, after: Frame | None, column: Column, was: int, n
     (old, had), (new, has) = _value(before, column.name, was), _value(after, column.name, now)
     if summaries.names_a_secret(column.name):
         return Cell(summaries.MASK if had else None, summaries.MASK if has else None, "")
-    changed = had and has and differ(old, new)
+    changed = had and has and UNREAD not in (old, new) and differ(old, new)
     texts = _texts(old, new) if changed else (text_of(old), text_of(new))
     how: Mark = "~" if changed else column.how if column.how in ("+", "-") else ""
     return Cell(texts[0] if had and old is not UNREAD else None, texts[1] if has and new is not UNREAD else None, how)

@@ -11,7 +11,7 @@ from typing import Final, cast
 
 import msgspec
 
-__all__ = ["Buffer", "Call", "calls", "peek"]
+__all__ = ["Buffer", "Call", "Name", "calls", "peek"]
 
 _MOST_STEPS: Final = 40_000  # instructions; the stream of a table has a few hundred, and two for each text in it
 
@@ -30,7 +30,9 @@ class Call(msgspec.Struct):
     state: list[object] = msgspec.field(default_factory=list[object])
 
 
-class _Name(msgspec.Struct, frozen=True):
+class Name(msgspec.Struct, frozen=True):
+    """Something that is found under a name: a class, a function, a constant."""
+
     text: str
 
 
@@ -115,10 +117,10 @@ class _Machine:
                 self._fill(self._pop(1 if code == "APPEND" else 2))
             case "STACK_GLOBAL":
                 module, name = self._pop(2)
-                stack.append(_Name(f"{module}.{name}"))
+                stack.append(Name(f"{module}.{name}"))
             case "REDUCE" | "NEWOBJ":
                 called, args = self._pop(2)
-                if not isinstance(called, _Name) or not isinstance(args, tuple):
+                if not isinstance(called, Name) or not isinstance(args, tuple):
                     raise _Unreadable
                 stack.append(Call(called.text, cast("tuple[object, ...]", args)))
             case "BUILD":

@@ -100,6 +100,27 @@ def test_texts_that_are_pythons_own_are_read_and_their_changes_found(nb: Noteboo
     assert {label: row["o"]["new"] for label, (_, row) in rows.items()} == {"k": "a", "l": "new", "m": "3", "n": None}
 
 
+def test_columns_that_only_lie_elsewhere_are_the_same(nb: Notebook) -> None:
+    nb.run(
+        "import numpy as np, pandas as pd\ndf = pd.DataFrame(np.arange(1_200_000.0).reshape(-1, 4), columns=list('abcd'))"
+    )
+    nb.run("del df['b']\ndf = df.copy()\ndf.loc[299_999, 'd'] = np.nan")
+    answer, columns, rows = table(nb)
+    assert columns == {"a": "", "c": "", "d": "~", "b": "-"}
+    assert answer["note"] == "5 of 300,000 rows, changed ones first. 1 cell changed in d, 1 column removed."
+    assert next(iter(rows)) == "299999"
+
+
+def test_cells_that_cannot_be_read_are_not_said_to_have_changed(nb: Notebook) -> None:
+    nb.run("import pandas as pd\ndf = pd.DataFrame({'o': pd.Series([[1], [2], 'x'], dtype=object), 'n': [1, 2, 3]})")
+    nb.run("df.loc[2, 'o'] = 'y'\ndf['new'] = 1")
+    answer, columns, rows = table(nb)
+    assert columns == {"o": "~", "n": "", "new": "+"}
+    assert {label: how for label, (how, _) in rows.items()} == {"2": "~", "0": "", "1": ""}
+    assert rows["0"][1]["o"] == {"old": None, "new": None, "how": ""}
+    assert answer["note"] == "o changed, 1 column added."
+
+
 def test_numbers_that_may_be_missing_and_labels_of_several_parts_are_read(nb: Notebook) -> None:
     nb.run(
         "import pandas as pd\n"
