@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import msgspec
 
 from agent_kernel.browsing.answers import Ref
@@ -13,13 +15,16 @@ from agent_kernel.browsing.lines import DiffLine, diff_lines
 from agent_kernel.browsing.surroundings import EnvironmentDiff, between
 from agent_kernel.browsing.timeline import reached
 from agent_kernel.browsing.wording import called, cleaned
-from agent_kernel.repository import Commit, ObjectId, hex_of, short
+from agent_kernel.repository import Commit, Kind, ObjectId, hex_of, short
+from agent_kernel.repository.commits import decode_commit
 from agent_kernel.session.labels import prompt
 from agent_kernel.verbs.comparing import differing
 
 __all__ = ["Comparison", "Side", "compare", "side_of"]
 
 _MOST_CELLS = 50  # of either side whose code is shown
+_MOST_RUNS = 3_000  # of either side, the newest, in which they are looked for
+_BATCH = 200
 _MOST_NAMES = 1_000
 
 
@@ -107,10 +112,14 @@ def _cells_since(book: Book, tip: ObjectId, other: ObjectId) -> dict[str, Commit
     else:
         own = sorted(reached(view, [tip], reached(view, [other])), key=view.places.__getitem__)
     found: dict[str, Commit] = {}
-    for id in own:
-        commit = book.repo.commit_at(id)
-        if commit.cell is not None:
-            found.setdefault(commit.cell.id or hex_of(id), commit)
-        if len(found) == _MOST_CELLS:
+    for start in range(0, min(len(own), _MOST_RUNS), _BATCH):
+        for id, commit in _read(book, own[start : start + _BATCH]):
+            if commit.cell is not None:
+                found.setdefault(commit.cell.id or hex_of(id), commit)
+        if len(found) >= _MOST_CELLS:
             break
-    return dict(reversed(found.items()))
+    return dict(reversed(list(found.items())[:_MOST_CELLS]))
+
+
+def _read(book: Book, ids: Sequence[ObjectId]) -> Iterable[tuple[ObjectId, Commit]]:
+    return zip(ids, book.repo.objects.load_many(Kind.COMMIT, ids, decode_commit), strict=True)

@@ -116,8 +116,16 @@ def text_of(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return str(value) if isinstance(value, bool) else MORE
     if isinstance(value, (int, float)):
-        return number_text(value)
+        return _number(value)
     if summaries.holds_a_secret(value):
         return summaries.MASK
     said = summaries.clean(value[: 4 * _ROOM])
     return said if len(said) <= _ROOM else f"{said[: _ROOM - 1]}{MORE}"
+
+
+def _number(value: float) -> str:
+    """Six digits; a float stays one to the eye, and a minus is one."""
+    said = number_text(value)
+    if isinstance(value, float) and said.lstrip("-").isdigit():
+        said += ".0"
+    return f"−{said[1:]}" if said.startswith("-") else said

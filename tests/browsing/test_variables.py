@@ -54,7 +54,7 @@ def test_the_rows_of_a_table_that_changed_come_first_with_old_and_new(nb: Notebo
     }
     assert list(rows) == ["12", "57", "233", "0", "1"]
     assert [how for how, _ in rows.values()] == ["~", "~", "~", "", ""]
-    assert rows["57"][1]["area"] == {"old": "57", "new": "0.5", "how": "~"}
+    assert rows["57"][1]["area"] == {"old": "57.0", "new": "0.5", "how": "~"}
     assert rows["57"][1]["twice"] == {"old": None, "new": "4", "how": "+"}
 
 
@@ -140,7 +140,7 @@ def test_rows_that_went_and_came_are_told_by_their_labels(nb: Notebook) -> None:
     answer, columns, rows = table(nb)
     assert {label: how for label, (how, _) in rows.items() if how} == {"1000": "+", "2": "-", "5": "-"}
     assert rows["1000"][1]["area"] == {"old": None, "new": "1.5", "how": ""}
-    assert rows["2"][1]["area"] == {"old": "2", "new": None, "how": ""}
+    assert rows["2"][1]["area"] == {"old": "2.0", "new": None, "how": ""}
     assert columns["new"] == "-"
     assert "1 row added, 2 rows removed, 1 column removed" in answer["note"]
 
@@ -156,7 +156,7 @@ def test_many_rows_are_still_compared_one_by_one_when_others_went(nb: Notebook) 
     nb.run("import numpy as np, pandas as pd\ndf = pd.DataFrame({'a': np.arange(90_000), 'b': np.arange(90_000.0)})")
     nb.run("df = df[df.a % 3 != 0]\ndf.loc[50_000, 'b'] = -1")
     answer, _, rows = table(nb)
-    assert rows["50000"][1]["b"] == {"old": "50000", "new": "-1", "how": "~"}
+    assert rows["50000"][1]["b"] == {"old": "50000.0", "new": "−1.0", "how": "~"}
     assert "1 cell changed in b, 30,000 rows removed" in answer["note"]
 
 
@@ -195,7 +195,7 @@ def test_a_table_that_is_new_is_shown_as_it_is(nb: Notebook) -> None:
     answer, columns, rows = table(nb)
     assert (answer["how"], answer["note"]) == ("+", "5 of 300 rows.")
     assert set(columns.values()) == {""}
-    assert rows["0"] == ("", {**rows["0"][1], "area": {"old": None, "new": "0", "how": ""}})
+    assert rows["0"] == ("", {**rows["0"][1], "area": {"old": None, "new": "0.0", "how": ""}})
 
 
 def test_of_a_wide_table_the_columns_that_changed_are_shown(nb: Notebook) -> None:
@@ -301,7 +301,7 @@ def test_an_object_is_shown_by_its_attributes(nb: Notebook) -> None:
     nb.cells(f"from sklearn.linear_model import Ridge\n{fit.format(1.0)}", fit.format(3.0))
     assert nb.ask("commit", id="HEAD")["changes"][0]["opens"]
     rows = {row["label"]: row for row in nb.ask("variable", id="HEAD", name="m")["face"]["rows"]}
-    assert (rows["alpha"]["old"], rows["alpha"]["new"], rows["alpha"]["changed"]) == ("1", "3", True)
+    assert (rows["alpha"]["old"], rows["alpha"]["new"], rows["alpha"]["changed"]) == ("1.0", "3.0", True)
     assert rows["coef_"]["old"] == "[0.666667]"
     assert not rows["fit_intercept"]["changed"]
 
@@ -354,7 +354,7 @@ def test_a_removed_variable_is_what_it_was(nb: Notebook) -> None:
     nb.cells(HOUSES, "del df")
     answer, _, rows = table(nb)
     assert answer["how"] == "-"
-    assert rows["0"][1]["area"] == {"old": "0", "new": None, "how": ""}
+    assert rows["0"][1]["area"] == {"old": "0.0", "new": None, "how": ""}
 
 
 def test_a_table_in_thousands_of_pieces_is_read_where_it_changed(nb: Notebook) -> None:
