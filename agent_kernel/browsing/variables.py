@@ -27,7 +27,7 @@ from agent_kernel.repository import Entry, ObjectId
 from agent_kernel.values import summaries
 from agent_kernel.values.summaries import Summary
 from agent_kernel.verbs import describe
-from agent_kernel.verbs.comparing import details_of
+from agent_kernel.verbs.comparing import details_of, differing
 from agent_kernel.verbs.stored import Stored, stored
 
 __all__ = ["VariableDiff", "variable"]
@@ -68,8 +68,8 @@ def variable(book: Book, args: OfVariable) -> VariableDiff:
     if name is None:
         raise NameNotFoundError(args.name, called(commit), describe.names_close_to(book.repo, commit, args.name))
     old, new = (_version(book, at, name) for at in sides)
-    same = old.entry is not None and old.entry.is_same_value(new.entry)
-    how: Sign = "=" if same else sign_of("+" if old.entry is None else "-" if new.entry is None else "~")
+    hows = {one.name: one.how for one in differing(book.repo, sides[0], id)}
+    how: Sign = sign_of(hows[name]) if hows.get(name, "=") != "=" else "="
     face, note = _face(book, old, new, name)
     lines = tuple(_lines(book, old, new, face)) if how == "~" else ()
     if face is None and not lines:

@@ -329,6 +329,13 @@ def test_a_figure_that_no_cell_showed_has_no_picture(nb: Notebook) -> None:
     assert answer["note"] == "No cell that changed it showed a picture of it."
 
 
+def test_a_variable_is_as_the_commit_says_it_is(nb: Notebook) -> None:
+    nb.cells("class P:\n    x = 1\np = P()\nother = 1", "P.x = 2")
+    for change in nb.ask("commit", id="HEAD")["changes"]:
+        assert nb.ask("variable", id="HEAD", name=change["name"])["how"] == change["how"]
+    assert nb.ask("variable", id="HEAD", name="other")["how"] == "="
+
+
 def test_what_cannot_be_looked_into_says_so(nb: Notebook) -> None:
     nb.cells("class P:\n    pass\np = P()", "p.x = 1")
     answer = nb.ask("variable", id="HEAD", name="p")
