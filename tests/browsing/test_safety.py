@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -264,3 +265,14 @@ def test_a_damaged_commit_is_named_as_such(tmp_path: Path) -> None:
     with pytest.raises(DamagedObjectError) as caught:
         Reader(repo, "s").ask("open", {"n": 5})
     assert failure(caught.value)["code"] == "damaged"
+
+
+@pytest.mark.parametrize(
+    "made", sorted((Path(__file__).parents[1] / "fixtures").glob("store-*")), ids=lambda path: path.name
+)
+def test_a_store_of_an_earlier_format_that_nobody_trusts_can_be_looked_through(made: Path, tmp_path: Path) -> None:
+    with Repository.open(shutil.copytree(made, tmp_path / "store"), create=False) as repo:
+        answers = [answer for _, answer in everything(Reader(repo))]
+        assert len(answers) > 20
+        assert "made by someone else" in str(answers)
+        assert static.faces(repo)["text/plain"]
