@@ -30,6 +30,7 @@ __all__ = ["Shelf", "Shelved"]
 
 R = TypeVar("R")
 _MOST_KNOWN = 10_000  # stores that were asked for; the ids of those not asked for lately are forgotten
+_AT_ONCE = 2  # questions to one store, so that a slow one leaves threads for the others
 _FileId = tuple[int, int]
 
 
@@ -85,7 +86,8 @@ class Shelf:
             self._open[id] = opened
             opened.users += 1
             try:
-                return await self.run(partial(opened.answer, work))
+                async with opened.places:
+                    return await self.run(partial(opened.answer, work))
             except _ReplacedError:
                 self._drop(id, opened)
             finally:
@@ -143,6 +145,7 @@ class _Opened:
         self.users = 0
         self.asked_s = 0.0
         self.is_watched = False
+        self.places = asyncio.Semaphore(_AT_ONCE)
         self._folder = folder
         self._require = require
         self._lock = threading.Lock()
