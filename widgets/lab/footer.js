@@ -5,7 +5,7 @@
  * kernel can do it; Diff and History open the side panel, for which the server is enough.
  */
 
-import { el, fill } from "../shared/dom.js";
+import { el, fill, setAll } from "../shared/dom.js";
 import { SIGNS, bytes, took } from "../shared/format.js";
 
 /** @import { Sign } from "../history/protocol.js" */
@@ -42,6 +42,7 @@ export function footerLine(Widget, notebooks, showSide) {
     /** @param {MimeModel} model */
     async renderModel(model) {
       this.line = model.data[FOOTER];
+      setAll(this.node, { role: "group", "aria-label": `Commit ${this.line?.short ?? ""}` });
       this.#draw();
     }
 

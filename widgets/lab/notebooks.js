@@ -72,7 +72,8 @@ export class OpenNotebook {
 
   /** Whether the kernel has probably loaded agent_kernel. */
   get isLoaded() {
-    return this.link.standing === "open" || this.mayBeLoaded || this.link.kernel?.name === KERNELSPEC;
+    const { kernel, standing } = this.link;
+    return standing !== "unknown" && (standing === "open" || this.mayBeLoaded || kernel?.name === KERNELSPEC);
   }
 
   /** Something shows that agent_kernel is, or was, at work here. */

@@ -12,6 +12,8 @@ export class PageTeller {
   constructor() {
     /** @type {WeakMap<Kernel, { comm: Comm, told: string }>} */
     this.lines = new WeakMap();
+    /** @type {WeakSet<Kernel>} those that did not know what this is about */
+    this.deaf = new WeakSet();
   }
 
   /** @param {OpenNotebook} notebook */
@@ -19,6 +21,7 @@ export class PageTeller {
     const { kernel } = notebook.link;
     const { content, context } = notebook.panel;
     if (!kernel || kernel.isDisposed || !notebook.isLoaded || !content.model) return;
+    if (this.deaf.has(kernel) && notebook.link.standing !== "open") return;
     const cells = content.model.sharedModel.cells.map((cell) => ({ id: cell.getId(), type: cell.cell_type, source: cell.getSource() }));
     const name = context.localPath.slice(context.localPath.lastIndexOf("/") + 1);
     const page = { name, language: content.model.defaultKernelLanguage, cells };
@@ -32,10 +35,12 @@ export class PageTeller {
   /** @param {Kernel} kernel */
   #line(kernel) {
     const known = this.lines.get(kernel);
-    if (known && !known.comm.isDisposed) return known;
+    if (known && !known.comm.isDisposed && !this.deaf.has(kernel)) return known;
+    this.deaf.delete(kernel);
     const comm = kernel.createComm(TARGET);
     // On the main thread, before the cell that follows: a subshell might hear of it after the cell has begun.
     comm.commsOverSubshells = "disabled";
+    comm.onClose = () => void this.deaf.add(kernel);
     comm.open({});
     const line = { comm, told: "" };
     this.lines.set(kernel, line);
