@@ -51,7 +51,7 @@ class Beside(Protocol):
         ...
 
     def left(self) -> None:
-        """The notebook is about to let go of its store."""
+        """The notebook lets go of its store, which is closed next."""
         ...
 
     def show(self, result: Result) -> bool:

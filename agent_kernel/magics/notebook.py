@@ -351,9 +351,9 @@ class LiveNotebook:
 
     def close(self) -> None:
         """Let go of the store; the variables stay."""
-        self.beside.left()
         self._outputs.close()
         session, repo, self.session, self.repo = self.session, self.repo, None, None
+        self.beside.left()  # nobody finds the store here any more, and whoever is looking into it comes to an end
         if session is not None:
             session.close()
         if repo is not None:

@@ -7,6 +7,7 @@ something.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -80,6 +81,7 @@ class Panels:
         self._notebook = notebook
         self._turns = Turns(self._wake)
         self._hub: Hub | None = None
+        self._lock = threading.Lock()
         self._channels: list[Closing] = []
         self._panels: list[HistoryPanel] = []
 
@@ -156,11 +158,12 @@ class Panels:
 
     def hub(self) -> Hub:
         """What answers the panels, made when the first one is there."""
-        if self._hub is None:
-            from agent_kernel.panels.hub import Hub
+        with self._lock:  # comms are opened on other threads too
+            if self._hub is None:
+                from agent_kernel.panels.hub import Hub
 
-            self._hub = Hub(self._notebook, self._turns)
-        return self._hub
+                self._hub = Hub(self._notebook, self._turns)
+            return self._hub
 
     def _is_rich(self) -> bool:
         """Whether the front end shows widgets. Those that run a whole notebook at once, and consoles, name no cell."""
