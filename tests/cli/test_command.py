@@ -56,6 +56,13 @@ def test_log_reads_like_gits(run: Any, store: Path) -> None:
     assert "[1] first step" in oldest
 
 
+def test_history_reads_as_log_where_there_is_no_panel(run: Any, store: Path) -> None:
+    assert run("history", store).out == run("log", store).out
+    assert run("history", store, "--json").json == run("log", store, "--json").json
+    assert run("history", store, "--", "z").out == run("log", store, "--", "z").out
+    assert "history" in run("--help").out
+
+
 def test_log_for_programs_has_exactly_the_promised_keys(run: Any, store: Path) -> None:
     history = run("log", store, "--json").json
     assert [commit["cell"]["number"] for commit in history[:3]] == [3, 2, 1]
