@@ -162,3 +162,11 @@ def test_of_a_table_that_is_wide_no_longer_it_names_all_that_is_known_to_be_gone
     told = details(shell, WIDE, "wide = wide.iloc[:, 2:5]")
     assert told[0] == "columns 60 → 3 (−57)"
     assert told[1:3] == ["− c00 int64", "− c01 int64"]
+
+
+def test_a_single_variable_is_named_behind_the_commits_or_after_the_dashes(shell: Shell) -> None:
+    shell.run("x = 1; y = 1")
+    shell.run("x = 2; y = 2")
+    assert shell.run("%agent diff HEAD~1 HEAD x").out == shell.run("%agent diff HEAD~1 HEAD -- x").out
+    assert "y" not in [row["name"] for row in shell.run("%agent diff HEAD~1 HEAD x --json").json["changed"]]
+    assert "'z'" in shell.run("%agent diff HEAD~1 HEAD z").err

@@ -317,3 +317,9 @@ class TestOwnHandles:
         said = "repo is not saved (Repository): it holds an open store. Run cell [3] again to have it back."
         assert told.strip() == f"[agent] {said}"
         shell.run("repo.close()")
+
+
+def test_a_terminal_shows_the_history_as_log_does(shell: Shell) -> None:
+    assert shell.run("%agent history").out == shell.run("%agent log").out
+    assert shell.run("%agent history -- tmp").out == shell.run("%agent log -- tmp").out
+    assert shell.run("%agent history --help").out.startswith("usage: %agent history")
