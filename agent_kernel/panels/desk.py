@@ -6,6 +6,7 @@ until nobody is inside.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from agent_kernel.session import Repository, Session
 
 __all__ = ["Answer", "Desk", "GoneError"]
+
+logger = logging.getLogger(__name__)
 
 Answer = dict[str, object]
 
@@ -98,6 +101,8 @@ class Desk:
         try:
             if self._reader is not None:
                 self._version = self._reader.version()
+        except AgentKernelError:  # the store cannot be read just now: whoever asks something is told why
+            logger.debug("the version of a history cannot be read", exc_info=True)
         finally:
             self._lock.release()
         return self._version

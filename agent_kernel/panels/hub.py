@@ -10,39 +10,25 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.errors import AgentKernelError
 from agent_kernel.panels.asked import ACTS, Act, act_of
 from agent_kernel.panels.desk import Answer, Desk, GoneError
-from agent_kernel.panels.failing import failed_act, failed_question
-from agent_kernel.verbs.parsing import UsageProblem
+from agent_kernel.panels.failing import failed_question
+from agent_kernel.panels.replies import Listener, Reply
+from agent_kernel.panels.wanted import Outcome, Wanted
 
 if TYPE_CHECKING:
     from agent_kernel.panels.notebook import Notebook
     from agent_kernel.panels.turns import Turns
-    from agent_kernel.verbs.scope import Scope
 
-__all__ = ["Hub", "Listener"]
+__all__ = ["Hub"]
 
 logger = logging.getLogger(__name__)
 
 NOT_BOUND = "This notebook is bound to no store."
-
-
-class Listener(Protocol):
-    """One panel, or whatever else asks as one."""
-
-    @property
-    def desk(self) -> Desk | None:
-        """The binding that it shows; None: whatever the notebook is bound to."""
-        ...
-
-    def send(self, content: Mapping[str, object], /) -> None:
-        """Give it a message. Whoever is not there any more hears nothing; nothing is raised."""
-        ...
 
 
 class _Message(msgspec.Struct):
@@ -60,7 +46,8 @@ class Hub:
         self._desk: Desk | None = None
         self._told: dict[Listener, Answer] = {}  # who listens, and the state that each was told last
         self._lock = threading.Lock()
-        self._failed: dict[str, str] | None = None
+        self._telling = threading.Lock()
+        self._failed: Answer | None = None
         self._done: Answer | None = None
         self._version = ""
 
@@ -88,10 +75,10 @@ class Hub:
 
     def add(self, listener: Listener) -> None:
         """Tell it the state from now on, beginning with the present one."""
-        state = self.state_for(listener)
-        with self._lock:
-            self._told[listener] = state
-        listener.send({"event": "state", "state": state})
+        with self._telling:
+            with self._lock:
+                self._told[listener] = {}
+            self._say(listener, self.state_for(listener))
 
     def remove(self, listener: Listener) -> None:
         """Tell it nothing any more."""
@@ -100,14 +87,18 @@ class Hub:
 
     def tell(self) -> None:
         """Tell every listener the state, if it is another than it knows."""
-        for listener in list(self._told):
-            state = self.state_for(listener)
+        with self._telling:  # or a thread that was slower would have the last word with an older state
             with self._lock:
-                known = self._told.get(listener)
-                if known is None or known == state:
-                    continue
-                self._told[listener] = state
-            listener.send({"event": "state", "state": state})
+                listeners = list(self._told)
+            for listener in listeners:
+                self._say(listener, self.state_for(listener))
+
+    def _say(self, listener: Listener, state: Answer) -> None:
+        with self._lock:
+            if self._told.get(listener) in (None, state):  # it has gone, or knows
+                return
+            self._told[listener] = state
+        listener.send({"event": "state", "state": state})
 
     def state_for(self, listener: Listener) -> Answer:
         """The state as this listener sees it."""
@@ -188,7 +179,7 @@ class Hub:
         else:
             with self._lock:
                 self._failed = self._done = None
-            self._turns.take(Wanted(self, desk, act, answer))
+            self._turns.take(Wanted(act, desk, self._notebook.scope, answer, self._told_of))
 
     def _cancel(self, desk: Desk) -> Answer:
         dropped = self._turns.drop()
@@ -196,86 +187,15 @@ class Hub:
         said = f"{dropped.act.subject} was cancelled." if isinstance(dropped, Wanted) else "Nothing was waiting."
         return {"done": said, "notes": [], "undo": False, "head": desk.head(), "cells": None}
 
-    def carry_out(self, desk: Desk, act: Act) -> tuple[Answer | None, dict[str, str] | None]:
-        """Do it now, on the main thread: what was done, or what failed."""
-        from agent_kernel.panels.doing import do
-
-        scope = self._notebook.scope()
-        before = _position(scope)
-        try:
-            return do(desk, scope, act), None
-        except (AgentKernelError, UsageProblem, KeyboardInterrupt) as error:
-            return None, failed_act(error, moved=_position(scope) != before)
-        except Exception as error:
-            logger.exception("an act of a panel failed")
-            return None, failed_act(error, moved=_position(scope) != before)
-
-    def note(self, act: Act, done: Answer | None, failed: dict[str, str] | None) -> None:
-        """Keep what came of an act that was queued, for all panels."""
-        if done is not None and "conflicts" in done:
-            failed = _conflict(done)
-            done = None
-        with self._lock:
-            self._done = done
-            text = f"{act.subject} failed: {failed['message']}" if failed is not None else ""
-            self._failed = None if failed is None else {"text": text, "code": failed["code"]}
+    def _told_of(self, act: Act, outcome: Outcome | None) -> None:
+        """Tell how an act stands, and keep for all panels what came of one that was queued."""
+        if outcome is not None:
+            with self._lock:
+                self._done, self._failed = outcome.told(act)
+        self.tell()
 
 
 _AT_ONCE = frozenset({"tag", "write_notebook"})
-
-
-class Wanted:
-    """An act on its way to its turn."""
-
-    def __init__(self, hub: Hub, desk: Desk, act: Act, answer: Reply) -> None:
-        self.act = act
-        self._hub = hub
-        self._desk = desk
-        self._answer = answer
-
-    def do(self) -> None:
-        done, failed = self._hub.carry_out(self._desk, self.act)
-        answered = self._answer.error(failed) if failed is not None else self._answer.ok(done or {})
-        if not answered:
-            self._hub.note(self.act, done, failed)
-        self._hub.tell()
-
-    def waits(self) -> None:
-        self._answer.ok({"queued": self.act.told})
-        self._hub.tell()
-
-    def is_dropped(self) -> None:
-        self._answer.error({"code": "refused", "message": "another request took its place, or it was cancelled."})
-
-
-class Reply:
-    """The answer to one message, which is given once."""
-
-    def __init__(self, listener: Listener, id: int | str) -> None:
-        self._listener = listener
-        self._id = id
-        self._lock = threading.Lock()
-        self._given = False
-
-    def ok(self, answer: object) -> bool:
-        """Give the answer, unless one was given before; return whether it was given now."""
-        return self._give("ok", answer)
-
-    def error(self, failed: Mapping[str, str]) -> bool:
-        """Say why there is none, unless one was given before."""
-        return self._give("error", failed)
-
-    def _give(self, key: str, value: object) -> bool:
-        with self._lock:
-            given, self._given = self._given, True
-        if not given:
-            self._listener.send({"id": self._id, key: value})
-        return not given
-
-
-def _position(scope: Scope) -> tuple[object, ...]:
-    session = scope.session
-    return () if session is None else (session.branch, session.head)
 
 
 def _gone(why: str, version: str) -> Answer:
@@ -289,10 +209,3 @@ def _gone(why: str, version: str) -> Answer:
         "kernel": False,
         "gone": why,
     }
-
-
-def _conflict(found: Answer) -> dict[str, str]:
-    rows = cast("list[dict[str, str]]", found["conflicts"])
-    names = list(dict.fromkeys(row["name"].partition("[")[0] for row in rows))
-    clash = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    return {"code": "refused", "message": f"both sides changed {clash}. Nothing was changed."}

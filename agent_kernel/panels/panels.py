@@ -133,7 +133,10 @@ class Panels:
 
     def moved(self) -> None:
         if self._hub is not None:
-            self._hub.tell()
+            try:
+                self._hub.tell()
+            except Exception:
+                logger.exception("the panels were not told")
 
     def left(self) -> None:
         if self._hub is not None:

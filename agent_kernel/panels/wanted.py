@@ -1,0 +1,98 @@
+"""An act on its way to its turn, and what came of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+
+from agent_kernel.errors import AgentKernelError
+from agent_kernel.panels.failing import failed_act
+from agent_kernel.verbs.parsing import UsageProblem
+
+if TYPE_CHECKING:
+    from agent_kernel.panels.asked import Act
+    from agent_kernel.panels.desk import Answer, Desk
+    from agent_kernel.panels.replies import Reply
+    from agent_kernel.verbs.scope import Scope
+
+__all__ = ["Outcome", "Wanted"]
+
+logger = logging.getLogger(__name__)
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What an act did, or why it could not be done."""
+
+    done: dict[str, object] | None = None
+    failed: dict[str, str] | None = None
+
+    def told(self, act: Act) -> tuple[Answer | None, Answer | None]:
+        """The same for panels that did not ask: what was done, or a whole sentence of what was not."""
+        failed = self.failed
+        if self.done is not None and "conflicts" in self.done:
+            failed = _conflict(self.done)
+        if failed is None:
+            return self.done, None
+        return None, {"text": f"{act.subject} failed: {failed['message']}", "code": failed["code"]}
+
+
+class Wanted:
+    """Something that a panel wants done.
+
+    Args:
+        tell: told whenever its standing has changed, with the outcome where the panel was answered before there was one.
+    """
+
+    def __init__(
+        self,
+        act: Act,
+        desk: Desk,
+        scope: Callable[[], Scope],
+        answer: Reply,
+        tell: Callable[[Act, Outcome | None], None],
+    ) -> None:
+        self.act = act
+        self._desk = desk
+        self._scope = scope
+        self._answer = answer
+        self._tell = tell
+
+    def do(self) -> None:
+        outcome = self._carry_out()
+        answered = self._answer.error(outcome.failed) if outcome.failed else self._answer.ok(outcome.done)
+        self._tell(self.act, None if answered else outcome)
+
+    def waits(self) -> None:
+        self._answer.ok({"queued": self.act.told})
+        self._tell(self.act, None)
+
+    def is_dropped(self) -> None:
+        self._answer.error({"code": "refused", "message": "another request took its place, or it was cancelled."})
+
+    def _carry_out(self) -> Outcome:
+        from agent_kernel.panels.doing import do
+
+        scope = self._scope()
+        before = _position(scope)
+        try:
+            return Outcome(do(self._desk, scope, self.act))
+        except (AgentKernelError, UsageProblem, KeyboardInterrupt) as error:
+            return Outcome(failed=failed_act(error, moved=_position(scope) != before))
+        except Exception as error:
+            logger.exception("an act of a panel failed")
+            return Outcome(failed=failed_act(error, moved=_position(scope) != before))
+
+
+def _position(scope: Scope) -> tuple[object, ...]:
+    session = scope.session
+    return () if session is None else (session.branch, session.head)
+
+
+def _conflict(found: Answer) -> dict[str, str]:
+    rows = cast("list[dict[str, str]]", found["conflicts"])
+    names = list(dict.fromkeys(row["name"].partition("[")[0] for row in rows))
+    clash = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return {"code": "refused", "message": f"both sides changed {clash}. Nothing was changed."}
