@@ -18,10 +18,10 @@ COPIED := pyproject.toml hatch_build.py $(wildcard jupyter-config/*/* jupyter-co
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo lab test test-slow test-oldest lint format types docs bench check clean
+.PHONY: help demo lab test e2e test-slow test-oldest test-matrix lint format types docs bench check clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: $(VENV)/.demo  ## run the tour notebook end to end and print the history that it made
 	$(RUN) notebooks/run_tour.py
@@ -29,8 +29,12 @@ demo: $(VENV)/.demo  ## run the tour notebook end to end and print the history t
 lab: $(VENV)/.lab  ## open the tour in JupyterLab
 	$(BIN)/jupyter lab notebooks/tour.ipynb
 
-test: $(VENV)/.test  ## the tests (slow ones left out), doctests and the examples in the docs
-	$(RUN) -m pytest -n $(JOBS)
+# Tests that share a server or a browser run in one process (loadgroup).
+test: $(VENV)/.test $(VENV)/.e2e  ## the tests (slow ones left out), doctests and the examples in the docs
+	$(RUN) -m pytest -n $(JOBS) --dist loadgroup
+
+e2e: $(VENV)/.test $(VENV)/.e2e  ## only the tests in a real browser: JupyterLab and Notebook 7 in Chromium
+	$(RUN) -m pytest -n 2 --dist loadgroup tests/e2e
 
 test-slow: $(VENV)/.test  ## the slow tests: kills, wheels, fresh environments
 	$(RUN) -m pytest -n $(JOBS) -m slow
@@ -49,7 +53,7 @@ format: $(VENV)/.lint  ## let ruff mend what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-types: $(VENV)/.lint $(VENV)/.test  ## mypy and pyright, strict, on package and tests
+types: $(VENV)/.lint $(VENV)/.test $(VENV)/.e2e  ## mypy and pyright, strict, on package and tests
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(RUN)
 
@@ -81,6 +85,6 @@ $(OLDEST)/.made: pyproject.toml
 	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST)/bin/python --resolution lowest-direct --editable '.[test]'
 	@touch $@
 
-$(VENV)/.demo $(VENV)/.lab $(VENV)/.test $(VENV)/.lint $(VENV)/.docs: $(VENV)/.%: $(VENV)/.made $(COPIED)
+$(VENV)/.demo $(VENV)/.lab $(VENV)/.test $(VENV)/.e2e $(VENV)/.lint $(VENV)/.docs: $(VENV)/.%: $(VENV)/.made $(COPIED)
 	$(PIP) --editable '.[$*]'
 	@touch $@

@@ -1,0 +1,143 @@
+"""One browser, and one server for each app, for all tests of a worker.
+
+A test that takes `app` runs in JupyterLab and in Notebook 7. What is opened is closed after each test: no kernel stays, and a
+page that reported an error of ours fails its test.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.study import STUDY
+
+if TYPE_CHECKING:
+    from tests.e2e.browser import Browser, BrowserContext, Locator, Page
+    from tests.e2e.documents import Document, Panel
+    from tests.e2e.jupyter import App, Jupyter
+
+NUMBERS = count(1)
+Photograph = Callable[["str", "Page | Locator"], None]
+# What the apps themselves report, without our extension too.
+KNOWN = re.compile(
+    r"reading 'schema'|favicon|net::ERR_ABORTED|Failed to load resource: the server responded with a status of 404"
+)
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    # Not for the whole session: its event loop would be in the way of other tests that have one.
+    from tests.e2e.browser import opened
+
+    with opened() as browser:
+        yield browser
+
+
+@pytest.fixture(
+    scope="package",
+    params=[pytest.param(app, marks=pytest.mark.xdist_group(f"e2e-{app}")) for app in ("lab", "notebook")],
+)
+def app(request: pytest.FixtureRequest) -> App:
+    """JupyterLab, then Notebook 7."""
+    found: App = request.param
+    return found
+
+
+@pytest.fixture(scope="package")
+def jupyter(browser: Browser, app: App, tmp_path_factory: pytest.TempPathFactory) -> Generator[Jupyter]:
+    from tests.e2e.jupyter import Jupyter
+
+    started = Jupyter(app, tmp_path_factory.mktemp(app))
+    try:
+        started.wait()
+        yield started
+    finally:
+        started.stop()
+
+
+@pytest.fixture(scope="package")
+def context(browser: Browser, jupyter: Jupyter) -> Iterator[BrowserContext]:
+    """One for all pages of an app: what the first one loads, the others have."""
+    context = browser.new_context(viewport={"width": 1300, "height": 1200})
+    yield context
+    context.close()
+
+
+@contextmanager
+def watched(context: BrowserContext, jupyter: Jupyter) -> Iterator[Page]:
+    """A page that reports no error, and no kernel behind it when it is over."""
+    page = context.new_page()
+    page.set_default_timeout(10_000)
+    reported: list[str] = []
+    page.on("pageerror", lambda error: reported.append(f"{error.message}\n{error.stack}"))
+    page.on("console", lambda said: reported.append(f"{said.text} {said.location}") if said.type == "error" else None)
+    try:
+        yield page
+    finally:
+        page.close()
+        jupyter.end_kernels()
+    assert not [error for error in reported if not KNOWN.search(error)]
+
+
+@pytest.fixture
+def page(context: BrowserContext, jupyter: Jupyter) -> Iterator[Page]:
+    with watched(context, jupyter) as page:
+        yield page
+
+
+@pytest.fixture
+def opened(page: Page, jupyter: Jupyter) -> Callable[..., Document]:
+    """`opened("x = 1", "x = 2")`: a new notebook with these cells, open in the page with its kernel."""
+    return lambda *cells: new_document(page, jupyter, cells)
+
+
+def new_document(page: Page, jupyter: Jupyter, cells: Sequence[str]) -> Document:
+    from tests.e2e.documents import Document
+
+    name = f"{next(NUMBERS)}/houses.ipynb"
+    jupyter.write(name, *cells)
+    document = Document(page, jupyter, name)
+    document.open()
+    return document
+
+
+@pytest.fixture(scope="module")
+def study(context: BrowserContext, jupyter: Jupyter) -> Iterator[Document]:
+    """A notebook for all tests of a module that only look: it has run."""
+    with watched(context, jupyter) as page:
+        document = new_document(page, jupyter, STUDY)
+        document.run(*range(1, len(STUDY) - 1))
+        yield document
+
+
+@pytest.fixture
+def panel(study: Document) -> Panel:
+    """A fresh panel over that notebook's history."""
+    number = len(STUDY) - 1
+    study.run(number)
+    return study.panel(number).ready()
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where pictures are kept: a temporary folder, or the one that AGENT_KERNEL_SCREENSHOTS names."""
+    folder = Path(os.environ.get("AGENT_KERNEL_SCREENSHOTS") or tmp_path_factory.mktemp("pictures"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest.fixture
+def photograph(app: App, pictures: Path) -> Photograph:
+    """`photograph("busy", panel.root)`: keep a picture of a page or of a part of it."""
+
+    def take(name: str, of: Page | Locator) -> None:
+        of.screenshot(path=pictures / f"{name}-{app}.png", animations="disabled")
+
+    return take

@@ -1,0 +1,158 @@
+"""A notebook that is open in a page of JupyterLab or Notebook 7, and the panel in one of its outputs.
+
+Things are found by what a screen reader would read of them, where they have a name at all.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tests.e2e.browser import Locator, Page, expect
+from tests.e2e.jupyter import Jupyter
+
+__all__ = ["Document", "Panel"]
+
+_DONE = re.compile(r"\[\d+\]:")
+_RUN_MS = 30_000
+
+
+class Document:
+    """An open notebook. Cells are counted from 1, as their prompts are where each ran once."""
+
+    def __init__(self, page: Page, jupyter: Jupyter, name: str) -> None:
+        self.page = page
+        self.jupyter = jupyter
+        self.name = name
+
+    def open(self, *, kernel: bool = True) -> None:
+        """Open it in the page. `kernel`: wait for its kernel."""
+        self.page.goto(self.jupyter.address(self.name))
+        expect(self.cell(1)).to_be_visible(timeout=_RUN_MS)
+        if kernel:
+            self.jupyter.wait_idle(self.name)
+            self.page.wait_for_timeout(300)  # the page hears of its kernel a little later than the server
+
+    def cell(self, number: int) -> Locator:
+        return self.page.locator(".jp-Notebook .jp-CodeCell").nth(number - 1)
+
+    def prompt(self, number: int) -> Locator:
+        return self.cell(number).locator(".jp-InputArea-prompt").first
+
+    def start(self, number: int) -> Locator:
+        """Run a cell, and do not wait for its end."""
+        cell = self.cell(number)
+        cell.locator(".cm-content").first.click()
+        self.page.keyboard.press("Control+Enter")
+        return cell
+
+    def run(self, *numbers: int) -> None:
+        """Run cells, one after another."""
+        for number in numbers:
+            before = self.prompt(number).inner_text()
+            self.start(number)
+            expect(self.prompt(number)).not_to_have_text(before, timeout=_RUN_MS)
+            self.finish(number)
+
+    def finish(self, number: int) -> None:
+        """Wait until a cell has run."""
+        expect(self.prompt(number)).to_have_text(_DONE, timeout=_RUN_MS)
+
+    def write(self, number: int, source: str) -> None:
+        """Replace the source of a cell, as one types it."""
+        self.cell(number).locator(".cm-content").first.click()
+        self.page.keyboard.press("Control+a")
+        self.page.keyboard.insert_text(source)
+
+    def source(self, number: int) -> str:
+        return self.cell(number).locator(".cm-content").first.inner_text()
+
+    def output(self, number: int) -> str:
+        """What a cell printed."""
+        printed = self.cell(number).locator(".jp-OutputArea-output pre")
+        return "\n".join(printed.all_inner_texts()).strip()
+
+    def ask(self, expression: str) -> str:
+        """What an expression is in the kernel now: the last cell is used for it."""
+        last = self.page.locator(".jp-Notebook .jp-CodeCell").count()
+        self.write(last, f"print({expression})")
+        self.run(last)
+        return self.output(last)
+
+    def panel(self, number: int) -> Panel:
+        """The panel in the output of a cell."""
+        return Panel(self.cell(number).locator(".ak-panel"))
+
+    def save(self) -> None:
+        """Save it, and wait until that is done."""
+        self.page.keyboard.press("Control+s")
+        expect(self.page.locator(".jp-mod-dirty")).to_have_count(0)
+
+
+class Panel:
+    """A history panel."""
+
+    def __init__(self, root: Locator) -> None:
+        self.root = root
+        self.page = root.page
+        self.list = root.get_by_role("treegrid", name="History")
+        self.rows = self.list.get_by_role("row")
+        self.count = root.locator(".ak-bar").first.locator(".ak-count")
+        self.search = root.get_by_role("searchbox", name="Search the history")
+        self.details = root.get_by_role("region", name=re.compile("^Details"))
+        self.comparison = root.get_by_role("region", name=re.compile("^Compare"))
+        self.strip = root.locator(".ak-strip")
+        self.toast = root.locator(".ak-toast")
+        self.question = root.get_by_role("dialog")
+        self.menu = root.get_by_role("menu")
+
+    def ready(self) -> Panel:
+        """Wait until its rows are there."""
+        expect(self.rows.first).to_be_visible(timeout=_RUN_MS)
+        return self
+
+    def row(self, name: str) -> Locator:
+        """The row of a cell ("Cell 3") or of a commit with a message."""
+        return self.list.get_by_role("row", name=re.compile(rf"^{re.escape(name)}(,|$)"))
+
+    def press(self, *keys: str) -> None:
+        """Press keys while the list has the keyboard."""
+        if not self.list.evaluate("list => list.contains(document.activeElement)"):
+            self.list.focus()
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def go_to(self, name: str) -> Locator:
+        """Move to a row by keyboard, from the newest one."""
+        row = self.row(name)
+        self.press("Home")
+        for _ in range(self.rows.count()):
+            if self.list.get_attribute("aria-activedescendant") == row.get_attribute("id"):
+                return row
+            self.press("ArrowDown")
+        raise AssertionError(f"there is no way to {name}")
+
+    def tab(self, name: str) -> Locator:
+        """The tab of the details or of the comparison whose name begins like this."""
+        return self.root.get_by_role("tab", name=re.compile(f"^{name}"))
+
+    @property
+    def tab_panel(self) -> Locator:
+        return self.root.get_by_role("tabpanel")
+
+    def button(self, name: str) -> Locator:
+        return self.root.get_by_role("button", name=name, exact=True)
+
+    def ask_to_check_out(self, name: str) -> None:
+        """Click "Check out" in a row, and wait until it says what would change."""
+        row = self.row(name)
+        row.hover()
+        row.get_by_role("button", name="Check out").click()
+        expect(self.answer("Check out")).to_be_enabled()
+
+    def answer(self, name: str) -> Locator:
+        """A button of the question that is open."""
+        return self.question.get_by_role("button", name=name, exact=True)
+
+    def choose(self, name: str) -> None:
+        """Take an entry of the menu that is open."""
+        self.root.locator(".ak-item").filter(has_text=name).first.click()

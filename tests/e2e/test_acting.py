@@ -1,0 +1,120 @@
+"""What a person does from the panel: each act says first what it changes, does it in the kernel, and leaves the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.e2e.browser import expect
+from tests.e2e.conftest import Photograph
+from tests.e2e.documents import Document, Panel
+from tests.e2e.study import RATES
+
+
+@pytest.fixture
+def rates(opened: Callable[..., Document]) -> Document:
+    """Three cells have run, and the panel is open."""
+    document = opened(*RATES)
+    document.run(1, 2, 3, 4)
+    return document
+
+
+@pytest.fixture
+def panel(rates: Document) -> Panel:
+    return rates.panel(4).ready()
+
+
+def test_a_checkout_by_click_says_what_changes_and_undo_brings_it_back(
+    rates: Document, panel: Panel, photograph: Photograph
+) -> None:
+    panel.ask_to_check_out("Cell 1")
+    expect(panel.question).to_have_accessible_name("Check out [1]?")
+    expect(panel.question).to_contain_text("~Changes 1rate")
+    expect(panel.question).to_contain_text("−Removes 1extra")
+    expect(panel.question).to_contain_text(
+        "What you have now stays on main. The next cell you run starts a new branch."
+    )
+    expect(panel.answer("Check out")).to_be_focused()
+    photograph("checkout", panel.page)
+    panel.question.get_by_text("Variables", exact=True).click()
+    panel.answer("Check out").click()
+    expect(panel.toast).to_contain_text("Checked out [1]: 1 name changed, 1 removed.")
+    expect(panel.row("Cell 1").locator(".ak-ref")).to_have_text("HEAD")
+    expect(panel.button("Branch: no branch")).to_be_visible()
+    photograph("checked-out", panel.root)
+    assert rates.ask("rate, 'extra' in globals()") == "1 False"
+
+
+def test_undo_in_the_toast_takes_a_checkout_back(rates: Document, panel: Panel) -> None:
+    panel.ask_to_check_out("Cell 1")
+    panel.question.get_by_text("Variables", exact=True).click()
+    panel.answer("Check out").click()
+    panel.toast.get_by_role("button", name="Undo").click()
+    expect(panel.toast).to_contain_text("Redo")
+    expect(panel.row("Cell 3").locator(".ak-ref")).to_have_text("main")
+    assert rates.ask("rate, extra") == "3 later"
+
+
+def test_a_question_changes_nothing_until_it_is_answered(rates: Document, panel: Panel) -> None:
+    panel.ask_to_check_out("Cell 1")
+    panel.answer("Cancel").click()
+    expect(panel.question).to_have_count(0)
+    panel.go_to("Cell 2")
+    panel.press("c")
+    expect(panel.question).to_have_accessible_name("Check out [2]?")
+    panel.page.keyboard.press("Escape")
+    expect(panel.question).to_have_count(0)
+    expect(panel.list).to_be_focused()
+    assert rates.ask("rate") == "3"
+
+
+def test_a_rollback_by_key_goes_on_from_there_on_the_same_branch(
+    rates: Document, panel: Panel, photograph: Photograph
+) -> None:
+    panel.go_to("Cell 1")
+    panel.press("r")
+    expect(panel.question).to_have_accessible_name("Roll back to [1]?")
+    expect(panel.answer("Roll back")).to_be_enabled()
+    photograph("rollback", panel.page)
+    panel.question.get_by_text("Variables", exact=True).click()
+    panel.answer("Roll back").click()
+    expect(panel.toast).to_contain_text("Rolled back to [1]")
+    expect(panel.button("Branch: main")).to_be_visible()
+    assert rates.ask("rate") == "1"
+
+
+def test_a_branch_and_a_tag_are_made_where_one_points_and_switched_between(
+    rates: Document, panel: Panel, photograph: Photograph
+) -> None:
+    panel.go_to("Cell 2")
+    panel.press("t")
+    panel.question.get_by_role("textbox", name="Name").fill("two")
+    panel.answer("Tag").click()
+    expect(panel.row("Cell 2").locator(".ak-tag")).to_have_text("two")
+    panel.go_to("Cell 2")
+    panel.press("m")
+    photograph("menu", panel.page)
+    panel.choose("Branch from here…")
+    panel.question.get_by_role("textbox", name="Name").fill("try")
+    panel.answer("Create branch").click()
+    expect(panel.button("Branch: try")).to_be_visible()
+    assert rates.ask("rate") == "2"
+    panel.button("Branch: try").click()
+    photograph("branches", panel.page)
+    panel.choose("main")
+    expect(panel.question).to_have_accessible_name("Switch to main?")
+    panel.answer("Switch").click()
+    expect(panel.button("Branch: main")).to_be_visible()
+    assert rates.ask("rate") == "3"
+
+
+def test_a_name_that_cannot_be_is_refused_where_it_was_typed(panel: Panel, photograph: Photograph) -> None:
+    panel.go_to("Cell 2")
+    panel.press("b")
+    panel.question.get_by_role("textbox", name="Name").fill("no good")
+    panel.answer("Create branch").click()
+    expect(panel.question.get_by_role("alert")).to_contain_text("no good")
+    photograph("refused", panel.page)
+    panel.answer("Cancel").click()
+    expect(panel.strip).to_be_hidden()
