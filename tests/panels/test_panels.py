@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import shutil
 import weakref
 from pathlib import Path
 
@@ -115,6 +116,15 @@ class TestTelling:
         version = panel.ask("rows", n=1)["version"]
         assert version != known
         assert other.state["version"] == version
+
+    def test_a_store_that_is_gone_stops_no_cell(self, front: Front) -> None:
+        panel = front.panel()
+        shutil.rmtree(front.folder / ".agent-kernel" / "study")
+        said = front.run("z = 1")
+        assert "this cell is not committed" in said
+        assert "Error in callback" not in said
+        assert front.ns["z"] == 1
+        assert panel.ask("rows", n=1)["commits"] == 2, "what is open can still be looked at"
 
     def test_nobody_is_told_who_is_not_looking(self, front: Front) -> None:
         panel = front.panel()

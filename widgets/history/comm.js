@@ -15,6 +15,9 @@ import { HeldAct } from "./holding.js";
  * @typedef {{ resolve(answer: any): void, reject(error: Error): void }} Waiting
  */
 
+/** What a kernel of one thread can say of a move while its cell runs. */
+const LATER = { code: "busy", message: "What it changes can be told only when the cell that runs has ended." };
+
 /** An answer that says why there is none; `code` is a word for programs. */
 export class CommFailure extends Error {
   /** @param {{ code: string, message: string }} failure */
@@ -52,9 +55,11 @@ export class CommTransport {
   }
 
   /** @type {Transport["ask"]} */
-  ask(op, args) {
+  async ask(op, args) {
     const { args: known, ok } = this.model.get("opening");
-    if (op === "open" && this.fresh && isAnswered(known, args)) return Promise.resolve({ ...ok, state: this.shown });
+    if (op === "open" && this.fresh && isAnswered(known, args)) return { ...ok, state: this.shown };
+    // Somebody wants to do something: they need not wait to be told what it would do.
+    if (op === "plan" && this.state.busy !== null && !(await this.answers())) throw new CommFailure(LATER);
     return this.send(op, args);
   }
 

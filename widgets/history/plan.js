@@ -72,8 +72,15 @@ export async function askFirst(panel, transport, host, question, from) {
     floating.place();
     if (document.activeElement === cancel) go.focus({ preventScroll: true });
   } catch (error) {
-    fill(body, el("p", { role: "alert" }, errorText(error)));
-    go.remove();
+    const later = error instanceof Error && "code" in error && error.code === "busy";
+    fill(body, el("p", { role: later ? "status" : "alert" }, errorText(error)));
+    if (later) {
+      go.disabled = false; // it waits for the cell, and what it changed is said then
+      go.addEventListener("click", () => {
+        floating.close();
+        question.go(question.cells ? "both" : "variables", null);
+      });
+    } else go.remove();
     floating.place();
   }
 }

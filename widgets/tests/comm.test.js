@@ -136,6 +136,17 @@ test("a kernel of one thread gets it when its cell has ended; meanwhile it is sh
   assert.deepEqual([states.at(-1).queued, states.at(-1).done], [null, DONE]);
 });
 
+test("a kernel of one thread is not waited for to say what a move would change", async () => {
+  const kernel = new Kernel(BUSY);
+  const { transport } = connected(kernel);
+  kernel.hears = false;
+  const asked = transport.ask("plan", { op: "checkout", to: "7777" });
+  await assert.rejects(asked, (error) => error instanceof CommFailure && error.code === "busy");
+  assert.deepEqual(kernel.asked("plan"), []);
+  kernel.hears = true;
+  assert.ok(await transport.ask("plan", { op: "checkout", to: "7777" }));
+});
+
 test("what waits here is cancelled here, and a later act takes its place", async () => {
   const kernel = new Kernel(BUSY);
   const { transport, states } = connected(kernel);
