@@ -19,16 +19,25 @@ import pytest
 from tests.e2e.study import STUDY
 
 if TYPE_CHECKING:
+    from _pytest.mark import ParameterSet
+
     from tests.e2e.browser import Browser, BrowserContext, Locator, Page
     from tests.e2e.documents import Document, Panel
     from tests.e2e.jupyter import App, Jupyter
 
 NUMBERS = count(1)
 Photograph = Callable[["str", "Page | Locator"], None]
+OpenNew = Callable[..., "Document"]
 # What the apps themselves report, without our extension too.
-KNOWN = re.compile(
-    r"reading 'schema'|favicon|net::ERR_ABORTED|Failed to load resource: the server responded with a status of 404"
-)
+KNOWN = re.compile(r"reading 'schema'")
+
+
+def _app(name: App) -> ParameterSet:
+    # One process has all tests of an app, so that they share its server.
+    return pytest.param(name, marks=pytest.mark.xdist_group(f"e2e-{name}"))
+
+
+lab_only = pytest.mark.parametrize("app", [_app("lab")], indirect=True, scope="package")
 
 
 @pytest.fixture(scope="package")
@@ -40,10 +49,7 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-@pytest.fixture(
-    scope="package",
-    params=[pytest.param(app, marks=pytest.mark.xdist_group(f"e2e-{app}")) for app in ("lab", "notebook")],
-)
+@pytest.fixture(scope="package", params=[_app("lab"), _app("notebook")])
 def app(request: pytest.FixtureRequest) -> App:
     """JupyterLab, then Notebook 7."""
     found: App = request.param
@@ -93,7 +99,7 @@ def page(context: BrowserContext, jupyter: Jupyter) -> Iterator[Page]:
 
 
 @pytest.fixture
-def opened(page: Page, jupyter: Jupyter) -> Callable[..., Document]:
+def opened(page: Page, jupyter: Jupyter) -> OpenNew:
     """`opened("x = 1", "x = 2")`: a new notebook with these cells, open in the page with its kernel."""
     return lambda *cells: new_document(page, jupyter, cells)
 

@@ -6,9 +6,10 @@ Things are found by what a screen reader would read of them, where they have a n
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from tests.e2e.browser import Locator, Page, expect
-from tests.e2e.jupyter import Jupyter
+from tests.e2e.jupyter import Jupyter, until
 
 __all__ = ["Document", "Panel"]
 
@@ -24,13 +25,25 @@ class Document:
         self.jupyter = jupyter
         self.name = name
 
-    def open(self, *, kernel: bool = True) -> None:
-        """Open it in the page. `kernel`: wait for its kernel."""
+    def open(self) -> None:
+        """Open it in the page, with its kernel."""
         self.page.goto(self.jupyter.address(self.name))
         expect(self.cell(1)).to_be_visible(timeout=_RUN_MS)
-        if kernel:
-            self.jupyter.wait_idle(self.name)
-            self.page.wait_for_timeout(300)  # the page hears of its kernel a little later than the server
+        self.jupyter.wait_idle(self.name)
+        self.page.wait_for_timeout(300)  # the page hears of its kernel a little later than the server
+
+    def open_without_kernel(self) -> None:
+        """Open it where its kernel is not installed, and take none instead."""
+        self.path.write_text(self.path.read_text().replace('"agent-kernel"', '"of-another-machine"'))
+        self.page.goto(self.jupyter.address(self.name))
+        asked = self.page.get_by_role("dialog").filter(has_text="Select Kernel")
+        expect(asked).to_be_visible(timeout=_RUN_MS)
+        asked.get_by_role("button", name="No Kernel").click()
+        expect(asked).to_have_count(0)
+
+    @property
+    def path(self) -> Path:
+        return self.jupyter.folder / self.name
 
     def cell(self, number: int) -> Locator:
         return self.page.locator(".jp-Notebook .jp-CodeCell").nth(number - 1)
@@ -78,14 +91,26 @@ class Document:
         self.run(last)
         return self.output(last)
 
+    def command(self, number: int, *keys: str) -> None:
+        """Press keys with a cell selected, not edited."""
+        self.cell(number).locator(".jp-InputPrompt").click()
+        for key in keys:
+            self.page.keyboard.press(key)
+
     def panel(self, number: int) -> Panel:
         """The panel in the output of a cell."""
         return Panel(self.cell(number).locator(".ak-panel"))
 
     def save(self) -> None:
         """Save it, and wait until that is done."""
+        before = self.path.stat().st_mtime_ns
         self.page.keyboard.press("Control+s")
-        expect(self.page.locator(".jp-mod-dirty")).to_have_count(0)
+        until(lambda: self.path.stat().st_mtime_ns != before, 10.0)
+
+    def side_panel(self) -> Panel:
+        """The panel beside the notebook, opened by its key."""
+        self.page.keyboard.press("Control+Alt+h")
+        return Panel(self.page.locator("#agent-kernel-history .ak-panel:visible"))
 
 
 class Panel:

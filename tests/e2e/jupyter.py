@@ -25,10 +25,9 @@ import psutil
 from agent_kernel import __version__
 from hatch_build import _extension
 
-__all__ = ["APPS", "App", "Jupyter"]
+__all__ = ["App", "Jupyter", "until"]
 
 App = Literal["lab", "notebook"]
-APPS: Final[tuple[App, ...]] = ("lab", "notebook")
 
 _ROOT = Path(__file__).parents[2]
 _MODULES: Final = {"lab": "jupyterlab", "notebook": "notebook"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["RATES", "STUDY"]
+__all__ = ["BUSY", "RATES", "STUDY"]
 
 STUDY: Final = (
     "import numpy as np\nimport pandas as pd",
@@ -23,3 +23,12 @@ df.head(3)""",
 
 # Three states of one variable, a panel, and a cell to ask in.
 RATES: Final = ("rate = 1", "rate = 2\nextra = 'later'", "rate = 3", "%agent history", "")
+
+# The fourth cell runs until a file "go" stands beside the notebook.
+BUSY: Final = (
+    "rate = 1",
+    "rate = 2",
+    "%agent history",
+    "import pathlib, time\nwhile not pathlib.Path('go').exists():\n    time.sleep(0.05)",
+    "",
+)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.e2e.browser import expect
-from tests.e2e.conftest import Photograph
+from tests.e2e.conftest import OpenNew, Photograph
 from tests.e2e.documents import Document, Panel
 from tests.e2e.study import RATES
 
 
 @pytest.fixture
-def rates(opened: Callable[..., Document]) -> Document:
+def rates(opened: OpenNew) -> Document:
     """Three cells have run, and the panel is open."""
     document = opened(*RATES)
     document.run(1, 2, 3, 4)

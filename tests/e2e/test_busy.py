@@ -1,0 +1,73 @@
+"""While a cell runs one goes on looking; what changes memory waits, says that it does, and can be called off."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.browser import expect
+from tests.e2e.conftest import OpenNew, Photograph
+from tests.e2e.documents import Document, Panel
+from tests.e2e.study import BUSY
+
+RUNNING = 4
+
+
+@pytest.fixture
+def busy(opened: OpenNew) -> Document:
+    """A cell runs until it is let go."""
+    document = opened(*BUSY)
+    document.run(1, 2, 3)
+    document.panel(3).ready()
+    document.start(RUNNING)
+    expect(document.prompt(RUNNING)).to_have_text("[*]:")
+    return document
+
+
+@pytest.fixture
+def panel(busy: Document) -> Panel:
+    return busy.panel(3)
+
+
+def let_go(document: Document) -> None:
+    (document.path.parent / "go").touch()
+    document.finish(RUNNING)
+
+
+def wait_for(panel: Panel, cell: str) -> None:
+    """Ask for a checkout, and see it wait."""
+    panel.ask_to_check_out(cell)
+    panel.question.get_by_text("Variables", exact=True).click()
+    panel.answer("Check out").click()
+    expect(panel.strip).to_contain_text("Check out of [1] starts when it ends.")
+
+
+def test_one_can_look_search_and_compare_while_a_cell_runs(busy: Document, panel: Panel) -> None:
+    panel.row("Cell 1").locator("code").click()
+    expect(panel.details).to_contain_text("rate")
+    panel.search.fill("var:rate")
+    expect(panel.count).to_have_text("2 of 2")
+    panel.go_to("Cell 2")
+    panel.press("d")
+    panel.go_to("Cell 1")
+    panel.press("d")
+    expect(panel.comparison).to_contain_text("2→1")
+    expect(busy.prompt(RUNNING)).to_have_text("[*]:")
+
+
+def test_a_checkout_waits_for_the_cell_and_happens_then(busy: Document, panel: Panel, photograph: Photograph) -> None:
+    wait_for(panel, "Cell 1")
+    expect(panel.strip).to_contain_text("Cell [4] is running. Check out of [1] starts when it ends.")
+    expect(panel.row("Cell 1")).to_contain_text("queued")
+    photograph("busy", panel.root)
+    let_go(busy)
+    expect(panel.toast).to_contain_text("Checked out [1]: 1 name changed")
+    expect(panel.strip).to_be_hidden()
+    assert busy.ask("rate") == "1"
+
+
+def test_a_checkout_that_waits_can_be_called_off(busy: Document, panel: Panel) -> None:
+    wait_for(panel, "Cell 1")
+    panel.button("Cancel check out").click()
+    expect(panel.strip).to_be_hidden()
+    let_go(busy)
+    assert busy.ask("rate") == "2"

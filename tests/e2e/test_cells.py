@@ -1,0 +1,65 @@
+"""A checkout brings the open notebook's cells back too, as one step of the notebook's own undo."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.e2e.browser import expect
+from tests.e2e.conftest import OpenNew, Photograph
+from tests.e2e.documents import Document
+
+OLD = ("rate = 1", "double = rate * 2")
+NEW = ("rate = 10", "double = rate * 3")
+
+
+@pytest.fixture
+def changed(opened: OpenNew) -> Document:
+    """Two cells have run, were changed, and ran again."""
+    document = opened(*OLD, "%agent history", "")
+    document.run(1, 2)
+    for number, source in enumerate(NEW, 1):
+        document.write(number, source)
+    document.run(1, 2, 3)
+    document.panel(3).ready()
+    return document
+
+
+def sources(document: Document) -> tuple[str, str]:
+    return document.source(1), document.source(2)
+
+
+def test_a_checkout_of_variables_and_code_is_one_step_that_the_notebook_undoes(
+    changed: Document, photograph: Photograph
+) -> None:
+    panel = changed.panel(3)
+    panel.ask_to_check_out("Cell 2")
+    expect(panel.question).to_contain_text("2 cells will change: [3], [4]")
+    photograph("checkout-cells", panel.page)
+    panel.answer("Check out").click()
+    expect(panel.toast).to_contain_text("Checked out [2]")
+    assert sources(changed) == OLD
+    changed.command(4, "z")
+    assert sources(changed) == NEW
+    assert changed.ask("rate, double") == "1 2"
+
+
+def test_the_code_alone_leaves_the_variables(changed: Document) -> None:
+    panel = changed.panel(3)
+    panel.ask_to_check_out("Cell 2")
+    panel.question.get_by_text("Code", exact=True).click()
+    panel.answer("Check out").click()
+    expect(panel.toast).to_contain_text("Brought back the code of [2]: 2 cells changed.")
+    assert sources(changed) == OLD
+    assert changed.ask("rate, double") == "10 30"
+
+
+def test_cells_stay_the_cells_they_were(changed: Document) -> None:
+    before = [cell["id"] for cell in json.loads(changed.path.read_text())["cells"]]
+    panel = changed.panel(3)
+    panel.ask_to_check_out("Cell 2")
+    panel.answer("Check out").click()
+    expect(panel.toast).to_contain_text("Checked out [2]")
+    changed.save()
+    assert [cell["id"] for cell in json.loads(changed.path.read_text())["cells"]] == before

@@ -1,0 +1,49 @@
+"""The side panel shows the history of the open notebook, whatever its kernel does."""
+
+from __future__ import annotations
+
+import re
+
+from tests.e2e.browser import expect
+from tests.e2e.conftest import OpenNew, Photograph
+from tests.e2e.study import BUSY, RATES
+
+
+def test_it_follows_the_cells_that_run_and_acts_as_the_inline_panel_does(
+    opened: OpenNew, photograph: Photograph
+) -> None:
+    document = opened(*RATES)
+    document.run(1, 2)
+    panel = document.side_panel().ready()
+    expect(panel.row("Cell 2")).to_be_visible()
+    document.run(3)
+    expect(panel.row("Cell 3")).to_contain_text("rate = 3")
+    photograph("side", document.page)
+    panel.row("Cell 2").locator("code").click()
+    expect(panel.details).to_contain_text("extra")
+    photograph("side-details", panel.root)
+    panel.button("Back to the list").click()
+    panel.row("Cell 1").locator("code").click()
+    panel.details.get_by_role("button", name="Check out").click()
+    panel.question.get_by_text("Variables", exact=True).click()
+    panel.answer("Check out").click()
+    expect(panel.toast).to_contain_text("Checked out [1]")
+    assert document.ask("rate") == "1"
+
+
+def test_it_shows_the_history_while_a_cell_runs_and_after_the_kernel_has_gone(
+    opened: OpenNew, photograph: Photograph
+) -> None:
+    document = opened(*BUSY)
+    document.run(1, 2)
+    document.start(4)
+    panel = document.side_panel().ready()
+    expect(panel.row("Cell 2")).to_be_visible()
+    panel.row("Cell 1").locator("code").click()
+    expect(panel.details).to_contain_text("rate")
+    panel.button("Back to the list").click()
+    document.jupyter.end_kernels()
+    expect(panel.strip).to_contain_text("No kernel.")
+    panel.search.fill("cell:2")
+    expect(panel.count).to_have_text(re.compile("^1 of"))
+    photograph("side-no-kernel", document.page)
