@@ -65,6 +65,7 @@ def test_nothing_keeps_anybody_out(theme: Theme, opened: OpenNew, photograph: Ph
     assert problems(document.page) == []
 
 
+@lab_only
 def test_the_notebooks_shortcuts_are_not_set_off_by_keys_in_the_panel(opened: OpenNew) -> None:
     document = opened(*RATES)
     document.run(1, 2, 3, 4)

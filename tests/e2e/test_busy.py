@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.browser import expect
-from tests.e2e.conftest import OpenNew, Photograph
+from tests.e2e.conftest import OpenNew, Photograph, lab_only
 from tests.e2e.documents import Document, Panel
 from tests.e2e.study import BUSY
 
@@ -41,7 +41,9 @@ def wait_for(panel: Panel, cell: str) -> None:
     expect(panel.strip).to_contain_text("Check out of [1] starts when it ends.")
 
 
-def test_one_can_look_search_and_compare_while_a_cell_runs(busy: Document, panel: Panel) -> None:
+def test_one_looks_on_while_a_cell_runs_and_a_checkout_waits_for_it(
+    busy: Document, panel: Panel, photograph: Photograph
+) -> None:
     panel.row("Cell 1").locator("code").click()
     expect(panel.details).to_contain_text("rate")
     panel.search.fill("var:rate")
@@ -51,20 +53,19 @@ def test_one_can_look_search_and_compare_while_a_cell_runs(busy: Document, panel
     panel.go_to("Cell 1")
     panel.press("d")
     expect(panel.comparison).to_contain_text("2→1")
-    expect(busy.prompt(RUNNING)).to_have_text("[*]:")
-
-
-def test_a_checkout_waits_for_the_cell_and_happens_then(busy: Document, panel: Panel, photograph: Photograph) -> None:
+    panel.button("Back to the history").click()
     wait_for(panel, "Cell 1")
     expect(panel.strip).to_contain_text("Cell [4] is running. Check out of [1] starts when it ends.")
     expect(panel.row("Cell 1")).to_contain_text("queued")
     photograph("busy", panel.root)
+    expect(busy.prompt(RUNNING)).to_have_text("[*]:")
     let_go(busy)
     expect(panel.toast).to_contain_text("Checked out [1]: 1 name changed")
     expect(panel.strip).to_be_hidden()
     assert busy.ask("rate") == "1"
 
 
+@lab_only
 def test_a_checkout_that_waits_can_be_called_off(busy: Document, panel: Panel) -> None:
     wait_for(panel, "Cell 1")
     panel.button("Cancel check out").click()

@@ -42,6 +42,7 @@ def test_without_a_kernel_one_can_still_look_but_not_act(saved: Document, photog
     photograph("no-kernel", panel.root)
 
 
+@lab_only
 def test_without_the_store_the_table_that_was_saved_is_shown(saved: Document, photograph: Photograph) -> None:
     shutil.rmtree(saved.path.parent / ".agent-kernel")
     saved.open_without_kernel()
