@@ -90,6 +90,7 @@ class SideView {
     this.element = el("div", { class: "ak-lab-view" });
     /** @type {{ dispose: () => void } | null} */
     this.mounted = null;
+    this.store = ""; // that is shown
     this.stop = notebook.transport.onState(() => this.#arrange());
     void notebook.transport.locate().then(() => this.#begin());
   }
@@ -98,6 +99,7 @@ class SideView {
   mount(start) {
     this.mounted?.dispose();
     fill(this.element);
+    this.store = this.notebook.transport.shown;
     const host = this.notebook.host({ compact: true, storageKey: "agent-kernel-side", ...(start ? { start } : {}) });
     this.mounted = mountHistory(this.element, this.notebook.transport, host);
   }
@@ -116,15 +118,16 @@ class SideView {
   /** Show the history once there is one to show, and until then why not. */
   #arrange() {
     const { transport } = this.notebook;
-    if (this.mounted || transport.store === undefined) return;
+    if (transport.store === undefined || (this.mounted && transport.shown === this.store)) return;
     if (transport.place || transport.hasKernel) this.mount();
-    else fill(this.element, whyNot(this.notebook));
+    else if (!this.mounted) fill(this.element, whyNot(this.notebook));
   }
 }
 
 /** @param {OpenNotebook} notebook */
-function whyNot({ transport }) {
+function whyNot({ link, transport }) {
   const { failure } = transport;
+  if (link.standing === "open") return note("No history yet", "Run a cell. Every cell from here on becomes a commit of the variables it changed.");
   if (failure?.code === "absent") return note("No history here", `${failure.message} A kernel that has loaded agent_kernel shows it as well.`);
   if (failure) return note("No history here", asSentence(failure.message).trim());
   return note("No history yet", "%load_ext agent_kernel in a cell begins one: every cell from there on becomes a commit of the variables it changed.");
