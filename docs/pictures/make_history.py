@@ -1,6 +1,6 @@
 """Photograph the history panel in a real JupyterLab, in its light and its dark theme, for the README and the docs.
 
-    python docs/pictures/make_history.py
+    PYTHONPATH=. python docs/pictures/make_history.py
 
 Needs Chromium and what `make e2e` installs. The notebook below runs in a temporary folder, so the pictures show what the
 package really draws.
@@ -33,8 +33,10 @@ houses["price"] = (houses.area_m2 * 3_200 + random.normal(0, 20_000, 400)).round
 houses.loc[[12, 57, 233], "area_m2"] *= 10.764""",
     "# Look at them\nfig, axes = plt.subplots(figsize=(4, 2.4))\naxes.scatter(houses.area_m2, houses.price, s=6)\nfig",
     "%agent tag raw",
-    '# Repair impossible areas, convert to euros\nwrong = houses.area_m2 > 300\nhouses.loc[wrong, "area_m2"] /= 10.764\n'
-    'houses["price_eur"] = (houses.price * 0.92).round(-2)',
+    """# Repair impossible areas, convert to euros
+wrong = houses.area_m2 > 300
+houses.loc[wrong, "area_m2"] /= 10.764
+houses["price_eur"] = (houses.price * 0.92).round(-2)""",
     "%agent switch --create robust",
     "slope, start = np.polyfit(houses.area_m2.rank(), houses.price_eur, 1)",
     "%agent switch main",
