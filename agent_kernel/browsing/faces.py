@@ -8,9 +8,6 @@ import msgspec
 
 from agent_kernel.browsing.answers import Sign
 from agent_kernel.browsing.lines import DiffLine
-from agent_kernel.values import summaries
-from agent_kernel.values.summaries.arrays import number_text
-from agent_kernel.values.summaries.wording import MORE
 
 __all__ = [
     "ArrayFace",
@@ -25,11 +22,9 @@ __all__ = [
     "TableFace",
     "TableRow",
     "TextFace",
-    "text_of",
 ]
 
 Mark: TypeAlias = "Sign | str"  # "" where nothing changed
-_ROOM = 60  # characters of one cell
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -107,25 +102,3 @@ class PicturesFace(msgspec.Struct, frozen=True, tag="pictures", tag_field="kind"
 
 
 Face: TypeAlias = TableFace | ArrayFace | TextFace | PairsFace | PicturesFace
-
-
-def text_of(value: object) -> str:
-    """A value that was read, as it stands in a cell: what looks like a secret is masked."""
-    if value is None:
-        return "missing"
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return str(value) if isinstance(value, bool) else MORE
-    if isinstance(value, (int, float)):
-        return _number(value)
-    if summaries.holds_a_secret(value):
-        return summaries.MASK
-    said = summaries.clean(value[: 4 * _ROOM])
-    return said if len(said) <= _ROOM else f"{said[: _ROOM - 1]}{MORE}"
-
-
-def _number(value: float) -> str:
-    """Six digits; a float stays one to the eye, and a minus is one."""
-    said = number_text(value)
-    if isinstance(value, float) and said.lstrip("-").isdigit():
-        said += ".0"
-    return f"−{said[1:]}" if said.startswith("-") else said

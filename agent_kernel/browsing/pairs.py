@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import islice
 
+from agent_kernel.browsing.cells import text_of
 from agent_kernel.browsing.elements import elements_of
-from agent_kernel.browsing.faces import Pair, text_of
+from agent_kernel.browsing.faces import Pair
 from agent_kernel.browsing.memory import Numbers
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.values import summaries

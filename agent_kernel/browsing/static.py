@@ -159,8 +159,9 @@ def _html(caption: str, rows: Sequence[tuple[str, ...]]) -> str:
         "<tr>" + "".join(f'<td style="{_style(at)}">{escape(text)}</td>' for at, text in enumerate(row)) + "</tr>"
         for row in rows
     )
-    table = f'<table style="border-collapse:collapse;color:inherit;font:inherit"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-    return f'<div class="agent-kernel-history"><p style="{_MUTED}">{escape(caption)}</p>{table if rows else ""}</div>'
+    table = f'<table style="border-collapse:collapse;margin:0;color:inherit;font:inherit"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    said = f'<p style="margin:0;padding:4px 10px;font:inherit;{_MUTED}">{escape(caption)}</p>'
+    return f'<div class="agent-kernel-history" style="font-size:13px">{said}{table if rows else ""}</div>'
 
 
 def _style(at: int) -> str:

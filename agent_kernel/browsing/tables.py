@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from agent_kernel.browsing.aligning import FEWEST, SHOWN, SOME, UNKNOWN, Rows, differ, rows_of
-from agent_kernel.browsing.faces import Cell, Column, Mark, TableFace, TableRow, text_of
+from agent_kernel.browsing.cells import PLAIN, Style, style_of, text_of
+from agent_kernel.browsing.faces import Cell, Column, Mark, TableFace, TableRow
 from agent_kernel.browsing.frames import Frame
 from agent_kernel.browsing.memory import UNREAD
 from agent_kernel.browsing.wording import cleaned
@@ -31,7 +32,11 @@ def table_face(before: Frame | None, after: Frame | None) -> tuple[TableFace, st
     shown = sorted(columns, key=lambda column: not column.how)[:_COLUMNS]
     kept = [column for column in columns if column in shown]
     places = [*rows.changed[:SHOWN], *rows.others][: max(FEWEST, len(rows.changed[:SHOWN]))]
-    face = TableFace(tuple(kept), tuple(_row(before, after, kept, place) for place in places))
+    cells = [_column_cells(before, after, column, places) for column in kept]
+    rows_shown = (
+        _row(before, after, kept, place, found) for place, found in zip(places, zip(*cells, strict=True), strict=True)
+    )
+    face = TableFace(tuple(kept), tuple(rows_shown))
     return face, _note(before, after, rows, columns, face)
 
 
@@ -57,9 +62,14 @@ def _columns(before: Frame | None, after: Frame | None, rows: Rows) -> list[Colu
     return found
 
 
-def _row(before: Frame | None, after: Frame | None, columns: Sequence[Column], place: tuple[int, int]) -> TableRow:
+def _row(
+    before: Frame | None,
+    after: Frame | None,
+    columns: Sequence[Column],
+    place: tuple[int, int],
+    cells: Sequence[Cell],
+) -> TableRow:
     was, now = place
-    cells = [_cell(before, after, column, was, now) for column in columns]
     # In a record one entry may name what another one holds: ("password", "hunter2").
     for side in ("old", "new"):
         said = zip(columns, cells, strict=True)
@@ -82,20 +92,26 @@ def _label(frame: Frame | None, place: int) -> str:
     return f"row {place:,}" if found is UNREAD else text_of(found)
 
 
-def _cell(before: Frame | None, after: Frame | None, column: Column, was: int, now: int) -> Cell:
-    (old, had), (new, has) = _value(before, column.name, was), _value(after, column.name, now)
+def _column_cells(
+    before: Frame | None, after: Frame | None, column: Column, places: Sequence[tuple[int, int]]
+) -> list[Cell]:
+    """The cells of a column, written alike."""
+    pairs = [(_value(before, column.name, was), _value(after, column.name, now)) for was, now in places]
     if summaries.names_a_secret(column.name):
-        return Cell(summaries.MASK if had else None, summaries.MASK if has else None, "")
+        return [
+            Cell(summaries.MASK if had else None, summaries.MASK if has else None, "") for (_, had), (_, has) in pairs
+        ]
+    style = style_of(value for pair in pairs for value, _ in pair)
+    return [_cell(column, style, *old, *new) for old, new in pairs]
+
+
+def _cell(column: Column, style: Style, old: object, had: bool, new: object, has: bool) -> Cell:
     changed = had and has and UNREAD not in (old, new) and differ(old, new)
-    texts = _texts(old, new) if changed else (text_of(old), text_of(new))
+    texts = text_of(old, style), text_of(new, style)
+    if changed and texts[0] == texts[1]:  # as many digits as it takes to tell them apart
+        texts = (repr(old), repr(new)) if text_of(old) == text_of(new) else (text_of(old, PLAIN), text_of(new, PLAIN))
     how: Mark = "~" if changed else column.how if column.how in ("+", "-") else ""
     return Cell(texts[0] if had and old is not UNREAD else None, texts[1] if has and new is not UNREAD else None, how)
-
-
-def _texts(old: object, new: object) -> tuple[str, str]:
-    """Both values, with as many digits as it takes to tell them apart."""
-    texts = text_of(old), text_of(new)
-    return (repr(old), repr(new)) if texts[0] == texts[1] and isinstance(old, float) else texts
 
 
 def _value(frame: Frame | None, name: str, place: int) -> tuple[object, bool]:

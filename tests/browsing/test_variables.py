@@ -72,6 +72,22 @@ def test_cells_of_every_common_kind_are_read(nb: Notebook) -> None:
     }
 
 
+def test_the_numbers_of_a_column_line_up(nb: Notebook) -> None:
+    nb.run(
+        "import pandas as pd\n"
+        "df = pd.DataFrame({'area': [96.0, 118.25, -3.5], 'price': [318_000, 9_500, -12], 'year': [1931, 1988, 2024],\n"
+        "    'tiny': [1e-9, 2e-9, 3.5e-9], 'third': [1 / 3, 2 / 3, 100.0]})"
+    )
+    _, _, rows = table(nb)
+    assert {name: [rows[label][1][name]["new"] for label in "012"] for name in rows["0"][1]} == {
+        "area": ["96.00", "118.25", "−3.50"],
+        "price": ["318,000", "9,500", "−12"],
+        "year": ["1931", "1988", "2024"],
+        "tiny": ["1e-09", "2e-09", "3.5e-09"],
+        "third": ["0.3333", "0.6667", "100.0000"],
+    }
+
+
 def test_texts_dates_and_categories_that_changed_are_found(nb: Notebook) -> None:
     nb.cells(
         HOUSES,
@@ -156,7 +172,7 @@ def test_many_rows_are_still_compared_one_by_one_when_others_went(nb: Notebook) 
     nb.run("import numpy as np, pandas as pd\ndf = pd.DataFrame({'a': np.arange(90_000), 'b': np.arange(90_000.0)})")
     nb.run("df = df[df.a % 3 != 0]\ndf.loc[50_000, 'b'] = -1")
     answer, _, rows = table(nb)
-    assert rows["50000"][1]["b"] == {"old": "50000.0", "new": "−1.0", "how": "~"}
+    assert rows["50000"][1]["b"] == {"old": "50,000.0", "new": "−1.0", "how": "~"}
     assert "1 cell changed in b, 30,000 rows removed" in answer["note"]
 
 
