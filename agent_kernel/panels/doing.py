@@ -87,7 +87,7 @@ def _commit(desk: Desk, scope: Scope, act: Act) -> Answer:
     report = scope.live().commit(_args(act, Committed).message)
     if report.commit is None:
         return _done(desk, scope, "Nothing to commit: no variable has changed since the last commit.", report)
-    return _done(desk, scope, f"Committed {plural(len(report.changed), 'changed name')}.", report)
+    return _done(desk, scope, f"Committed: {counted(report.changed)}.", report)
 
 
 def _branch(desk: Desk, scope: Scope, act: Act) -> Answer:

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
+from agent_kernel.errors import AgentKernelError
 from agent_kernel.panels.turns import Turns
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from agent_kernel.panels.widget import HistoryPanel
     from agent_kernel.repository import Unsaved
     from agent_kernel.session import Report
-    from agent_kernel.verbs.output import Result
+    from agent_kernel.verbs.output import Opens, Result
 
 __all__ = ["Panels"]
 
@@ -147,17 +148,25 @@ class Panels:
         if opens is None:
             return False
         hub = self.hub()
-        if not self._is_rich():
-            from agent_kernel.panels.faces import faces_of
+        if self._is_rich():
+            try:
+                self._show_widget(hub, result, opens)
+                return True
+            except AgentKernelError:
+                raise
+            except Exception:  # of the libraries for widgets: what is shown without them will do
+                logger.exception("the panel cannot be shown")
+        from agent_kernel.panels.faces import faces_of
 
-            self._shell.display_pub.publish(faces_of(hub.desk(), result, opens))
-            return True
+        self._shell.display_pub.publish(faces_of(hub.desk(), result, opens))
+        return True
+
+    def _show_widget(self, hub: Hub, result: Result, opens: Opens) -> None:
         from agent_kernel.panels.showing import shown
 
         panel = shown(hub, result, opens)
         self._panels.append(panel)
         self._shell.display_pub.publish(*panel.bundle())
-        return True
 
     def hub(self) -> Hub:
         """What answers the panels, made when the first one is there."""

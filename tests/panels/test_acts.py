@@ -57,7 +57,7 @@ class TestBetweenCells:
     def test_a_tag_a_commit_and_a_check_of_the_store(self, front: Front) -> None:
         panel = front.panel()
         assert panel.ask("tag", name="v1", at="HEAD")["done"] == "Tagged [2] as v1."
-        assert panel.ask("commit_now", message="all of it")["done"] == "Committed 0 changed names."
+        assert panel.ask("commit_now", message="all of it")["done"] == "Committed: no name changed."
         assert panel.ask("verify")["done"].endswith(" objects checked: all sound.")
 
     def test_a_merge_lists_its_conflicts_and_takes_the_sides_that_were_chosen(self, front: Front) -> None:
@@ -124,7 +124,7 @@ class TestWhileACellRuns:
         panel = front.panel()
         front.during(lambda: panel.say("checkout", to="HEAD~1"), lambda: panel.say("commit_now", message="only this"))
         assert front.ns["x"] == [1, 2]
-        assert panel.state["done"]["done"] == "Committed 0 changed names."
+        assert panel.state["done"]["done"] == "Committed: no name changed."
 
     def test_what_waits_can_be_cancelled(self, front: Front) -> None:
         panel = front.panel()

@@ -73,6 +73,17 @@ class TestShowing:
         front.kernel.metadata = {}
         assert set(front.show("%agent history")) == {HISTORY, "text/html", "text/plain"}
 
+    def test_where_a_widget_cannot_be_made_the_other_faces_are_shown(
+        self, front: Front, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        import anywidget
+
+        def broken(*_: object, **__: object) -> None:
+            raise RuntimeError("no widgets here")
+
+        monkeypatch.setattr(anywidget.AnyWidget, "__init__", broken)
+        assert set(front.show("%agent history")) == {HISTORY, "text/html", "text/plain"}
+
     def test_variables_there_are_before_the_first_commit_are_counted(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -81,7 +92,7 @@ class TestShowing:
             opening = front.panel().model["opening"]["ok"]
             assert (opening["unsaved_names"], opening["page"]["commits"]) == (2, 0)
             done = front.panel().ask("commit_now", message="")
-            assert done["done"] == "Committed 2 changed names."
+            assert done["done"] == "Committed: 2 names added."
 
 
 class TestTelling:
