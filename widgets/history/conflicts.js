@@ -6,7 +6,7 @@
  */
 
 import { failureNote, iconButton, textButton } from "../shared/buttons.js";
-import { el, fill, freshId } from "../shared/dom.js";
+import { el, fill, freshId, prose } from "../shared/dom.js";
 import { plural } from "../shared/format.js";
 
 /** @import { Conflict, Plan } from "./protocol.js" */
@@ -92,13 +92,9 @@ export class ConflictsView {
         el("span", {}, `${branch} (theirs)`),
       ),
       ...plan.conflicts.map((conflict) => this.#conflict(conflict, ours, branch)),
-      rest
-        ? el(
-            "p",
-            { class: "ak-cf-rest ak-muted" },
-            `${plural(rest, "other name")} merge${rest === 1 ? "s" : ""} without a question.`,
-          )
-        : null,
+      ...[...plan.notes, rest ? `${plural(rest, "other name")} merge${rest === 1 ? "s" : ""} without a question.` : ""]
+        .filter(Boolean)
+        .map((note) => el("p", { class: "ak-cf-rest ak-muted" }, ...prose(note))),
     );
     this.#count();
   }

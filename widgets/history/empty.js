@@ -22,10 +22,12 @@ export class EmptyState {
   /** Something stands in place of the list. */
   get shown() {
     const { phase, total } = this.model;
-    return phase === "failed" || (phase === "loading" && !total) || (phase === "ready" && !total);
+    return phase === "failed" || !total;
   }
 
   draw() {
+    // While another search is looked for, what stood here stays.
+    if (this.model.phase === "loading" && this.model.head && this.shown) return;
     this.element.hidden = !this.shown;
     this.element.classList.toggle("ak-coming", this.model.phase === "loading");
     fill(this.element, ...(this.shown ? this.#content() : []));

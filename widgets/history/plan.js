@@ -48,6 +48,12 @@ export async function askFirst(panel, transport, host, question, from) {
     el("div", { class: "ak-foot" }, go, cancel, el("span", { class: "ak-sp" }), loads),
   );
   go.disabled = true;
+  // The one filled button is what Enter does, wherever in the question one is.
+  pop.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !(event.target instanceof HTMLInputElement)) return;
+    event.preventDefault();
+    go.click();
+  });
   const floating = floatOver(panel, pop, { anchor: from.anchor, back: from.back, focus: cancel });
   try {
     const [plan, page] = await Promise.all([

@@ -40,6 +40,8 @@ export class HistoryModel extends Topics {
     this.title = "";
     this.unsaved = 0;
     this.turn = 0;
+    /** The newest version that was told of since the last question. */
+    this.latest = "";
     /** @type {"loading" | "ready" | "failed"} */
     this.phase = "loading";
     this.failure = "";
@@ -81,6 +83,7 @@ export class HistoryModel extends Topics {
   /** Ask for what is shown at first, and again whenever the history has changed. */
   async open() {
     const turn = ++this.turn;
+    this.latest = "";
     try {
       const opening = await this.transport.ask("open", { ...this.query, n: PAGE_ROWS });
       if (turn === this.turn) await this.#takeOpening(opening);
@@ -97,9 +100,11 @@ export class HistoryModel extends Topics {
     this.pages.expire();
     this.pages.take(opening.page);
     this.phase = "ready";
+    if (this.problem?.code === "unread") this.problem = null;
     if (before !== null) await this.#follow(before);
     this.#settle();
     this.tell("rows", "head", "state", "query");
+    if (this.latest && this.latest !== opening.state.version) void this.open();
   }
 
   /** Keep the active commit active, wherever it stands now. @param {number} before */
@@ -145,8 +150,13 @@ export class HistoryModel extends Topics {
     }
   }
 
-  /** @param {unknown} error */
+  /** What is shown stays; only where there is nothing yet does the failure take its place. @param {unknown} error */
   #fail(error) {
+    if (this.phase === "ready") {
+      if (!this.state.gone)
+        this.complain({ text: `The history could not be read: ${errorText(error)}`, code: "unread" });
+      return;
+    }
     this.phase = "failed";
     this.failure = errorText(error);
     this.tell("rows", "head");
@@ -156,7 +166,7 @@ export class HistoryModel extends Topics {
   search(query) {
     Object.assign(this.query, query);
     this.pages.clear();
-    Object.assign(this, { active: 0, activeId: "", touched: false, shift: 0 });
+    Object.assign(this, { phase: "loading", active: 0, activeId: "", touched: false, shift: 0 });
     this.tell("query");
     void this.open();
   }
@@ -218,6 +228,7 @@ export class HistoryModel extends Topics {
   /** @param {State} state */
   takeState(state) {
     const moved = state.version !== this.state.version;
+    this.latest = state.version;
     this.#takeState(state);
     if (moved && this.phase !== "loading") void this.open();
   }

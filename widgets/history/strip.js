@@ -50,7 +50,7 @@ export class Strip {
     const { problem, state } = this.model;
     const key = JSON.stringify([
       problem,
-      this.model.phase,
+      this.model.head !== null,
       state.queued,
       state.busy,
       state.kernel,
@@ -72,7 +72,7 @@ export class Strip {
     const { problem, state } = model;
     if (problem) return ["bad", this.#problem(problem)];
     if (state.queued) return ["calm", this.#queue(state.queued)];
-    if (model.phase !== "loading" && !model.canAct) return ["calm", this.#noKernel()];
+    if (model.head && !model.canAct) return ["calm", this.#noKernel()];
     return ["none", []];
   }
 

@@ -250,3 +250,16 @@ test("where what it changes can be told only after the running cell, it can be a
   await soon(20);
   assert.equal(panel.asked("checkout").length, 1);
 });
+
+test("Enter does what the filled button says, also from a choice", page, async () => {
+  const panel = await mounted();
+  await askCheckout(panel, "Merge ridge");
+  const choice = /** @type {HTMLInputElement} */ (panel.$(".ak-opt input[value=variables]"));
+  choice.checked = true;
+  choice.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
+  await soon(20);
+  assert.deepEqual(
+    panel.asked("checkout").map(({ what }) => what),
+    ["variables"],
+  );
+});

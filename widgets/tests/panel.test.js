@@ -223,3 +223,37 @@ test("a new commit comes at the top, and the active row stays with its commit", 
   assert.match(panel.text, /\[21\]/);
   assert.match(panel.activeRow, /\[20\.1\]/);
 });
+
+test("a page that cannot be read says so above the list, and the rows that are here stay", page, async () => {
+  const panel = await mounted({ store: { history: longHistory(1000) } });
+  panel.store.fails = { rows: "the disk went away" };
+  panel.list.scrollTop = 500 * 28;
+  panel.list.dispatchEvent(new Event("scroll"));
+  await soon(20);
+  assert.match(panel.$(".ak-strip").textContent ?? "", /The history could not be read: the disk went away/);
+  panel.store.fails = {};
+  panel.store.moved();
+  await soon(30);
+  assert.equal(panel.$(".ak-strip").hidden, true);
+});
+
+test("a change that is told of while the history is being read is not missed", page, async () => {
+  const panel = await mounted({ store: { delay: 30 } });
+  panel.store.moved();
+  await soon(10);
+  panel.store.history.refs.push({ name: "late", kind: "tag", id: panel.store.history.commits[1]?.id ?? "" });
+  panel.store.moved();
+  await soon(120);
+  assert.match(panel.text, /late/);
+});
+
+test("long code is in two parts only where it does not fit", page, async () => {
+  const panel = await mounted();
+  assert.equal(panel.all(".ak-mid").length, 0);
+  const commit = panel.store.history.commits[0];
+  if (commit) commit.subject = `frame = ${"merge(left, right, on='id'), ".repeat(8)}done()`;
+  panel.store.history.refs.push({ name: "x", kind: "tag", id: commit?.id ?? "" });
+  panel.store.moved();
+  await soon(30);
+  assert.equal(panel.$(".ak-mid").lastChild?.textContent?.length, 14);
+});
