@@ -107,11 +107,15 @@ export class HistoryModel extends Topics {
     if (this.latest && this.latest !== opening.state.version) void this.open();
   }
 
-  /** Keep the active commit active, wherever it stands now. @param {number} before */
+  /** Keep the active commit active, wherever it stands now; one that is gone leaves the top. @param {number} before */
   async #follow(before) {
     const turn = this.turn;
-    const row = await this.#locate(this.activeId);
-    if (turn !== this.turn || row === null) return;
+    const row = await this.#locate(this.activeId).catch(() => null);
+    if (turn !== this.turn) return;
+    if (row === null) {
+      Object.assign(this, { active: 0, activeId: "", touched: false });
+      return;
+    }
     this.active = row;
     this.shift += row - before;
   }

@@ -247,9 +247,20 @@ test("a change that is told of while the history is being read is not missed", p
   assert.match(panel.text, /late/);
 });
 
+test("an active commit that has gone from the store leaves the top of the list", page, async () => {
+  const panel = await mounted();
+  await panel.press("ArrowDown", "ArrowDown");
+  panel.store.fails = { locate: "no such commit" };
+  panel.store.history.commits.splice(2, 1);
+  panel.store.moved();
+  await soon(30);
+  assert.match(panel.activeRow, /\[20\.3\]/);
+  assert.equal(panel.$(".ak-strip").hidden, true);
+});
+
 test("long code is in two parts only where it does not fit", page, async () => {
   const panel = await mounted();
-  assert.equal(panel.all(".ak-mid").length, 0);
+  assert.equal(panel.row("[18]").querySelectorAll(".ak-mid").length, 0);
   const commit = panel.store.history.commits[0];
   if (commit) commit.subject = `frame = ${"merge(left, right, on='id'), ".repeat(8)}done()`;
   panel.store.history.refs.push({ name: "x", kind: "tag", id: commit?.id ?? "" });
