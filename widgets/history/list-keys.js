@@ -146,7 +146,6 @@ export class ListKeys {
   async showHead() {
     const { model } = this;
     if (!model.head?.id) return;
-    if (await model.reveal(model.head.id)) this.list.showActive();
-    else model.say({ text: `${model.head.label} is filtered out.`, next: "" });
+    if (!(await model.reveal(model.head.id))) model.say({ text: `${model.head.label} is filtered out.`, next: "" });
   }
 }

@@ -47,6 +47,7 @@ export class RowList {
     this.element.addEventListener("click", (event) => this.#click(event));
     this.element.addEventListener("contextmenu", (event) => this.#contextMenu(event));
     model.on(["rows"], () => this.#relay());
+    model.on(["revealed"], () => this.showActive());
     model.on(["active", "selected", "marked", "state"], () => this.draw());
     this.timer = setInterval(() => this.#tick(), CLOCK_MS);
     this.watch = typeof ResizeObserver === "undefined" ? null : new ResizeObserver(() => this.draw());

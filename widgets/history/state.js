@@ -12,7 +12,7 @@ import { Topics } from "./topics.js";
 import { PAGE_ROWS } from "./window.js";
 
 /** @import { CommitRow, Done, Head, Host, Opening, Query, State, Transport } from "./protocol.js" */
-/** @typedef {"rows" | "active" | "selected" | "marked" | "head" | "state" | "query" | "toast" | "view"} Topic */
+/** @typedef {"rows" | "active" | "selected" | "marked" | "head" | "state" | "query" | "toast" | "view" | "revealed"} Topic */
 /**
  * @typedef {{ kind: "list" }
  *   | { kind: "compare", a: string, b: string, name: string }
@@ -198,11 +198,12 @@ export class HistoryModel extends Topics {
     this.tell("active");
   }
 
-  /** Make a commit the active one; false when the list does not hold it. @param {string} id */
+  /** Make a commit the active one and scroll to it; false when the list does not hold it. @param {string} id */
   async reveal(id) {
-    const row = await this.#locate(id);
+    const row = await this.#locate(id).catch(() => null);
     if (row === null) return false;
     this.activate(row);
+    this.tell("revealed");
     return true;
   }
 
