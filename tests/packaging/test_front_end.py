@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shutil
@@ -31,6 +32,19 @@ def members(wheel: Path) -> dict[str, str]:
     with ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if not name.endswith(".py")]
         return {re.sub(r"^[^/]+\.data/data/", "", name): archive.read(name).decode() for name in names}
+
+
+def assets_of(module: Path) -> object:
+    """What a panel would send to the front end, with this copy of the package."""
+    spec = importlib.util.spec_from_file_location("assets", module)
+    assert spec is not None
+    assert spec.loader is not None
+    assets = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(assets)
+    code, style = assets.history()
+    assert "mountHistory" in code
+    assert ".ak-panel" in style
+    return code, style
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +118,5 @@ def test_pip_puts_everything_where_jupyter_looks(tmp_path: Path, how: list[str])
         [] if how else [f"{name}.{ending}" for name in WIDGETS for ending in ("css", "js")]
     )
     assert bool(inside) is not bool(how), "an editable install leaves no copy that goes stale"
+    found = [path for path in inside if path.name == "assets.py"] or [ROOT / "agent_kernel" / "panels" / "assets.py"]
+    assert assets_of(found[0]) == assets_of(ROOT / "agent_kernel" / "panels" / "assets.py")
