@@ -140,3 +140,16 @@ test("an act for a kernel of one thread waits here, and can be taken back", asyn
   assert.equal(comm.sent.at(-1).op, "rollback");
   transport.dispose();
 });
+
+test("an act that waited for a kernel that went away is not done by the next one", async () => {
+  const { transport, kernel } = await stands({ says: { busy: "[22]" } });
+  await transport.act("checkout", { to: "7c1e9f2a", what: "both" });
+  kernel.become("restarting");
+  assert.equal(transport.state().queued, null);
+  assert.equal(transport.state().failed.text, "Check out of 7c1e9f2a was not done: the kernel is gone.");
+  kernel.become("idle");
+  const [, again] = kernel.comms;
+  again.say({ event: "state", state: stateOf() });
+  assert.deepEqual(again.sent, [{ open: {} }]);
+  transport.dispose();
+});
