@@ -14,7 +14,12 @@ from pathlib import Path
 import pytest
 
 WIDGETS = Path(__file__).parents[2] / "widgets"
-SOURCES = sorted(path for folder in ("history", "shared") for path in (WIDGETS / folder).glob("*.js"))
+SOURCES = sorted(
+    path
+    for folder in ("history", "lab", "shared")
+    for path in (WIDGETS / folder).glob("*.js")
+    if path.name != "remoteEntry.js"  # a script for pages, no module
+)
 STYLES = sorted((WIDGETS / "history").glob("*.css"))
 NODE = shutil.which("node")
 TSC = WIDGETS / "node_modules" / "typescript" / "bin" / "tsc"
