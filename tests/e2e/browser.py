@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
@@ -33,7 +33,7 @@ def chromium() -> str:
 
 
 @contextmanager
-def opened() -> Iterator[Browser]:
+def opened() -> Generator[Browser]:
     """A running browser."""
     program = chromium()
     expect.set_options(timeout=10_000)

@@ -77,7 +77,7 @@ def context(browser: Browser, jupyter: Jupyter) -> Iterator[BrowserContext]:
 
 
 @contextmanager
-def watched(context: BrowserContext, jupyter: Jupyter) -> Iterator[Page]:
+def watched(context: BrowserContext, jupyter: Jupyter) -> Generator[Page]:
     """A page that reports no error, and no kernel behind it when it is over."""
     page = context.new_page()
     page.set_default_timeout(10_000)
