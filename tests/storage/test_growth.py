@@ -57,7 +57,7 @@ def test_an_address_space_that_is_used_up_is_an_error_and_not_a_crash(tmp_path: 
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (taken + (64 << 20), resource.RLIM_INFINITY))
         # A larger map, or memory for the transaction: which of the two is refused first is up to the allocator.
-        with pytest.raises((StoreFullError, StoreUnavailableError), match="no room left|Cannot allocate memory"):
+        with pytest.raises((StoreFullError, StoreUnavailableError), match=r"no room left|Cannot allocate memory"):
             store.put_many(dict.fromkeys((b"b%d" % i for i in range(200)), large))
         return store.get_many([b"a"])[b"a"].decode()
 
