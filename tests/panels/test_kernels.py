@@ -98,3 +98,8 @@ def test_a_front_end_that_names_no_cells_is_given_no_widget_and_no_line_under_a_
     shown = [message for message in browser.run("%agent history", cell=None) if message["msg_type"] == "display_data"]
     assert VIEW not in shown[0]["content"]["data"]
     assert not [message for message in browser.run("y = 1", cell=None) if message["msg_type"] == "display_data"]
+
+
+def test_cells_alone_load_no_widgets_and_no_hub(browser: Browser) -> None:
+    asked = "{'anywidget', 'ipywidgets', 'agent_kernel.panels.hub', 'agent_kernel.browsing.reader'}"
+    assert browser.text(f"import sys; print({asked} & set(sys.modules))") == "set()\n"
