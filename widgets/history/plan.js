@@ -35,26 +35,19 @@ const WHATS = /** @type {const} */ ([
  * @param {{ anchor: Element, back: HTMLElement }} from
  */
 export async function askFirst(panel, transport, host, question, from) {
-  const title = el("h4", { id: freshId("question") }, ...prose(question.title));
-  const body = el("div", { class: "ak-pop-body" }, el("p", { class: "ak-loading" }, "Working out what would change…"));
-  const go = textButton(question.button, () => {}, "ak-main");
-  const cancel = textButton("Cancel", () => floating.close());
-  const loads = el("span", { class: "ak-muted" });
-  const pop = el(
-    "div",
-    { class: "ak-pop", role: "dialog", "aria-modal": "true", "aria-labelledby": title.id },
-    title,
-    body,
-    el("div", { class: "ak-foot" }, go, cancel, el("span", { class: "ak-sp" }), loads),
-  );
-  go.disabled = true;
-  // The one filled button is what Enter does, wherever in the question one is.
-  pop.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" || !(event.target instanceof HTMLInputElement)) return;
-    event.preventDefault();
-    go.click();
-  });
+  const parts = questionParts(question);
+  const { body, cancel, go, loads, pop } = parts;
   const floating = floatOver(panel, pop, { anchor: from.anchor, back: from.back, focus: cancel });
+  cancel.addEventListener("click", () => floating.close());
+  /** @param {() => void} act */
+  const offer = (act) => {
+    go.disabled = false;
+    go.addEventListener("click", () => {
+      floating.close();
+      act();
+    });
+    if (document.activeElement === cancel) go.focus({ preventScroll: true });
+  };
   try {
     const [plan, page] = await Promise.all([
       transport.ask("plan", { op: question.op, to: question.to }),
@@ -69,26 +62,35 @@ export async function askFirst(panel, transport, host, question, from) {
     );
     fill(loads, plan.loads ? `loads ${bytes(plan.loads)}` : "");
     if (plan.conflicts.length) fill(go, "Choose…");
-    go.disabled = false;
-    go.addEventListener("click", () => {
-      floating.close();
-      if (plan.conflicts.length) question.resolve?.();
-      else question.go(chosen?.what() ?? "variables", page);
-    });
-    floating.place();
-    if (document.activeElement === cancel) go.focus({ preventScroll: true });
+    offer(() => (plan.conflicts.length ? question.resolve?.() : question.go(chosen?.what() ?? "variables", page)));
   } catch (error) {
     const later = error instanceof Error && "code" in error && error.code === "busy";
     fill(body, el("p", { role: later ? "status" : "alert" }, errorText(error)));
-    if (later) {
-      go.disabled = false; // it waits for the cell, and what it changed is said then
-      go.addEventListener("click", () => {
-        floating.close();
-        question.go(question.cells ? "both" : "variables", null);
-      });
-    } else go.remove();
-    floating.place();
+    // It waits for the running cell, and what it changed is said then.
+    if (later) offer(() => question.go(question.cells ? "both" : "variables", null));
+    else go.remove();
   }
+  floating.place();
+}
+
+/** @param {Question} question */
+function questionParts(question) {
+  const title = el("h4", { id: freshId("question") }, ...prose(question.title));
+  const body = el("div", { class: "ak-pop-body" }, el("p", { class: "ak-loading" }, "Working out what would change…"));
+  const go = textButton(question.button, () => {}, "ak-main");
+  const cancel = textButton("Cancel", () => {});
+  const loads = el("span", { class: "ak-muted" });
+  const foot = el("div", { class: "ak-foot" }, go, cancel, el("span", { class: "ak-sp" }), loads);
+  const look = { class: "ak-pop", role: "dialog", "aria-modal": "true", "aria-labelledby": title.id };
+  const pop = el("div", look, title, body, foot);
+  go.disabled = true;
+  // The one filled button is what Enter does, wherever in the question one is.
+  pop.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !(event.target instanceof HTMLInputElement)) return;
+    event.preventDefault();
+    go.click();
+  });
+  return { pop, body, go, cancel, loads };
 }
 
 /** @param {Plan} plan @param {Child} notebook */

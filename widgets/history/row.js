@@ -7,23 +7,12 @@
  */
 
 import { append, el, spoken } from "../shared/dom.js";
-import {
-  SIGNS,
-  count,
-  cutMiddle,
-  dayName,
-  plural,
-  stamp,
-  took,
-  tookSpoken,
-  when,
-  whenSpoken,
-} from "../shared/format.js";
+import { SIGNS, count, dayName, plural, stamp, took, tookSpoken, when, whenSpoken } from "../shared/format.js";
 import { icon } from "../shared/icons.js";
-import { markPieces } from "../shared/tokens.js";
-import { SIGN_ORDER, chipList, chipsWidth, countList } from "./chips.js";
+import { SIGN_ORDER, chipList, countList } from "./chips.js";
 import { graphPicture } from "./graph.js";
 import { refList } from "./refs.js";
+import { plainRoom, subjectRoom, subjectText } from "./subject.js";
 
 /** @import { CommitRow, FoldRow, Row } from "./protocol.js" */
 /** @import { Marks } from "../shared/tokens.js" */
@@ -36,12 +25,6 @@ import { refList } from "./refs.js";
  * @property {boolean} marked it is marked to be compared
  * @property {boolean} queued it waits for the running cell
  */
-
-/** A character of the code font, and of a label; the graph, the prompt and what is between; took, when and theirs. */
-const CODE_PX = 7.25;
-const LABEL_PX = 6.5;
-const LEFT_PX = 106;
-const TIMES_PX = 120;
 
 /** @param {Row} row @param {RowLook} look @returns {HTMLElement} */
 export function buildRow(row, look) {
@@ -105,7 +88,7 @@ function foldRow(row, look) {
         },
         icon("right"),
       ),
-      subjectText(row.subject, row.why === "repeated", look.marks, look.widthPx - LEFT_PX - TIMES_PX - 80),
+      subjectText(row.subject, row.why === "repeated", look.marks, plainRoom(look)),
       matching ? el("span", { class: "ak-steps ak-muted" }, matching) : null,
     ),
     ...times(row.took_s, row.time_ms, look.now),
@@ -181,39 +164,6 @@ function times(took_s, ms, now) {
 /** @param {CommitRow} row */
 function author(row) {
   return row.author.kind === "agent" || !row.author.me ? el("span", { class: "ak-who" }, row.author.name) : null;
-}
-
-/**
- * Prose is cut at the end. Code that is longer than its room is in two parts, so that its last characters stay.
- *
- * @param {string} text @param {boolean} isCode @param {Marks} marks @param {number} room px
- */
-function subjectText(text, isCode, marks, room) {
-  if (!isCode) return el("span", { class: "ak-msg", title: text }, ...marked(text, marks));
-  const [first, last] = cutMiddle(text);
-  if (!last || text.length * CODE_PX <= room) return el("code", { title: text }, ...marked(text, marks));
-  return el(
-    "code",
-    { class: "ak-mid", title: text },
-    el("span", {}, ...marked(first, marks)),
-    el("span", {}, ...marked(last, marks)),
-  );
-}
-
-/** About what is left for the subject; what is beside it is never cut. @param {CommitRow} row @param {RowLook} look */
-function subjectRoom(row, look) {
-  const refs = row.refs.reduce((px, ref) => px + Math.min(140, 32 + ref.name.length * LABEL_PX), 0);
-  const who = row.author.me && row.author.kind === "person" ? 0 : row.author.name.length * 8 + 6;
-  const why = row.why ? row.why.length * LABEL_PX + 6 : 0;
-  const right = look.widthPx < 600 ? 110 : chipsWidth(row, look) + TIMES_PX;
-  return look.widthPx - LEFT_PX - refs - who - why - right;
-}
-
-/** @param {string} text @param {Marks} marks */
-function marked(text, marks) {
-  return markPieces(text, marks).map(([piece, matched]) =>
-    matched ? el("mark", {}, piece) : document.createTextNode(piece),
-  );
 }
 
 /** Why a cell failed: its first word stays where there is little room. @param {CommitRow} row */

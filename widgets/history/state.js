@@ -8,24 +8,14 @@
 import { errorText } from "../shared/buttons.js";
 import { zone } from "../shared/format.js";
 import { RowPages } from "./pages.js";
-import { Topics } from "./topics.js";
+import { Shown } from "./shown.js";
 import { PAGE_ROWS } from "./window.js";
 
 /** @import { CommitRow, Done, Head, Host, Opening, Query, State, Transport } from "./protocol.js" */
-/** @typedef {"rows" | "active" | "selected" | "marked" | "head" | "state" | "query" | "toast" | "view" | "revealed"} Topic */
-/**
- * @typedef {{ kind: "list" }
- *   | { kind: "compare", a: string, b: string, name: string }
- *   | { kind: "conflicts", branch: string }} View what stands in the panel
- */
-/** @typedef {{ id: string, label: string }} Mark a commit that is marked to be compared */
-/** @typedef {{ text: string, next: "undo" | "redo" | "" }} Toast what was done, and the way back */
-
 /** @type {State} */
 const UNKNOWN = { version: "", busy: null, queued: null, failed: null, done: null, kernel: true, gone: null };
 
-/** @extends {Topics<Topic>} */
-export class HistoryModel extends Topics {
+export class HistoryModel extends Shown {
   /** @param {Transport} transport @param {Host} host */
   constructor(transport, host) {
     super();
@@ -49,16 +39,6 @@ export class HistoryModel extends Topics {
     this.activeId = "";
     /** The reader has moved: the active row is theirs. */
     this.touched = false;
-    /** @type {string | null} the commit whose details are open */
-    this.selected = null;
-    /** @type {Mark | null} */
-    this.marked = null;
-    /** @type {View} */
-    this.view = { kind: "list" };
-    /** @type {Toast | null} what an act did, until it is dismissed or the next cell runs */
-    this.toast = null;
-    /** @type {{ text: string, code: string } | null} why one could not be done */
-    this.problem = null;
     /** @type {((done: Done) => void) | null} what to do when the act that this panel queued is done */
     this.waiting = null;
     /** How many rows came above the active one. */
@@ -207,27 +187,6 @@ export class HistoryModel extends Topics {
     return true;
   }
 
-  // What is open --------------------------------------------------------------------------------------------------------
-
-  /** Open a commit's details, or close them. @param {string | null} id */
-  select(id) {
-    if (id === this.selected) return;
-    this.selected = id;
-    this.tell("selected");
-  }
-
-  /** @param {Mark | null} mark */
-  mark(mark) {
-    this.marked = mark;
-    this.tell("marked");
-  }
-
-  /** @param {View} view */
-  show(view) {
-    this.view = view;
-    this.tell("view");
-  }
-
   // What goes on --------------------------------------------------------------------------------------------------------
 
   /** @param {State} state */
@@ -250,20 +209,8 @@ export class HistoryModel extends Topics {
 
   /** @param {Done} done */
   #queuedDone(done) {
-    this.toast = { text: [done.done, ...done.notes].join(" "), next: done.undo ? "undo" : "" };
+    this.say({ text: [done.done, ...done.notes].join(" "), next: done.undo ? "undo" : "" });
     this.waiting?.(done);
     this.waiting = null;
-  }
-
-  /** Say what was done. @param {Toast | null} toast */
-  say(toast) {
-    this.toast = toast;
-    this.tell("toast");
-  }
-
-  /** Say why something could not be done. @param {{ text: string, code: string } | null} problem */
-  complain(problem) {
-    this.problem = problem;
-    this.tell("state");
   }
 }

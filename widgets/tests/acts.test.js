@@ -237,19 +237,23 @@ test("a merge with conflicts shows both values, and waits until every name is de
   assert.equal(view.hidden, true);
 });
 
-test("where what it changes can be told only after the running cell, it can be asked for all the same", page, async () => {
-  const panel = await mounted();
-  const ask = panel.store.ask.bind(panel.store);
-  panel.store.ask = async (op, args) => {
-    if (op === "plan") throw Object.assign(new Error("What it changes can be told only later."), { code: "busy" });
-    return ask(op, args);
-  };
-  await askCheckout(panel, "Merge ridge");
-  assert.match(panel.$(".ak-pop").textContent ?? "", /told only later\.Check outCancel$/);
-  await panel.click(panel.$(".ak-pop .ak-main"));
-  await soon(20);
-  assert.equal(panel.asked("checkout").length, 1);
-});
+test(
+  "where what it changes can be told only after the running cell, it can be asked for all the same",
+  page,
+  async () => {
+    const panel = await mounted();
+    const ask = panel.store.ask.bind(panel.store);
+    panel.store.ask = async (op, args) => {
+      if (op === "plan") throw Object.assign(new Error("What it changes can be told only later."), { code: "busy" });
+      return ask(op, args);
+    };
+    await askCheckout(panel, "Merge ridge");
+    assert.match(panel.$(".ak-pop").textContent ?? "", /told only later\.Check outCancel$/);
+    await panel.click(panel.$(".ak-pop .ak-main"));
+    await soon(20);
+    assert.equal(panel.asked("checkout").length, 1);
+  },
+);
 
 test("Enter does what the filled button says, also from a choice", page, async () => {
   const panel = await mounted();

@@ -41,14 +41,25 @@ if (happy) {
 
 /** @type {{ dispose: () => void } | null} */
 let shown = null;
+/** @type {FixtureTransport | null} */
+let asked = null;
 after(() => shown?.dispose());
 
-export const soon = (ms = 0) => new Promise((resolve) => setTimeout(resolve, ms));
+const turn = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Wait a while, and until the store has answered everything, on however slow a machine. */
+export async function soon(ms = 0) {
+  await turn(ms);
+  for (let quiet = 0; quiet < 3; quiet += 1) {
+    await turn(1);
+    if (asked?.pending) quiet = -1;
+  }
+}
 
 /**
  * A mounted panel over a store in memory.
  *
- * @param {{ store?: ConstructorParameters<typeof FixtureTransport>[0], host?: Host }} [how]
+ * @param {{ store?: ConstructorParameters<typeof FixtureTransport>[0], host?: Host, wait?: boolean }} [how]
  */
 export async function mounted(how = {}) {
   const { mountHistory } = await import("../history/panel.js");
@@ -58,7 +69,8 @@ export async function mounted(how = {}) {
   const store = new FixtureTransport({ history: houses(), ...how.store });
   const panel = mountHistory(root, store, { now: fixtureNow, ...how.host });
   shown = panel;
-  await soon(20);
+  asked = store;
+  if (how.wait ?? true) await soon(20);
   return new Mounted(root, store, panel);
 }
 

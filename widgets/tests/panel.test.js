@@ -238,13 +238,12 @@ test("a page that cannot be read says so above the list, and the rows that are h
 });
 
 test("a change that is told of while the history is being read is not missed", page, async () => {
-  const panel = await mounted({ store: { delay: 30 } });
-  panel.store.moved();
-  await soon(10);
+  const panel = await mounted({ store: { delay: 30 }, wait: false });
   panel.store.history.refs.push({ name: "late", kind: "tag", id: panel.store.history.commits[1]?.id ?? "" });
   panel.store.moved();
-  await soon(120);
+  await soon();
   assert.match(panel.text, /late/);
+  assert.equal(panel.asked("open").length, 2);
 });
 
 test("an active commit that has gone from the store leaves the top of the list", page, async () => {
