@@ -38,7 +38,7 @@ def write_notebook(desk: Desk, notebook: Notebook, act: Act) -> Answer:
     if page is None:
         raise RequestError("write_notebook", f"no page of the notebook was stored with {act.label}")
     path = notebook.path()
-    folder, name = (Path.cwd(), str(page["name"])) if path is None else (path.parent, path.name)
+    folder, name = (Path.cwd(), Path(str(page["name"])).name) if path is None else (path.parent, path.name)
     stem = name.removesuffix(".ipynb")
     written = _write(folder, f"{stem}@{act.id[:_SHORT]}", _notebook(page, path))
     where = "beside the notebook" if path is not None else f"in {folder}"

@@ -6,6 +6,8 @@ import json
 import os
 from typing import Any
 
+import pytest
+
 from tests.panels.fronts import Front
 
 
@@ -97,6 +99,18 @@ def test_a_file_that_says_something_else_is_not_overwritten(front: Front) -> Non
     first.write_text("mine")
     assert side.ask("write_notebook", id=id)["done"].startswith(f"Wrote study@{id[:8]}-2.ipynb")
     assert first.read_text() == "mine"
+
+
+def test_the_name_of_a_stored_page_leads_to_no_other_folder(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
+    aside = front.folder / "aside"
+    aside.mkdir()
+    front.channel("agent_kernel.notebook").send({**told("x = 1"), "name": f"{aside}/../aside/study.ipynb"})
+    front.run("x = 1")
+    monkeypatch.delenv("JPY_SESSION_NAME")
+    side = front.channel()
+    id = side.ask("open")["head"]["id"]
+    assert side.ask("write_notebook", id=id)["done"] == f"Wrote study@{id[:8]}.ipynb in {front.folder}."
+    assert not list(aside.iterdir())
 
 
 def test_a_commit_without_a_page_says_so(front: Front) -> None:
