@@ -26,6 +26,7 @@ __all__ = [
     "Nothing",
     "Switched",
     "Tagged",
+    "Undone",
     "act_of",
 ]
 
@@ -85,6 +86,12 @@ class Named(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: _Revision
 
 
+class Undone(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Undo and redo: what is next, or nothing if HEAD is at another commit by then than whoever asked saw."""
+
+    head: _Revision | None = None
+
+
 class Nothing(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """No arguments."""
 
@@ -95,11 +102,11 @@ ACTS: Final[Mapping[str, type[_Args]]] = {
     "checkout": Aimed,
     "commit_now": Committed,
     "merge": Merged,
-    "redo": Nothing,
+    "redo": Undone,
     "rollback": Aimed,
     "switch": Switched,
     "tag": Tagged,
-    "undo": Nothing,
+    "undo": Undone,
     "verify": Nothing,
     "write_notebook": Named,
 }

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from agent_kernel.browsing.wording import called, cleaned
 from agent_kernel.errors import MergeConflictError
-from agent_kernel.panels.asked import Act, Aimed, Branched, Committed, Merged, Switched
+from agent_kernel.panels.asked import Act, Aimed, Branched, Committed, Merged, Switched, Undone
+from agent_kernel.repository import hex_of
 from agent_kernel.verbs import describe
+from agent_kernel.verbs.parsing import UsageProblem
 from agent_kernel.verbs.text import clean, plural
 from agent_kernel.verbs.undoing import redo, undo
 
@@ -41,19 +43,19 @@ def do(desk: Desk, scope: Scope, act: Act) -> Answer:
 
 def _checkout(desk: Desk, scope: Scope, act: Act) -> Answer:
     args = _args(act, Aimed)
-    page = _page(desk, args, act)  # before anything moves: it may be damaged
+    page = _page(desk, args)  # before anything moves: it may be damaged
     return _moved(desk, scope, f"Checked out {act.label}", scope.live().checkout(args.to), page)
 
 
 def _rollback(desk: Desk, scope: Scope, act: Act) -> Answer:
     args = _args(act, Aimed)
-    page = _page(desk, args, act)
+    page = _page(desk, args)
     return _moved(desk, scope, f"Rolled back to {act.label}", scope.live().rollback(args.to), page)
 
 
-def _page(desk: Desk, args: Aimed, act: Act) -> object:
-    """The notebook's page, where the code is to come along."""
-    return desk.ask("cells", {"id": act.id}) if args.what == "both" else None
+def _page(desk: Desk, args: Aimed) -> object:
+    """The notebook's page, where the code is to come along: of where a branch is now, as the variables are."""
+    return desk.ask("cells", {"id": args.to}) if args.what == "both" else None
 
 
 def _switch(desk: Desk, scope: Scope, act: Act) -> Answer:
@@ -61,11 +63,20 @@ def _switch(desk: Desk, scope: Scope, act: Act) -> Answer:
 
 
 def _undo(desk: Desk, scope: Scope, act: Act) -> Answer:
+    _check_head(scope, act)
     return _not_undoable(_told(desk, scope, undo(scope, Namespace(count="1", partial=False))))
 
 
 def _redo(desk: Desk, scope: Scope, act: Act) -> Answer:
+    _check_head(scope, act)
     return _told(desk, scope, redo(scope, Namespace(count="1", partial=False)))
+
+
+def _check_head(scope: Scope, act: Act) -> None:
+    """What is next to be undone is no longer what was meant, if a cell or another panel has done something since."""
+    meant, head = _args(act, Undone).head, scope.live().head
+    if meant is not None and head is not None and hex_of(head) != meant:
+        raise UsageProblem(f"HEAD is at {called(scope.repo.commit_at(head))} by now")
 
 
 def _merge(desk: Desk, scope: Scope, act: Act) -> Answer:

@@ -33,6 +33,16 @@ class TestBetweenCells:
         assert front.ns["tmp"] == 3
         assert panel.ask("redo")["done"].startswith("Done again the move to [1]")
 
+    def test_undo_takes_back_what_its_panel_offered_and_not_what_another_did_since(self, front: Front) -> None:
+        panel, other = front.panel(), front.panel()
+        head = panel.ask("checkout", to="HEAD~1")["head"]["id"]
+        other.ask("switch", branch="main")
+        for verb in ("undo", "redo"):
+            failed = panel.ask(verb, head=head)
+            assert failed == {"code": "refused", "message": "HEAD is at [2] by now. Nothing was changed."}
+        assert front.ns["tmp"] == 3
+        assert panel.ask("undo", head=panel.ask("open")["head"]["id"])["done"].startswith("Undone the move to main")
+
     def test_a_rollback_is_a_new_commit(self, front: Front) -> None:
         done = front.panel().ask("rollback", to="HEAD~1")
         assert done["done"] == "Rolled back to [1]: 1 name changed, 1 added, 1 removed."
@@ -141,6 +151,24 @@ class TestWhileACellRuns:
         front.during(lambda: panel.say("checkout", to="HEAD~1"), source=f"meanwhile(); {end}")
         assert front.ns["x"] == [1]
         assert panel.state["done"]["done"].startswith("Checked out [1]")
+
+    def test_an_undo_takes_back_no_cell_that_ended_only_after_it_was_asked_for(self, front: Front) -> None:
+        panel = front.panel()
+        head = panel.ask("open")["head"]["id"]
+        front.during(lambda: panel.say("undo", head=head), source="precious = 42; meanwhile()")
+        assert front.ns["precious"] == 42
+        text = "Undo failed: HEAD is at [4] by now. Nothing was changed."
+        assert panel.state["failed"] == {"text": text, "code": "refused"}
+
+    def test_the_page_of_a_branch_is_that_of_the_commit_whose_variables_come(self, front: Front) -> None:
+        page = front.channel("agent_kernel.notebook")
+        page.send({"cells": [{"id": "a", "type": "code", "source": "old"}]})
+        front.run("v = 1")
+        panel = front.panel()
+        page.send({"cells": [{"id": "a", "type": "code", "source": "new"}]})
+        front.during(lambda: panel.say("checkout", to="main"), source="v = 2; meanwhile()")
+        assert front.ns["v"] == 2
+        assert [cell["source"] for cell in panel.state["done"]["cells"]["cells"]] == ["new"]
 
     def test_on_the_main_thread_a_running_cell_goes_first_too(self, front: Front) -> None:
         panel = front.panel()

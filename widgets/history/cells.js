@@ -58,7 +58,7 @@ export class DocumentCells {
     const before = this.model.toast;
     try {
       const { done } = await this.model.transport.act("write_notebook", { id: target.id });
-      this.model.say({ text: [before?.text, done].filter(Boolean).join(" "), next: before?.next ?? "" });
+      this.model.say({ text: [before?.text, done].filter(Boolean).join(" "), next: before?.next ?? "", head: before?.head ?? null });
     } catch (error) {
       const text = `The notebook's cells could not be written: ${errorText(error)}`;
       this.model.complain({ text, code: "failed" });

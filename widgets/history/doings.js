@@ -65,7 +65,7 @@ export class Doings {
   #done(op, done, after) {
     const { model } = this;
     if (op !== "write_notebook") model.head = done.head;
-    model.say({ text: [done.done, ...done.notes].join(" "), next: done.undo ? "undo" : op === "undo" ? "redo" : "" });
+    model.say({ text: [done.done, ...done.notes].join(" "), next: done.undo ? "undo" : op === "undo" ? "redo" : "", head: done.head.id });
     after?.(done);
     if (op !== "cancel") void model.open();
   }
@@ -127,12 +127,14 @@ export class Doings {
     return this.#act("merge", { branch, ours, theirs }, branch);
   }
 
-  undo() {
-    if (this.model.canAct) void this.#act("undo", {}, "", (done) => this.cells.after({ id: done.head.id ?? "" }, done));
+  /** @param {string | null} [head] where HEAD was when it was offered; else where it is as the panel shows it */
+  undo(head = this.model.head?.id) {
+    if (this.model.canAct) void this.#act("undo", head ? { head } : {}, "", (done) => this.cells.after({ id: done.head.id ?? "" }, done));
   }
 
-  redo() {
-    if (this.model.canAct) void this.#act("redo", {}, "", (done) => this.cells.after({ id: done.head.id ?? "" }, done));
+  /** @param {string | null} [head] */
+  redo(head = this.model.head?.id) {
+    if (this.model.canAct) void this.#act("redo", head ? { head } : {}, "", (done) => this.cells.after({ id: done.head.id ?? "" }, done));
   }
 
   commit() {

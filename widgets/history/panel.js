@@ -76,8 +76,8 @@ class HistoryPanel {
     const strips = {
       cancel: () => doings.cancel(),
       verify: () => doings.verify(),
-      undo: () => doings.undo(),
-      redo: () => doings.redo(),
+      undo: () => doings.undo(model.toast?.head),
+      redo: () => doings.redo(model.toast?.head),
     };
     this.strip = new Strip(model, strips);
     this.toast = new ToastLine(model, strips);

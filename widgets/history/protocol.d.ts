@@ -39,8 +39,9 @@ export interface Acts {
   checkout(args: { to: string; what: "both" | "variables" }): Done | Queued;
   rollback(args: { to: string; what: "both" | "variables" }): Done | Queued;
   switch(args: { branch: string }): Done | Queued;
-  undo(args: {}): Done | Queued;
-  redo(args: {}): Done | Queued;
+  /** `head`: the commit that the asker sees as HEAD; where it is another one by then, nothing is undone. */
+  undo(args: { head?: string }): Done | Queued;
+  redo(args: { head?: string }): Done | Queued;
   merge(args: { branch: string; ours: string[]; theirs: string[] }): Done | Queued | Conflicts;
   commit_now(args: { message: string }): Done | Queued;
   branch(args: { name: string; at: string; go: boolean }): Done | Queued;

@@ -209,7 +209,7 @@ export class HistoryModel extends Shown {
 
   /** @param {Done} done */
   #queuedDone(done) {
-    this.say({ text: [done.done, ...done.notes].join(" "), next: done.undo ? "undo" : "" });
+    this.say({ text: [done.done, ...done.notes].join(" "), next: done.undo ? "undo" : "", head: done.head.id });
     this.waiting?.(done);
     this.waiting = null;
   }

@@ -100,7 +100,7 @@ export function footerLine(Widget, notebooks, showSide) {
       const mayUndo = line.undo && !this.said && transport.canAct() && following.head === line.commit;
       const hasHistory = transport.place !== null || transport.hasKernel;
       return [
-        mayUndo ? this.#button("Undo", "Undo this cell: the variables are as they were", () => void this.#undo(notebook)) : null,
+        mayUndo ? this.#button("Undo", "Undo this cell: the variables are as they were", () => void this.#undo(notebook, line)) : null,
         hasHistory && line.chips.length ? this.#button("Diff", "What this cell changed", () => showSide(notebook, line.commit)) : null,
         hasHistory ? this.#button("History", "The history of this notebook", () => showSide(notebook, null)) : null,
       ];
@@ -111,12 +111,12 @@ export function footerLine(Widget, notebooks, showSide) {
       return el("button", { type: "button", title, onclick, disabled: this.isBusy }, text);
     }
 
-    /** @param {OpenNotebook} notebook */
-    async #undo(notebook) {
+    /** @param {OpenNotebook} notebook @param {Line} line */
+    async #undo(notebook, line) {
       this.isBusy = true;
       this.#draw();
       try {
-        const answer = await notebook.transport.act("undo", {});
+        const answer = await notebook.transport.act("undo", { head: line.commit });
         if ("queued" in answer) this.#say("The undo waits until the running cell ends.", false);
         else if ("done" in answer) {
           if (answer.cells) notebook.host().restoreCells?.(answer.cells);

@@ -70,7 +70,8 @@ test(
       /^Checked out “Merge ridge into main”: 3 names changed, 1 removed\. conn stays as it is\.Undo/,
     );
     await panel.click(panel.button("Undo"));
-    assert.equal(panel.asked("undo").length, 1);
+    const [{ head } = { head: "" }] = panel.asked("undo");
+    assert.match(head, /^[0-9a-f]{40,64}$/, "where HEAD was when the way back was offered");
   },
 );
 
