@@ -78,9 +78,7 @@ export class CompareView {
       ...sideLabel(b),
       swap,
       el("span", { class: "ak-sp" }),
-      ...(base && base.id !== a.id && base.id !== b.id
-        ? [el("span", { class: "ak-count" }, "both grew from"), ...sideLabel(base)]
-        : []),
+      base && base.id !== a.id && base.id !== b.id ? baseLabel(base) : null,
     );
     if (focus) back.focus({ preventScroll: true });
     this.element.setAttribute("aria-label", `Compare ${a.label} with ${b.label}`);
@@ -174,6 +172,11 @@ export function sideLabel(side) {
   if (!ref && !side.prompt) return [el("span", { class: "ak-side" }, side.label)];
   const prompt = side.prompt ? el("span", { class: "ak-mono ak-muted" }, side.prompt) : null;
   return [el("span", { class: "ak-side" }, ref ? refLabel(ref) : null, prompt)];
+}
+
+/** @param {Side} base */
+function baseLabel(base) {
+  return el("span", { class: "ak-side" }, el("span", { class: "ak-count" }, "both grew from"), ...sideLabel(base));
 }
 
 /** @param {Comparison["code"]} cells @returns {Child[]} */

@@ -46,6 +46,7 @@ export class RowList {
     this.element.addEventListener("scroll", () => this.draw(), { passive: true });
     this.element.addEventListener("click", (event) => this.#click(event));
     this.element.addEventListener("contextmenu", (event) => this.#contextMenu(event));
+    this.element.addEventListener("copy", (event) => copyWhole(event));
     model.on(["rows"], () => this.#relay());
     model.on(["revealed"], () => this.showActive());
     model.on(["active", "selected", "marked", "state"], () => this.draw());
@@ -196,4 +197,14 @@ export class RowList {
     this.model.activate(hit.at);
     this.doings.menu(hit.row, hit.node, { x: event.clientX, y: event.clientY });
   }
+}
+
+/** Code that is cut in the middle stands in two boxes; copied, it is one line. @param {ClipboardEvent} event */
+function copyWhole(event) {
+  const chosen = getSelection();
+  const [from, to] = [chosen?.anchorNode?.parentElement, chosen?.focusNode?.parentElement];
+  const code = from?.closest(".ak-mid");
+  if (!chosen || !code || !event.clipboardData || to?.closest(".ak-mid") !== code) return;
+  event.clipboardData.setData("text/plain", chosen.toString().replaceAll("\n", ""));
+  event.preventDefault();
 }

@@ -267,3 +267,20 @@ test("long code is in two parts only where it does not fit", page, async () => {
   await soon(30);
   assert.equal(panel.$(".ak-mid").lastChild?.textContent?.length, 14);
 });
+
+test("the grip gives the list another height with ↑ and ↓, and the height is remembered", page, async () => {
+  const panel = await mounted({ host: { storageKey: "grip-test" } });
+  const grip = panel.$(".ak-grip");
+  grip.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowDown", bubbles: true, cancelable: true }));
+  const height = panel.$(".ak-panel").style.getPropertyValue("--ak-height");
+  assert.equal(height, `${grip.getAttribute("aria-valuenow")}px`);
+  const again = await mounted({ host: { storageKey: "grip-test" } });
+  assert.equal(again.$(".ak-panel").style.getPropertyValue("--ak-height"), height);
+});
+
+test("a panel that is taken away leaves no listener and no timer behind", page, async () => {
+  const panel = await mounted();
+  panel.panel.dispose();
+  assert.equal(panel.root.childNodes.length, 0);
+  assert.equal(panel.store.listeners.size, 0);
+});
