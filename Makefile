@@ -29,12 +29,11 @@ demo: $(VENV)/.demo  ## run the tour notebook end to end and print the history t
 lab: $(VENV)/.lab  ## open the tour in JupyterLab
 	$(BIN)/jupyter lab notebooks/tour.ipynb
 
-# Tests that share a server or a browser run in one process (loadgroup).
 test: $(VENV)/.test $(VENV)/.e2e  ## the tests (slow ones left out), doctests and the examples in the docs
-	$(RUN) -m pytest -n $(JOBS) --dist loadgroup
+	$(RUN) -m pytest -n $(JOBS)
 
 e2e: $(VENV)/.test $(VENV)/.e2e  ## only the tests in a real browser: JupyterLab and Notebook 7 in Chromium
-	$(RUN) -m pytest -n 2 --dist loadgroup tests/e2e
+	$(RUN) -m pytest -n 2 tests/e2e
 
 test-slow: $(VENV)/.test  ## the slow tests: kills, wheels, fresh environments
 	$(RUN) -m pytest -n $(JOBS) -m slow

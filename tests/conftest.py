@@ -1,11 +1,19 @@
-"""Stores that these tests make are this user's own, in a data directory that goes away."""
+"""Stores that these tests make are this user's own, in a data directory that goes away.
+
+Where several processes run the tests, those that share a server and a browser are run by one of them, and begin first.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadScopeScheduling
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -18,3 +26,17 @@ def private_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
         patch.setenv("IPYTHONDIR", str(home / "ipython"))
         patch.setenv("MPLBACKEND", "agg")
         yield home
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    # Not --dist loadgroup: it writes its groups into names that pytest 9.2 no longer reads.
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByServer(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            if not nodeid.startswith("tests/e2e/"):
+                return nodeid
+            return "notebook" if "notebook" in nodeid.partition("[")[2] else "lab"
+
+    return ByServer(config, log)

@@ -19,8 +19,6 @@ import pytest
 from tests.e2e.study import STUDY
 
 if TYPE_CHECKING:
-    from _pytest.mark import ParameterSet
-
     from tests.e2e.browser import Browser, BrowserContext, Locator, Page
     from tests.e2e.documents import Document, Panel
     from tests.e2e.jupyter import App, Jupyter
@@ -31,13 +29,7 @@ OpenNew = Callable[..., "Document"]
 # What the apps themselves report, without our extension too.
 KNOWN = re.compile(r"reading 'schema'")
 
-
-def _app(name: App) -> ParameterSet:
-    # One process has all tests of an app, so that they share its server.
-    return pytest.param(name, marks=pytest.mark.xdist_group(f"e2e-{name}"))
-
-
-lab_only = pytest.mark.parametrize("app", [_app("lab")], indirect=True, scope="package")
+lab_only = pytest.mark.parametrize("app", ["lab"], indirect=True, scope="package")
 
 
 @pytest.fixture(scope="package")
@@ -49,7 +41,7 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-@pytest.fixture(scope="package", params=[_app("lab"), _app("notebook")])
+@pytest.fixture(scope="package", params=["lab", "notebook"])
 def app(request: pytest.FixtureRequest) -> App:
     """JupyterLab, then Notebook 7."""
     found: App = request.param

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from tests.e2e.browser import Locator, Page, expect
-from tests.e2e.jupyter import Jupyter, until
+from tests.e2e.jupyter import Jupyter
 
 __all__ = ["Document", "Panel"]
 
@@ -103,9 +103,10 @@ class Document:
 
     def save(self) -> None:
         """Save it, and wait until that is done."""
-        before = self.path.stat().st_mtime_ns
-        self.page.keyboard.press("Control+s")
-        until(lambda: self.path.stat().st_mtime_ns != before, 10.0)
+        with self.page.expect_response(
+            lambda answer: "/api/contents/" in answer.url and answer.request.method == "PUT"
+        ):
+            self.page.keyboard.press("Control+s")
 
     def side_panel(self) -> Panel:
         """The panel beside the notebook, opened by its key."""
@@ -154,7 +155,7 @@ class Panel:
             if self.list.get_attribute("aria-activedescendant") == row.get_attribute("id"):
                 return row
             self.press("ArrowDown")
-        raise AssertionError(f"there is no way to {name}")
+        raise AssertionError(f"there is no way to {name}: {self.list.aria_snapshot()}")
 
     def tab(self, name: str) -> Locator:
         """The tab of the details or of the comparison whose name begins like this."""

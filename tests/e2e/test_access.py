@@ -65,13 +65,15 @@ def test_nothing_keeps_anybody_out(theme: Theme, opened: OpenNew, photograph: Ph
     assert problems(document.page) == []
 
 
-@lab_only
 def test_the_notebooks_shortcuts_are_not_set_off_by_keys_in_the_panel(opened: OpenNew) -> None:
     document = opened(*RATES)
     document.run(1, 2, 3, 4)
     panel = document.panel(4).ready()
     before = [document.source(number) for number in range(1, 6)]
-    panel.press("a", "x", "z", "s", "l", "1", "y", "Shift+M", "i", "i", "0", "0", "k", "j", "Escape")
+    panel.press(
+        "a", "x", "z", "s", "l", "1", "y", "Shift+M", "i", "i", "0", "0", "k", "j", "ArrowUp", "ArrowDown", "Escape"
+    )
+    expect(panel.list).to_be_focused()
     panel.search.focus()
     document.page.keyboard.type("abxd dz")
     expect(panel.search).to_have_value("abxd dz")

@@ -62,6 +62,8 @@ def test_a_checkout_is_in_the_kernel_and_the_next_cell_begins_a_branch(rates: Do
     panel.answer("Check out").click()
     expect(panel.toast).to_contain_text("Checked out [1]")
     assert rates.ask("rate, 'extra' in globals()") == "1 False"
+    rates.write(5, "rate = 5")
+    rates.run(5)
     expect(panel.button("Branch: main-2")).to_be_visible()
 
 

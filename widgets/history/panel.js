@@ -110,6 +110,8 @@ class HistoryPanel {
     const { model } = this;
     this.list.element.addEventListener("keydown", (event) => this.keys.press(event));
     this.element.addEventListener("keydown", (event) => this.#panelKey(event));
+    // Notebook 7 looks at keys before anything in the page does, and at the focused element before what is around it.
+    this.element.addEventListener("focusin", (event) => /** @type {Element} */ (event.target).setAttribute("data-lm-suppress-shortcuts", "true"));
     model.on(["rows", "selected", "view", "state"], () => this.#arrange());
     this.#begin();
     this.stop = model.transport.onState((state) => model.takeState(state));
