@@ -43,6 +43,14 @@ test-oldest: $(OLDEST)/.made  ## the tests with the oldest dependencies that pyp
 	$(OLDEST)/bin/python -m pytest -n $(JOBS) -W default::DeprecationWarning \
 	  tests/storage tests/repository tests/session tests/values
 
+# JupyterLab and Notebook, each with every ipykernel; 4 and 7 are the newest.
+MATRIX := $(foreach kernel,6.31 7.3 7.4,4.2-7.2-$(kernel) 4-7-$(kernel))
+
+test-matrix: $(MATRIX:%=matrix-%)  ## the tests in a browser with old and new JupyterLab, Notebook and ipykernel (slow)
+
+matrix-%: $(VENV)-matrix-%/.made
+	$(VENV)-matrix-$*/bin/python -m pytest -n 2 tests/e2e
+
 lint: $(VENV)/.lint  ## ruff check, ruff format, the layers
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -59,14 +67,14 @@ types: $(VENV)/.lint $(VENV)/.test $(VENV)/.e2e  ## mypy and pyright, strict, on
 docs: $(VENV)/.docs  ## build the docs into site/, strictly
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-bench: $(VENV)/.demo $(VENV)/.test  ## the benchmarks, with the machine recorded beside the results
+bench: $(VENV)/.demo $(VENV)/.test $(VENV)/.e2e  ## the benchmarks, with the machine recorded beside the results
 	$(RUN) -m benchmarks
 
 # The tests come last, so that their summary is the last thing to read.
 check: lint types docs demo test  ## all of the above but lab, bench and the slow tests; CI runs exactly this
 
 clean:  ## remove .venv and everything that was built
-	rm -rf $(VENV) $(OLDEST) build dist site .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OLDEST) $(VENV)-matrix-* build dist site .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.made:
@@ -82,6 +90,14 @@ $(OLDEST)/.made: pyproject.toml
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(OLDEST)/bin/uv pip install --quiet --python $(OLDEST)/bin/python --resolution lowest-direct --editable '.[test]'
+	@touch $@
+
+.PRECIOUS: $(VENV)-matrix-%/.made
+$(VENV)-matrix-%/.made: pyproject.toml
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	set -- $(subst -, ,$*); $(@D)/bin/uv pip install --quiet --python $(@D)/bin/python --editable '.[e2e]' \
+	  hatchling pandas pytest pytest-timeout pytest-xdist "jupyterlab==$$1.*" "notebook==$$2.*" "ipykernel==$$3.*"
 	@touch $@
 
 $(VENV)/.demo $(VENV)/.lab $(VENV)/.test $(VENV)/.e2e $(VENV)/.lint $(VENV)/.docs: $(VENV)/.%: $(VENV)/.made $(COPIED)

@@ -34,10 +34,15 @@ _study = _Study()
 
 
 def build(commits: int) -> None:
-    """A store of this many commits on a dozen branches, with merges, failures, and cells that were run again."""
+    """A store of this many commits, in a temporary folder."""
     _study.place = Path(tempfile.mkdtemp(prefix="agent-kernel-history-"))
+    build_at(_study.place / "store", commits)
+
+
+def build_at(place: Path, commits: int) -> None:
+    """A store of this many commits on a dozen branches, with merges, failures, and cells that were run again."""
     chance = random.Random(1)
-    repo = Repository.open(_study.place / "store")
+    repo = Repository.open(place)
     writer = repo.writer()
     tips: dict[str, ObjectId] = {}
     trees: dict[str, Any] = {}

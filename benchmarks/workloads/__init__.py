@@ -22,6 +22,7 @@ WORKLOADS = (
     "memory_1gb",
     "growth_10k",
     "history_10k",
+    "history_browser",
     "faithful",
 )
 

@@ -14,9 +14,9 @@ import pytest
 
 pytest.importorskip("playwright", reason="Playwright is not installed: pip install 'agent-kernel[e2e]'")
 
-from playwright.sync_api import Browser, BrowserContext, Error, Locator, Page, Request, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Error, Locator, Page, Response, expect, sync_playwright
 
-__all__ = ["Browser", "BrowserContext", "Error", "Locator", "Page", "Request", "chromium", "expect", "opened"]
+__all__ = ["Browser", "BrowserContext", "Error", "Locator", "Page", "Response", "chromium", "expect", "opened"]
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # As root in a container, with a small /dev/shm and no graphics.
@@ -24,18 +24,17 @@ _FLAGS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")
 _NONE = "Chromium was not found, so NOTHING WAS TRIED IN A BROWSER (apt install chromium, or name one: CHROMIUM=/path)"
 
 
-def chromium() -> str:
-    """The program; without one, the test that asks is skipped."""
-    found = next(filter(None, [os.environ.get("CHROMIUM"), *map(shutil.which, _NAMES)]), None)
-    if found is None:
-        pytest.skip(_NONE)
-    return found
+def chromium() -> str | None:
+    """The program, where there is one."""
+    return next(filter(None, [os.environ.get("CHROMIUM"), *map(shutil.which, _NAMES)]), None)
 
 
 @contextmanager
 def opened() -> Generator[Browser]:
-    """A running browser."""
+    """A running browser; without one, the test that asks is skipped."""
     program = chromium()
+    if program is None:
+        pytest.skip(_NONE)
     expect.set_options(timeout=10_000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, headless=True, args=_FLAGS)

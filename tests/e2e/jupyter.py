@@ -53,7 +53,7 @@ class Jupyter:
             self.port = int(free.getsockname()[1])
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                self._command(), env=self._environment(), stdout=log, stderr=log, start_new_session=True
+                self._command(), env=self.environment(), stdout=log, stderr=log, start_new_session=True
             )
 
     @property
@@ -87,7 +87,8 @@ class Jupyter:
             *(f"--IdentityProvider.token={_TOKEN}", "--AgentKernelServer.idle_s=1"),
         ]
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """Of the server, and of all that works on the same stores."""
         names = {"CONFIG_DIR": "config", "DATA_DIR": "data", "RUNTIME_DIR": "runtime", "PATH": "none"}
         folders = {f"JUPYTER_{name}": str(self.home / folder) for name, folder in names.items()}
         lab = {f"JUPYTERLAB_{name}_DIR": str(self.home / name.lower()) for name in ("SETTINGS", "WORKSPACES")}
