@@ -71,8 +71,9 @@ export function footerLine(Widget, notebooks, showSide) {
       const held = this.node.contains(document.activeElement) ? document.activeElement?.textContent : null;
       fill(this.node, ...this.#facts(line), el("span", { class: "ak-sp" }), ...this.#ways(line));
       if (!held) return;
-      // Drawn anew under somebody's fingers: what they were on keeps the focus.
-      for (const button of this.node.querySelectorAll("button")) if (button.textContent === held) button.focus();
+      // Drawn anew under somebody's fingers: what they were on keeps the focus, or what stands there now.
+      const buttons = [...this.node.querySelectorAll("button")];
+      (buttons.find((button) => button.textContent === held) ?? buttons[0])?.focus();
     }
 
     /** @param {Line} line @returns {Child[]} */
@@ -108,7 +109,8 @@ export function footerLine(Widget, notebooks, showSide) {
 
     /** @param {string} text @param {string} title @param {() => void} onclick */
     #button(text, title, onclick) {
-      return el("button", { type: "button", title, onclick, disabled: this.isBusy }, text);
+      // Each one for itself: Notebook 7 looks at the focused element alone.
+      return el("button", { type: "button", title, onclick, disabled: this.isBusy, "data-lm-suppress-shortcuts": "true" }, text);
     }
 
     /** @param {OpenNotebook} notebook @param {Line} line */
