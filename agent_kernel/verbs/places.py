@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
@@ -31,6 +32,7 @@ __all__ = [
 HIDDEN = ".agent-kernel"
 REDIRECT = "bound.json"
 _NOTE_VERSION = 1
+_NOTE_BYTES = 64 << 10  # a longer one is none
 _VSCODE = "__vsc_ipynb_file__"  # the variable in which VS Code tells a kernel its notebook's path
 
 
@@ -90,18 +92,26 @@ def bound_elsewhere(own: Path) -> Path | None:
     """
     note = own / REDIRECT
     try:
-        found: object = json.loads(note.read_bytes())
+        found: object = json.loads(_note_in(note))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise NotAStoreError(str(note), f"it should say where the store lies, and cannot be read ({error})") from error
     said = cast("dict[str, object]", found) if isinstance(found, dict) else {}
     version, store = said.get("version"), said.get("store")
     if isinstance(version, int) and version > _NOTE_VERSION:
         raise NewerFormatError(str(note), version, _NOTE_VERSION)
-    if not isinstance(store, str) or not store:
+    if not isinstance(store, str) or not store or "\0" in store:
         raise NotAStoreError(str(note), "it should say where the store lies, and does not")
     return _base_of(own) / store
+
+
+def _note_in(note: Path) -> bytes:
+    """What it says. It may have come with a folder from elsewhere, as a link to something that never ends."""
+    if not stat.S_ISREG(note.stat().st_mode):
+        raise OSError("it is no file")
+    with note.open("rb") as file:
+        return file.read(_NOTE_BYTES)
 
 
 def _base_of(own: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -93,6 +94,8 @@ class TestTheNextSession:
             ("{}", NotAStoreError),
             ("[]", NotAStoreError),
             ("\udcff", NotAStoreError),
+            ('{"version": 1, "store": "a\\u0000b"}', NotAStoreError),
+            ("[" * 60_000, NotAStoreError),
         ],
     )
     def test_does_not_guess_what_a_broken_note_means(self, folder: Path, note: str, error: type[Exception]) -> None:
@@ -103,6 +106,17 @@ class TestTheNextSession:
             bound_elsewhere(own)
         remember(own, "lmdb:///somewhere/else")
         assert bound_elsewhere(own) == Path("/somewhere/else")
+
+    @pytest.mark.parametrize("made", ["device", "pipe"])
+    def test_reads_no_note_that_never_ends(self, folder: Path, made: str) -> None:
+        own = folder / "own"
+        own.mkdir()
+        if made == "pipe":
+            os.mkfifo(own / "bound.json")
+        else:
+            (own / "bound.json").symlink_to("/dev/zero")
+        with pytest.raises(NotAStoreError, match="it is no file"):
+            bound_elsewhere(own)
 
 
 class TestAStoreWhoseFolderIsRemoved:
