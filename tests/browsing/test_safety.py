@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import msgspec
 import pytest
 
 from agent_kernel.browsing import Reader, failure, static
+from agent_kernel.browsing.lines import diff_lines
 from agent_kernel.errors import (
     AgentKernelError,
     AmbiguousRefError,
@@ -178,6 +180,15 @@ def test_no_answer_is_longer_than_the_panel_can_bear() -> None:
         for op, answer in everything(nb.reader):
             assert len(msgspec.json.encode(answer)) < 1_000_000, op
         assert len(msgspec.json.encode(nb.ask("open", n=500))) < 50_000
+
+
+@pytest.mark.parametrize("row", ["0, 1, ", "a b "])
+def test_looking_for_what_changed_within_lines_has_an_end(row: str) -> None:
+    rows = [f"{at} {row * 120}" for at in range(90)]
+    begun = time.thread_time()
+    found = diff_lines("\n".join(rows), "\n".join(line.replace("1", "2").replace("b", "c") for line in rows))
+    assert time.thread_time() - begun < 10, "it took minutes"
+    assert [line.how for line in found].count("+") == len(rows)
 
 
 def test_pictures_come_as_data_until_the_answer_is_full() -> None:
