@@ -111,6 +111,10 @@ class Document:
     def side_panel(self) -> Panel:
         """The panel beside the notebook, opened by its key."""
         self.page.keyboard.press("Control+Alt+h")
+        return self.panel_beside()
+
+    def panel_beside(self) -> Panel:
+        """The panel beside the notebook, which is open."""
         return Panel(self.page.locator("#agent-kernel-history .ak-panel:visible"))
 
 

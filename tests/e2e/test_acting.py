@@ -111,3 +111,27 @@ def test_a_branch_and_a_tag_are_made_where_one_points_and_switched_between(
     panel.answer("Switch").click()
     expect(panel.button("Branch: main")).to_be_visible()
     assert rates.ask("rate") == "3"
+
+
+@lab_only
+def test_a_merge_asks_which_side_stays_where_both_changed_a_name(
+    rates: Document, panel: Panel, photograph: Photograph
+) -> None:
+    panel.go_to("Cell 1")
+    panel.press("b")
+    panel.question.get_by_role("textbox", name="Name").fill("try")
+    panel.answer("Create branch").click()
+    expect(panel.button("Branch: try")).to_be_visible()
+    rates.write(5, "rate = 30")
+    rates.run(5)
+    panel.button("Branch: try").click()
+    panel.choose("Merge into try…")
+    panel.choose("main")
+    expect(panel.question).to_contain_text("!Conflicts 1rate")
+    photograph("merge", panel.page)
+    panel.answer("Choose…").click()
+    photograph("conflicts", panel.root)
+    panel.root.get_by_text("Keep try's").click()
+    panel.button("Merge").click()
+    expect(panel.toast).to_contain_text("Merge")
+    assert rates.ask("rate, extra") == "30 later"

@@ -8,7 +8,8 @@ import pytest
 
 from tests.e2e.browser import Locator, expect
 from tests.e2e.conftest import Photograph
-from tests.e2e.documents import Panel
+from tests.e2e.documents import Document, Panel
+from tests.e2e.study import STUDY
 
 CONVERT, FRAME, FAILED, NEWEST = "Cell 3", "Cell 2", "Cell 5", "Cell 8"
 

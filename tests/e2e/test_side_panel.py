@@ -47,3 +47,16 @@ def test_it_shows_the_history_while_a_cell_runs_and_after_the_kernel_has_gone(
     panel.search.fill("cell:2")
     expect(panel.count).to_have_text(re.compile("^1 of"))
     photograph("side-no-kernel", document.page)
+
+
+def test_the_line_under_a_cell_undoes_it_and_opens_its_history(opened: OpenNew, photograph: Photograph) -> None:
+    document = opened(*RATES)
+    document.run(1, 2, 3)
+    line = document.cell(3).get_by_role("group", name="Commit")
+    photograph("footer", document.cell(3))
+    document.cell(2).get_by_role("button", name="Diff").click()
+    panel = document.panel_beside()
+    expect(panel.details).to_contain_text("extra")
+    line.get_by_role("button", name="Undo").click()
+    expect(line).to_contain_text("1 name changed")
+    assert document.ask("rate") == "2"
