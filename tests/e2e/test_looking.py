@@ -8,8 +8,7 @@ import pytest
 
 from tests.e2e.browser import Locator, expect
 from tests.e2e.conftest import Photograph
-from tests.e2e.documents import Document, Panel
-from tests.e2e.study import STUDY
+from tests.e2e.documents import Panel
 
 CONVERT, FRAME, FAILED, NEWEST = "Cell 3", "Cell 2", "Cell 5", "Cell 8"
 
