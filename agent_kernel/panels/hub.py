@@ -181,6 +181,11 @@ class Hub:
                 self._failed = self._done = None
             self._turns.take(Wanted(act, desk, self._notebook.scope, answer, self._told_of))
 
+    def forget_done(self) -> None:
+        """A cell begins: all panels have heard what was done, and a notebook's page may have come with it."""
+        with self._lock:
+            self._done = None
+
     def _cancel(self, desk: Desk) -> Answer:
         dropped = self._turns.drop()
         self.tell()

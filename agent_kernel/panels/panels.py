@@ -108,6 +108,8 @@ class Panels:
 
     def cell_begins(self, prompt: str) -> None:
         self._turns.cell_begins(prompt)
+        if self._hub is not None:
+            self._hub.forget_done()
         self.moved()
 
     def cell_ends(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.panels.fronts import Front, elsewhere
@@ -151,6 +153,17 @@ class TestWhileACellRuns:
         front.during(lambda: panel.say("checkout", to="HEAD~1"), source=f"meanwhile(); {end}")
         assert front.ns["x"] == [1]
         assert panel.state["done"]["done"].startswith("Checked out [1]")
+
+    def test_the_page_that_came_with_it_is_told_once_and_not_with_every_cell(self, front: Front) -> None:
+        cells = [{"id": "a", "type": "code", "source": "long " * 50_000}]
+        front.channel("agent_kernel.notebook").send({"cells": cells})
+        front.run("x = 5")
+        panel = front.panel()
+        front.during(lambda: panel.say("checkout", to="HEAD"))
+        assert panel.state["done"]["cells"]
+        front.run("x = 6")
+        assert panel.state["done"] is None
+        assert len(json.dumps(front.panel().model["opening"])) < 50_000
 
     def test_an_undo_takes_back_no_cell_that_ended_only_after_it_was_asked_for(self, front: Front) -> None:
         panel = front.panel()
