@@ -63,7 +63,7 @@ class Roots:
             raise ProblemError(400, "path names a notebook, relative to the server's root folder")
         notebook = self._root.joinpath(*parts)
         self._require_inside(notebook)
-        if notebook.suffix != ".ipynb" or not notebook.is_file():
+        if notebook.suffix != ".ipynb" or not _is_file(notebook):
             raise ProblemError(404, f"there is no notebook {path.strip('/')!r}")
         return notebook
 
@@ -75,3 +75,10 @@ class Roots:
                 raise ProblemError(403, "this history lies where this server may not look") from error
             if not any(end.is_relative_to(root) for root in self._roots):
                 raise ProblemError(403, "this history lies outside the folders that this server may look at")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # no file can have this name: it is too long
+        return False

@@ -126,6 +126,7 @@ def test_what_is_not_there_is_not_found(server: Server, study: Written) -> None:
     store = server.store("houses/study.ipynb")
     assert line(server.get("/notebooks", path="houses/none.ipynb")) == "there is no notebook 'houses/none.ipynb'"
     assert server.get("/notebooks", path="houses/none.ipynb").status == 404
+    assert server.get("/notebooks", path=f"{'n' * 300}.ipynb").status == 404
     assert server.get(f"/stores/{'0' * 32}/version").status == 404
     unknown = server.get(f"/stores/{store}/commit", id="nothing")
     assert unknown.status == 404
