@@ -73,4 +73,4 @@ def _names(stored: Stored, axis: object, count: int, summary: summaries.Summary)
     found = elements_of(stored, axis)
     if found is None or found.count != count:
         return tuple(column.name for column in summary.columns) if len(summary.columns) == count else None
-    return tuple(cleaned(str(found.at(place))) for place in range(count))
+    return tuple(cleaned(summaries.mask_text(str(found.at(place)))) for place in range(count))

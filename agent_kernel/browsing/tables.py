@@ -75,10 +75,13 @@ def _row(
         said = zip(columns, cells, strict=True)
         if any(names_its_neighbours(column.name, getattr(cell, side)) for column, cell in said):
             cells = [msgspec.structs.replace(cell, old=_hidden(cell.old), new=_hidden(cell.new)) for cell in cells]
+    label = _label(after, now) or _label(before, was)
+    if summaries.names_a_secret(label):
+        cells = [msgspec.structs.replace(cell, old=_hidden(cell.old), new=_hidden(cell.new)) for cell in cells]
     how: Mark = ""
     if before is not None and after is not None:
         how = "+" if was < 0 else "-" if now < 0 else "~" if any(cell.how == "~" for cell in cells) else ""
-    return TableRow(_label(after, now) or _label(before, was), how, tuple(cells))
+    return TableRow(label, how, tuple(cells))
 
 
 def _hidden(text: str | None) -> str | None:

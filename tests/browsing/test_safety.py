@@ -154,6 +154,23 @@ def test_what_looks_like_a_secret_is_masked_everywhere(tmp_path: Path) -> None:
                 assert "hunter2" not in text, op
 
 
+def test_a_table_shows_no_secret_that_a_label_names_or_is() -> None:
+    token = f"ghp_{'a' * 36}"
+    with notebook() as nb:
+        nb.run(
+            "import pandas as pd\nby_row = pd.Series(['hunter2hunter', 'b'], index=['password', 'b'])\n"
+            f"by_column = pd.DataFrame({{'ghp' + '_{token[4:]}': [1, 2]}})"
+        )
+        nb.run("by_row['b'] = 'c'; by_column.iloc[0, 0] = 7")
+        for name in ("by_row", "by_column"):
+            shown = nb.ask("variable", id="HEAD", name=name)
+            assert shown["face"]["kind"] == "table"
+            text = str(shown)
+            assert "hunter2" not in text
+            assert token not in text
+            assert "masked" in text
+
+
 def test_no_control_character_is_handed_on(tmp_path: Path) -> None:
     def dirty(mime: str) -> Output:
         return Output(kind="display_data", faces=(Face(mime, "text", 9, HOSTILE),))
