@@ -28,10 +28,24 @@ export function changedCells(now, page) {
   return { n: other.length + come, prompts: other.map((cell) => cell.prompt ?? "").filter(Boolean) };
 }
 
+/**
+ * Whether a stored page is another notebook's, as where two work in one store: nothing of it stands in this document.
+ *
+ * @param {DocumentCell[]} now @param {NotebookPage} page
+ */
+export function isOfAnother(now, page) {
+  const ids = new Set(now.map((cell) => cell.id));
+  const sources = new Set(now.map((cell) => cell.source.trim()).filter(Boolean));
+  const known = page.cells.some((cell) => ids.has(cell.id) || sources.has(cell.source.trim()));
+  return sources.size > 0 && page.cells.length > 0 && !known;
+}
+
 export class DocumentCells {
   /** @param {HistoryModel} model */
   constructor(model) {
     this.model = model;
+    /** Whether the last act changed the document. */
+    this.brought = false;
   }
 
   /** After an act that brought cells with it. @param {{ id: string }} target @param {Done} done */
@@ -50,7 +64,9 @@ export class DocumentCells {
 
   /** @param {NotebookPage} page */
   #restore(page) {
-    return this.model.host.restoreCells?.(page) ?? false;
+    const { host } = this.model;
+    this.brought = !isOfAnother(host.cells?.() ?? [], page) && (host.restoreCells?.(page) ?? false);
+    return this.brought;
   }
 
   /** @param {{ id: string }} target */

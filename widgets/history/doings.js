@@ -65,7 +65,9 @@ export class Doings {
   #done(op, done, after) {
     const { model } = this;
     if (op !== "write_notebook") model.head = done.head;
-    model.say({ text: [done.done, ...done.notes].join(" "), next: done.undo ? "undo" : op === "undo" ? "redo" : "", head: done.head.id });
+    const cells = op === "undo" && this.cells.brought ? ["The notebook's cells stay; its own Undo takes them back."] : [];
+    this.cells.brought = false;
+    model.say({ text: [done.done, ...done.notes, ...cells].join(" "), next: done.undo ? "undo" : op === "undo" ? "redo" : "", head: done.head.id });
     after?.(done);
     if (op !== "cancel") void model.open();
   }

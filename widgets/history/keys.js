@@ -110,7 +110,7 @@ const ALL = [
   [["x"], "Swap the sides of a comparison"],
   [["y"], "Copy hash"],
   [["h"], "Show where you are"],
-  [["u"], "Undo the last checkout or rollback"],
+  [["u"], "Undo the last cell, checkout or rollback"],
   [["m"], "Actions"],
   [["g"], "Branches"],
   [["/"], "Search"],

@@ -8,7 +8,7 @@ import { errorText, textButton } from "../shared/buttons.js";
 import { el, fill, freshId, prose, spoken } from "../shared/dom.js";
 import { SIGNS, asSentence, bytes, nameList, plural } from "../shared/format.js";
 import { floatOver } from "../shared/popover.js";
-import { changedCells } from "./cells.js";
+import { changedCells, isOfAnother } from "./cells.js";
 
 /** @import { Host, NotebookPage, Plan, Sign, Transport } from "./protocol.js" */
 /** @import { Child } from "../shared/dom.js" */
@@ -141,11 +141,11 @@ function cannotText(gap) {
 function notebookRow(page, plan, host) {
   if (!page) return "its cells were not stored with this commit, and stay";
   const now = host.restoreCells ? (host.cells?.() ?? null) : null;
-  if (!now)
+  if (!now || isOfAnother(now, page))
     return el(
       "span",
       {},
-      "its cells go to ",
+      now ? "these are another notebook's cells, and go to " : "its cells go to ",
       el("span", { class: "ak-mono" }, fileName(page, plan.to.short)),
       ", beside it",
     );

@@ -57,7 +57,7 @@ export class Toolbar {
       icon("head"),
       this.headPrompt,
     );
-    this.undo = iconButton("undo", "Undo", "Undo the last checkout or rollback (u)", doings.undo);
+    this.undo = iconButton("undo", "Undo", "Undo the last cell, checkout or rollback (u)", doings.undo);
     this.more = iconButton("more", "More", "More", () => doings.more(this.more));
     this.more.setAttribute("aria-haspopup", "menu");
     this.space = el("span", { class: "ak-sp" });

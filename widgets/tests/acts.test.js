@@ -119,6 +119,32 @@ test(
   },
 );
 
+test("another notebook's cells never take the place of this one's: they go to a file", page, async () => {
+  /** @type {string[]} */
+  const restored = [];
+  const host = { ...notebook(restored), cells: () => [{ id: "mine", type: "code", source: "of_my_own = 1" }] };
+  const panel = await mounted({ host: /** @type {any} */ (host) });
+  await askCheckout(panel, "Merge ridge");
+  assert.match(panel.$(".ak-pop").textContent ?? "", /these are another notebook's cells, and go to houses@/);
+  await panel.click(panel.$(".ak-pop .ak-main"));
+  await soon(20);
+  assert.deepEqual(restored, []);
+  assert.equal(panel.asked("write_notebook").length, 1);
+});
+
+test("undo after a check out that changed the cells says that they stay", page, async () => {
+  const panel = await mounted({ host: notebook([]) });
+  await askCheckout(panel, "Merge ridge");
+  await panel.click(panel.$(".ak-pop .ak-main"));
+  await soon(20);
+  await panel.press("u");
+  await soon(20);
+  assert.match(panel.$(".ak-toast").textContent ?? "", /The notebook's cells stay; its own Undo takes them back\./);
+  await panel.press("u");
+  await soon(20);
+  assert.doesNotMatch(panel.$(".ak-toast").textContent ?? "", /cells stay/);
+});
+
 test("while a cell runs a check out waits, is seen to wait, and can be cancelled", page, async () => {
   const panel = await mounted({ store: { busy: "[22]" } });
   await askCheckout(panel, "[19]");
