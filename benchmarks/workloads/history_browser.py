@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.bench import Bench
 from benchmarks.tables import Row, Table, ms, size
+from tests.e2e.programs import chromium
 
 if TYPE_CHECKING:
     from tests.e2e.browser import Browser, Page, Response
@@ -44,12 +45,12 @@ def run(bench: Bench) -> Table:
     if find_spec("playwright") is None or find_spec("jupyterlab") is None:
         table.notes.append("not measured: playwright or jupyterlab is not installed (make bench installs both)")
         return table
+    if chromium() is None:
+        table.notes.append("not measured: Chromium was not found")
+        return table
     from tests.e2e import browser
     from tests.e2e.jupyter import Jupyter
 
-    if browser.chromium() is None:
-        table.notes.append("not measured: Chromium was not found")
-        return table
     with tempfile.TemporaryDirectory(prefix="agent-kernel-bench-", dir=bench.folder) as home:
         jupyter = Jupyter("lab", Path(home))
         try:

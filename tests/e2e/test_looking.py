@@ -8,7 +8,8 @@ import pytest
 
 from tests.e2e.browser import Locator, expect
 from tests.e2e.conftest import Photograph
-from tests.e2e.documents import Panel
+from tests.e2e.documents import Document, Panel
+from tests.e2e.study import STUDY
 
 CONVERT, FRAME, FAILED, NEWEST = "Cell 3", "Cell 2", "Cell 5", "Cell 8"
 
@@ -116,6 +117,17 @@ def test_two_commits_are_compared_by_marking_both(panel: Panel, photograph: Phot
     panel.page.keyboard.press("Escape")
     expect(panel.row(NEWEST)).to_be_visible()
     expect(panel.list).to_be_focused()
+
+
+def test_a_diff_that_is_asked_for_in_a_cell_opens_as_a_comparison(study: Document, photograph: Photograph) -> None:
+    last = len(STUDY)
+    study.write(last, "%agent diff HEAD~6 HEAD df")
+    study.run(last)
+    panel = study.panel(last)
+    expect(panel.comparison).to_contain_text("120 × 4")
+    expect(panel.tab_panel.get_by_role("columnheader", name="price_eur")).to_be_visible()
+    photograph("diff", panel.root)
+    study.write(last, "")
 
 
 @pytest.mark.parametrize(
