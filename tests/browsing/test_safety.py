@@ -31,7 +31,7 @@ from agent_kernel.storage import MemoryStore
 from agent_kernel.testing.repositories import commit_values
 from agent_kernel.values import summaries
 from tests.browsing.histories import notebook
-from tests.verbs.stores import make_history
+from tests.verbs.stores import canary, make_history
 
 KEY = "ghp_" + "x" * 36
 HOSTILE = "\x1b[2J\x1b]0;title\x07\u202eright\u2066"
@@ -75,18 +75,12 @@ def texts(found: object) -> Iterator[str]:
 
 def test_nothing_stored_is_loaded_or_run(tmp_path: Path) -> None:
     ran = tmp_path / "ran"
-    canary = (
-        "class Canary:\n"
-        "    armed = False\n"
-        "    def _run(self, *ignored):\n"
-        f"        if Canary.armed: open({str(ran)!r}, 'a').close()\n"
-        "        return 0\n"
-        "    __len__ = __hash__ = __setstate__ = _repr_html_ = _run\n"
-        "    def __repr__(self): return str(self._run())\n"
-        f"    def __reduce__(self): return (open, ({str(ran)!r}, 'a')) if Canary.armed else (Canary, (), {{}})\n"
-    )
     make_history(
-        tmp_path / "store", canary + "text = 'x'", "it = Canary()\nheld = {'a': it}", "it.x = 1", "Canary.armed = True"
+        tmp_path / "store",
+        canary(ran) + "text = 'x'",
+        "it = Canary()\nheld = {'a': it}",
+        "it.x = 1",
+        "Canary.armed = True",
     )
     repo = Repository.open(tmp_path / "store", create=False)
     asked = [op for op, _ in everything(Reader(repo))]

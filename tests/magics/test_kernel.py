@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,31 +11,15 @@ from typing import Any
 
 import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
-from jupyter_client.kernelspec import KernelSpec
-from jupyter_client.manager import KernelManager
 
-ROOT = Path(__file__).parents[2]
+from tests.kernels import started
 
 
 @contextmanager
 def kernel(notebook: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[BlockingKernelClient]:
     """The kernel "Python 3 (Agent)", started for this notebook."""
-    monkeypatch.setenv("JPY_SESSION_NAME", str(notebook))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv("IPYTHONDIR", str(notebook.parent / "ipython"))
-    argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", "--ext=agent_kernel"]
-    manager = KernelManager()
-    manager._kernel_spec = KernelSpec(argv=argv, display_name="Python 3 (Agent)", language="python")
-    manager.start_kernel(cwd=str(notebook.parent))
-    client = manager.blocking_client()
-    client.start_channels()
-    try:
-        client.wait_for_ready(timeout=60)
+    with started(notebook, monkeypatch) as (client, _):
         yield client
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
-        manager.cleanup_resources()
 
 
 def run(client: BlockingKernelClient, source: str, *, interrupt: Any = None) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -12,10 +11,10 @@ from typing import Any
 
 import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
-from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import KernelManager
 
-ROOT = Path(__file__).parents[2]
+from tests.kernels import started
+
 VIEW = "application/vnd.jupyter.widget-view+json"
 
 Message = dict[str, Any]
@@ -24,22 +23,8 @@ Message = dict[str, Any]
 @contextmanager
 def kernel(notebook: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Browser]:
     """The kernel "Python 3 (Agent)", started for this notebook."""
-    monkeypatch.setenv("JPY_SESSION_NAME", str(notebook))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv("IPYTHONDIR", str(notebook.parent / "ipython"))
-    argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", "--ext=agent_kernel"]
-    manager = KernelManager()
-    manager._kernel_spec = KernelSpec(argv=argv, display_name="Python 3 (Agent)", language="python")
-    manager.start_kernel(cwd=str(notebook.parent))
-    client = manager.blocking_client()
-    client.start_channels()
-    try:
-        client.wait_for_ready(timeout=60)
+    with started(notebook, monkeypatch) as (client, manager):
         yield Browser(client, manager)
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
-        manager.cleanup_resources()
 
 
 class Browser:

@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
 from agent_kernel.browsing.mime import HISTORY
-from tests.panels.kernels import ROOT
+from tests.kernels import ROOT
 
 pytestmark = pytest.mark.filterwarnings(
     # zmq and jupyter_client leave sockets and loops to the garbage collector.

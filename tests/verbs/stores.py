@@ -8,6 +8,20 @@ from pathlib import Path
 from agent_kernel.session import Repository, bind
 
 
+def canary(ran: Path) -> str:
+    """Code of a class that, once `Canary.armed`, leaves this file behind wherever anything of it runs."""
+    return (
+        "class Canary:\n"
+        "    armed = False\n"
+        "    def _run(self, *ignored):\n"
+        f"        if Canary.armed: open({str(ran)!r}, 'a').close()\n"
+        "        return 0\n"
+        "    __len__ = __hash__ = __setstate__ = _repr_html_ = _run\n"
+        "    def __repr__(self): return str(self._run())\n"
+        f"    def __reduce__(self): return (open, ({str(ran)!r}, 'a')) if Canary.armed else (Canary, (), {{}})\n"
+    )
+
+
 def make_history(place: Path, *cells: str, told: str = "cell-") -> list[str]:
     """Run cells on branch main of a new store, and return the ids of their commits, oldest first.
 

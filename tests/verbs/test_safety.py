@@ -12,7 +12,7 @@ from agent_kernel.session import Repository
 from agent_kernel.verbs.output import Result
 from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.table import answer
-from tests.verbs.stores import make_history
+from tests.verbs.stores import canary, make_history
 
 READING = (
     "log",
@@ -39,17 +39,7 @@ def results(place: Path) -> list[Result]:
 
 def test_nothing_stored_is_loaded_or_run(tmp_path: Path) -> None:
     ran = tmp_path / "ran"
-    canary = (
-        "class Canary:\n"
-        "    armed = False\n"
-        "    def _run(self, *ignored):\n"
-        f"        if Canary.armed: open({str(ran)!r}, 'a').close()\n"
-        "        return 0\n"
-        "    __len__ = __hash__ = __setstate__ = _repr_html_ = _run\n"
-        "    def __repr__(self): return str(self._run())\n"
-        "    def __reduce__(self): return (open, ({path!r}, 'a')) if Canary.armed else (Canary, (), {})\n"
-    ).replace("{path!r}", repr(str(ran)))
-    make_history(tmp_path / "store", canary + "text = 'x'", "it = Canary()")
+    make_history(tmp_path / "store", canary(ran) + "text = 'x'", "it = Canary()")
     for result in results(tmp_path / "store"):
         result.to_text(80)
         result.to_html()
