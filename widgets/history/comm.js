@@ -6,17 +6,22 @@
  */
 
 import { HeldAct } from "./holding.js";
+import { Heart } from "./pulse.js";
 
 /** @import { Act } from "./holding.js" */
 /** @import { State, Transport } from "./protocol.js" */
 /**
  * @typedef {{ get(name: string): any, send(message: object): void,
  *   on(event: string, fn: (...args: any[]) => void): void, off(event: string, fn: (...args: any[]) => void): void }} CommModel
- * @typedef {{ resolve(answer: any): void, reject(error: Error): void }} Waiting
+ * @typedef {{ resolve(answer: any): void, reject(error: Error): void, isAct: boolean }} Waiting
  */
 
 /** What a kernel of one thread can say of a move while its cell runs. */
 const LATER = { code: "busy", message: "What it changes can be told only when the cell that runs has ended." };
+
+const NO_ANSWER = { code: "busy", message: "This kernel answers only when the cell that runs has ended." };
+/** Milliseconds: in which a kernel answers that can while it is busy; that one at rest may take; after a sign that it has gone. */
+const PATIENCE = { busyMs: 500, answerMs: 10_000, actMs: 120_000, doubtMs: 2_000 };
 
 /** An answer that says why there is none; `code` is a word for programs. */
 export class CommFailure extends Error {
@@ -29,10 +34,10 @@ export class CommFailure extends Error {
 
 /** @implements {Transport} */
 export class CommTransport {
-  /** @param {CommModel} model @param {number} [patience] milliseconds in which a kernel answers that can while it is busy */
-  constructor(model, patience = 500) {
+  /** @param {CommModel} model @param {Partial<typeof PATIENCE>} [patience] */
+  constructor(model, patience = {}) {
     this.model = model;
-    this.patience = patience;
+    this.patience = { ...PATIENCE, ...patience };
     /** @type {Map<number, Waiting>} */
     this.waiting = new Map();
     /** @type {Set<(state: State) => void>} */
@@ -44,10 +49,23 @@ export class CommTransport {
     /** @type {State} */
     this.state = model.get("opening").ok.state;
     this.fresh = true; // nothing has moved since the opening
-    this.held = new HeldAct((op, args) => this.send(op, args), () => this.tell());
+    this.known = false; // whether it was heard at all: the cell that shows the panel may run on
+    this.pinged = false;
+    this.held = new HeldAct((op, args) => this.send(op, args, true), () => this.tell());
     this.held.look(model.get("opening").ok);
     this.hear = this.hear.bind(this);
     this.watch = this.watch.bind(this);
+    this.heart = new Heart(
+      model,
+      {
+        ping: () => this.ping(),
+        owesMs: () => this.owesMs,
+        isBusy: () => this.state.busy !== null || !this.known,
+        moved: () => this.moved(),
+        late: () => this.refuse(NO_ANSWER, (asked) => !asked.isAct),
+      },
+      this.patience.doubtMs,
+    );
     model.on("msg:custom", this.hear);
     // Another kernel may have moved the same store while nobody looked.
     document.addEventListener("visibilitychange", this.watch);
@@ -67,9 +85,10 @@ export class CommTransport {
   async act(op, args) {
     const act = /** @type {Act} */ ({ op, args });
     if (op === "cancel" && this.held.waits) return /** @type {any} */ (this.held.cancel());
+    if (this.heart.gone) throw new CommFailure({ code: "gone", message: this.heart.gone });
     this.held.forget();
     if (this.state.busy !== null && op !== "cancel" && !(await this.answers())) return /** @type {any} */ (this.held.hold(act));
-    return this.send(op, args);
+    return this.send(op, args, true);
   }
 
   /** @type {Transport["onState"]} */
@@ -79,21 +98,30 @@ export class CommTransport {
   }
 
   canAct() {
-    return this.state.kernel;
+    return this.shown.kernel;
   }
 
   dispose() {
     document.removeEventListener("visibilitychange", this.watch);
+    this.heart.dispose();
     this.model.off("msg:custom", this.hear);
-    this.model.send({ op: "unwatch", view: this.view });
-    for (const asked of this.waiting.values()) asked.reject(new CommFailure({ code: "gone", message: "The panel was closed." }));
-    this.waiting.clear();
+    if (!this.heart.gone) this.model.send({ op: "unwatch", view: this.view });
+    this.refuse({ code: "gone", message: "The panel was closed." });
     this.listeners.clear();
   }
 
-  /** The state, with what is kept here for a busy kernel. */
+  /** The state, with what is kept here for a busy kernel. @returns {State} */
   get shown() {
-    return this.held.over(this.state);
+    const { gone } = this.heart;
+    const state = this.held.over(this.state);
+    return gone ? { ...state, busy: null, queued: null, kernel: false, gone: this.state.gone ?? gone } : state;
+  }
+
+  /** How long the kernel may take to say something; 0: nothing is waited for. */
+  get owesMs() {
+    const waiting = [...this.waiting.values()];
+    if (waiting.some((asked) => asked.isAct)) return this.patience.actMs;
+    return waiting.length || this.pinged ? this.patience.answerMs : 0;
   }
 
   tell() {
@@ -101,7 +129,34 @@ export class CommTransport {
   }
 
   watch() {
-    if (document.visibilityState !== "hidden") this.model.send({ op: "watch", view: this.view });
+    if (document.visibilityState !== "hidden") this.ping();
+  }
+
+  /** Have the kernel tell the state now and from now on. */
+  ping() {
+    this.pinged = true;
+    this.post({ op: "watch", view: this.view });
+  }
+
+  /** The kernel has gone, or is back. */
+  moved() {
+    const { gone } = this.heart;
+    if (gone) {
+      this.fresh = false;
+      this.pinged = false;
+      this.refuse({ code: "gone", message: gone });
+      this.held.lose();
+    }
+    this.tell();
+  }
+
+  /** @param {{ code: string, message: string }} failure @param {(asked: Waiting) => boolean} [which] */
+  refuse(failure, which = () => true) {
+    for (const [id, asked] of [...this.waiting]) {
+      if (!which(asked)) continue;
+      this.waiting.delete(id);
+      asked.reject(new CommFailure(failure));
+    }
   }
 
   /**
@@ -112,22 +167,42 @@ export class CommTransport {
    */
   async answers() {
     /** @type {Promise<boolean>} */
-    const late = new Promise((resolve) => setTimeout(() => resolve(this.state.busy === null), this.patience));
+    const late = new Promise((resolve) => setTimeout(() => resolve(this.state.busy === null), this.patience.busyMs));
     const answered = this.send("rows", { n: 0 }).then(() => true, () => true);
     return Promise.race([answered, late]);
   }
 
-  /** @param {string} op @param {object} args @returns {Promise<any>} */
-  send(op, args) {
+  /** @param {string} op @param {object} args @param {boolean} [isAct] @returns {Promise<any>} */
+  send(op, args, isAct = false) {
     const id = (this.last += 1);
     return new Promise((resolve, reject) => {
-      this.waiting.set(id, { resolve, reject });
-      this.model.send({ id, op, args });
+      this.waiting.set(id, { resolve, reject, isAct });
+      if (isAct) this.heart.rest(); // it may take longer than what was asked before
+      this.post({ id, op, args });
     });
+  }
+
+  /** @param {object} message */
+  post(message) {
+    if (this.heart.pulse === "closed") return this.moved();
+    try {
+      this.model.send(message);
+      this.heart.expect();
+    } catch {
+      this.heart.become("closed"); // the front end has taken the connection away
+    }
   }
 
   /** @param {any} message */
   hear(message) {
+    this.known = true;
+    if (message?.event === "state") this.pinged = false;
+    this.take(message);
+    this.heart.heard();
+  }
+
+  /** @param {any} message */
+  take(message) {
     if (message?.event === "state") {
       this.fresh &&= message.state.version === this.state.version;
       this.state = message.state;

@@ -33,6 +33,7 @@ export class DetailsPane {
     this.shown = null;
     this.look = "";
     this.wantsFocus = false;
+    this.isOwed = false; // the kernel was busy or away when it was asked
     this.version = "";
     this.tab = "changes";
     /** @type {Map<string, boolean>} */
@@ -49,7 +50,7 @@ export class DetailsPane {
       this.tabs.panel,
     );
     model.on(["selected", "marked"], () => void this.load());
-    model.on(["state"], () => this.#drawTop());
+    model.on(["state"], () => this.#stateMoved());
     model.on(["head"], () => void this.#refresh());
   }
 
@@ -58,8 +59,15 @@ export class DetailsPane {
     return { id: selected ?? "", ...(marked && marked.id !== selected ? { against: marked.id } : {}) };
   }
 
+  #stateMoved() {
+    const { busy, gone } = this.model.state;
+    if (this.isOwed && !busy && !gone) void this.load();
+    this.#drawTop();
+  }
+
   async load() {
     const { model } = this;
+    this.isOwed = false;
     const turn = ++this.turn;
     this.element.hidden = model.selected === null;
     if (model.selected === null) {
@@ -167,6 +175,7 @@ export class DetailsPane {
   /** @param {unknown} error */
   #failed(error) {
     this.shown = null;
+    this.isOwed = error instanceof Error && "code" in error && (error.code === "busy" || error.code === "gone");
     const note = failureNote(error, () => void this.load());
     note.append(" ", textButton("Close", this.doings.close));
     fill(this.top, note);

@@ -71,6 +71,13 @@ export class HeldAct {
     this.tell();
   }
 
+  /** What waits for a kernel that went away is not done by the next one. */
+  lose() {
+    if (!this.act || this.sent) return;
+    const { op, label } = this.act.told;
+    this.settle({ done: null, failed: { text: `${actName(op, label)} was not done: the kernel is gone.`, code: "gone" } });
+  }
+
   /** Another act begins. */
   forget() {
     this.outcome = NOTHING;

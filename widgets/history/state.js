@@ -191,10 +191,11 @@ export class HistoryModel extends Shown {
 
   /** @param {State} state */
   takeState(state) {
-    const moved = state.version !== this.state.version;
+    const was = this.state;
+    const isBack = (was.gone !== null && state.gone === null) || (this.problem?.code === "unread" && was.busy !== null && !state.busy);
     this.latest = state.version;
     this.#takeState(state);
-    if (moved && this.phase !== "loading") void this.open();
+    if ((isBack || state.version !== was.version) && this.phase !== "loading") void this.open();
   }
 
   /** @param {State} state */

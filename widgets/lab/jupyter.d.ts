@@ -104,5 +104,6 @@ export interface App {
     hasCommand(id: string): boolean;
   };
   readonly restored: Promise<void>;
+  readonly serviceManager: { readonly sessions: { refreshRunning(): Promise<void> } };
 }
 export interface WidgetClass { new (options?: { node?: HTMLElement }): Widget }

@@ -11,6 +11,7 @@
 /** @typedef {{ resolve(answer: any): void, reject(error: Error): void }} Waiting */
 
 const TARGET = "agent_kernel.panel";
+const CHECK_MS = 1_500; // after which a kernel that has not answered is looked for
 const AWAY = new Set(["dead", "restarting", "autorestarting", "terminating"]);
 
 /** Why the kernel did not do it; `code` is a word for programs. */
@@ -23,9 +24,15 @@ export class LinkFailure extends Error {
 }
 
 export class KernelLink {
-  /** @param {SessionContext} context */
-  constructor(context) {
+  /**
+   * @param {SessionContext} context
+   * @param {() => Promise<unknown>} [look] have the application ask the server which kernels there are: by itself it does
+   *   so every ten seconds
+   */
+  constructor(context, look = async () => {}) {
     this.context = context;
+    this.look = look;
+    this.isLooking = false;
     /** @type {Standing} */
     this.standing = "none";
     /** @type {State | null} what the kernel said last */
@@ -67,6 +74,7 @@ export class KernelLink {
     return new Promise((resolve, reject) => {
       this.waiting.set(id, { resolve, reject });
       comm.send({ id, op, args });
+      setTimeout(() => this.waiting.has(id) && void this.#lookForKernel(), CHECK_MS);
     });
   }
 
@@ -106,9 +114,22 @@ export class KernelLink {
     for (const signal of [kernel?.statusChanged, kernel?.connectionStatusChanged]) signal?.connect(this.onStatus);
   }
 
+  async #lookForKernel() {
+    if (this.isLooking) return;
+    this.isLooking = true;
+    try {
+      await this.look();
+    } catch {
+      // The server does not answer either, which the application itself says.
+    } finally {
+      this.isLooking = false;
+    }
+  }
+
   /** The kernel's status changed: a restarted one knows nothing of the comm. */
   #look() {
     const { comm, kernel } = this;
+    if (kernel && !kernel.isDisposed && kernel.connectionStatus !== "connected") void this.#lookForKernel();
     if (!kernel || kernel.isDisposed || AWAY.has(kernel.status) || comm?.isDisposed) this.#drop("none");
     else this.#connect();
     this.#tell();

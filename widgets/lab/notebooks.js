@@ -60,7 +60,7 @@ export class OpenNotebook {
     this.app = app;
     this.panel = panel;
     this.rest = rest;
-    this.link = new KernelLink(panel.sessionContext);
+    this.link = new KernelLink(panel.sessionContext, () => app.serviceManager.sessions.refreshRunning());
     this.kernel = this.link.kernel;
     this.mayBeLoaded = false;
     this.sideIsSeen = false;

@@ -6,7 +6,6 @@
  */
 
 import { HeldAct } from "../history/holding.js";
-import { actName } from "../history/strip.js";
 
 /** @import { Acts, Reads, State, Transport } from "../history/protocol.js" */
 /** @import { KernelLink } from "./link.js" */
@@ -45,7 +44,7 @@ export class NotebookTransport {
     this.held = new HeldAct((op, args) => parts.link.send(op, args), () => this.#tell());
     this.unlisten = parts.link.listen(() => {
       if (this.hasKernel && parts.link.state) this.version = parts.link.state.version;
-      if (parts.link.state === null) this.#forgetHeld();
+      if (parts.link.state === null) this.held.lose();
       this.#tell();
     });
     this.#poll(POLL_MS);
@@ -135,14 +134,6 @@ export class NotebookTransport {
     if (this.hasKernel && link.state) return this.held.over({ ...link.state, version });
     const { failed } = this.held.outcome;
     return { version, busy: null, queued: null, failed, done: null, kernel: false, store: this.shown, gone: this.#gone() };
-  }
-
-  /** What waits for a kernel that went away is not done by the next one. */
-  #forgetHeld() {
-    const { act } = this.held;
-    if (!act) return;
-    const text = `${actName(act.told.op, act.told.label)} was not done: the kernel is gone.`;
-    this.held.settle({ done: null, failed: { text, code: "gone" } });
   }
 
   /** Why a kernel that is there is of no use. */

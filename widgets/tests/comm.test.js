@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { CommFailure, CommTransport } from "../history/comm.js";
+import { CLOSED, SILENT } from "../history/pulse.js";
 
 /** @type {any} */ (globalThis).document = { visibilityState: "visible", addEventListener() {}, removeEventListener() {} };
 
@@ -22,6 +23,8 @@ class Kernel {
     this.state = state;
     /** @type {Set<(message: any) => void>} */
     this.views = new Set();
+    /** @type {Map<string, Set<() => void>>} what the front end says of the model, by event */
+    this.events = new Map();
     this.answer = (/** @type {any} */ message) => ({ ok: { op: message.op } });
   }
 
@@ -48,14 +51,21 @@ class Kernel {
     this.say({ event: "state", state: this.state });
   }
 
-  /** @param {string} _ @param {any} fn */
-  on(_, fn) {
-    this.views.add(fn);
+  /** The front end notices something. @param {string} event */
+  fire(event) {
+    for (const fn of [...(this.events.get(event) ?? [])]) fn();
   }
 
-  /** @param {string} _ @param {any} fn */
-  off(_, fn) {
-    this.views.delete(fn);
+  /** @param {string} event @param {any} fn */
+  on(event, fn) {
+    if (event === "msg:custom") this.views.add(fn);
+    else this.events.set(event, (this.events.get(event) ?? new Set()).add(fn));
+  }
+
+  /** @param {string} event @param {any} fn */
+  off(event, fn) {
+    if (event === "msg:custom") this.views.delete(fn);
+    else this.events.get(event)?.delete(fn);
   }
 
   /** @param {string} op */
@@ -64,11 +74,13 @@ class Kernel {
   }
 }
 
+const PATIENCE = { busyMs: 20, answerMs: 60, actMs: 240, doubtMs: 20 };
+const pause = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const soon = () => new Promise((resolve) => setTimeout(resolve, 5));
 
 /** @param {Kernel} kernel */
 function connected(kernel) {
-  const transport = new CommTransport(kernel, 20);
+  const transport = new CommTransport(kernel, PATIENCE);
   /** @type {any[]} */
   const states = [];
   transport.onState((state) => states.push(state));
@@ -188,4 +200,85 @@ test("a view that goes says so, and leaves no question open", async () => {
   await assert.rejects(asked, /The panel was closed/);
   assert.equal(kernel.asked("unwatch").length, 1);
   assert.equal(kernel.views.size, 0);
+});
+
+for (const event of ["comm:close", "destroy"]) {
+  test(`where the front end says that the kernel is gone (${event}), every question is told so, and nothing can be done`, async () => {
+    const kernel = new Kernel();
+    const { transport, states } = connected(kernel);
+    await soon();
+    kernel.hears = false;
+    const asked = transport.ask("plan", { op: "checkout", to: "7777" });
+    const act = transport.act("checkout", { to: "7777", what: "both" });
+    kernel.fire(event);
+    await assert.rejects(asked, { code: "gone", message: CLOSED });
+    await assert.rejects(act, { code: "gone", message: CLOSED });
+    assert.deepEqual([states.at(-1).kernel, states.at(-1).gone, transport.canAct()], [false, CLOSED, false]);
+    await assert.rejects(transport.ask("branches", {}), { code: "gone" });
+    await assert.rejects(transport.act("undo", {}), { code: "gone" });
+  });
+}
+
+test("a kernel that owes an answer and says nothing counts as gone, until it is heard again", async () => {
+  const kernel = new Kernel();
+  const { transport, states } = connected(kernel);
+  await soon();
+  kernel.hears = false;
+  await assert.rejects(transport.ask("commit", { id: "7777" }), { code: "gone", message: SILENT });
+  assert.deepEqual([states.at(-1).kernel, states.at(-1).gone], [false, SILENT]);
+  kernel.hears = true;
+  assert.ok(await transport.ask("branches", {}));
+  assert.deepEqual([states.at(-1).kernel, states.at(-1).gone], [true, null]);
+});
+
+test("a kernel that takes long, but speaks, is waited for; so is one that does an act", async () => {
+  const kernel = new Kernel();
+  const { transport, states } = connected(kernel);
+  await soon();
+  kernel.hears = false;
+  const act = transport.act("checkout", { to: "7777", what: "both" });
+  const asked = transport.ask("commit", { id: "7777" });
+  await pause(100);
+  assert.equal(states.at(-1).gone, null);
+  const ids = kernel.sent.filter((message) => message.id).map((message) => message.id);
+  kernel.say({ id: ids[0], ok: DONE });
+  assert.deepEqual(await act, DONE);
+  await pause(40);
+  kernel.become({ version: "2" });
+  await pause(40);
+  kernel.say({ id: ids[1], ok: { rows: [] } });
+  assert.deepEqual(await asked, { rows: [] });
+});
+
+test("while a cell runs a kernel of one thread is not given up: a question says what it waits for", async () => {
+  const kernel = new Kernel(BUSY);
+  const { transport, states } = connected(kernel);
+  await soon();
+  kernel.hears = false;
+  await assert.rejects(transport.ask("commit", { id: "7777" }), { code: "busy", message: /answers only when the cell that runs has ended/ });
+  assert.deepEqual([states.at(-1).kernel, states.at(-1).gone], [true, null]);
+});
+
+test("where the connection was lost the kernel is looked for at once, also while a cell runs, and what waits is told of", async () => {
+  const kernel = new Kernel(BUSY);
+  const { transport, states } = connected(kernel);
+  await soon();
+  kernel.hears = false;
+  await transport.act("checkout", { to: "7777", what: "both" });
+  kernel.fire("comm_live_update");
+  await pause(40);
+  assert.deepEqual([states.at(-1).kernel, states.at(-1).queued], [false, null]);
+  assert.equal(states.at(-1).failed.text, "Check out of [7] was not done: the kernel is gone.");
+  assert.deepEqual(kernel.asked("checkout"), []);
+});
+
+test("a connection that only blinked changes nothing", async () => {
+  const kernel = new Kernel();
+  const { transport, states } = connected(kernel);
+  await soon();
+  kernel.fire("comm_live_update");
+  await pause(40);
+  assert.deepEqual([states.at(-1).kernel, states.at(-1).gone], [true, null]);
+  transport.dispose();
+  assert.deepEqual([...kernel.events.values()].map((fns) => fns.size), [0, 0, 0]);
 });

@@ -88,3 +88,24 @@ test("a dead kernel is no kernel", async () => {
   assert.equal(link.hasKernel, false);
   await assert.rejects(link.send("undo", {}), { code: "gone" });
 });
+
+test("a kernel whose connection is lost, or that does not answer, is looked for at once", async (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  const kernel = new FakeKernel();
+  let looked = 0;
+  const link = new KernelLink(new FakeContext(kernel), async () => void (looked += 1));
+  link.open();
+  kernel.connectionStatus = "connecting";
+  kernel.connectionStatusChanged.emit("connecting");
+  assert.equal(looked, 1);
+  kernel.connectionStatus = "connected";
+  kernel.connectionStatusChanged.emit("connected");
+  await Promise.resolve();
+  const answered = link.send("rows", { n: 1 });
+  kernel.comms[0].answer({ rows: [] });
+  await answered;
+  link.send("undo", {});
+  assert.equal(looked, 1);
+  context.mock.timers.tick(2_000);
+  assert.equal(looked, 2);
+});
