@@ -20,6 +20,7 @@ __all__ = [
     "Act",
     "Aimed",
     "Branched",
+    "Claimed",
     "Committed",
     "Merged",
     "Named",
@@ -39,10 +40,11 @@ class _Args(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Aimed(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where to go, and whether the code comes along."""
+    """Where to go, whether the code comes along, and into which of the front end's documents."""
 
     to: _Revision
     what: Literal["both", "variables"] = "both"
+    document: Annotated[str, msgspec.Meta(max_length=10_000)] = ""
 
 
 class Switched(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -86,6 +88,12 @@ class Named(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: _Revision
 
 
+class Claimed(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The cells that an act has left, by the turn that it was done in."""
+
+    turn: Annotated[str, msgspec.Meta(max_length=100)]
+
+
 class Undone(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Undo and redo: what is next, or nothing if HEAD is at another commit by then than whoever asked saw."""
 
@@ -100,6 +108,7 @@ ACTS: Final[Mapping[str, type[_Args]]] = {
     "branch": Branched,
     "cancel": Nothing,
     "checkout": Aimed,
+    "claim": Claimed,
     "commit_now": Committed,
     "merge": Merged,
     "redo": Undone,

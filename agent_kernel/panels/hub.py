@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.panels.asked import ACTS, Act, act_of
+from agent_kernel.panels.asked import ACTS, Act, Claimed, act_of
 from agent_kernel.panels.desk import Answer, Desk, GoneError
 from agent_kernel.panels.failing import failed_question
 from agent_kernel.panels.replies import Listener, Reply
-from agent_kernel.panels.wanted import Outcome, Wanted
+from agent_kernel.panels.wanted import Left, Outcome, Wanted
 
 if TYPE_CHECKING:
     from agent_kernel.panels.notebook import Notebook
@@ -29,6 +29,7 @@ __all__ = ["Hub"]
 logger = logging.getLogger(__name__)
 
 NOT_BOUND = "This notebook is bound to no store."
+_LEFT = "the notebook has left the store"
 
 
 class _Message(msgspec.Struct):
@@ -49,6 +50,8 @@ class Hub:
         self._telling = threading.Lock()
         self._failed: Answer | None = None
         self._done: Answer | None = None
+        self._left: Left | None = None
+        self._turn = 0
         self._version = ""
 
     def desk(self) -> Desk:
@@ -63,10 +66,12 @@ class Hub:
 
     def leave(self, why: str) -> None:
         """The notebook lets go of its store."""
-        self._turns.drop()
+        dropped = self._turns.drop()
         with self._lock:
             desk, self._desk = self._desk, None
-            self._failed = self._done = None
+            self._failed = self._done = self._left = None
+            if isinstance(dropped, Wanted):
+                self._failed = {"text": f"{dropped.act.subject} was not done: {_LEFT}.", "code": "gone"}
         if desk is not None:
             desk.close(why)
         self.tell()
@@ -105,14 +110,14 @@ class Hub:
         try:
             desk = listener.desk or self.desk()
         except GoneError as gone:
-            return _gone(gone.reason, "")
+            return self._gone(gone.reason, "")
         return self.state(desk)
 
     def state(self, desk: Desk) -> Answer:
         """What changes without being asked for."""
         version = desk.version()
         if desk.gone:
-            return _gone(desk.gone, version)
+            return self._gone(desk.gone, version)
         self._version = version
         waiting = self._turns.waiting
         return {
@@ -121,9 +126,23 @@ class Hub:
             "queued": waiting.act.told if isinstance(waiting, Wanted) else None,
             "failed": self._failed,
             "done": self._done,
+            "cells": self._left.told(self._turn) if self._left is not None else None,
             "store": desk.store,
             "kernel": True,
             "gone": None,
+        }
+
+    def _gone(self, why: str, version: str) -> Answer:
+        return {
+            "version": version,
+            "busy": None,
+            "queued": None,
+            "failed": self._failed,
+            "done": None,
+            "cells": None,
+            "store": "",
+            "kernel": False,
+            "gone": why,
         }
 
     # -- what is asked
@@ -171,6 +190,9 @@ class Hub:
         act = act_of(desk, op, args)
         if op == "cancel":
             answer.ok(self._cancel(desk))
+        elif isinstance(act.args, Claimed):
+            answer.ok(self._claim(act.args.turn))
+            self.tell()
         elif op in _AT_ONCE:
             from agent_kernel.panels import naming
 
@@ -178,13 +200,23 @@ class Hub:
             self.tell()
         else:
             with self._lock:
-                self._failed = self._done = None
+                self._failed = self._done = self._left = None
             self._turns.take(Wanted(act, desk, self._notebook.scope, answer, self._told_of))
 
-    def forget_done(self) -> None:
-        """A cell begins: all panels have heard what was done, and a notebook's page may have come with it."""
+    def forget_done(self, head: str) -> None:
+        """A cell begins: all panels have heard what was done. Cells that nobody took up belong to where HEAD was."""
         with self._lock:
             self._done = None
+            if self._left is not None and self._left.head != head:
+                self._left = None
+
+    def _claim(self, turn: str) -> object:
+        """The page that waits to be brought back, for the first who asks."""
+        with self._lock:
+            if self._left is None or turn != str(self._turn):
+                return None
+            left, self._left = self._left, None
+            return left.page
 
     def _cancel(self, desk: Desk) -> Answer:
         dropped = self._turns.drop()
@@ -197,20 +229,9 @@ class Hub:
         if outcome is not None:
             with self._lock:
                 self._done, self._failed = outcome.told(act)
+                self._left = outcome.left(act)
+                self._turn += 1
         self.tell()
 
 
 _AT_ONCE = frozenset({"tag", "write_notebook"})
-
-
-def _gone(why: str, version: str) -> Answer:
-    return {
-        "version": version,
-        "busy": None,
-        "queued": None,
-        "failed": None,
-        "done": None,
-        "store": "",
-        "kernel": False,
-        "gone": why,
-    }

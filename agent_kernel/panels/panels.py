@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.panels.turns import Turns
+from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
     from agent_kernel.panels.channels import Comm
@@ -109,7 +110,8 @@ class Panels:
     def cell_begins(self, prompt: str) -> None:
         self._turns.cell_begins(prompt)
         if self._hub is not None:
-            self._hub.forget_done()
+            session = self._notebook.session
+            self._hub.forget_done(hex_of(session.head) if session is not None and session.head is not None else "")
         self.moved()
 
     def cell_ends(self) -> None:

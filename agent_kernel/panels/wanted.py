@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from agent_kernel.errors import AgentKernelError
+from agent_kernel.panels.asked import Aimed
 from agent_kernel.panels.failing import failed_act
 from agent_kernel.verbs.parsing import UsageProblem
 
@@ -18,9 +19,22 @@ if TYPE_CHECKING:
     from agent_kernel.panels.replies import Reply
     from agent_kernel.verbs.scope import Scope
 
-__all__ = ["Outcome", "Wanted"]
+__all__ = ["Left", "Outcome", "Wanted"]
 
 logger = logging.getLogger(__name__)
+
+
+class Left(msgspec.Struct, frozen=True):
+    """Cells that are still to be brought back: only a panel can, and who asked for them may not be there any more."""
+
+    id: str
+    document: str  # in which they were asked for; "": in any
+    page: object
+    head: object  # where HEAD was then: once it has moved on they belong to nothing
+
+    def told(self, turn: int) -> Answer:
+        """The same for panels, without the page."""
+        return {"turn": str(turn), "id": self.id, "document": self.document}
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -35,8 +49,15 @@ class Outcome(msgspec.Struct, frozen=True):
         if self.done is not None and "conflicts" in self.done:
             failed = _conflict(self.done)
         if failed is None:
-            return self.done, None
+            return None if self.done is None else {**self.done, "cells": None}, None
         return None, {"text": f"{act.subject} failed: {failed['message']}", "code": failed["code"]}
+
+    def left(self, act: Act) -> Left | None:
+        """The cells that came of it, if any."""
+        page = None if self.done is None else self.done.get("cells")
+        if page is None or not isinstance(act.args, Aimed):
+            return None
+        return Left(act.id, act.args.document, page, cast("Answer", cast("Answer", self.done)["head"])["id"])
 
 
 class Wanted:

@@ -45,7 +45,9 @@ def test_it_shows_the_history_while_a_cell_runs_and_after_the_kernel_has_gone(
     (document.path.parent / "go").touch()  # a kernel that is busy takes long to end
     document.jupyter.end_kernels()
     panel.list.focus()
-    document.page.keyboard.press("c")  # what gets no answer has the kernel looked for: by itself the app does so every ten seconds
+    document.page.keyboard.press(
+        "c"
+    )  # what gets no answer has the kernel looked for: by itself the app does so every ten seconds
     expect(panel.strip).to_contain_text("No kernel.", timeout=4_000)
     document.page.keyboard.press("Escape")
     panel.search.fill("cell:2")

@@ -154,16 +154,50 @@ class TestWhileACellRuns:
         assert front.ns["x"] == [1]
         assert panel.state["done"]["done"].startswith("Checked out [1]")
 
-    def test_the_page_that_came_with_it_is_told_once_and_not_with_every_cell(self, front: Front) -> None:
+    def test_the_cells_that_come_with_it_wait_for_the_first_panel_that_claims_them(self, front: Front) -> None:
         cells = [{"id": "a", "type": "code", "source": "long " * 50_000}]
         front.channel("agent_kernel.notebook").send({"cells": cells})
         front.run("x = 5")
+        panel, other = front.panel(), front.panel()
+        front.during(lambda: panel.say("checkout", to="HEAD", document="work/study.ipynb"))
+        left = other.state["cells"]
+        assert (left["document"], len(left["id"])) == ("work/study.ipynb", 64)
+        assert panel.state["done"]["cells"] is None
+        # The panel that asked is gone: one that comes later knows as much, and no opening holds the page.
+        later = front.channel()
+        assert later.state["cells"] == left
+        assert len(json.dumps(later.ask("open", n=60))) < 50_000
+        assert later.ask("claim", turn="another") is None
+        assert later.ask("claim", turn=left["turn"])["cells"] == cells
+        assert other.ask("claim", turn=left["turn"]) is None
+        assert [one.state["cells"] for one in (panel, other, later)] == [None, None, None]
+
+    def test_cells_that_nobody_claimed_are_forgotten_once_head_has_moved(self, front: Front) -> None:
+        front.channel("agent_kernel.notebook").send({"cells": [{"id": "a", "type": "code", "source": "x"}]})
+        front.run("x = 5")
         panel = front.panel()
         front.during(lambda: panel.say("checkout", to="HEAD"))
-        assert panel.state["done"]["cells"]
         front.run("x = 6")
-        assert panel.state["done"] is None
-        assert len(json.dumps(front.panel().model["opening"])) < 50_000
+        assert panel.state["cells"] is not None  # the cell had begun before it changed anything
+        front.run("x")
+        assert panel.state["cells"] is None
+
+    def test_an_act_that_is_cancelled_or_takes_its_place_leaves_no_cells(self, front: Front) -> None:
+        front.channel("agent_kernel.notebook").send({"cells": [{"id": "a", "type": "code", "source": "x"}]})
+        front.run("x = 5")
+        panel = front.panel()
+        for second in ("cancel", "undo"):
+            front.during(lambda: panel.say("checkout", to="HEAD"), lambda second=second: panel.say(second))
+            assert panel.state["cells"] is None
+
+    def test_what_waits_when_the_notebook_leaves_its_store_is_told_as_not_done(self, front: Front) -> None:
+        panel, side = front.panel(), front.channel()
+        front.during(lambda: side.say("checkout", to="HEAD~1"), source="meanwhile()\n%agent bind ./another")
+        text = "Check out of [1] was not done: the notebook has left the store."
+        for one in (panel, side):
+            assert [state["queued"] for state in one.states if state["queued"]]
+            assert one.state["failed"] == {"text": text, "code": "gone"}
+        assert front.ns["x"] == [1, 2]
 
     def test_an_undo_takes_back_no_cell_that_ended_only_after_it_was_asked_for(self, front: Front) -> None:
         panel = front.panel()
@@ -181,7 +215,8 @@ class TestWhileACellRuns:
         page.send({"cells": [{"id": "a", "type": "code", "source": "new"}]})
         front.during(lambda: panel.say("checkout", to="main"), source="v = 2; meanwhile()")
         assert front.ns["v"] == 2
-        assert [cell["source"] for cell in panel.state["done"]["cells"]["cells"]] == ["new"]
+        left = panel.ask("claim", turn=panel.state["cells"]["turn"])
+        assert [cell["source"] for cell in left["cells"]] == ["new"]
 
     def test_on_the_main_thread_a_running_cell_goes_first_too(self, front: Front) -> None:
         panel = front.panel()

@@ -46,6 +46,22 @@ export class DocumentCells {
     this.model = model;
     /** Whether the last act changed the document. */
     this.brought = false;
+    this.turn = ""; // of the last page that was claimed
+    model.on(["state"], () => void this.#claim());
+  }
+
+  /** An act that had waited left cells to be brought back: by one panel of the document that it was asked in. */
+  async #claim() {
+    const { model } = this;
+    const { cells } = model.state;
+    if (!cells || cells.turn === this.turn || (cells.document && cells.document !== model.host.document?.())) return;
+    this.turn = cells.turn;
+    try {
+      const page = await model.transport.act("claim", { turn: cells.turn });
+      if (page && !this.#restore(page)) await this.#write(cells);
+    } catch (error) {
+      model.complain({ text: `The notebook's cells could not be brought back: ${errorText(error)}`, code: "failed" });
+    }
   }
 
   /** After an act that brought cells with it. @param {{ id: string }} target @param {Done} done */

@@ -5,14 +5,15 @@
  * model with an old opening: the state that follows says that the history has moved.
  */
 
-import { HeldAct } from "./holding.js";
+import { heldFor } from "./holding.js";
 import { Heart } from "./pulse.js";
 
-/** @import { Act } from "./holding.js" */
+/** @import { Act, Panel } from "./holding.js" */
 /** @import { State, Transport } from "./protocol.js" */
 /**
  * @typedef {{ get(name: string): any, send(message: object): void,
- *   on(event: string, fn: (...args: any[]) => void): void, off(event: string, fn: (...args: any[]) => void): void }} CommModel
+ *   on(event: string, fn: (...args: any[]) => void): void, off(event: string, fn: (...args: any[]) => void): void,
+ *   widget_manager?: object }} CommModel
  * @typedef {{ resolve(answer: any): void, reject(error: Error): void, isAct: boolean }} Waiting
  */
 
@@ -51,7 +52,10 @@ export class CommTransport {
     this.fresh = true; // nothing has moved since the opening
     this.known = false; // whether it was heard at all: the cell that shows the panel may run on
     this.pinged = false;
-    this.held = new HeldAct((op, args) => this.send(op, args, true), () => this.tell());
+    this.held = heldFor(model.widget_manager ?? model); // one for each kernel
+    /** @type {Panel} */
+    this.panel = { send: (op, args) => this.send(op, args, true), tell: () => this.tell() };
+    this.held.join(this.panel);
     this.held.look(model.get("opening").ok);
     this.hear = this.hear.bind(this);
     this.watch = this.watch.bind(this);
@@ -85,9 +89,10 @@ export class CommTransport {
   async act(op, args) {
     const act = /** @type {Act} */ ({ op, args });
     if (op === "cancel" && this.held.waits) return /** @type {any} */ (this.held.cancel());
+    if (op === "claim") return /** @type {any} */ (this.held.claim(act.args.turn) ?? this.send(op, args));
     if (this.heart.gone) throw new CommFailure({ code: "gone", message: this.heart.gone });
     this.held.forget();
-    if (this.state.busy !== null && op !== "cancel" && !(await this.answers())) return /** @type {any} */ (this.held.hold(act));
+    if (this.state.busy !== null && op !== "cancel" && !(await this.answers())) return /** @type {any} */ (this.held.hold(act, this.panel));
     return this.send(op, args, true);
   }
 
@@ -104,6 +109,7 @@ export class CommTransport {
   dispose() {
     document.removeEventListener("visibilitychange", this.watch);
     this.heart.dispose();
+    this.held.part(this.panel);
     this.model.off("msg:custom", this.hear);
     if (!this.heart.gone) this.model.send({ op: "unwatch", view: this.view });
     this.refuse({ code: "gone", message: "The panel was closed." });
@@ -114,7 +120,7 @@ export class CommTransport {
   get shown() {
     const { gone } = this.heart;
     const state = this.held.over(this.state);
-    return gone ? { ...state, busy: null, queued: null, kernel: false, gone: this.state.gone ?? gone } : state;
+    return gone ? { ...state, busy: null, queued: null, cells: null, kernel: false, gone: this.state.gone ?? gone } : state;
   }
 
   /** How long the kernel may take to say something; 0: nothing is waited for. */
@@ -145,7 +151,7 @@ export class CommTransport {
       this.fresh = false;
       this.pinged = false;
       this.refuse({ code: "gone", message: gone });
-      this.held.lose();
+      this.held.lose(this.panel);
     }
     this.tell();
   }
@@ -206,7 +212,7 @@ export class CommTransport {
     if (message?.event === "state") {
       this.fresh &&= message.state.version === this.state.version;
       this.state = message.state;
-      if (this.state.busy === null) this.held.release();
+      this.held.cell(this.state.busy !== null);
       this.tell();
       return;
     }

@@ -43,7 +43,7 @@ export class Doings {
     model.complain(null);
     try {
       const answer = /** @type {Done | Queued | Conflicts} */ (await model.transport.act(op, args));
-      if ("queued" in answer) this.#queued(answer, after);
+      if ("queued" in answer) model.takeState({ ...model.state, queued: answer.queued });
       else if ("conflicts" in answer) model.show({ kind: "conflicts", branch: answer.branch });
       else this.#done(op, answer, after);
       return null;
@@ -53,12 +53,6 @@ export class Doings {
       model.complain({ text: `${actName(op, label)} failed: ${message.replace(/([^.!?])$/, "$1.")}`, code });
       return message;
     }
-  }
-
-  /** @param {Queued} answer @param {((done: Done) => void) | undefined} after */
-  #queued(answer, after) {
-    this.model.waiting = after ?? null;
-    this.model.takeState({ ...this.model.state, queued: answer.queued });
   }
 
   /** @param {keyof Acts} op @param {Done} done @param {((done: Done) => void) | undefined} after */
@@ -86,7 +80,9 @@ export class Doings {
   #question(op, target, anchor, title, button) {
     const go = (/** @type {What} */ what, /** @type {NotebookPage | null} */ page) => {
       if (what === "code") return void (page && this.cells.bring(target, page));
-      void this.#act(op, { to: target.id, what }, target.label, (done) => this.cells.after(target, done));
+      // Where it waits for a cell, a panel of this document brings the cells back, this one or another.
+      const document = (what === "both" && this.model.host.document?.()) || undefined;
+      void this.#act(op, { to: target.id, what, document }, target.label, (done) => this.cells.after(target, done));
     };
     void askFirst(
       this.panel,
@@ -99,8 +95,7 @@ export class Doings {
 
   /** @param {string} branch @param {Element} anchor */
   switchTo(branch, anchor) {
-    const go = () =>
-      void this.#act("switch", { branch }, branch, (done) => this.cells.after({ id: done.head.id ?? branch }, done));
+    const go = () => void this.#act("switch", { branch }, branch);
     void askFirst(
       this.panel,
       this.model.transport,
@@ -131,12 +126,12 @@ export class Doings {
 
   /** @param {string | null} [head] where HEAD was when it was offered; else where it is as the panel shows it */
   undo(head = this.model.head?.id) {
-    if (this.model.canAct) void this.#act("undo", head ? { head } : {}, "", (done) => this.cells.after({ id: done.head.id ?? "" }, done));
+    if (this.model.canAct) void this.#act("undo", head ? { head } : {}, "");
   }
 
   /** @param {string | null} [head] */
   redo(head = this.model.head?.id) {
-    if (this.model.canAct) void this.#act("redo", head ? { head } : {}, "", (done) => this.cells.after({ id: done.head.id ?? "" }, done));
+    if (this.model.canAct) void this.#act("redo", head ? { head } : {}, "");
   }
 
   commit() {

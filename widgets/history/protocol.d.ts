@@ -36,8 +36,11 @@ export interface Reads {
 
 /** Acts are done by the kernel between cells. While one runs they wait: `{queued}`; a later one takes the place of the first. */
 export interface Acts {
-  checkout(args: { to: string; what: "both" | "variables" }): Done | Queued;
-  rollback(args: { to: string; what: "both" | "variables" }): Done | Queued;
+  /** `document`: where the cells are to come back, as Host.document says; an act that has to wait leaves them in State.cells. */
+  checkout(args: { to: string; what: "both" | "variables"; document?: string }): Done | Queued;
+  rollback(args: { to: string; what: "both" | "variables"; document?: string }): Done | Queued;
+  /** The cells that State.cells tells of, for the first who claims them. */
+  claim(args: { turn: string }): NotebookPage | null;
   switch(args: { branch: string }): Done | Queued;
   /** `head`: the commit that the asker sees as HEAD; where it is another one by then, nothing is undone. */
   undo(args: { head?: string }): Done | Queued;
@@ -62,6 +65,7 @@ export interface State {
   queued: { op: string; label: string; id: string } | null; // label: as Head.label, "[7]", "“Merge ridge into main”" or a branch's name; the view makes the sentence
   failed: { text: string; code: Failure["error"]["code"] } | null; // what a queued act that could not be done says (a whole sentence), until the next act
   done: Done | null;                                 // what a queued act did
+  cells?: { turn: string; id: string; document: string } | null; // cells of commit `id` that a queued act was to bring back in `document` ("": anywhere), until somebody claims them
   kernel: boolean;                                   // acts are possible
   store?: string;                                    // which store this is about, as saved panels name it (static.store_id); "" where gone
   gone: string | null;                               // why this panel can be asked nothing more (a sentence: the notebook was bound elsewhere, the extension unloaded); what is shown stays
@@ -148,6 +152,7 @@ export interface DocumentCell { id: string; type: "code" | "markdown" | "raw"; s
 export interface Host {
   cells?(): DocumentCell[] | null;                   // the open document's; null: there is none
   restoreCells?(page: NotebookPage): boolean;        // one undoable step; false: the document cannot be reached
+  document?(): string;                               // which document that is; "": not known
   open?(path: string): void;
   startKernel?(): void;
   storageKey?: string;                               // remembers the list's height

@@ -39,8 +39,6 @@ export class HistoryModel extends Shown {
     this.activeId = "";
     /** The reader has moved: the active row is theirs. */
     this.touched = false;
-    /** @type {((done: Done) => void) | null} what to do when the act that this panel queued is done */
-    this.waiting = null;
     /** How many rows came above the active one. */
     this.shift = 0;
   }
@@ -211,7 +209,5 @@ export class HistoryModel extends Shown {
   /** @param {Done} done */
   #queuedDone(done) {
     this.say({ text: [done.done, ...done.notes].join(" "), next: done.undo ? "undo" : "", head: done.head.id });
-    this.waiting?.(done);
-    this.waiting = null;
   }
 }

@@ -25,6 +25,7 @@ function render({ model, el }) {
   const host = {
     // Asked each time: the element is put into the document only after this.
     cells: () => documentAround(el)?.cells?.() ?? null,
+    document: () => documentAround(el)?.document?.() ?? "",
     restoreCells: (page) => documentAround(el)?.restoreCells?.(page) ?? false,
     storageKey: "agent-kernel-history",
   };

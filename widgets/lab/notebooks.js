@@ -101,6 +101,7 @@ export class OpenNotebook {
         const model = this.panel.content.model;
         return model ? cellsOf(model.sharedModel) : null;
       },
+      document: () => this.panel.context.path,
       restoreCells: (page) => this.#restore(page),
       open: (path) => void this.app.commands.execute("docmanager:open", { path }),
       startKernel: () => void this.#startKernel(),

@@ -5,8 +5,9 @@
  * speak of the same store: what is shown is never acted on in another one.
  */
 
-import { HeldAct } from "../history/holding.js";
+import { heldFor } from "../history/holding.js";
 
+/** @import { Panel } from "../history/holding.js" */
 /** @import { Acts, Reads, State, Transport } from "../history/protocol.js" */
 /** @import { KernelLink } from "./link.js" */
 /** @import { Rest, RestFailure, Store } from "./rest.js" */
@@ -41,10 +42,13 @@ export class NotebookTransport {
     this.timer = 0;
     this.told = "";
     this.disposed = false;
-    this.held = new HeldAct((op, args) => parts.link.send(op, args), () => this.#tell());
+    this.held = heldFor(parts.link);
+    /** @type {Panel} */
+    this.panel = { send: (op, args) => parts.link.send(op, args), tell: () => this.#tell() };
+    this.held.join(this.panel);
     this.unlisten = parts.link.listen(() => {
       if (this.hasKernel && parts.link.state) this.version = parts.link.state.version;
-      if (parts.link.state === null) this.held.lose();
+      if (parts.link.state === null) this.held.lose(this.panel);
       this.#tell();
     });
     this.#poll(POLL_MS);
@@ -54,6 +58,7 @@ export class NotebookTransport {
     this.disposed = true;
     clearTimeout(this.timer);
     this.unlisten();
+    this.held.part(this.panel);
     this.listeners.clear();
   }
 
@@ -112,8 +117,9 @@ export class NotebookTransport {
     const { link } = this.parts;
     if (!this.hasKernel) throw Object.assign(new Error(this.state().gone ?? "There is no kernel."), { code: "gone" });
     if (op === "cancel" && this.held.waits) return this.held.cancel();
+    if (op === "claim") return this.held.claim(/** @type {{ turn: string }} */ (args).turn) ?? link.send(op, args);
     this.held.forget();
-    if (link.state?.busy && op !== "cancel" && !(await this.#answersBusy())) return this.held.hold({ op, args });
+    if (link.state?.busy && op !== "cancel" && !(await this.#answersBusy())) return this.held.hold({ op, args }, this.panel);
     return link.send(op, args);
   }
 
@@ -190,7 +196,7 @@ export class NotebookTransport {
 
   #tell() {
     const { link } = this.parts;
-    if (this.hasKernel && link.state?.busy === null) this.held.release();
+    if (this.hasKernel && link.state) this.held.cell(link.state.busy !== null);
     const state = this.state();
     const told = JSON.stringify(state);
     if (told === this.told) return;

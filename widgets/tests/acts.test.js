@@ -158,21 +158,72 @@ test("while a cell runs a check out waits, is seen to wait, and can be cancelled
   assert.equal(panel.$(".ak-strip").hidden, true);
 });
 
-test("a queued act that is done brings the cells that were asked for", page, async () => {
+const HEAD = { branch: null, id: null, prompt: "[19]", label: "[19]", lane: null };
+const LEFT = { turn: "1", id: "7c1e9f2", document: "work/houses.ipynb" };
+const QUEUED_DONE = {
+  busy: null,
+  queued: null,
+  done: { done: "Checked out [19].", notes: [], undo: true, head: HEAD, cells: null },
+  cells: LEFT,
+};
+
+test("a queued act says in which document it was asked, and when it is done the cells come back there", page, async () => {
+  /** @type {string[]} */
+  const restored = [];
+  const host = { ...notebook(restored), document: () => "work/houses.ipynb" };
+  const panel = await mounted({ store: { busy: "[22]" }, host: /** @type {any} */ (host) });
+  await askCheckout(panel, "[19]");
+  await panel.click(panel.$(".ak-pop .ak-main"));
+  assert.deepEqual(panel.asked("checkout").map(({ document }) => document), ["work/houses.ipynb"]);
+  panel.store.tell(QUEUED_DONE);
+  await soon(20);
+  assert.deepEqual(restored, ["houses.ipynb"]);
+  assert.match(panel.$(".ak-toast").textContent ?? "", /Checked out \[19\]\.Undo/);
+});
+
+test("after the page was loaded anew, the panel that is there brings the cells back, once", page, async () => {
+  /** @type {string[]} */
+  const restored = [];
+  const host = { ...notebook(restored), document: () => "work/houses.ipynb" };
+  const panel = await mounted({ host: /** @type {any} */ (host) });
+  panel.store.tell(QUEUED_DONE);
+  panel.store.tell({ ...QUEUED_DONE, version: "v7" });
+  await soon(20);
+  assert.deepEqual(restored, ["houses.ipynb"]);
+  assert.deepEqual(panel.asked("claim"), [{ turn: "1" }]);
+});
+
+test("a panel in another document, or one that came second, brings no cells back", page, async () => {
+  for (const [document, claimable] of /** @type {[string, boolean][]} */ ([["work/copy.ipynb", true], ["work/houses.ipynb", false]])) {
+    /** @type {string[]} */
+    const restored = [];
+    const panel = await mounted({ host: /** @type {any} */ ({ ...notebook(restored), document: () => document }) });
+    if (!claimable) panel.store.act = /** @type {any} */ (async () => null);
+    panel.store.tell(QUEUED_DONE);
+    await soon(20);
+    assert.deepEqual(restored, []);
+    assert.deepEqual(panel.asked("claim"), []);
+  }
+});
+
+test("an act that was cancelled brings nothing back when another panel's is done", page, async () => {
   /** @type {string[]} */
   const restored = [];
   const panel = await mounted({ store: { busy: "[22]" }, host: notebook(restored) });
   await askCheckout(panel, "[19]");
   await panel.click(panel.$(".ak-pop .ak-main"));
-  const head = { branch: null, id: null, prompt: "[19]", label: "[19]", lane: null };
-  panel.store.tell({
-    busy: null,
-    queued: null,
-    done: { done: "Checked out [19].", notes: [], undo: true, head, cells: PAGE },
-  });
+  await panel.click(panel.button("Cancel check out"));
+  panel.store.tell({ ...QUEUED_DONE, cells: null });
   await soon(20);
-  assert.deepEqual(restored, ["houses.ipynb"]);
-  assert.match(panel.$(".ak-toast").textContent ?? "", /Checked out \[19\]\.Undo/);
+  assert.deepEqual(restored, []);
+  assert.deepEqual(panel.asked("write_notebook"), []);
+});
+
+test("where no document can be reached, the cells of a queued act go to a file too", page, async () => {
+  const panel = await mounted();
+  panel.store.tell({ ...QUEUED_DONE, cells: { ...LEFT, document: "" } });
+  await soon(20);
+  assert.deepEqual(panel.asked("write_notebook"), [{ id: "7c1e9f2" }]);
 });
 
 test("what was done is said until the next cell runs", page, async () => {

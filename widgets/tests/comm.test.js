@@ -15,7 +15,9 @@ const DONE = { done: "Checked out [7]: 1 name changed.", notes: [], undo: true, 
 
 /** A kernel at the other end of a model: `hears` says whether it takes messages up. */
 class Kernel {
-  constructor(state = IDLE) {
+  /** @param {object} [page] what all widgets of a page share */
+  constructor(state = IDLE, page = {}) {
+    this.widget_manager = page;
     this.opening = { args: QUESTION, ok: { title: "x.ipynb", head: HEAD, state, page: { rows: ROWS }, unsaved_names: 0 } };
     /** @type {any[]} */
     this.sent = [];
@@ -281,4 +283,62 @@ test("a connection that only blinked changes nothing", async () => {
   assert.deepEqual([states.at(-1).kernel, states.at(-1).gone], [true, null]);
   transport.dispose();
   assert.deepEqual([...kernel.events.values()].map((fns) => fns.size), [0, 0, 0]);
+});
+
+/** Two panels of one page before a kernel of one thread whose cell runs. */
+function pair() {
+  const page = {};
+  const kernels = [new Kernel(BUSY, page), new Kernel(BUSY, page)];
+  const [one, other] = kernels.map((kernel) => ({ kernel, ...connected(kernel) }));
+  for (const kernel of kernels) kernel.hears = false;
+  if (!one || !other) throw new Error("two were made");
+  return { one, other, end: () => kernels.forEach((kernel) => kernel.become({ busy: null })) };
+}
+
+test("of two panels before a kernel of one thread a later act takes the place of the first, and both show it", async () => {
+  const { one, other, end } = pair();
+  await one.transport.act("checkout", { to: "7777", what: "both" });
+  assert.equal(other.states.at(-1).queued.label, "[7]");
+  await other.transport.act("switch", { branch: "ridge" });
+  assert.deepEqual([one.states.at(-1).queued.label, other.states.at(-1).queued.label], ["ridge", "ridge"]);
+  for (const { kernel } of [one, other]) kernel.hears = true;
+  end();
+  await soon();
+  assert.deepEqual([one.kernel, other.kernel].map((kernel) => [kernel.asked("checkout").length, kernel.asked("switch").length]), [[0, 0], [0, 1]]);
+});
+
+test("what waits can be cancelled from another panel", async () => {
+  const { one, other } = pair();
+  await one.transport.act("checkout", { to: "7777", what: "both" });
+  const done = /** @type {any} */ (await other.transport.act("cancel", {}));
+  assert.equal(done.done, "Check out of [7] was cancelled.");
+  assert.equal(one.states.at(-1).queued, null);
+});
+
+test("a panel that is closed takes along what it asked for, and the others say so", async () => {
+  const { one, other, end } = pair();
+  await one.transport.act("checkout", { to: "7777", what: "both" });
+  one.transport.dispose();
+  assert.equal(other.states.at(-1).queued, null);
+  assert.equal(other.states.at(-1).failed.text, "Check out of [7] was cancelled: the panel that it was asked for in was closed.");
+  end();
+  await soon();
+  assert.deepEqual(one.kernel.asked("checkout"), []);
+});
+
+test("the cells of an act that waited in the page are for one of its panels, pinned to the document", async () => {
+  const { one, other, end } = pair();
+  const cells = { name: "x.ipynb", saved_ms: 0, cells: [] };
+  await one.transport.act("checkout", { to: "7777", what: "both", document: "work/x.ipynb" });
+  for (const { kernel } of [one, other]) {
+    kernel.hears = true;
+    kernel.answer = (message) => ({ ok: message.op === "checkout" ? { ...DONE, cells } : null });
+  }
+  end();
+  await soon();
+  const { cells: left, done } = other.states.at(-1);
+  assert.deepEqual([left.id, left.document, done.cells], ["7777", "work/x.ipynb", null]);
+  assert.deepEqual(await other.transport.act("claim", { turn: left.turn }), cells);
+  assert.equal(await one.transport.act("claim", { turn: left.turn }), null);
+  assert.deepEqual([one.states.at(-1).cells, other.states.at(-1).cells], [null, null]);
 });
