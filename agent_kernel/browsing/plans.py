@@ -144,7 +144,7 @@ def _checkout_notes(book: Book, rev: str, id: ObjectId) -> tuple[str, ...]:
     )
     if rev in view.branches:
         return () if rev == branch else (f"{stays} You go to branch {cleaned(rev, 200)}.",)
-    return (f"{stays} The next cell you run starts a new branch.",)
+    return (f"{stays} The next change starts a new branch.",)
 
 
 def _rollback_notes(book: Book) -> tuple[str, ...]:

@@ -204,7 +204,7 @@ def test_a_plan_says_what_a_checkout_would_do(nb: Notebook) -> None:
     assert (found["changes"], found["adds"], found["removes"]) == (["x"], ["old"], ["new"])
     assert (found["op"], found["to"]["id"], found["to"]["label"]) == ("checkout", ids[0], "[1]")
     assert 0 < found["loads"] < 100  # y is the same, so it is not loaded
-    assert found["notes"] == ["What you have now stays on main. The next cell you run starts a new branch."]
+    assert found["notes"] == ["What you have now stays on main. The next change starts a new branch."]
     assert (found["cannot"], found["conflicts"]) == ([], [])
 
 

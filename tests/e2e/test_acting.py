@@ -30,9 +30,7 @@ def test_a_checkout_by_click_says_what_changes_and_undo_brings_it_back(
     expect(panel.question).to_have_accessible_name("Check out [1]?")
     expect(panel.question).to_contain_text("~Changes 1rate")
     expect(panel.question).to_contain_text("−Removes 1extra")
-    expect(panel.question).to_contain_text(
-        "What you have now stays on main. The next cell you run starts a new branch."
-    )
+    expect(panel.question).to_contain_text("What you have now stays on main. The next change starts a new branch.")
     expect(panel.answer("Check out")).to_be_focused()
     photograph("checkout", panel.page)
     panel.question.get_by_text("Variables", exact=True).click()

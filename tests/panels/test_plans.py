@@ -16,7 +16,7 @@ def test_it_counts_what_would_change(front: Front) -> None:
     front.run("x = 2; z = 3; del y")
     found = plan(front, "HEAD~1")
     assert (found["changes"], found["adds"], found["removes"]) == (["x"], ["y"], ["z"])
-    assert "The next cell you run starts a new branch." in found["notes"][-1]
+    assert "The next change starts a new branch." in found["notes"][-1]
 
 
 def test_what_is_not_committed_yet_is_committed_first(front: Front) -> None:
