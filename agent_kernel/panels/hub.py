@@ -18,7 +18,9 @@ from agent_kernel.panels.asked import ACTS, Act, Claimed, act_of
 from agent_kernel.panels.desk import Answer, Desk, GoneError
 from agent_kernel.panels.failing import failed_question
 from agent_kernel.panels.replies import Listener, Reply
-from agent_kernel.panels.wanted import Left, Outcome, Wanted
+from agent_kernel.panels.standing import Standing
+from agent_kernel.panels.wanted import Outcome, Wanted
+from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
     from agent_kernel.panels.notebook import Notebook
@@ -29,7 +31,6 @@ __all__ = ["Hub"]
 logger = logging.getLogger(__name__)
 
 NOT_BOUND = "This notebook is bound to no store."
-_LEFT = "the notebook has left the store"
 
 
 class _Message(msgspec.Struct):
@@ -48,10 +49,7 @@ class Hub:
         self._told: dict[Listener, Answer] = {}  # who listens, and the state that each was told last
         self._lock = threading.Lock()
         self._telling = threading.Lock()
-        self._failed: Answer | None = None
-        self._done: Answer | None = None
-        self._left: Left | None = None
-        self._turn = 0
+        self._standing = Standing()
         self._version = ""
 
     def desk(self) -> Desk:
@@ -60,18 +58,18 @@ class Hub:
         with self._lock:
             if repo is None or session is None:
                 raise GoneError(NOT_BOUND)
-            if self._desk is None or not self._desk.is_of(repo, session):
-                self._desk = Desk(repo, session)
-            return self._desk
+            if self._desk is not None and self._desk.is_of(repo, session):
+                return self._desk
+            desk = self._desk = Desk(repo, session)
+        self.look_back()
+        return desk
 
     def leave(self, why: str) -> None:
         """The notebook lets go of its store."""
         dropped = self._turns.drop()
         with self._lock:
             desk, self._desk = self._desk, None
-            self._failed = self._done = self._left = None
-            if isinstance(dropped, Wanted):
-                self._failed = {"text": f"{dropped.act.subject} was not done: {_LEFT}.", "code": "gone"}
+        self._standing.leave(dropped.act if isinstance(dropped, Wanted) else None)
         if desk is not None:
             desk.close(why)
         self.tell()
@@ -124,9 +122,7 @@ class Hub:
             "version": version,
             "busy": self._turns.prompt or None,
             "queued": waiting.act.told if isinstance(waiting, Wanted) else None,
-            "failed": self._failed,
-            "done": self._done,
-            "cells": self._left.told(self._turn) if self._left is not None else None,
+            **self._standing.told,
             "store": desk.store,
             "kernel": True,
             "gone": None,
@@ -137,9 +133,7 @@ class Hub:
             "version": version,
             "busy": None,
             "queued": None,
-            "failed": self._failed,
-            "done": None,
-            "cells": None,
+            **self._standing.told,
             "store": "",
             "kernel": False,
             "gone": why,
@@ -191,7 +185,7 @@ class Hub:
         if op == "cancel":
             answer.ok(self._cancel(desk))
         elif isinstance(act.args, Claimed):
-            answer.ok(self._claim(act.args.turn))
+            answer.ok(self._standing.claim(act.args.turn))
             self.tell()
         elif op in _AT_ONCE:
             from agent_kernel.panels import naming
@@ -199,24 +193,17 @@ class Hub:
             answer.ok(getattr(naming, op)(desk, self._notebook, act))
             self.tell()
         else:
-            with self._lock:
-                self._failed = self._done = self._left = None
+            self._standing.act_begins()
             self._turns.take(Wanted(act, desk, self._notebook.scope, answer, self._told_of))
 
-    def forget_done(self, head: str) -> None:
-        """A cell begins: all panels have heard what was done. Cells that nobody took up belong to where HEAD was."""
-        with self._lock:
-            self._done = None
-            if self._left is not None and self._left.head != head:
-                self._left = None
+    def cell_begins(self) -> None:
+        """On the main thread: a cell runs from now on."""
+        session = self._notebook.session
+        self._standing.cell_begins(hex_of(session.head) if session is not None and session.head is not None else "")
 
-    def _claim(self, turn: str) -> object:
-        """The page that waits to be brought back, for the first who asks."""
-        with self._lock:
-            if self._left is None or turn != str(self._turn):
-                return None
-            left, self._left = self._left, None
-            return left.page
+    def look_back(self) -> None:
+        """See what undo would take back now, where that can be seen."""
+        self._standing.look_back(self._notebook.repo, self._notebook.session)
 
     def _cancel(self, desk: Desk) -> Answer:
         dropped = self._turns.drop()
@@ -227,10 +214,8 @@ class Hub:
     def _told_of(self, act: Act, outcome: Outcome | None) -> None:
         """Tell how an act stands, and keep for all panels what came of one that was queued."""
         if outcome is not None:
-            with self._lock:
-                self._done, self._failed = outcome.told(act)
-                self._left = outcome.left(act)
-                self._turn += 1
+            self._standing.act_ends(act, outcome)
+        self.look_back()
         self.tell()
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.panels.turns import Turns
-from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
     from agent_kernel.panels.channels import Comm
@@ -110,8 +109,7 @@ class Panels:
     def cell_begins(self, prompt: str) -> None:
         self._turns.cell_begins(prompt)
         if self._hub is not None:
-            session = self._notebook.session
-            self._hub.forget_done(hex_of(session.head) if session is not None and session.head is not None else "")
+            self._hub.cell_begins()
         self.moved()
 
     def cell_ends(self) -> None:
@@ -139,6 +137,7 @@ class Panels:
     def moved(self) -> None:
         if self._hub is not None:
             try:
+                self._hub.look_back()
                 self._hub.tell()
             except Exception:
                 logger.exception("the panels were not told")

@@ -17,9 +17,10 @@ from agent_kernel.verbs.scope import Scope
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Unsaved
+    from agent_kernel.session import Repository
     from agent_kernel.session.operations import Operation
 
-__all__ = ["redo", "redo_arguments", "undo", "undo_arguments"]
+__all__ = ["operation_text", "redo", "redo_arguments", "undo", "undo_arguments"]
 
 
 def undo_arguments(parser: Parser) -> None:
@@ -61,21 +62,20 @@ def _once(verb: str, scope: Scope, *, partial: bool) -> Moved:
     what = session.next_redo if verb == "undo" else session.next_undo
     said = "Undone" if verb == "undo" else "Done again"
     at = report.commit if report.commit is not None else session.head
-    return Moved(f"{said}{_operation(scope, what)}", at, report.branch, report)
+    about = "" if what is None else operation_text(scope.repo, what)
+    return Moved(f"{said} {about}".rstrip(), at, report.branch, report)
 
 
-def _operation(scope: Scope, operation: Operation | None) -> str:
-    """What was undone or done again: ` [11] a slip of the hand`, ` the move to main`, ` the move to [7]`."""
-    if operation is None:
-        return ""
+def operation_text(repo: Repository, operation: Operation) -> str:
+    """What is undone or done again: `[11] a slip of the hand`, `the move to main`, `the move to [7]`."""
     at = operation.after.commit
-    commit = scope.repo.commit_at(at) if at is not None else None
+    commit = repo.commit_at(at) if at is not None else None
     if operation.moved:
         reached = "" if at is None or commit is None else describe.prompt(commit) or short(at)
-        return f" the move to {operation.after.branch or reached or 'no commit'}"
+        return f"the move to {operation.after.branch or reached or 'no commit'}"
     if at is None or commit is None:
         return ""
-    return f" {' '.join(filter(None, (describe.prompt(commit) or short(at), describe.title(commit))))}"
+    return " ".join(filter(None, (describe.prompt(commit) or short(at), describe.title(commit))))
 
 
 @dataclass(frozen=True)

@@ -101,6 +101,30 @@ class TestBetweenCells:
         assert panel.ask("fly")["code"] == "refused"
 
 
+class TestWhatUndoWouldTakeBack:
+    def test_it_is_named_and_whether_it_is_a_cell_said_as_acts_and_cells_go_by(self, front: Front) -> None:
+        panel = front.panel()
+        first = panel.ask("open")["page"]["rows"][-1]["id"]
+        assert panel.state["undo"] == {"text": "[2] a slip of the hand", "cell": True, "to": first}
+        head = panel.ask("checkout", to="HEAD~1")["head"]["id"]
+        undo = panel.state["undo"]
+        assert (undo["text"], undo["cell"]) == ("the move to [1]", False)
+        panel.ask("undo", head=head)
+        assert panel.state["undo"]["text"] == "[2] a slip of the hand"
+        panel.ask("rollback", to="HEAD~1")
+        assert not panel.state["undo"]["cell"]
+        front.run("z = 1")
+        assert panel.state["undo"]["text"].endswith(" z = 1")
+
+    def test_before_the_first_commit_there_is_nothing_and_nothing_to_go_back_to(self, front: Front) -> None:
+        panel = front.panel()
+        panel.ask("undo")
+        undo = panel.state["undo"]
+        assert (undo["cell"], undo["to"]) == (True, None)
+        panel.ask("undo")
+        assert panel.state["undo"] is None
+
+
 class TestWhileACellRuns:
     def test_an_act_waits_for_the_end_of_the_cell_and_its_commit(self, front: Front) -> None:
         panel = front.panel()

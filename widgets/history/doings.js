@@ -14,7 +14,7 @@ import { actName } from "./strip.js";
 /** @import { Acts, Conflicts, Done, NotebookPage, Queued } from "./protocol.js" */
 /** @import { Target } from "./detail-top.js" */
 /** @import { HistoryModel } from "./state.js" */
-/** @import { What } from "./plan.js" */
+/** @import { Question, What } from "./plan.js" */
 
 export class Doings {
   /** @param {HistoryModel} model @param {HTMLElement} panel @param {() => HTMLElement} back what has the focus afterwards */
@@ -84,25 +84,18 @@ export class Doings {
       const document = (what === "both" && this.model.host.document?.()) || undefined;
       void this.#act(op, { to: target.id, what, document }, target.label, (done) => this.cells.after(target, done));
     };
-    void askFirst(
-      this.panel,
-      this.model.transport,
-      this.model.host,
-      { op, to: target.id, title, button, cells: true, go },
-      this.#from(anchor),
-    );
+    this.#ask({ op, to: target.id, title, button, cells: true, go }, anchor);
+  }
+
+  /** @param {Question} question @param {Element} anchor */
+  #ask(question, anchor) {
+    askFirst(this.panel, this.model, question, this.#from(anchor));
   }
 
   /** @param {string} branch @param {Element} anchor */
   switchTo(branch, anchor) {
     const go = () => void this.#act("switch", { branch }, branch);
-    void askFirst(
-      this.panel,
-      this.model.transport,
-      this.model.host,
-      { op: "checkout", to: branch, title: `Switch to ${branch}?`, button: "Switch", cells: false, go },
-      this.#from(anchor),
-    );
+    this.#ask({ op: "checkout", to: branch, title: `Switch to ${branch}?`, button: "Switch", cells: false, go }, anchor);
   }
 
   /** @param {string} branch @param {Element} anchor */
@@ -110,18 +103,26 @@ export class Doings {
     const into = this.model.head?.branch ?? "what you have now";
     const go = () => void this.mergeWith(branch, [], []);
     const resolve = () => this.model.show({ kind: "conflicts", branch });
-    void askFirst(
-      this.panel,
-      this.model.transport,
-      this.model.host,
-      { op: "merge", to: branch, title: `Merge ${branch} into ${into}?`, button: "Merge", cells: false, go, resolve },
-      this.#from(anchor),
-    );
+    const title = `Merge ${branch} into ${into}?`;
+    this.#ask({ op: "merge", to: branch, title, button: "Merge", cells: false, go, resolve }, anchor);
   }
 
   /** @param {string} branch @param {string[]} ours @param {string[]} theirs */
   mergeWith(branch, ours, theirs) {
     return this.#act("merge", { branch, ours, theirs }, branch);
+  }
+
+  /** Undo what is next: a move is taken back as it was made, the work of a cell is asked for first. @param {Element} anchor */
+  undoNext(anchor) {
+    const { model } = this;
+    const { undo } = model.state;
+    const head = model.head?.id;
+    if (!model.canAct || undo === null) return;
+    if (!undo?.cell) return this.undo(head);
+    const go = () => this.undo(head);
+    const isStale = () => model.state.undo?.text !== undo.text || model.state.undo.to !== undo.to;
+    const title = `Undo ${undo.text}?`;
+    this.#ask({ op: "checkout", to: undo.to, title, button: "Undo", cells: false, notes: false, isStale, go }, anchor);
   }
 
   /** @param {string | null} [head] where HEAD was when it was offered; else where it is as the panel shows it */

@@ -2,7 +2,7 @@
  * The keys of the list, and the words for them.
  *
  * A key that is used here goes no further: the notebook around the panel has keys of its own for the same letters. No key
- * does an act that asks no question first, undo apart, which is itself the way back.
+ * does an act that asks no question first, undo of a move apart, which is itself the way back.
  */
 
 import { textButton } from "../shared/buttons.js";

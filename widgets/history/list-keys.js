@@ -84,7 +84,7 @@ export class ListKeys {
       compareWithHead: onCommit((target) => doings.compareWithHead(target)),
       copy: onCommit((target) => void doings.copy(target)),
       showHead: () => void this.showHead(),
-      undo: () => doings.undo(),
+      undo: () => doings.undoNext(this.list.element),
       menu: onCommit((target, at) => menus.menu(target, at)),
       branches: around.branches,
       search: around.search,

@@ -70,7 +70,7 @@ class HistoryPanel {
     this.toolbar = new Toolbar(model, this.search, {
       branches: (from) => void menus.branches(from),
       showHead: () => void this.keys.showHead(),
-      undo: () => doings.undo(),
+      undo: (from) => doings.undoNext(from),
       more: (from) => menus.more(from, () => this.#help()),
     });
     const strips = {

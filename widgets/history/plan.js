@@ -10,17 +10,20 @@ import { SIGNS, asSentence, bytes, nameList, plural } from "../shared/format.js"
 import { floatOver } from "../shared/popover.js";
 import { changedCells, isOfAnother } from "./cells.js";
 
-/** @import { Host, NotebookPage, Plan, Sign, Transport } from "./protocol.js" */
+/** @import { Host, NotebookPage, Plan, Sign } from "./protocol.js" */
+/** @import { HistoryModel } from "./state.js" */
 /** @import { Child } from "../shared/dom.js" */
 /** @typedef {"both" | "variables" | "code"} What what is brought back */
 /**
  * @typedef {object} Question
  * @property {"checkout" | "rollback" | "merge"} op
- * @property {string} to
+ * @property {string | null} to null: before the first commit
  * @property {string} title "Check out [7]?"
  * @property {string} button "Check out"
  * @property {boolean} cells the notebook's cells can be brought back too
  * @property {(what: What, page: NotebookPage | null) => void} go
+ * @property {boolean} [notes] false: what a plan says of branches is not true of this act
+ * @property {() => boolean} [isStale] the history has moved: what was asked is no question any more
  * @property {() => void} [resolve] names were changed on both sides: choose
  */
 
@@ -31,46 +34,104 @@ const WHATS = /** @type {const} */ ([
 ]);
 
 /**
- * @param {HTMLElement} panel @param {Transport} transport @param {Host} host @param {Question} question
+ * @param {HTMLElement} panel @param {HistoryModel} model @param {Question} question
  * @param {{ anchor: Element, back: HTMLElement }} from
  */
-export async function askFirst(panel, transport, host, question, from) {
-  const parts = questionParts(question);
-  const { body, cancel, go, loads, pop } = parts;
-  const floating = floatOver(panel, pop, { anchor: from.anchor, back: from.back, focus: cancel });
-  cancel.addEventListener("click", () => floating.close());
-  /** @param {() => void} act */
-  const offer = (act) => {
-    go.disabled = false;
-    go.addEventListener("click", () => {
-      floating.close();
-      act();
-    });
-    if (document.activeElement === cancel) go.focus({ preventScroll: true });
-  };
-  try {
-    const [plan, page] = await Promise.all([
-      transport.ask("plan", { op: question.op, to: question.to }),
-      question.cells ? transport.ask("cells", { id: question.to }) : null,
-    ]);
-    const chosen = question.cells && page ? options() : null;
-    fill(
-      body,
-      planRows(plan, question.cells ? notebookRow(page, plan, host) : null),
-      ...plan.notes.map((note) => el("p", {}, ...prose(note))),
-      chosen?.element,
-    );
-    fill(loads, plan.loads ? `loads ${bytes(plan.loads)}` : "");
-    if (plan.conflicts.length) fill(go, "Choose…");
-    offer(() => (plan.conflicts.length ? question.resolve?.() : question.go(chosen?.what() ?? "variables", page)));
-  } catch (error) {
-    const later = error instanceof Error && "code" in error && error.code === "busy";
-    fill(body, el("p", { role: later ? "status" : "alert" }, errorText(error)));
-    // It waits for the running cell, and what it changed is said then.
-    if (later) offer(() => question.go(question.cells ? "both" : "variables", null));
-    else go.remove();
+export function askFirst(panel, model, question, from) {
+  new OpenQuestion(panel, model, question, from);
+}
+
+/** A question while it is open: what it says is worked out again whenever the history moves, as cells may run meanwhile. */
+class OpenQuestion {
+  /**
+   * @param {HTMLElement} panel @param {HistoryModel} model @param {Question} question
+   * @param {{ anchor: Element, back: HTMLElement }} from
+   */
+  constructor(panel, model, question, from) {
+    this.model = model;
+    this.question = question;
+    this.parts = questionParts(question);
+    this.turn = 0;
+    this.version = model.state.version;
+    this.chosen = question.cells ? options() : null;
+    /** @type {(() => void) | null} */
+    this.act = null;
+    const { cancel, go, pop } = this.parts;
+    const stop = model.on(["state"], () => this.#moved());
+    this.floating = floatOver(panel, pop, { anchor: from.anchor, back: from.back, focus: cancel, onClose: stop });
+    cancel.addEventListener("click", () => this.floating.close());
+    go.addEventListener("click", () => this.#go());
+    void this.#work();
   }
-  floating.place();
+
+  #moved() {
+    const { version } = this.model.state;
+    if (version === this.version) return;
+    this.version = version;
+    if (this.question.isStale?.()) this.floating.close();
+    else void this.#work();
+  }
+
+  async #work() {
+    const { question, parts } = this;
+    const turn = ++this.turn;
+    this.act = null;
+    if (document.activeElement === parts.go) parts.cancel.focus({ preventScroll: true });
+    parts.go.disabled = true;
+    try {
+      const found = await this.#found();
+      if (turn === this.turn) this.#say(...found);
+    } catch (error) {
+      if (turn !== this.turn) return;
+      const later = error instanceof Error && "code" in error && error.code === "busy";
+      fill(parts.body, el("p", { role: later ? "status" : "alert" }, errorText(error)));
+      parts.go.hidden = !later;
+      // It waits for the running cell, and what it changed is said then.
+      if (later) this.#offer(() => question.go(question.cells ? "both" : "variables", null));
+    }
+    this.floating.place();
+  }
+
+  /** @returns {Promise<[Plan | null, NotebookPage | null]>} */
+  #found() {
+    const { op, to, cells } = this.question;
+    const { transport } = this.model;
+    if (to === null) return Promise.resolve([null, null]);
+    return Promise.all([transport.ask("plan", { op, to }), cells ? transport.ask("cells", { id: to }) : null]);
+  }
+
+  /** @param {Plan | null} plan @param {NotebookPage | null} page */
+  #say(plan, page) {
+    const { chosen, parts, question } = this;
+    const { host } = this.model;
+    const notes = plan && question.notes !== false ? plan.notes : [];
+    fill(
+      parts.body,
+      plan ? planRows(plan, question.cells ? notebookRow(page, plan, host) : null) : el("p", {}, "It made the first commit: what it made goes."),
+      ...notes.map((note) => el("p", {}, ...prose(note))),
+      page ? chosen?.element : null,
+    );
+    fill(parts.loads, plan?.loads ? `loads ${bytes(plan.loads)}` : "");
+    fill(parts.go, plan?.conflicts.length ? "Choose…" : question.button);
+    parts.go.hidden = false;
+    const what = () => (page && chosen?.what()) || "variables";
+    this.#offer(() => (plan?.conflicts.length ? question.resolve?.() : question.go(what(), page)));
+  }
+
+  /** @param {() => void} act */
+  #offer(act) {
+    const { cancel, go } = this.parts;
+    this.act = act;
+    go.disabled = false;
+    if (document.activeElement === cancel) go.focus({ preventScroll: true });
+  }
+
+  #go() {
+    const { act } = this;
+    if (!act) return;
+    this.floating.close();
+    act();
+  }
 }
 
 /** @param {Question} question */

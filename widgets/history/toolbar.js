@@ -5,13 +5,14 @@ import { el, fill, setAll } from "../shared/dom.js";
 import { count } from "../shared/format.js";
 import { icon } from "../shared/icons.js";
 
+/** @import { State } from "./protocol.js" */
 /** @import { SearchField } from "./search.js" */
 /** @import { HistoryModel } from "./state.js" */
 /**
  * @typedef {object} ToolDoings
  * @property {(from: HTMLElement) => void} branches
  * @property {() => void} showHead
- * @property {() => void} undo
+ * @property {(from: HTMLElement) => void} undo
  * @property {(from: HTMLElement) => void} more
  */
 
@@ -21,6 +22,12 @@ const FILTERS = [
   ["named", "Named", "Tags, branch tips and messages"],
   ["errors", "Errors", "Failed and interrupted cells"],
 ];
+
+/** What the button would take back now. @param {State["undo"]} undo */
+function undoTitle(undo) {
+  if (undo === null) return "There is nothing to undo";
+  return `Undo ${undo ? undo.text : "the last cell, checkout or rollback"} (u)`;
+}
 
 export class Toolbar {
   /** @param {HistoryModel} model @param {SearchField} search @param {ToolDoings} doings */
@@ -57,7 +64,7 @@ export class Toolbar {
       icon("head"),
       this.headPrompt,
     );
-    this.undo = iconButton("undo", "Undo", "Undo the last cell, checkout or rollback (u)", doings.undo);
+    this.undo = iconButton("undo", "Undo", undoTitle(undefined), () => doings.undo(this.undo));
     this.more = iconButton("more", "More", "More", () => doings.more(this.more));
     this.more.setAttribute("aria-haspopup", "menu");
     this.space = el("span", { class: "ak-sp" });
@@ -97,6 +104,8 @@ export class Toolbar {
     this.space.hidden = !nothing;
     this.head.hidden = empty || !where;
     this.undo.hidden = empty || !model.head || !model.canAct;
+    this.undo.disabled = model.state.undo === null;
+    this.undo.title = undoTitle(model.state.undo);
   }
 
   #count() {

@@ -7,12 +7,13 @@ export class Topics {
     this.listeners = new Map();
   }
 
-  /** @param {Topic[]} topics @param {() => void} fn */
+  /** @param {Topic[]} topics @param {() => void} fn @returns {() => void} how to stop */
   on(topics, fn) {
     for (const topic of topics) {
       const those = this.listeners.get(topic) ?? new Set();
       this.listeners.set(topic, those.add(fn));
     }
+    return () => topics.forEach((topic) => this.listeners.get(topic)?.delete(fn));
   }
 
   /** @param {...Topic} topics */

@@ -345,3 +345,71 @@ test("Enter does what the filled button says, also from a choice", page, async (
     ["variables"],
   );
 });
+
+const CELL = { text: "[21] df = tidy(df)", cell: true, to: "7c1e9f2" };
+
+test("the button and the key say what they would undo, and ask first where it is a cell", page, async () => {
+  const panel = await mounted();
+  panel.store.tell({ undo: { text: "the move to main", cell: false, to: null } });
+  const undo = /** @type {HTMLButtonElement} */ (panel.$(".ak-bar [aria-label=Undo]"));
+  assert.equal(undo.title, "Undo the move to main (u)");
+  await panel.press("u");
+  assert.equal(panel.asked("undo").length, 1);
+  panel.store.tell({ undo: CELL });
+  assert.equal(undo.title, "Undo [21] df = tidy(df) (u)");
+  for (const ask of [() => panel.press("u"), () => panel.click(undo)]) {
+    await ask();
+    await soon(20);
+    const text = panel.$(".ak-pop").textContent ?? "";
+    assert.match(text, /^Undo \[21\] df = tidy\(df\)\?~Changes 3.*UndoCancel/);
+    assert.doesNotMatch(text, /new branch/);
+    assert.equal(panel.asked("undo").length, 1);
+    await panel.press("Escape");
+  }
+  await panel.press("u");
+  await soon(20);
+  await panel.click(panel.$(".ak-pop .ak-main"));
+  assert.equal(panel.asked("undo").length, 2);
+  panel.store.tell({ undo: null });
+  assert.deepEqual([undo.disabled, undo.title], [true, "There is nothing to undo"]);
+  await panel.press("u");
+  assert.equal(panel.asked("undo").length, 2);
+});
+
+test("to undo the first commit is a question too", page, async () => {
+  const panel = await mounted();
+  panel.store.tell({ undo: { ...CELL, to: null } });
+  await panel.press("u");
+  assert.match(panel.$(".ak-pop").textContent ?? "", /It made the first commit: what it made goes\.UndoCancel$/);
+  await panel.click(panel.$(".ak-pop .ak-main"));
+  assert.equal(panel.asked("undo").length, 1);
+});
+
+test("an open question is worked out again when the history moves, and keeps what was chosen", page, async () => {
+  const panel = await mounted();
+  await askCheckout(panel, "Merge ridge");
+  /** @type {HTMLInputElement} */ (panel.$(".ak-opt input[value=variables]")).checked = true;
+  const ask = panel.store.ask.bind(panel.store);
+  panel.store.ask = async (op, args) => {
+    const found = /** @type {any} */ (await ask(op, args));
+    return op === "plan" ? { ...found, changes: ["made_meanwhile"] } : found;
+  };
+  panel.store.moved();
+  await soon(20);
+  assert.match(panel.$(".ak-pop").textContent ?? "", /Changes 1made_meanwhile/);
+  await panel.click(panel.$(".ak-pop .ak-main"));
+  assert.deepEqual(panel.asked("checkout").map(({ what }) => what), ["variables"]);
+  const asked = panel.asked("plan").length;
+  panel.store.moved();
+  await soon(20);
+  assert.equal(panel.asked("plan").length, asked, "a question that was answered asks nothing more");
+});
+
+test("a question about a cell that is no longer the last one closes", page, async () => {
+  const panel = await mounted();
+  panel.store.tell({ undo: CELL });
+  await panel.press("u");
+  panel.store.tell({ undo: { ...CELL, text: "[22] later" }, version: "v9" });
+  await soon(20);
+  assert.equal(panel.all(".ak-pop").length, 0);
+});
