@@ -46,6 +46,7 @@ class Desk:
         self._reader: Reader | None = Reader(repo, session.id)
         self._lock = threading.RLock()
         self._version = ""
+        self._epoch = repo.pointers.read([EPOCH])
         self.store = store_id(repo)
         self.gone = ""  # why it is closed
 
@@ -96,16 +97,23 @@ class Desk:
 
     def version(self) -> str:
         """The history's version, or, while somebody looks something up that takes long, the last one that was seen."""
-        if not self._lock.acquire(timeout=_PATIENCE_S):
+        if self.gone or not self._lock.acquire(timeout=_PATIENCE_S):
             return self._version
         try:
             if self._reader is not None:
                 self._version = self._reader.version()
+                with self.inside() as (repo, _):
+                    self._epoch = repo.pointers.read([EPOCH])
         except AgentKernelError:  # the store cannot be read just now: whoever asks something is told why
             logger.debug("the version of a history cannot be read", exc_info=True)
         finally:
             self._lock.release()
         return self._version
+
+    @property
+    def epoch(self) -> object:
+        """Changes when something was deleted from the store; as seen with the last version."""
+        return self._epoch
 
     def head(self) -> Answer:
         """Where the session is."""

@@ -93,8 +93,19 @@ class Hub:
         with self._telling:  # or a thread that was slower would have the last word with an older state
             with self._lock:
                 listeners = list(self._told)
+            # One look at each store, however many panels there are: a cell waits for this.
+            seen: dict[Desk | None, Answer] = {}
             for listener in listeners:
-                self._say(listener, self.state_for(listener))
+                desk = listener.desk or self._present()
+                if desk not in seen:
+                    seen[desk] = self.state_for(listener)
+                self._say(listener, seen[desk])
+
+    def _present(self) -> Desk | None:
+        try:
+            return self.desk()
+        except GoneError:
+            return None
 
     def _say(self, listener: Listener, state: Answer) -> None:
         with self._lock:

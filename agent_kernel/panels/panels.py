@@ -139,6 +139,8 @@ class Panels:
             try:
                 self._hub.look_back()
                 self._hub.tell()
+                for panel in self._panels:
+                    panel.renew()
             except Exception:
                 logger.exception("the panels were not told")
 
@@ -169,6 +171,7 @@ class Panels:
 
         panel = shown(hub, result, opens)
         self._panels.append(panel)
+        panel.when_closed(self._panel_closed)
         self._shell.display_pub.publish(*panel.bundle())
 
     def hub(self) -> Hub:
@@ -203,6 +206,9 @@ class Panels:
         from agent_kernel.panels.page import PageChannel
 
         self._channels.append(PageChannel(self._notebook, comm, self._hung_up))
+
+    def _panel_closed(self, panel: HistoryPanel) -> None:
+        self._panels = [one for one in self._panels if one is not panel]
 
     def _hung_up(self, channel: Closing) -> None:
         self._channels = [one for one in self._channels if one is not channel]

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, cast
 
 from agent_kernel.panels.faces import faces_of, start_of
-from agent_kernel.panels.widget import HistoryPanel
+from agent_kernel.panels.widget import ROWS, HistoryPanel
 
 if TYPE_CHECKING:
     from agent_kernel.panels.desk import Answer
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from agent_kernel.verbs.output import Opens, Result
 
 __all__ = ["shown"]
-
-_ROWS = 60  # that travel with a panel
 
 
 def shown(hub: Hub, result: Result, opens: Opens) -> HistoryPanel:
@@ -27,7 +25,7 @@ def shown(hub: Hub, result: Result, opens: Opens) -> HistoryPanel:
     desk = hub.desk()
     faces = faces_of(desk, result, opens)
     args: Answer = {"text": opens.search, "show": "all", "tz_s": time.localtime().tm_gmtoff, "unfolded": []}
-    opening = hub.look(desk, "open", {**args, "n": _ROWS})
+    opening = hub.look(desk, "open", {**args, "n": ROWS})
     # The cell that runs is the one that shows the panel: it has ended when somebody looks.
     opening["state"] = {**cast("Answer", opening["state"]), "busy": None}
     return HistoryPanel(hub, desk, {"args": args, "ok": opening}, start_of(opens), faces)

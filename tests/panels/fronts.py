@@ -133,6 +133,12 @@ class Front:
         panel.send({"op": "watch", "view": "1"})
         return panel
 
+    def widget(self, panel: Panel) -> Any:
+        """The kernel's side of a panel."""
+        from ipywidgets.widgets.widget import _instances
+
+        return _instances[panel.comm.comm_id]
+
     def channel(self, target: str = "agent_kernel.panel") -> Channel:
         """A comm that the front end opens."""
         opened = KeptComm(target_name=target, primary=False)
@@ -224,6 +230,12 @@ class Panel(Channel):
         assert kind == "comm_open"
         state: dict[str, Any] = data["state"]
         return state
+
+    @property
+    def updates(self) -> dict[str, Any]:
+        """What of the widget's state was sent again since."""
+        sent = [data["state"] for kind, data in self.comm.sent[1:] if kind == "comm_msg" and "state" in data]
+        return {name: value for state in sent for name, value in state.items()}
 
     def _wrapped(self, content: dict[str, Any]) -> dict[str, Any]:
         return {"method": "custom", "content": content}

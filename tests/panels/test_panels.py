@@ -12,6 +12,7 @@ import pytest
 
 import agent_kernel
 from agent_kernel.browsing.mime import HISTORY
+from agent_kernel.panels.desk import Desk
 from tests.panels.fronts import VIEW, Channel, Front, Panel, elsewhere
 
 SECRET = "only_in_the_code"
@@ -158,6 +159,41 @@ class TestTelling:
         panel.send({"id": [], "op": "rows"})
         assert len(panel.heard()) == known
         assert panel.ask("rows", n=1)["commits"] == 2
+
+    def test_a_cell_looks_at_the_store_once_however_many_panels_there_are(
+        self, front: Front, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        panels = [front.panel() for _ in range(8)]
+        channels = [front.channel() for _ in range(8)]
+        looked: list[Desk] = []
+        version = Desk.version
+        monkeypatch.setattr(Desk, "version", lambda desk: looked.append(desk) or version(desk))
+        front.run("x = 9")
+        assert len(looked) <= 3  # as it begins, as its commit is made, and as it has ended
+        assert len({one.state["version"] for one in (*panels, *channels)}) == 1
+
+    def test_what_is_forgotten_is_not_kept_by_the_panels_that_showed_it(self, front: Front) -> None:
+        front.run("key = 'x'  # WASAKEY")
+        front.run("x = 3")
+        panel = front.panel()
+        assert "WASAKEY" in json.dumps(panel.model["opening"])
+        front.run("%agent forget HEAD~1 --yes")
+        widget = front.widget(panel)
+        assert "WASAKEY" not in json.dumps(widget.get_state())
+        assert widget.opening["ok"]["page"]["commits"]
+        assert "WASAKEY" not in json.dumps(panel.updates["opening"])
+        assert widget.opening["ok"]["state"]["version"] == panel.state["version"]
+
+    def test_a_panel_that_is_closed_is_let_go(self, front: Front) -> None:
+        for close in (lambda panel: front.widget(panel).close(), lambda panel: panel.comm.handle_close({})):
+            panel = front.panel()
+            gone = weakref.ref(front.widget(panel))
+            heard = len(panel.heard())
+            close(panel)
+            front.run("x = 8")
+            gc.collect()
+            assert gone() is None
+            assert len(panel.heard()) == heard
 
 
 class TestLeaving:
