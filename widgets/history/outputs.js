@@ -3,7 +3,10 @@
 import { el } from "../shared/dom.js";
 import { bytes } from "../shared/format.js";
 import { thumbnail } from "./faces.js";
-import { framed } from "./sandbox.js";
+import { framed, roomFor } from "./sandbox.js";
+
+const LEAST_PX = 48;
+const MOST_PX = 400;
 
 /** @import { Shown } from "./protocol.js" */
 
@@ -42,10 +45,9 @@ function outputBody(shown, label) {
   }
 }
 
-/** A frame of its own origin cannot be measured: a table's height follows from its rows. @param {HTMLIFrameElement} frame @param {string} markup */
+/** As high as what is in it, or so; a reader can draw it higher. @param {HTMLIFrameElement} frame @param {string} markup */
 function tall(frame, markup) {
-  const rows = markup.match(/<tr[\s>]/gi)?.length ?? 0;
-  if (rows) frame.style.height = `${Math.min(320, 24 + rows * 25)}px`;
+  frame.style.height = `${Math.min(MOST_PX, Math.max(LEAST_PX, roomFor(markup)))}px`;
   return frame;
 }
 

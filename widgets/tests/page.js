@@ -25,6 +25,7 @@ if (happy) {
     "Event",
     "KeyboardEvent",
     "MouseEvent",
+    "DOMParser",
     "getSelection",
     "getComputedStyle",
     "localStorage",
