@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["tag", "write_notebook"]
 
 _SHORT = 8  # digits of a commit's id
+_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # nbformat 4.5; formats before it have none
 _INDENT = 1  # as Jupyter writes its files
 
 
@@ -64,19 +66,26 @@ def _write(folder: Path, stem: str, content: bytes) -> Path:
 
 
 def _notebook(page: Answer, path: Path | None) -> bytes:
-    """The page as a notebook file of today's format, with the metadata that the notebook has now."""
+    """The page as a notebook file, with the metadata that the notebook has now.
+
+    Of today's format, or of the one before it where the cells have no ids, or some that are none.
+    """
+    cells = cast("list[dict[str, str]]", page["cells"])
+    ids = [cell["id"] for cell in cells]
+    has_ids = all(_ID.fullmatch(id) for id in ids) and len(set(ids)) == len(ids)
     document = {
-        "cells": [_cell(cell) for cell in cast("list[dict[str, str]]", page["cells"])],
+        "cells": [_cell(cell, has_ids=has_ids) for cell in cells],
         "metadata": _metadata(path),
         "nbformat": 4,
-        "nbformat_minor": 5,
+        "nbformat_minor": 5 if has_ids else 4,
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=_INDENT) + b"\n"
 
 
-def _cell(cell: dict[str, str]) -> Answer:
+def _cell(cell: dict[str, str], *, has_ids: bool) -> Answer:
+    named: Answer = {"id": cell["id"]} if has_ids else {}
     lines = cell["source"].splitlines(keepends=True)
-    made: Answer = {"cell_type": cell["type"], "id": cell["id"], "metadata": {}, "source": lines}
+    made: Answer = {"cell_type": cell["type"], **named, "metadata": {}, "source": lines}
     return {**made, "execution_count": None, "outputs": []} if cell["type"] == "code" else made
 
 

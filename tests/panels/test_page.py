@@ -6,6 +6,7 @@ import json
 import os
 from typing import Any
 
+import nbformat
 import pytest
 
 from tests.panels.fronts import Front
@@ -85,7 +86,24 @@ def test_the_page_is_written_to_a_file_of_its_own(front: Front) -> None:
     assert side.ask("write_notebook", id=id)["done"] == f"Wrote study@{id[:8]}.ipynb beside the notebook."
     written = json.loads((front.folder / f"study@{id[:8]}.ipynb").read_text())
     assert ["".join(cell["source"]) for cell in written["cells"]] == ["x = 1", "text = 2"]
+    nbformat.validate(written)
     assert (written["nbformat"], written["nbformat_minor"]) == (4, 5)
+
+
+@pytest.mark.parametrize("ids", [("", ""), ("ok", "with a space"), ("ok", "a" * 65), ("same", "same")])
+def test_where_the_cells_have_no_ids_or_odd_ones_the_file_is_of_the_format_without(
+    front: Front, ids: tuple[str, ...]
+) -> None:
+    cells = [{"id": id, "type": "code", "source": f"x = {at}"} for at, id in enumerate(ids)]
+    front.channel("agent_kernel.notebook").send({**told(), "cells": cells})
+    front.run("x = 1")
+    side = front.channel()
+    id = side.ask("open")["head"]["id"]
+    side.ask("write_notebook", id=id)
+    written = json.loads((front.folder / f"study@{id[:8]}.ipynb").read_text())
+    nbformat.validate(written)
+    assert written["nbformat_minor"] == 4
+    assert [cell["source"] for cell in written["cells"]] == [["x = 0"], ["x = 1"]]
 
 
 def test_a_file_that_says_something_else_is_not_overwritten(front: Front) -> None:
