@@ -109,8 +109,9 @@ class Document:
             self.page.keyboard.press("Control+s")
 
     def side_panel(self) -> Panel:
-        """The panel beside the notebook, opened by its key."""
-        self.page.keyboard.press("Control+Alt+h")
+        """The panel beside the notebook, opened by its key beside a cell."""
+        self.page.locator(".jp-Notebook .jp-mod-active .jp-InputPrompt").first.click()
+        self.page.keyboard.press("Shift+H")
         return self.panel_beside()
 
     def panel_beside(self) -> Panel:

@@ -31,6 +31,17 @@ def test_it_follows_the_cells_that_run_and_acts_as_the_inline_panel_does(
     assert document.ask("rate") == "1"
 
 
+def test_its_key_is_a_letter_like_any_other_while_one_types(opened: OpenNew) -> None:
+    document = opened("")
+    document.cell(1).locator(".cm-content").click()
+    document.page.keyboard.press("Shift+H")
+    expect(document.cell(1).locator(".cm-content")).to_have_text("H")
+    expect(document.panel_beside().root).to_have_count(0)
+    document.page.keyboard.press("Escape")
+    document.page.keyboard.press("Shift+H")
+    expect(document.page.locator("#agent-kernel-history")).to_be_visible()
+
+
 def test_it_shows_the_history_while_a_cell_runs_and_after_the_kernel_has_gone(
     opened: OpenNew, photograph: Photograph
 ) -> None:

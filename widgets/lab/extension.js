@@ -15,6 +15,7 @@ import { ID, sidePanel } from "./side.js";
 /** @import { OpenNotebook } from "./notebooks.js" */
 
 const COMMAND = "agent-kernel:show-history";
+const COMMAND_MODE = ".jp-Notebook.jp-mod-commandMode:not(.jp-mod-readWrite) :focus";
 const RANK = 900; // among the side panels
 const BEFORE_WIDGETS = -20; // which have -10
 const ICON = `<svg xmlns="http://www.w3.org/2000/svg" width="16" height="16" viewBox="0 0 16 16">
@@ -72,7 +73,8 @@ function addSide(app, tracker, notebooks, side, icon) {
     caption: "Show the history of this notebook's variables",
     execute: () => app.shell.activateById(ID),
   });
-  app.commands.addKeyBinding({ command: COMMAND, keys: ["Accel Alt H"], selector: "body" });
+  // Beside a cell that has the focus, not in one: Ctrl+Alt is AltGr on Windows, and letters are somebody's text.
+  app.commands.addKeyBinding({ command: COMMAND, keys: ["Shift H"], selector: COMMAND_MODE });
   return (/** @type {OpenNotebook} */ notebook, /** @type {string | null} */ commit) => {
     app.shell.activateById(ID);
     if (commit) side.open(notebook, { commit });
