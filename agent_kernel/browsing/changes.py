@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_kernel.browsing.answers import Sign
+from agent_kernel.browsing.hiding import is_hidden
 from agent_kernel.browsing.pairs import has_attributes
 from agent_kernel.browsing.rows import sign_of
 from agent_kernel.browsing.wording import cleaned
@@ -104,7 +105,7 @@ def _opens(repo: Repository, one: Differing, before: summaries.Summary | None, a
     kinds = {side.kind for side in (before, after) if side is not None}
     if any(is_picture(side) for side in (before, after) if side is not None):
         return True
-    if summaries.names_a_secret(one.name):
+    if summaries.names_a_secret(one.name) or any(is_hidden(side) for side in (before, after) if side is not None):
         return False
     if kinds == {"object"} and one.how == "~" and one.new is not None:
         return size_of(repo, one.new) <= _MOST_TAKEN_APART and _has_attributes(repo, one.new)

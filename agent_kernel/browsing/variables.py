@@ -14,7 +14,8 @@ from agent_kernel.browsing.book import Book
 from agent_kernel.browsing.changes import is_picture, summary_of
 from agent_kernel.browsing.details import before_of
 from agent_kernel.browsing.faces import ArrayFace, Face, Pair, PairsFace, PicturesFace, TableFace, TextFace
-from agent_kernel.browsing.frames import frame_of
+from agent_kernel.browsing.frames import Frame, frame_of
+from agent_kernel.browsing.hiding import is_hidden, is_named_a_secret, may_name_a_secret
 from agent_kernel.browsing.lines import diff_lines
 from agent_kernel.browsing.noted import summary_face
 from agent_kernel.browsing.pairs import attribute_rows, key_rows
@@ -124,6 +125,10 @@ def _face(book: Book, old: _Version, new: _Version, name: str) -> tuple[Face | N
         return None, "Its name says that it is a secret, so it is not shown."
     if any(map(is_picture, known)):
         return _pictures(book, old, new, name)
+    if any(side.stored is not None and is_named_a_secret(side.stored) for side in (old, new)):
+        return None, "Its own name says that it is a secret, so it is not shown."
+    if any(is_hidden(summary) for summary in known):
+        return None, "What it holds looks like a secret, so it is not shown."
     for shown in (_read, _noted):
         try:
             found = next(shown(old, new, known), None)
@@ -144,17 +149,14 @@ def _read(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[
     held = [side.stored for side in (old, new)]
     if any(side.entry is not None and side.stored is None for side in (old, new)):
         return
-    if kinds <= {"array", "series", "tensor"}:
+    if kinds <= {"array", "series", "tensor"} and not any(_has_secret_rows(side) for side in (old, new)):
         numbers = [None if one is None else numbers_in(one) for one in held]
         if all(one is None or number is not None for one, number in zip(held, numbers, strict=True)):
             found = array_face(*numbers)
             if found is not None:
                 yield found
     if kinds <= {"frame", "series"}:
-        frames = [
-            frame_of(side.stored, side.summary) if side.stored is not None and side.summary is not None else None
-            for side in (old, new)
-        ]
+        frames = [_frame(side) for side in (old, new)]
         if all(side.entry is None or frame is not None for side, frame in zip((old, new), frames, strict=True)):
             yield table_face(*frames)
     if kinds == {"text"} and not any(summary.masked for summary in known):
@@ -165,6 +167,18 @@ def _read(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[
         rows = attribute_rows(*held)
         if rows:
             yield _pairs(rows, differ=_differ(old, new))
+
+
+def _frame(side: _Version) -> Frame | None:
+    return frame_of(side.stored, side.summary) if side.stored is not None and side.summary is not None else None
+
+
+def _has_secret_rows(side: _Version) -> bool:
+    """Whether a label of a series may say that its value is a secret, which its smallest or largest number would show."""
+    if side.summary is None or side.summary.kind != "series":
+        return False
+    frame = _frame(side)
+    return side.summary.masked or (frame is not None and may_name_a_secret(frame.labels))
 
 
 def _noted(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple[Face, str]]:

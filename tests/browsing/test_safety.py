@@ -165,6 +165,40 @@ def test_a_table_shows_no_secret_that_a_label_names_or_is() -> None:
             assert "masked" in text
 
 
+SERIES = """
+import pandas as pd
+number, text = 313.3725 * 100, "hunter" + str(2) * 7
+named = pd.Series([number, 2.0], name="password")
+by_levels = pd.Series([number, 2.0], name=("db", "password"))
+numbers = pd.Series([number, 2.0, 3.0], index=["password", "b", "c"])
+late = pd.Series([2.0] * 50 + [number], index=[f"r{n}" for n in range(50)] + ["api_key"])
+texts = pd.Series([text, "b"], index=["password", "b"])
+levels = pd.Series([number, 2.0], index=pd.MultiIndex.from_tuples([("db", "password"), ("db", "b")]))
+record = pd.Series({"name": "password", "value": text})
+frame = pd.DataFrame({"value": [number, 2.0]}, index=["password", "b"])
+"""
+
+
+def test_no_face_of_a_series_shows_what_its_name_or_a_label_says_is_a_secret() -> None:
+    with notebook() as nb:
+        nb.run(SERIES)
+        names = [name for name in nb.namespace if name not in ("pd", "number", "text", "__builtins__")]
+        nb.run("\n".join(f"{name} = {name}.copy(); {name}.iloc[1] = {name}.iloc[1] * 2" for name in names))
+        answers = [nb.ask("commit", id=at)["changes"] for at in ("HEAD", "HEAD~1")]
+        answers = [[one for one in changes if one["name"] in names] for changes in answers]
+        answers += [nb.ask("variable", id=at, name=name) for at in ("HEAD", "HEAD~1") for name in names]
+        for text in (text for answer in answers for text in texts(answer)):
+            assert "hunter2" not in text
+            assert "31337" not in text.replace(",", "")
+            assert "3.13" not in text  # as 3.134e+04
+        shown = {name: nb.ask("variable", id="HEAD", name=name) for name in names}
+        assert shown["named"]["face"] is shown["by_levels"]["face"] is None
+        assert "secret" in shown["named"]["note"]
+        opens = {change["name"]: change["opens"] for change in nb.ask("commit", id="HEAD")["changes"]}
+        assert not opens["named"]
+        assert shown["numbers"]["face"]["kind"] == shown["late"]["face"]["kind"] == "table"
+
+
 def test_no_control_character_is_handed_on(tmp_path: Path) -> None:
     def dirty(mime: str) -> Output:
         return Output(kind="display_data", faces=(Face(mime, "text", 9, HOSTILE),))

@@ -56,6 +56,7 @@ def dataframe(value: Any, hide: bool) -> Summary:
         hide=hide,
         size_bytes=_bytes(manager),
         note=_index_note(rows),
+        labels=index_first(rows, ROWS),
     )
 
 
@@ -65,14 +66,16 @@ def series(value: Any, hide: bool) -> Summary:
     if manager is None:
         return Summary("series", type_name(value), size_bytes=shallow_size(value), masked=hide)
     array = manager.blocks[0].values
+    rows = manager.axes[0]
     field = Field(_name(value), held_dtype(array), held_first(array, 0, _FEW))
     return column(
         "series",
         type_name(value),
-        index_length(manager.axes[0]),
+        index_length(rows),
         field,
         hide=hide,
         size_bytes=_bytes(manager),
+        labels=index_first(rows, _FEW),
     )
 
 
@@ -128,7 +131,7 @@ def _label(found: object) -> str:
 
 def _name(value: object) -> str:
     name = entry(instance_dict(value), "_name")
-    return "" if name is None else label(name)
+    return "" if name is None else _label(name)
 
 
 def _bytes(manager: Any) -> int:

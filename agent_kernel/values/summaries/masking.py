@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from itertools import pairwise
+from typing import cast
 
 from agent_kernel.values.summaries.wording import MASK
 
@@ -103,6 +104,15 @@ def _is_secret_pair(before: str, after: str) -> bool:
     if after == "pass":
         return _PASS_OWNER.fullmatch(before) is not None
     return after == "tokens" and _TOKEN_OWNER.fullmatch(before) is not None
+
+
+def labels_a_secret(label: object) -> bool:
+    """Whether a key, or the label of a row, says that what stands under it is a secret; of several parts one may."""
+    if type(label) is tuple:
+        return any(map(labels_a_secret, cast("tuple[object, ...]", label)))
+    if type(label) is bytes:
+        return names_a_secret(label[:_LONGEST_LABEL].decode("latin-1"))
+    return type(label) is str and names_a_secret(label)
 
 
 def names_its_neighbours(label: object, value: object) -> bool:

@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 
 from agent_kernel.values.summaries.cells import CELL, cell
 from agent_kernel.values.summaries.known import ExactTypes
-from agent_kernel.values.summaries.masking import names_a_secret, names_its_neighbours
+from agent_kernel.values.summaries.masking import labels_a_secret, names_a_secret, names_its_neighbours
 from agent_kernel.values.summaries.model import LONGEST_TEXT, Column, Summary
 from agent_kernel.values.summaries.reading import type_name
 from agent_kernel.values.summaries.wording import MASK, MORE, cut
@@ -80,7 +80,7 @@ def mapping(value: dict[object, object], hide: bool) -> Summary:
     entries = _first_entries(value, _KEYS)
     hide = hide or any(names_its_neighbours(key, held) for key, held in entries)
     shown = tuple(
-        Column(_key(key), MASK if hide or _is_secret_key(key) else preview_of(held, CELL, depth=1))
+        Column(_key(key), MASK if hide or labels_a_secret(key) else preview_of(held, CELL, depth=1))
         for key, held in entries
     )
     masked = any(MASK in column.of or MASK in column.name for column in shown)
@@ -106,7 +106,7 @@ def _entries(value: dict[object, object], depth: int) -> Iterator[str]:
     first = _first_entries(value, _FEW)
     hide = any(names_its_neighbours(key, held) for key, held in first)
     for key, held in first:
-        yield f"{_key(key)}: {MASK if hide or _is_secret_key(key) else preview_of(held, CELL, depth)}"
+        yield f"{_key(key)}: {MASK if hide or labels_a_secret(key) else preview_of(held, CELL, depth)}"
     if len(value) > _FEW:
         yield MORE
 
@@ -123,12 +123,6 @@ def _items(value: Collection[object], depth: int) -> Iterator[str]:
         yield MASK if hide and place else preview_of(held, CELL, depth)
     if len(value) > _FEW:
         yield MORE
-
-
-def _is_secret_key(key: object) -> bool:
-    if type(key) is bytes:
-        return names_a_secret(key[:CELL].decode("latin-1"))
-    return type(key) is str and names_a_secret(key)
 
 
 def _key(key: object) -> str:

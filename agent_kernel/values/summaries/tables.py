@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from agent_kernel.values.summaries.arrays import number_text, values_text
-from agent_kernel.values.summaries.cells import cell
-from agent_kernel.values.summaries.masking import names_a_secret, names_its_neighbours
+from agent_kernel.values.summaries.cells import Verbatim, cell
+from agent_kernel.values.summaries.masking import labels_a_secret, names_a_secret, names_its_neighbours
 from agent_kernel.values.summaries.model import Column, Summary
 from agent_kernel.values.summaries.wording import MASK, MORE, cut
 
@@ -27,11 +28,22 @@ class Field(NamedTuple):
 
 
 def table(
-    type_: str, shape: tuple[int, int], fields: Sequence[Field], *, hide: bool, size_bytes: int = 0, note: str = ""
+    type_: str,
+    shape: tuple[int, int],
+    fields: Sequence[Field],
+    *,
+    hide: bool,
+    size_bytes: int = 0,
+    note: str = "",
+    labels: Sequence[object] = (),
 ) -> Summary:
-    """The summary of a table whose first columns are `fields`."""
+    """The summary of a table whose first columns are `fields`, and whose first rows go by `labels`."""
     secret = [hide or names_a_secret(field.name) for field in fields[:CELLS]]
-    rows = tuple(_row(fields[:CELLS], secret, place) for place in range(min(ROWS, max(shape[0], 0)))) if fields else ()
+    named = [*map(labels_a_secret, labels[:ROWS]), *(False,) * ROWS]
+    rows = tuple(
+        _row(fields[:CELLS], [one or named[place] for one in secret], place)
+        for place in range(min(ROWS, max(shape[0], 0)) if fields else 0)
+    )
     masked = hide or any(MASK in text for row in rows for text in row) or any(MASK in field.name for field in fields)
     return Summary(
         "frame",
@@ -58,11 +70,20 @@ _MISSING = object()
 
 
 def column(
-    kind: str, type_: str, length: int, field: Field, *, hide: bool, size_bytes: int = 0, note: str = ""
+    kind: str,
+    type_: str,
+    length: int,
+    field: Field,
+    *,
+    hide: bool,
+    size_bytes: int = 0,
+    note: str = "",
+    labels: Sequence[object] = (),
 ) -> Summary:
-    """The summary of a single named column: a series, an index, an arrow array."""
-    hide = hide or names_a_secret(field.name)
-    shown = MASK if hide else values_text(list(field.first), (max(length, 0),))
+    """The summary of a single named column, whose first values go by `labels`: a series, an index, an arrow array."""
+    hide = hide or names_a_secret(field.name) or any(map(names_its_neighbours, labels, field.first))
+    values = [Verbatim(MASK) if labels_a_secret(label) else one for label, one in zip_longest(labels, field.first)]
+    shown = MASK if hide else values_text(values[: len(field.first)], (max(length, 0),))
     return Summary(
         kind,
         type_,
@@ -71,5 +92,5 @@ def column(
         cut(field.of, _DTYPE_ROOM),
         size_bytes,
         note=note or (f"name {cell(field.name)}" if field.name else ""),
-        masked=MASK in shown,
+        masked=MASK in shown or any(map(labels_a_secret, labels)),
     )
