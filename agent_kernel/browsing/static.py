@@ -19,9 +19,8 @@ from agent_kernel.browsing.listing import listing_of
 from agent_kernel.browsing.lists import head_of, title_of
 from agent_kernel.browsing.mime import HISTORY
 from agent_kernel.browsing.rows import row_of
-from agent_kernel.browsing.wording import cleaned
 from agent_kernel.repository import Commit, ObjectId
-from agent_kernel.session.labels import shown
+from agent_kernel.session.labels import error_kind, what_ran
 from agent_kernel.verbs.output import Table, table_lines
 from agent_kernel.verbs.text import cut, duration, exact_time, pad, plural, size_text, width_of
 
@@ -36,8 +35,6 @@ _COLUMNS: Final = ("Branch", "Cell", "What ran", "Changed", "Took", "When")
 _RIGHT: Final = frozenset({4, 5})
 _CODE: Final = frozenset({0, 1, 3})  # columns in the font of code
 _DOTS: Final = {"merge": "○", "failed": "✕", "interrupted": "⊖", "agent": "■"}
-_WRITTEN: Final = frozenset({"cell", "commit", "merge"})  # kinds whose message a person wrote; others quote a cell
-_MESSAGE: Final = 80
 _MUTED: Final = "opacity:.7"
 _CELL: Final = "padding:4px 10px;border-bottom:1px solid rgba(128,128,128,.3);white-space:nowrap"
 _FONT: Final = "font-family:var(--jp-code-font-family,monospace)"
@@ -95,25 +92,7 @@ def _preview(book: Book, spread: Spread, most: int, now_ns: int) -> Preview:
 
 def _without_code(row: CommitRow, commit: Commit) -> CommitRow:
     author = row.author if row.author.kind == "agent" else Author("", "person", False)
-    return msgspec.structs.replace(row, subject=what_ran(commit), is_code=False, why=_error(commit), author=author)
-
-
-def what_ran(commit: Commit) -> str:
-    """What kind of thing it was, or what somebody wrote about it; never code."""
-    message = shown(commit).message.strip()
-    if message and commit.kind in _WRITTEN:
-        return cleaned(message.splitlines()[0], _MESSAGE)
-    if commit.cell is not None:
-        return f"cell of {cleaned(commit.author.name)}" if commit.author.kind == "agent" else "cell"
-    return {"root": "the beginning", "commit": "what no cell had committed yet"}.get(commit.kind, cleaned(commit.kind))
-
-
-def _error(commit: Commit) -> str:
-    """The type of the error: its text may hold what the variables held."""
-    if commit.status == "ok" or commit.cell is None:
-        return ""
-    kind = commit.cell.error.partition(":")[0]
-    return "interrupted" if commit.status == "interrupted" else kind if kind.isidentifier() else "failed"
+    return msgspec.structs.replace(row, subject=what_ran(commit), is_code=False, why=error_kind(commit), author=author)
 
 
 def _caption(made: Preview, count: int) -> str:

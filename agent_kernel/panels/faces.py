@@ -14,15 +14,13 @@ __all__ = ["faces_of", "start_of"]
 
 
 def faces_of(desk: Desk, result: Result, opens: Opens) -> Answer:
-    """What is shown where there is no kernel, by MIME type.
-
-    Of the history it holds no code; what somebody asked to be shown of a commit is shown as everywhere else.
-    """
+    """What is shown where there is no kernel, by MIME type. It holds no code: it stays in the notebook's file."""
     faces, start = desk.faces(), start_of(opens)
     if not opens.commit and opens.compared is None:
         return faces
     preview = {**cast("Answer", faces[HISTORY]), "start": start}
-    return {HISTORY: preview, "text/html": result.to_html(), "text/plain": result.to_text(100)}
+    kept = result.without_code()
+    return {HISTORY: preview, "text/html": kept.to_html(), "text/plain": kept.to_text(100)}
 
 
 def start_of(opens: Opens) -> Answer:

@@ -12,12 +12,26 @@ import msgspec
 
 from agent_kernel.repository import Commit, ObjectId, short
 from agent_kernel.values import summaries
-from agent_kernel.values.summaries.wording import clean
+from agent_kernel.values.summaries.wording import clean, cut
 
-__all__ = ["is_code", "label", "named", "prompt", "shown", "subject", "title"]
+__all__ = [
+    "error_kind",
+    "is_code",
+    "label",
+    "named",
+    "prompt",
+    "shown",
+    "subject",
+    "title",
+    "what_ran",
+    "without_code",
+]
 
 _IMPORT = re.compile(r"(?:import|from)\s+[\w.]+")
 _LONGEST = 60  # characters of a title inside the message of another commit
+_WRITTEN = frozenset({"cell", "commit", "merge"})  # kinds whose message a person wrote; others quote a cell
+_MESSAGE = 80
+_NAME = 120
 
 
 def shown(commit: Commit) -> Commit:
@@ -81,3 +95,31 @@ def named(found: ObjectId, commit: Commit, rev: str = "") -> str:
     """The commit inside another one's message: as it was called by whoever typed it, then what it is."""
     said = label(found, commit, longest=_LONGEST)
     return f"{rev}: {said}" if rev and not said.startswith(rev) else said
+
+
+def what_ran(commit: Commit) -> str:
+    """What kind of thing it was, or what somebody wrote about it; never code."""
+    message = shown(commit).message.strip()
+    if message and commit.kind in _WRITTEN:
+        return cut(clean(message.splitlines()[0]), _MESSAGE)
+    if commit.cell is not None:
+        return f"cell of {cut(clean(commit.author.name), _NAME)}" if commit.author.kind == "agent" else "cell"
+    said = {"root": "the beginning", "commit": "what no cell had committed yet"}
+    return said.get(commit.kind, cut(clean(commit.kind), _NAME))
+
+
+def error_kind(commit: Commit) -> str:
+    """The type of the error: its text may hold what the variables held."""
+    if commit.status == "ok" or commit.cell is None:
+        return ""
+    kind = commit.cell.error.partition(":")[0]
+    return "interrupted" if commit.status == "interrupted" else kind if kind.isidentifier() else "failed"
+
+
+def without_code(commit: Commit) -> Commit:
+    """The commit as it may stay in a notebook that others are given, when the cell may have been deleted long since."""
+    cell = commit.cell
+    if cell is not None:
+        error = error_kind(commit) if cell.error else ""
+        cell = msgspec.structs.replace(cell, source="", error=error, outputs=None)
+    return msgspec.structs.replace(commit, message=what_ran(commit), cell=cell)

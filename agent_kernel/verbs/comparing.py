@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent_kernel.errors import NameNotFoundError
@@ -168,6 +168,10 @@ class Differences(Result):
             for row in self.rows
         ]
         return {"old": hex_of(self.old[0]) if self.old else None, "new": hex_of(self.new[0]), "changed": rows}
+
+    def without_code(self) -> Differences:
+        old = None if self.old is None else (self.old[0], describe.without_code(self.old[1]))
+        return replace(self, old=old, new=(self.new[0], describe.without_code(self.new[1])))
 
     def blocks(self) -> Sequence[Block]:
         before = describe.label(*self.old) if self.old else "nothing"

@@ -22,7 +22,7 @@ from agent_kernel.repository import (
     hex_of,
 )
 from agent_kernel.session.history import size_of
-from agent_kernel.session.labels import is_code, label, prompt, shown, title
+from agent_kernel.session.labels import is_code, label, prompt, shown, title, without_code
 from agent_kernel.values import summaries
 from agent_kernel.verbs.output import Json, Line
 from agent_kernel.verbs.text import clean, exact_time
@@ -52,6 +52,7 @@ __all__ = [
     "unsaved_line",
     "unsaved_lines",
     "unsaved_names",
+    "without_code",
 ]
 
 SIZES = (

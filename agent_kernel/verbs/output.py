@@ -77,6 +77,10 @@ class Result:
         """Where a panel of the history shows the same and more; None: no panel does."""
         return None
 
+    def without_code(self) -> Result:
+        """The same as it stays in a saved notebook: the cells that it is about may have been deleted since."""
+        return self
+
     def blocks(self) -> Sequence[Block]:
         """What to show, from top to bottom."""
         raise NotImplementedError

@@ -7,8 +7,10 @@ stripped, and what looks like a secret, or is what the cell's own code gave away
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from agent_kernel.repository import Commit, Face, Output, Outputs, read_face, read_outputs
 from agent_kernel.values import summaries
@@ -33,6 +35,14 @@ class ShownOutputs:
     outputs: Outputs
     hidden: frozenset[str]  # what the cell's code gave away
     read: Callable[[Face], bytes | None]
+
+    def without_code(self) -> ShownOutputs:
+        """The same, of errors only what they are called: a traceback quotes code."""
+        found = tuple(
+            msgspec.structs.replace(one, traceback=(), text="") if one.kind == "error" else one
+            for one in self.outputs.outputs
+        )
+        return replace(self, outputs=msgspec.structs.replace(self.outputs, outputs=found))
 
     def blocks(self, *, full: bool, how_to_see_more: str) -> list[Block]:
         """All of it, or its first lines."""
@@ -69,7 +79,7 @@ class ShownOutputs:
         if output.kind == "stream":
             return self.clean(output.text)
         if output.kind == "error":
-            return self.clean("\n".join(output.traceback) or f"{output.name}: {output.text}")
+            return self.clean("\n".join(output.traceback) or f"{output.name}: {output.text}".rstrip(": "))
         best = min(
             (face for face in output.faces if face.mime in _READABLE and face.is_kept and face.form != "bytes"),
             key=lambda face: _READABLE.index(face.mime),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import Commit, ObjectId, hex_of, short, split_path
@@ -82,6 +82,10 @@ class ShownCommit(Result):
         outputs: Json = self.outputs.to_json() if self.outputs is not None else []
         said = describe.commit_json(self.id, self.commit)
         return {**said, "refs": list(self.refs), "values": values, "outputs": outputs}
+
+    def without_code(self) -> ShownCommit:
+        outputs = self.outputs.without_code() if self.full and self.outputs is not None else None
+        return replace(self, commit=describe.without_code(self.commit), outputs=outputs)
 
     def blocks(self) -> Sequence[Block]:
         refs = f" ({', '.join(self.refs)})" if self.refs else ""

@@ -59,9 +59,33 @@ class TestShowing:
         assert front.panel("%agent show HEAD").model["start"] == {"commit": head}
         assert front.panel("%agent show HEAD~1").model["start"] == {"commit": compared["a"]}
 
-    def test_their_text_stays_what_it_is_elsewhere(self, front: Front) -> None:
-        shown = front.show("%agent diff HEAD~1 HEAD x")
-        assert "~ x: int 1 → int 2" in shown["text/plain"]
+    @pytest.mark.parametrize("line", ["diff HEAD~1 HEAD", "diff HEAD~1 HEAD x", "show HEAD~1", "show HEAD~1 --outputs"])
+    def test_only_their_widget_holds_code_as_well(self, front: Front, line: str) -> None:
+        shown = json.dumps(front.show(f"%agent {line}"))
+        assert SECRET not in shown
+        assert "x = 1" not in shown
+        assert "x = 2" not in shown
+
+    def test_their_text_tells_commits_without_code_and_variables_as_elsewhere(self, front: Front) -> None:
+        compared = front.show("%agent diff HEAD~1 HEAD x")["text/plain"]
+        assert "~ x: int 1 → int 2" in compared
+        assert [line.partition("[")[2] for line in compared.splitlines()[:2]] == ["1] cell", "2] cell"]
+        shown = front.show("%agent show HEAD~1")["text/plain"]
+        assert "    cell\n" in shown
+        assert "+  x  int 1" in shown
+
+    def test_of_an_error_their_text_says_only_what_kind_it_is(self, front: Front) -> None:
+        front.run(f"1 / 0  # {SECRET}")
+        front.run("z = 1")
+        for line in ("show HEAD~1", "show HEAD~1 --outputs"):
+            shown = front.show(f"%agent {line}")["text/plain"]
+            assert "ZeroDivisionError" in shown
+            assert "division by zero" not in shown
+            assert SECRET not in shown
+
+    def test_an_answer_that_the_code_keeps_tells_the_code(self, front: Front) -> None:
+        front.run("kept = %agent show HEAD~1")
+        assert SECRET in front.ns["kept"].to_text()
 
     def test_json_and_what_the_code_keeps_are_no_panels(self, front: Front) -> None:
         before = len(front.display.shown)
