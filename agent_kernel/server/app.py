@@ -26,6 +26,7 @@ class AgentKernelServer(ExtensionApp):
         help="Folders besides the server's root folder in which stores may be looked at.",
     ).tag(config=True)
     idle_s = Float(30.0, min=1.0, help="Seconds after the last question when a store is closed.").tag(config=True)
+    answer_s = Float(30.0, min=1.0, help="Seconds for which somebody waits for an answer.").tag(config=True)
 
     def initialize_settings(self) -> None:
         """Set up what the handlers share."""
@@ -34,7 +35,7 @@ class AgentKernelServer(ExtensionApp):
         # Paths of notebooks are the contents manager's. One that keeps no files has no root, and no stores beside them.
         root = Path(getattr(server.contents_manager, "root_dir", server.root_dir))
         roots = Roots(root, [Path(path) for path in self.allowed_roots])
-        self._shelf = Shelf(roots.require, idle_s=self.idle_s)
+        self._shelf = Shelf(roots.require, idle_s=self.idle_s, answer_s=self.answer_s)
         self.settings.update(agent_kernel_roots=roots, agent_kernel_shelf=self._shelf)
 
     def initialize_handlers(self) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
 from jupyter_server.extension.handler import ExtensionHandlerMixin
+from jupyter_server.utils import ensure_async
 from tornado import web
 
 from agent_kernel.server.problems import ProblemError
@@ -69,6 +70,8 @@ class _Handler(ExtensionHandlerMixin, APIHandler):  # pyright: ignore[reportInco
             error = ProblemError(status_code, said)
         self.set_status(error.status)
         self.clear_header("Etag")
+        if error.retry_s:
+            self.set_header("Retry-After", str(error.retry_s))
         self.finish(msgspec.json.encode(error.body()))  # type: ignore[unused-awaitable]  # not a coroutine, in tornado
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
@@ -85,12 +88,15 @@ class NotebookHandler(_Handler):
     @authorized
     async def get(self) -> None:
         path = str(self.arguments_of(Parameter("path", is_required=True))["path"])
+        path = await self.shelf.run(functools.partial(self.roots.notebook, path))
+        if not self.contents_manager.allow_hidden and await ensure_async(self.contents_manager.is_hidden(path)):
+            raise ProblemError(404, f"there is no notebook {path!r}")
         folder = await self.shelf.run(functools.partial(self.roots.store_of, path))
         store: dict[str, str] | None = None
         if folder is not None:
             id = self.shelf.id_of(folder)
-            store = {"id": id, "name": folder.name, "history": await self.shelf.ask(id, _history)}
-        await self.answer(msgspec.json.encode({"path": path.strip("/"), "store": store}))
+            store = {"id": id, "name": folder.name, "history": await self.shelf.ask(id, _history, is_quick=True)}
+        await self.answer(msgspec.json.encode({"path": path, "store": store}))
 
 
 class VersionHandler(_Handler):
@@ -102,7 +108,7 @@ class VersionHandler(_Handler):
     @authorized
     async def get(self, id: str) -> None:
         self.arguments_of()
-        await self.answer(msgspec.json.encode({"version": await self.shelf.ask(id, _version)}))
+        await self.answer(msgspec.json.encode({"version": await self.shelf.ask(id, _version, is_quick=True)}))
 
 
 class QuestionHandler(_Handler):
@@ -118,7 +124,7 @@ class QuestionHandler(_Handler):
         question = QUESTIONS[self.op]
         args = self.arguments_of(*question.parameters)
         wanted = args.pop("version", None)
-        version = await self.shelf.ask(id, _version)
+        version = await self.shelf.ask(id, _version, is_quick=True)
         if wanted not in (None, version):
             raise ProblemError(409, "the history has moved on since that page; begin with its first one again")
         if question.is_versioned:

@@ -22,12 +22,13 @@ _CODE = {403: "refused", 404: "not_found", 405: "refused", 409: "refused", 413: 
 
 
 class ProblemError(Exception):
-    """Answered in place of what was asked for. `code`: a word of the panel's contract."""
+    """Answered in place of what was asked for. `code`: a word of the panel's contract; `retry_s`: when to ask again."""
 
-    def __init__(self, status: int, said: str, code: str = "") -> None:
+    def __init__(self, status: int, said: str, code: str = "", *, retry_s: int = 0) -> None:
         super().__init__(said)
         self.status = status
         self.said = said
+        self.retry_s = retry_s
         self.code = code or _CODE.get(status, "failed" if status >= 500 else "refused")
 
     def body(self) -> dict[str, object]:

@@ -32,14 +32,28 @@ class Roots:
         self._root = root.resolve()
         self._roots = (self._root, *(path.expanduser().resolve() for path in allowed))
 
-    def store_of(self, path: str) -> Path | None:
-        """The folder of a notebook's store, with no links in it; None: it has none yet.
+    def notebook(self, path: str) -> str:
+        """The path of a notebook that is there, in the one way in which Jupyter writes it.
 
         Raises:
-            ProblemError: there is no such notebook, or its store may not be looked at here.
+            ProblemError: there is no such notebook.
         """
-        notebook = self._notebook(path)
-        own = store_beside(notebook)
+        parts = PurePosixPath(path.strip("/")).parts
+        if not parts or len(path) > _LONGEST_PATH or "\0" in path or ".." in parts:
+            raise ProblemError(400, "path names a notebook, relative to the server's root folder")
+        notebook = self._root.joinpath(*parts)
+        self._require_inside(notebook)
+        if notebook.suffix != ".ipynb" or not _is_file(notebook):
+            raise ProblemError(404, f"there is no notebook {'/'.join(parts)!r}")
+        return "/".join(parts)
+
+    def store_of(self, path: str) -> Path | None:
+        """The folder of a notebook's store, with no links in it; None: it has none yet. `path`: as `notebook` gave it.
+
+        Raises:
+            ProblemError: the store may not be looked at here.
+        """
+        own = store_beside(self._root / path)
         try:
             store = bound_elsewhere(own) or own
         except AgentKernelError as error:
@@ -56,16 +70,6 @@ class Roots:
         self._require_inside(folder, *(folder / name for name in _FILES))
         if not is_registered(folder):
             raise ProblemError(403, FOREIGN)
-
-    def _notebook(self, path: str) -> Path:
-        parts = PurePosixPath(path.strip("/")).parts
-        if not parts or len(path) > _LONGEST_PATH or "\0" in path or ".." in parts:
-            raise ProblemError(400, "path names a notebook, relative to the server's root folder")
-        notebook = self._root.joinpath(*parts)
-        self._require_inside(notebook)
-        if notebook.suffix != ".ipynb" or not _is_file(notebook):
-            raise ProblemError(404, f"there is no notebook {path.strip('/')!r}")
-        return notebook
 
     def _require_inside(self, *paths: Path) -> None:
         for path in paths:

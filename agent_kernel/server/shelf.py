@@ -2,6 +2,9 @@
 
 A store is open once in this process, read-only and with LMDB's lock, so that its writer leaves alone what is being read,
 and each transaction is short. While a store is open nobody can give its free space back to the disk, hence the closing.
+
+Each store has threads of its own, so that one which is slow to answer holds up no other. A thread cannot be ended: whoever
+waits too long is told so, and the place stays taken until the answer is there.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -30,7 +34,11 @@ __all__ = ["Shelf", "Shelved"]
 
 R = TypeVar("R")
 _MOST_KNOWN = 10_000  # stores that were asked for; the ids of those not asked for lately are forgotten
-_AT_ONCE = 2  # questions to one store, so that a slow one leaves threads for the others
+_MOST_OPEN = 32  # stores
+_AT_ONCE = 2  # questions to one store; what costs next to nothing has a thread beside them
+_AGAIN_S = 10  # after which somebody who was told to wait may ask again
+_SLOW = "this history takes too long to answer; ask again in a while"
+_FULL = "too many histories are being looked at; ask again in a while"
 _FileId = tuple[int, int]
 
 
@@ -47,13 +55,14 @@ class Shelf:
     Args:
         require: raises if a store may not be looked at. Called each time, in a thread.
         idle_s: seconds after the last question when a store is closed.
-        threads: questions that are answered at a time; others wait.
+        answer_s: seconds for which somebody waits for an answer.
     """
 
-    def __init__(self, require: Callable[[Path], None], *, idle_s: float = 30.0, threads: int = 4) -> None:
+    def __init__(self, require: Callable[[Path], None], *, idle_s: float = 30.0, answer_s: float = 30.0) -> None:
         self._require = require
         self._idle_s = idle_s
-        self._pool = ThreadPoolExecutor(threads, "agent-kernel-server")
+        self._answer_s = answer_s
+        self._pool = ThreadPoolExecutor(4, "agent-kernel-server")  # for what is of no store
         self._secret = secrets.token_bytes(32)
         self._folders: OrderedDict[str, Path] = OrderedDict()
         self._open: dict[str, _Opened] = {}
@@ -71,31 +80,49 @@ class Shelf:
         """What `work` returns, off the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, _reported(work))
 
-    async def ask(self, id: str, work: Callable[[Shelved], R]) -> R:
+    async def ask(self, id: str, work: Callable[[Shelved], R], *, is_quick: bool = False) -> R:
         """What `work` makes of the store of this id, off the event loop.
 
+        Args:
+            is_quick: it costs next to nothing, and waits for no other question.
+
         Raises:
-            ProblemError: there is no such store, it may not be looked at, or has no answer.
+            ProblemError: there is no such store, it may not be looked at, has no answer, or none in time.
         """
         folder = self._folders.get(id)
         if folder is None:
             raise ProblemError(404, "there is no store of this id; ask for the notebook's store again", "gone")
         self._folders.move_to_end(id)
+        answering = asyncio.ensure_future(self._answer(id, folder, work, is_quick=is_quick))
+        done, _ = await asyncio.wait([answering], timeout=self._answer_s)
+        if not done:
+            answering.add_done_callback(_hear_out)
+            raise ProblemError(503, _SLOW, retry_s=_AGAIN_S)
+        return answering.result()
+
+    async def _answer(self, id: str, folder: Path, work: Callable[[Shelved], R], *, is_quick: bool) -> R:
         while True:
-            opened = self._open.get(id) or _Opened(folder, self._require)
+            opened = self._open.get(id) or self._new(folder)
             self._open[id] = opened
             opened.users += 1
             try:
-                async with opened.places:
-                    return await self.run(partial(opened.answer, work))
+                return await opened.ask(work, is_quick=is_quick)
             except _ReplacedError:
                 self._drop(id, opened)
             finally:
                 opened.users -= 1
                 self._rest(id, opened)
 
+    def _new(self, folder: Path) -> _Opened:
+        if len(self._open) >= _MOST_OPEN:
+            idle = next((id for id, opened in self._open.items() if not opened.users), None)
+            if idle is None:
+                raise ProblemError(503, _FULL, retry_s=_AGAIN_S)
+            self._pool.submit(self._open.pop(idle).close)
+        return _Opened(folder, self._require)
+
     def close(self) -> None:
-        """Close all stores, after what is being answered."""
+        """Close all stores, each after what it is answering."""
         self._pool.shutdown(wait=True, cancel_futures=True)
         for opened in self._open.values():
             opened.close()
@@ -145,7 +172,8 @@ class _Opened:
         self.users = 0
         self.asked_s = 0.0
         self.is_watched = False
-        self.places = asyncio.Semaphore(_AT_ONCE)
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._threads = ThreadPoolExecutor(_AT_ONCE + 1, "agent-kernel-store")
         self._folder = folder
         self._require = require
         self._lock = threading.Lock()
@@ -153,7 +181,13 @@ class _Opened:
         self._repo: Repository | None = None
         self._shelved: Shelved | None = None
 
-    def answer(self, work: Callable[[Shelved], R]) -> R:
+    async def ask(self, work: Callable[[Shelved], R], *, is_quick: bool) -> R:
+        """What `work` makes of the store, in one of its threads."""
+        async with nullcontext() if is_quick else self._places:
+            answer = _reported(partial(self._answer, work))
+            return await asyncio.get_running_loop().run_in_executor(self._threads, answer)
+
+    def _answer(self, work: Callable[[Shelved], R]) -> R:
         """Open the store if need be, and ask it."""
         self._require(self._folder)
         with self._lock:
@@ -172,10 +206,15 @@ class _Opened:
                 raise ProblemError(403, FOREIGN)
             return Shelved(Reader(self._repo), store_id(self._repo))
         except BaseException:
-            self.close()
+            self._let_go()
             raise
 
     def close(self) -> None:
+        """After what is being answered."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._let_go()
+
+    def _let_go(self) -> None:
         if self._repo is not None:
             self._repo.close()
             self._repo = None
@@ -187,6 +226,12 @@ def _file_id(folder: Path) -> _FileId:
     except OSError as error:
         raise ProblemError(404, "this history is not there any more", "gone") from error
     return found.st_dev, found.st_ino
+
+
+def _hear_out(answering: asyncio.Future[R]) -> None:
+    """Take an answer, or a failure, that nobody waits for any more."""
+    if not answering.cancelled():
+        answering.exception()
 
 
 def _reported(work: Callable[[], R]) -> Callable[[], R]:

@@ -135,6 +135,31 @@ def test_what_is_not_there_is_not_found(server: Server, study: Written) -> None:
     assert server.get(f"/stores/{store}/pickle").status == 404
 
 
+def test_a_notebook_that_jupyter_hides_is_not_found(server: Server) -> None:
+    write_notebook(server.root / ".hidden" / "a.ipynb", "x = 1")
+    write_notebook(server.root / ".a.ipynb", "x = 1")
+    for path in (".hidden/a.ipynb", ".a.ipynb", "./.hidden/../.a.ipynb"):
+        assert server.get("/notebooks", path=path).status == (400 if ".." in path else 404)
+    assert line(server.get("/notebooks", path=".a.ipynb")) == "there is no notebook '.a.ipynb'"
+
+
+def test_a_notebook_that_jupyter_was_told_not_to_hide_is_found(tmp_path: Path) -> None:
+    showing = Server(tmp_path / "home", "--ContentsManager.allow_hidden=True")
+    try:
+        showing.wait()
+        write_notebook(showing.root / ".hidden" / "a.ipynb", "x = 1")
+        assert showing.get("/notebooks", path=".hidden/a.ipynb").body["store"]["name"] == "a"
+    finally:
+        showing.stop()
+
+
+@pytest.mark.parametrize("path", ["./houses/study.ipynb", "/houses//study.ipynb", "houses/./study.ipynb"])
+def test_a_path_is_answered_in_the_one_way_in_which_jupyter_writes_it(
+    server: Server, study: Written, path: str
+) -> None:
+    assert server.get("/notebooks", path=path).body["path"] == "houses/study.ipynb"
+
+
 @pytest.mark.parametrize(
     ("error", "status"),
     [

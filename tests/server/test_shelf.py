@@ -64,6 +64,77 @@ def test_a_slow_question_holds_up_neither_the_server_nor_other_stores(shelf: She
     assert len(running) == 6
 
 
+def test_slow_questions_to_many_stores_hold_up_no_other_store_and_not_what_is_quick(tmp_path: Path) -> None:
+    shelf = Shelf(lambda folder: None)
+    slow = [shelf.id_of(store(tmp_path / f"slow{number}")) for number in range(4)]
+    quick = shelf.id_of(store(tmp_path / "quick"))
+    done = threading.Event()
+
+    async def ask() -> None:
+        waiting = [asyncio.ensure_future(shelf.ask(id, lambda _: done.wait(30))) for id in slow for _ in range(3)]
+        await asyncio.sleep(0.2)
+        assert await asyncio.wait_for(shelf.ask(quick, version), 10)
+        assert await asyncio.wait_for(shelf.ask(slow[0], version, is_quick=True), 10)
+        assert await asyncio.wait_for(shelf.run(lambda: 7), 10) == 7
+        done.set()
+        await asyncio.gather(*waiting)
+
+    asyncio.run(ask())
+    shelf.close()
+
+
+def test_whoever_waits_too_long_is_told_so_and_the_store_stays_open_until_it_has_answered(tmp_path: Path) -> None:
+    shelf = Shelf(lambda folder: None, idle_s=0.1, answer_s=0.2)
+    id, done, answered = shelf.id_of(store(tmp_path / "slow")), threading.Event(), list[str]()
+
+    def wait(shelved: Shelved) -> None:
+        assert done.wait(30)
+        answered.append(version(shelved))
+
+    async def ask() -> None:
+        for asked in [shelf.ask(id, wait) for _ in range(3)]:  # the third finds no place
+            with pytest.raises(ProblemError) as raised:
+                await asked
+            assert (raised.value.status, raised.value.code) == (503, "failed")
+            assert raised.value.retry_s > 0
+            assert "too long" in raised.value.said
+        await asyncio.sleep(0.5)
+        assert shelf.open_stores() == 1
+        done.set()
+        for _ in range(200):
+            await asyncio.sleep(0.05)
+            if not shelf.open_stores():
+                break
+        assert len(answered) == 3
+
+    asyncio.run(ask())
+    shelf.close()
+
+
+def test_no_more_than_some_stores_are_open_and_those_at_rest_give_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_kernel.server.shelf._MOST_OPEN", 2)
+    shelf = Shelf(lambda folder: None)
+    ids = [shelf.id_of(store(tmp_path / f"store{number}")) for number in range(3)]
+    done = threading.Event()
+
+    async def ask() -> None:
+        for id in ids:
+            assert await shelf.ask(id, version)
+        assert shelf.open_stores() == 2
+        waiting = [asyncio.ensure_future(shelf.ask(id, lambda _: done.wait(30))) for id in ids[1:]]
+        await asyncio.sleep(0.2)
+        with pytest.raises(ProblemError) as raised:
+            await shelf.ask(ids[0], version)
+        assert raised.value.status == 503
+        done.set()
+        await asyncio.gather(*waiting)
+
+    asyncio.run(ask())
+    shelf.close()
+
+
 def test_a_store_is_open_while_it_is_asked_and_closed_a_while_after(shelf: Shelf, tmp_path: Path) -> None:
     id = shelf.id_of(store(tmp_path / "store"))
 
