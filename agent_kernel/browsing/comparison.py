@@ -12,6 +12,7 @@ from agent_kernel.browsing.book import Book
 from agent_kernel.browsing.changes import Change, changes_of
 from agent_kernel.browsing.code import source_of
 from agent_kernel.browsing.lines import DiffLine, diff_lines
+from agent_kernel.browsing.matching import Budget
 from agent_kernel.browsing.surroundings import EnvironmentDiff, between
 from agent_kernel.browsing.timeline import reached
 from agent_kernel.browsing.wording import called, cleaned
@@ -89,6 +90,7 @@ def _code(book: Book, a: ObjectId, b: ObjectId) -> tuple[CellDiff, ...]:
     """The last runs of the cells that only one side made, or that both made with another text; newest last."""
     left, right = _cells_since(book, a, b), _cells_since(book, b, a)
     found: list[CellDiff] = []
+    budget = Budget()
     for key in [*left, *(key for key in right if key not in left)]:
         before, after = left.get(key), right.get(key)
         old, new = ("" if one is None else source_of(one) for one in (before, after))
@@ -100,7 +102,7 @@ def _code(book: Book, a: ObjectId, b: ObjectId) -> tuple[CellDiff, ...]:
         )
         if before is not None and after is not None:
             about = f"{called(before)} and {called(after)}"
-        found.append(CellDiff(called(told), diff_lines(old, new), about))
+        found.append(CellDiff(called(told), diff_lines(old, new, budget), about))
     return tuple(found)
 
 

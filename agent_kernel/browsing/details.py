@@ -12,6 +12,7 @@ from agent_kernel.browsing.book import Book
 from agent_kernel.browsing.changes import Change, changes_of
 from agent_kernel.browsing.code import last_run, source_of
 from agent_kernel.browsing.lines import count_of
+from agent_kernel.browsing.matching import Budget
 from agent_kernel.browsing.wording import called, cleaned, subject_of
 from agent_kernel.repository import Commit, ObjectId, hex_of, read_outputs, short
 from agent_kernel.session.labels import prompt, shown
@@ -121,8 +122,9 @@ def before_of(book: Book, found: Commit, against: str | None) -> tuple[ObjectId,
 def _code_count(book: Book, id: ObjectId, found: Commit) -> CodeCount | None:
     if found.cell is None:
         return None
-    last = last_run(book, id, found)
-    return CodeCount(*count_of("" if last is None else source_of(last), source_of(found)))
+    budget = Budget()
+    last = last_run(book, id, found, budget)
+    return CodeCount(*count_of("" if last is None else source_of(last), source_of(found), budget))
 
 
 def _output_count(book: Book, found: Commit) -> int:

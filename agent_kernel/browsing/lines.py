@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence, Sized
-from difflib import SequenceMatcher
+from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
 
+from agent_kernel.browsing.matching import Budget, words_of
 from agent_kernel.verbs.text import clean
 
 __all__ = ["DiffLine", "count_of", "diff_lines"]
 
-_WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
 _AROUND = 3  # equal lines that are shown beside a change
 _MOST_LINES = 2_000  # of each side; of more the beginning is compared
 _MOST_SHOWN = 600
 _LONGEST = 500  # characters of a line
 _ALIKE = 0.4  # share of a line that has to be the same for its words to be compared
-_LOOK = 40  # steps for a character
 _COMPARED = 120  # characters of a line by which it is found again
-_MOST_WORK = 200_000_000  # of one diff, in steps: two seconds at the worst
 
 Words: TypeAlias = "tuple[tuple[str, bool], ...]"
 
@@ -35,35 +31,17 @@ class DiffLine(msgspec.Struct, frozen=True):
     words: Words
 
 
-class _Work:
-    """What a diff may still spend on looking for what changed within lines; beyond it, lines changed as a whole.
+def diff_lines(old: str, new: str, budget: Budget | None = None) -> tuple[DiffLine, ...]:
+    """What it takes to come from one text to the other.
 
-    Setting two lines side by side takes steps by the cube of their length where they repeat themselves, as rows of zeros
-    and ones do; to look whether that may be worth it takes some for each character.
+    Args:
+        budget: what the question may still spend on diffs; of its own where it makes this one only.
     """
-
-    def __init__(self) -> None:
-        self._left = _MOST_WORK
-
-    def allows_a_look(self, old: Sized, new: Sized) -> bool:
-        return self._spend(_LOOK * (len(old) + len(new)))
-
-    def allows(self, old: Sized, new: Sized) -> bool:
-        return self._spend(len(old) * len(new) * min(len(old), len(new)))
-
-    def _spend(self, steps: int) -> bool:
-        self._left -= steps
-        return self._left >= 0
-
-
-def diff_lines(old: str, new: str) -> tuple[DiffLine, ...]:
-    """What it takes to come from one text to the other."""
+    budget = Budget() if budget is None else budget
     before, after = _lines(old), _lines(new)
     found: list[DiffLine] = []
     cut = len(before) > _MOST_LINES or len(after) > _MOST_LINES
-    matcher = SequenceMatcher(None, before[:_MOST_LINES], after[:_MOST_LINES], autojunk=False)
-    groups = list(matcher.get_grouped_opcodes(_AROUND))
-    work = _Work()
+    groups = list(budget.lines(before[:_MOST_LINES], after[:_MOST_LINES]).get_grouped_opcodes(_AROUND))
     for number, group in enumerate(groups):
         first = group[0]
         if number or first[1] > 0:
@@ -72,18 +50,18 @@ def diff_lines(old: str, new: str) -> tuple[DiffLine, ...]:
             if tag == "equal":
                 found += (_line(" ", i1 + at + 1, j1 + at + 1, text) for at, text in enumerate(before[i1:i2]))
             else:
-                found += _replaced(before[i1:i2], after[j1:j2], i1, j1, work)
+                found += _replaced(before[i1:i2], after[j1:j2], i1, j1, budget)
     ends = groups[-1][-1] if groups else None
     if cut or (ends is not None and ends[2] < len(before)):
         found.append(_gap())
     return tuple(found) if len(found) <= _MOST_SHOWN else (*found[:_MOST_SHOWN], _gap())
 
 
-def count_of(old: str, new: str) -> tuple[int, int]:
+def count_of(old: str, new: str, budget: Budget) -> tuple[int, int]:
     """How many lines were added and removed."""
     before, after = _lines(old)[:_MOST_LINES], _lines(new)[:_MOST_LINES]
     added = removed = 0
-    for tag, i1, i2, j1, j2 in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+    for tag, i1, i2, j1, j2 in budget.lines(before, after).get_opcodes():
         if tag != "equal":
             removed, added = removed + i2 - i1, added + j2 - j1
     return added, removed
@@ -101,9 +79,9 @@ def _line(how: Literal["+", "-", " "], old: int | None, new: int | None, text: s
     return DiffLine(how, old, new, _bounded(((text, False),)))
 
 
-def _replaced(gone: Sequence[str], come: Sequence[str], old: int, new: int, work: _Work) -> Iterator[DiffLine]:
+def _replaced(gone: Sequence[str], come: Sequence[str], old: int, new: int, budget: Budget) -> Iterator[DiffLine]:
     """Lines that stand for each other come in pairs; the others as they are."""
-    pairs = _pairs(gone, come, work)
+    pairs = _pairs(gone, come, budget)
     at = 0
     for place, text in enumerate(gone):
         mate = pairs.get(place)
@@ -113,7 +91,7 @@ def _replaced(gone: Sequence[str], come: Sequence[str], old: int, new: int, work
         if mate is None:
             yield _line("-", old + place + 1, None, text)
             continue
-        before, after = _words(text, come[mate], work)
+        before, after = _words(text, come[mate], budget)
         yield DiffLine("-", old + place + 1, None, _bounded(before))
         yield DiffLine("+", None, new + mate + 1, _bounded(after))
         at = mate + 1
@@ -121,7 +99,7 @@ def _replaced(gone: Sequence[str], come: Sequence[str], old: int, new: int, work
         yield _line("+", None, new + place + 1, come[place])
 
 
-def _pairs(gone: Sequence[str], come: Sequence[str], work: _Work) -> dict[int, int]:
+def _pairs(gone: Sequence[str], come: Sequence[str], budget: Budget) -> dict[int, int]:
     """Which of the lines that went is which of those that came, in order."""
     if len(gone) * len(come) > 10_000:
         return {}
@@ -131,25 +109,23 @@ def _pairs(gone: Sequence[str], come: Sequence[str], work: _Work) -> dict[int, i
         best, share = -1, _ALIKE
         for mate in range(after, len(come)):
             left, right = text[:_COMPARED], come[mate][:_COMPARED]
-            if not work.allows_a_look(left, right):
+            if not budget.allows_a_look(left, right):
                 return found
-            matcher = SequenceMatcher(None, left, right, autojunk=False)
-            if matcher.real_quick_ratio() <= share or matcher.quick_ratio() <= share:
-                continue
-            if work.allows(left, right) and matcher.ratio() > share:
+            matcher = budget.words(left, right)
+            if matcher.real_quick_ratio() > share and matcher.quick_ratio() > share and matcher.ratio() > share:
                 best, share = mate, matcher.ratio()
         if best >= 0:
             found[place], after = best, best + 1
     return found
 
 
-def _words(old: str, new: str, work: _Work) -> tuple[Words, Words]:
-    before, after = _WORD.findall(old[:_LONGEST]), _WORD.findall(new[:_LONGEST])
-    if not work.allows(before, after):
+def _words(old: str, new: str, budget: Budget) -> tuple[Words, Words]:
+    before, after = words_of(old[:_LONGEST]), words_of(new[:_LONGEST])
+    if not budget.allows_a_look(before, after):
         return ((old, True),), ((new, True),)
     first: list[tuple[str, bool]] = []
     second: list[tuple[str, bool]] = []
-    for tag, i1, i2, j1, j2 in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+    for tag, i1, i2, j1, j2 in budget.words(before, after).get_opcodes():
         _add(first, "".join(before[i1:i2]), tag != "equal")
         _add(second, "".join(after[j1:j2]), tag != "equal")
     return tuple(first), tuple(second)

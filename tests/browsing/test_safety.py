@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import time
 from collections.abc import Iterator
@@ -234,6 +235,52 @@ def test_looking_for_what_changed_within_lines_has_an_end(row: str) -> None:
     found = diff_lines("\n".join(rows), "\n".join(line.replace("1", "2").replace("b", "c") for line in rows))
     assert time.thread_time() - begun < 10, "it took minutes"
     assert [line.how for line in found].count("+") == len(rows)
+
+
+def test_looking_for_the_lines_that_are_the_same_has_an_end() -> None:
+    old, new = ("\n".join(str(at * by % 7 % 2) for at in range(2_000)) for by in (3, 5))
+    begun = time.thread_time()
+    found = diff_lines(old, new)
+    assert time.thread_time() - begun < 10, "it took minutes"
+    assert {"+", "-"} <= {line.how for line in found}
+
+
+def zeros_and_ones(seed: int) -> str:
+    chosen = random.Random(seed)
+    return "\n".join("    [" + ", ".join(chosen.choice("01") for _ in range(30)) + "]," for _ in range(22))
+
+
+def test_looking_for_the_last_run_of_a_cell_without_an_id_has_an_end() -> None:
+    with notebook() as nb:
+        for number in range(1, 62):
+            nb.session.begin_cell(f"x = [\n{zeros_and_ones(number)}\n]", number=number)
+            nb.namespace["x"] = number
+            nb.session.end_cell()
+        for op in ("code", "commit"):
+            begun = time.thread_time()
+            nb.ask(op, id="HEAD")
+            assert time.thread_time() - begun < 6, "it took 12 seconds"
+
+
+def test_all_cells_of_a_comparison_share_what_may_be_spent_and_each_has_its_lines() -> None:
+    with notebook() as nb:
+        nb.run("y = 0")
+        tips: list[str] = []
+        for side in range(2):
+            if side:
+                nb.session.checkout("HEAD~40")
+            rows = "\n".join(f"{at} {'0, 1, ' if side else '0, 2, '}" * 80 for at in range(90))
+            for number in range(40):
+                nb.session.begin_cell(f"same = 1\n{rows}", cell_id=f"c{number}")
+                nb.namespace["x"] = 100 * side + number
+                nb.session.end_cell()
+            tips.append(nb.rows()[0]["id"])
+        begun = time.thread_time()
+        compared = nb.ask("compare", a=tips[0], b=tips[1])
+        assert time.thread_time() - begun < 6, "each took up to two seconds"
+        assert len(compared["code"]) == 40
+        for cell in compared["code"]:
+            assert cell["lines"][0] == {"how": " ", "old": 1, "new": 1, "words": [["same = 1", False]]}
 
 
 def test_pictures_come_as_data_until_the_answer_is_full() -> None:
