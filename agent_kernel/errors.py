@@ -357,7 +357,7 @@ class RequestError(AgentKernelError, ValueError):
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.op or 'the request'} cannot be answered: {self.reason}"
+        return f"{self.op.replace('_', ' ') or 'the request'}: {self.reason}"
 
 
 class TooLargeError(AgentKernelError):

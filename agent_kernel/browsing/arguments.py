@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
 from agent_kernel.errors import RequestError
 
-__all__ = ["At", "Between", "Listed", "Located", "Nothing", "OfVariable", "Opened", "Planned", "Revision", "read"]
+__all__ = [
+    "At",
+    "Between",
+    "Listed",
+    "Located",
+    "Nothing",
+    "OfVariable",
+    "Opened",
+    "Planned",
+    "Revision",
+    "in_words",
+    "read",
+]
 
 Revision = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
@@ -102,4 +115,57 @@ def read(op: str, args: Mapping[str, object], shape: type[A]) -> A:
     try:
         return msgspec.convert(args, shape)
     except msgspec.ValidationError as error:
-        raise RequestError(op, str(error)) from None
+        raise RequestError(op, in_words(error)) from None
+
+
+def in_words(error: msgspec.ValidationError) -> str:
+    """What is wrong with an argument, as it is told to the person who gave it.
+
+    >>> in_words(msgspec.ValidationError("Expected `str` of length >= 1 - at `$.name`"))
+    'the name is empty'
+    """
+    said = str(error)
+    for pattern, words in _WORDS:
+        if found := pattern.fullmatch(said):
+            return words(found)
+    return said
+
+
+def _kind(found: re.Match[str]) -> str:
+    return f"the {_field(found[2])} is not {_KINDS.get(found[1], found[1])}"
+
+
+def _field(name: str) -> str:
+    return _FIELDS.get(name, name)
+
+
+_FIELDS = {
+    "against": "other commit",
+    "from": "first row",
+    "id": "commit",
+    "n": "number of rows",
+    "show": "choice of rows",
+    "to": "commit",
+    "tz_s": "time zone",
+}
+_KINDS = {"str": "a text", "int": "a whole number", "bool": "true or false", "array": "a list", "object": "an object"}
+_AT = r" - at `\$\.(\w+).*`"
+_WORDS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(rf"Expected `str` of length >= 1{_AT}"), lambda found: f"the {_field(found[1])} is empty"),
+    (
+        re.compile(rf"Expected `str` of length <= (\d+){_AT}"),
+        lambda found: f"the {_field(found[2])} has more than {int(found[1]):,} characters",
+    ),
+    (
+        re.compile(rf"Expected `array` of length <= (\d+){_AT}"),
+        lambda found: f"there are more than {int(found[1]):,} {found[2]}",
+    ),
+    (
+        re.compile(rf"Expected `int` ([<>])= (-?\d+){_AT}"),
+        lambda found: f"the {_field(found[3])} is {'less' if found[1] == '>' else 'more'} than {int(found[2]):,}",
+    ),
+    (re.compile(rf"Expected `(\w+)(?: \| null)?`, got `.*`{_AT}"), _kind),
+    (re.compile(rf"Invalid enum value (.*?){_AT}"), lambda found: f"the {_field(found[2])} cannot be {found[1]}"),
+    (re.compile(r"Object missing required field `(\w+)`"), lambda found: f"the {_field(found[1])} is missing"),
+    (re.compile(r"Object contains unknown field `(.*)`"), lambda found: f"there is no argument {found[1]!r}"),
+)

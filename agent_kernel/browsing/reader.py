@@ -10,6 +10,7 @@ import msgspec
 
 from agent_kernel.browsing import arguments as ask_for
 from agent_kernel.browsing.book import Book
+from agent_kernel.browsing.wording import cleaned
 from agent_kernel.errors import RequestError
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ class Reader:
         """
         question = questions().get(op)
         if question is None:
-            raise RequestError(op, f"the questions are {', '.join(sorted(questions()))}")
+            known = ", ".join(sorted(questions()))
+            raise RequestError(cleaned(op), f"there is no such question; the questions are {known}")
         answer = question.answer(self._book, ask_for.read(op, args, question.shape))
         return msgspec.json.decode(msgspec.json.encode(answer))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
 import msgspec
 
+from agent_kernel.browsing.arguments import in_words
 from agent_kernel.browsing.wording import called, cleaned
 from agent_kernel.errors import NotFoundError, RequestError
 from agent_kernel.repository import ObjectId, hex_of, short
@@ -165,7 +166,7 @@ def act_of(desk: Desk, op: str, args: Mapping[str, object]) -> Act:
     try:
         found = msgspec.convert(args, ACTS[op])
     except msgspec.ValidationError as error:
-        raise RequestError(op, str(error)) from None
+        raise RequestError(op, in_words(error)) from None
     if isinstance(found, Switched | Merged):
         return Act(op, found, cleaned(found.branch), _aim(desk, found.branch).id)
     if isinstance(found, Branched | Tagged):

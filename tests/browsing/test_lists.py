@@ -249,3 +249,28 @@ def test_a_commit_that_is_not_there_is_not_found(nb: Notebook) -> None:
     for op in ("commit", "code", "cells", "locate"):
         with pytest.raises(RefNotFoundError):
             nb.ask(op, id="nowhere")
+
+
+@pytest.mark.parametrize(
+    ("op", "args", "said"),
+    [
+        ("code", {"id": ""}, "the commit is empty"),
+        ("code", {"id": "x" * 301}, "the commit has more than 300 characters"),
+        ("code", {"id": 3}, "the commit is not a text"),
+        ("code", {"id": "x", "against": 3}, "the other commit is not a text"),
+        ("code", {}, "the commit is missing"),
+        ("code", {"id": "x", "way": 1}, "there is no argument 'way'"),
+        ("rows", {"n": -1}, "the number of rows is less than 0"),
+        ("rows", {"n": 501}, "the number of rows is more than 500"),
+        ("rows", {"n": "x"}, "the number of rows is not a whole number"),
+        ("rows", {"show": "some"}, "the choice of rows cannot be 'some'"),
+        ("rows", {"unfolded": ["x"] * 501}, "there are more than 500 unfolded"),
+        ("rows", {"unfolded": ["x" * 81]}, "the unfolded has more than 80 characters"),
+        ("fly", {}, "there is no such question; the questions are branches, cells"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_said_in_words(nb: Notebook, op: str, args: dict[str, object], said: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        nb.reader.ask(op, args)
+    assert str(caught.value).startswith(f"{op}: {said}")
+    assert "`" not in str(caught.value)

@@ -99,6 +99,7 @@ class TestBetweenCells:
         assert panel.ask("checkout", to="nowhere")["code"] == "not_found"
         assert panel.ask("checkout", to="HEAD", what="all")["code"] == "refused"
         assert panel.ask("fly")["code"] == "refused"
+        assert panel.ask("branch", name="", at="HEAD") == {"code": "refused", "message": "branch: the name is empty"}
 
 
 class TestWhatUndoWouldTakeBack:

@@ -65,7 +65,7 @@ def test_every_question_of_a_reader_has_a_route() -> None:
 
     with pytest.raises(RequestError) as raised:
         Reader(Repository.open(MemoryStore())).ask("?", {})
-    assert raised.value.reason.removeprefix("the questions are ").split(", ") == sorted(QUESTIONS)
+    assert raised.value.reason.partition("the questions are ")[2].split(", ") == sorted(QUESTIONS)
 
 
 @pytest.fixture(scope="module")
