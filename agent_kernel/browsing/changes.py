@@ -107,6 +107,8 @@ def _opens(repo: Repository, one: Differing, before: summaries.Summary | None, a
         return True
     if summaries.names_a_secret(one.name) or any(is_hidden(side) for side in (before, after) if side is not None):
         return False
+    if kinds == {"object"} and any(side.columns for side in (before, after) if side is not None):
+        return True
     if kinds == {"object"} and one.how == "~" and one.new is not None:
         return size_of(repo, one.new) <= _MOST_TAKEN_APART and _has_attributes(repo, one.new)
     if not kinds & _OPENING:

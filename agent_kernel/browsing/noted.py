@@ -1,4 +1,4 @@
-"""Tables that are not read, by the first rows that were noted when they were committed."""
+"""Tables and series that are not read, by the first rows that were noted when they were committed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from agent_kernel.browsing.faces import Cell, Column, Mark, TableFace, TableRow
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.values import summaries
 
-__all__ = ["summary_face"]
+__all__ = ["series_face", "summary_face"]
 
 _COLUMNS = 12
 
@@ -26,6 +26,21 @@ def summary_face(before: summaries.Summary | None, after: summaries.Summary | No
         TableRow(f"row {at}", "", tuple(_noted_cell(old, new, name, at) for name in names)) for at in range(count)
     )
     return TableFace(columns, rows)
+
+
+def series_face(before: summaries.Summary | None, after: summaries.Summary | None) -> TableFace | None:
+    """The first values as they were noted, of a series that is not read."""
+    sides = [side for side in (before, after) if side is not None]
+    if not sides or not all(side.rows for side in sides):
+        return None
+    kinds = [cleaned(side.dtype) for side in sides]
+    count = max(len(side.rows) for side in sides)
+    rows: list[TableRow] = []
+    for at in range(count):
+        old, new = (cleaned(side.rows[at][0]) if side and at < len(side.rows) else None for side in (before, after))
+        changed: Mark = "~" if None not in (old, new) and old != new else ""
+        rows.append(TableRow(f"row {at}", changed, (Cell(old, new, changed),)))
+    return TableFace((Column("values", kinds[-1], "~" if kinds[0] != kinds[-1] else ""),), tuple(rows))
 
 
 def _noted(side: summaries.Summary | None) -> dict[str, tuple[str, list[str]]]:

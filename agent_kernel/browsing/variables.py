@@ -17,7 +17,7 @@ from agent_kernel.browsing.faces import ArrayFace, Face, Pair, PairsFace, Pictur
 from agent_kernel.browsing.frames import Frame, frame_of
 from agent_kernel.browsing.hiding import is_hidden, is_named_a_secret, may_name_a_secret
 from agent_kernel.browsing.lines import diff_lines
-from agent_kernel.browsing.noted import summary_face
+from agent_kernel.browsing.noted import series_face, summary_face
 from agent_kernel.browsing.pairs import attribute_rows, key_rows
 from agent_kernel.browsing.rows import sign_of
 from agent_kernel.browsing.shown import picture_of
@@ -188,16 +188,21 @@ def _noted(old: _Version, new: _Version, known: list[Summary]) -> Iterator[tuple
         face = summary_face(old.summary, new.summary)
         if face is not None:
             yield face, "The first rows as they were noted; the others are kept in a way that is not read here."
-    if kinds == {"mapping"}:
-        rows = key_rows(old.summary, new.summary, old.stored, new.stored)
+    if kinds == {"series"}:
+        face = series_face(old.summary, new.summary)
+        if face is not None:
+            yield face, "The first values as they were noted; the others are kept in a way that is not read here."
+    if kinds == {"mapping"} or kinds == {"object"}:
+        sides = (old.stored, new.stored) if kinds == {"mapping"} else (None, None)
+        rows = key_rows(old.summary, new.summary, *sides)
         if rows:
-            yield _pairs(
-                rows, differ=_differ(old, new), total=max((side.shape[0] for side in known if side.shape), default=0)
-            )
+            total = max(map(summaries.count_of_columns, known))
+            noun = summaries.noun_of_columns(known[0])
+            yield _pairs(rows, differ=_differ(old, new), total=total, noun=noun)
 
 
-def _pairs(rows: tuple[Pair, ...], *, differ: bool, total: int = 0) -> tuple[Face, str]:
-    some = f"{len(rows)} of {total:,} keys" if total > len(rows) else ""
+def _pairs(rows: tuple[Pair, ...], *, differ: bool, total: int = 0, noun: str = "key") -> tuple[Face, str]:
+    some = f"{len(rows)} of {total:,} {noun}s" if total > len(rows) else ""
     hidden = "what changed does not show here" if differ and not any(row.changed for row in rows) else ""
     said = "; ".join(part for part in (some, hidden) if part)
     return PairsFace(("before", "after"), rows), f"{said[0].upper()}{said[1:]}." if said else ""

@@ -198,4 +198,4 @@ def _first_rows(summary: summaries.Summary) -> list[Block]:
     more = summaries.count_of_columns(summary) - len(names)
     if more <= 0:
         return [shown]
-    return [shown, Line(f"… and {plural(more, 'more column' if summary.kind == 'frame' else 'more key')}")]
+    return [shown, Line(f"… and {plural(more, f'more {summaries.noun_of_columns(summary)}')}")]

@@ -6,10 +6,12 @@ from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import Blob, Face, Output, Outputs
+from agent_kernel.values import summaries
 from tests.browsing.histories import Notebook, notebook
 
 HOUSES = """
@@ -244,6 +246,82 @@ def test_a_table_that_is_not_read_is_shown_as_it_was_noted(nb: Notebook) -> None
     assert "as they were noted" in answer["note"]
 
 
+def test_a_series_that_is_not_read_is_shown_by_its_first_values(nb: Notebook) -> None:
+    pytest.importorskip("polars")
+    nb.cells("import polars as pl\ns = pl.Series('area', range(9))", "s = s + (s == 2)")
+    answer, _, rows = table(nb, "s")
+    assert rows["row 2"] == ("~", {"values": {"old": "2", "new": "3", "how": "~"}})
+    assert rows["row 1"][0] == ""
+    assert "first values as they were noted" in answer["note"]
+
+
+def test_a_query_that_has_not_run_is_named_and_not_run(nb: Notebook) -> None:
+    pytest.importorskip("polars")
+    nb.run("import polars as pl\nlazy = pl.LazyFrame({'a': [1]}).filter(pl.col('a') > 0)")
+    changes = {change["name"]: change for change in nb.ask("commit", id="HEAD")["changes"]}
+    assert changes["lazy"]["type"] == "polars.LazyFrame"
+    assert not changes["lazy"]["opens"]
+
+
+CLASSES = """
+import collections, dataclasses
+class Point:
+    def __init__(self, x): self.x, self.password, self.tags = x, 'geheim', ['a', 'b']
+    @property
+    def far(self): raise RuntimeError('a property ran')
+    def __getattr__(self, name): raise RuntimeError('__getattr__ ran')
+    def __repr__(self): raise RuntimeError('__repr__ ran')
+@dataclasses.dataclass
+class Fit:
+    x: int
+    name: str = 'linear'
+@dataclasses.dataclass(slots=True)
+class Slim:
+    x: int
+    label: str = 'geheim2'
+    key: str = 'password'
+Pair = collections.namedtuple('Pair', 'x y')
+"""
+
+
+@pytest.mark.parametrize(
+    ("make", "rest"),
+    [
+        ("Point({})", {"password": "•••• masked", "tags": "['a', 'b']"}),
+        ("Fit({})", {"name": "'linear'"}),
+        ("Slim({})", {"label": "•••• masked", "key": "•••• masked"}),
+        ("Pair({}, 7)", {"y": "7"}),
+    ],
+)
+def test_an_object_of_a_class_of_the_notebook_is_shown_by_its_attributes(
+    nb: Notebook, make: str, rest: dict[str, str]
+) -> None:
+    nb.cells(CLASSES, f"one = {make.format(1)}", f"one = {make.format(2)}")
+    answer = nb.ask("variable", id="HEAD", name="one")
+    assert answer["face"]["kind"] == "pairs"
+    rows = {row["label"]: (row["old"], row["new"], row["changed"]) for row in answer["face"]["rows"]}
+    # One entry of a record may name what another one holds, and then none is shown.
+    x = ("•••• masked", "•••• masked", False) if "key" in rest else ("1", "2", True)
+    assert rows == {"x": x, **{name: (text, text, False) for name, text in rest.items()}}
+    (change,) = nb.ask("commit", id="HEAD")["changes"]
+    assert change["opens"]
+    assert "geheim" not in str([answer, change])
+
+
+def test_of_an_object_with_many_attributes_the_first_are_shown_and_the_others_counted(nb: Notebook) -> None:
+    nb.run("class Wide:\n    pass\none = Wide()\nfor n in range(100): setattr(one, f'a{n}', n)")
+    nb.run("one.a99 = 0")
+    answer = nb.ask("variable", id="HEAD", name="one")
+    assert len(answer["face"]["rows"]) == 40
+    assert answer["note"] == "40 of 100 attributes; what changed does not show here."
+
+
+def test_a_summary_that_an_older_release_stored_has_no_attributes() -> None:
+    older = summaries.decode(msgspec.msgpack.encode({"k": "object", "t": "Point"}))
+    assert (older.columns, older.attributes) == ((), 0)
+    assert summaries.lines_diff(older, older) == ["Point: contents may differ"]
+
+
 def test_an_array_shows_how_its_values_are_spread(nb: Notebook) -> None:
     nb.cells("import numpy as np\nz = np.array([0.0, 1, 2, 3, 40])", "z[4] = 4\nz[0] = np.nan")
     answer = nb.ask("variable", id="HEAD", name="z")
@@ -353,7 +431,7 @@ def test_a_variable_is_as_the_commit_says_it_is(nb: Notebook) -> None:
 
 
 def test_what_cannot_be_looked_into_says_so(nb: Notebook) -> None:
-    nb.cells("class P:\n    pass\np = P()", "p.x = 1")
+    nb.cells("class P(str):\n    pass\np = P('a')", "p = P('b')")
     answer = nb.ask("variable", id="HEAD", name="p")
     assert answer["face"] is None
     assert answer["lines"] or answer["note"]

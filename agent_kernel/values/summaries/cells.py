@@ -119,12 +119,17 @@ def entry_of_slot(value: object, name: str) -> Any:
     """What a `__slots__` entry of a standard library class holds; None if it is not set or no longer a slot."""
     for base in bases_of(type(value)):
         slot: Any = entry(class_dict(base), name)
-        if _SLOTS.of(slot):
+        if is_slot(slot):
             try:
                 return slot.__get__(value)
             except AttributeError:
                 return None
     return None
+
+
+def is_slot(held: object) -> bool:
+    """Whether what a class holds is one of its `__slots__`."""
+    return _SLOTS.of(held) is not None
 
 
 def _range(value: range, room: int) -> str:

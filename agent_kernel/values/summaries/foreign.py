@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agent_kernel.values.summaries.arrays import ndarray
+from agent_kernel.values.summaries.attributes import with_attributes
 from agent_kernel.values.summaries.code import class_
 from agent_kernel.values.summaries.frames import dataframe, series
 from agent_kernel.values.summaries.model import Summary
@@ -35,7 +36,9 @@ def foreign(value: object, hide: bool) -> Summary:
         base = loaded(module, name)
         if base is not None and derives_from(kind, base):
             return summarize_as(value, hide)
-    return Summary("object", type_text(kind), shape=_length(value), size_bytes=shallow_size(value), masked=hide)
+    return with_attributes(
+        Summary("object", type_text(kind), shape=_length(value), size_bytes=shallow_size(value), masked=hide), value
+    )
 
 
 def _length(value: object) -> tuple[int, ...]:

@@ -169,7 +169,7 @@ def _among_the_first(how: str, names: list[str], side: Summary, other: Summary) 
     found = [name for name in names if name in known]
     if found:
         more = f" and {len(found) - _FEW_NAMES} more" if len(found) > _FEW_NAMES else ""
-        noun = "columns" if side.kind == "frame" else "keys"
+        noun = noun_of_columns(side, "s")
         yield f"{how} among the first {first} {noun} (of others the number is known): {', '.join(found[:_FEW_NAMES])}{more}"
 
 
@@ -178,8 +178,15 @@ def _shows_all_columns(summary: Summary) -> bool:
 
 
 def count_of_columns(summary: Summary) -> int:
-    """How many columns a table has, or keys a dict, whether the summary names them or not."""
+    """How many columns a table has, keys a dict, or attributes an object, whether the summary names them or not."""
+    if summary.kind == "object":
+        return max(summary.attributes, len(summary.columns))
     return summary.shape[1] if summary.kind == "frame" and len(summary.shape) == 2 else sum(summary.shape[:1])
+
+
+def noun_of_columns(summary: Summary, plural: str = "") -> str:
+    """What the columns are."""
+    return {"frame": "column", "object": "attribute"}.get(summary.kind, "key") + plural
 
 
 def _column(column: Column) -> str:

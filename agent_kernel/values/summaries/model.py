@@ -39,6 +39,7 @@ class Summary(
         "rows": "r",
         "note": "n",
         "masked": "m",
+        "attributes": "a",
     },
 ):
     """What may be shown of a value without loading it.
@@ -52,10 +53,11 @@ class Summary(
         dtype: element type; for a list the type of its items, if the sampled ones share it.
         size_bytes: memory of the value as far as it is known without a deep scan, or, where it is stored, the bytes of
             that before packing; 0: unknown.
-        columns: the first columns of a table, or the first keys of a dict.
-        rows: the first rows of a table, for as many columns as fit.
+        columns: the first columns of a table, the first keys of a dict, or the first attributes of an object.
+        rows: the first rows of a table, for as many columns as fit, or the first values of a series that no one reads.
         note: device, index type, number of stored elements, lines of code.
         masked: something was hidden because it looks like a secret.
+        attributes: how many an object has, whether they are among the columns or not.
     """
 
     kind: str
@@ -68,6 +70,7 @@ class Summary(
     rows: tuple[tuple[str, ...], ...] = ()
     note: str = ""
     masked: bool = False
+    attributes: int = 0
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -59,7 +59,7 @@ def _parts(summary: Summary) -> Iterator[str]:
         case _:
             yield counted(count, "item") if count is not None else ""
             yield summary.note
-    if summary.masked and summary.kind in ("object", "exception"):
+    if summary.masked and not summary.columns and summary.kind in ("object", "exception"):
         yield MASK
 
 

@@ -41,7 +41,7 @@ def polars_series(value: Any, hide: bool) -> Summary:
         return Summary("series", "polars.Series", shape=(len(value),), masked=hide)
     size = 0 if _OBJECTS.of(value.dtype) else value.estimated_size()
     field = Field(label(value.name) if value.name else "", dtype_name(value), _first(value, _FEW))
-    return column("series", "polars.Series", len(value), field, hide=hide, size_bytes=size)
+    return column("series", "polars.Series", len(value), field, hide=hide, size_bytes=size, is_read=False)
 
 
 def polars_lazy(value: object, hide: bool) -> Summary:

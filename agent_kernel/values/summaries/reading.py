@@ -84,6 +84,11 @@ def qualified_name(kind: type) -> str:
     return exact_str(_qualname_of(kind)) or exact_str(_name_of(kind))
 
 
+def is_of_notebook(kind: type) -> bool:
+    """Whether a cell made the class: it names no module, or the one that cells run in."""
+    return bool(_flags_of(kind) & _HEAP_TYPE) and module_name(kind) in ("", "builtins", "__main__")
+
+
 def type_text(kind: type) -> str:
     """How a class is named to people: `int`, `Point` (the notebook's own), `sklearn.svm._classes.SVC`."""
     module, name = module_name(kind), qualified_name(kind)

@@ -79,8 +79,14 @@ def column(
     size_bytes: int = 0,
     note: str = "",
     labels: Sequence[object] = (),
+    is_read: bool = True,
 ) -> Summary:
-    """The summary of a single named column, whose first values go by `labels`: a series, an index, an arrow array."""
+    """The summary of a single named column: a series, an index, an arrow array.
+
+    Args:
+        labels: what its first values go by.
+        is_read: its values can be read from what is stored, so that they need no place in the summary.
+    """
     hide = hide or names_a_secret(field.name) or any(map(names_its_neighbours, labels, field.first))
     values = [Verbatim(MASK) if labels_a_secret(label) else one for label, one in zip_longest(labels, field.first)]
     shown = MASK if hide else values_text(values[: len(field.first)], (max(length, 0),))
@@ -91,6 +97,7 @@ def column(
         (length,),
         cut(field.of, _DTYPE_ROOM),
         size_bytes,
+        rows=() if is_read or hide else tuple((number_text(one),) for one in values[: len(field.first)]),
         note=note or (f"name {cell(field.name)}" if field.name else ""),
         masked=MASK in shown or any(map(labels_a_secret, labels)),
     )
