@@ -7,6 +7,7 @@ counted what each search costs, and once the budget is spent whatever was not ma
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence, Sized
 from difflib import Match, SequenceMatcher
 from typing import Final
@@ -57,11 +58,12 @@ class _Matcher(SequenceMatcher[str]):
 
     def __init__(self, old: Sequence[str], new: Sequence[str], purse: _Purse) -> None:
         super().__init__(None, old, new, autojunk=False)
+        self._old, self._many = old, Counter(new)
         self._purse = purse
 
     def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Match:
-        end = len(self.a) if ahi is None else ahi
-        pairs = sum(len(self.b2j.get(self.a[at], ())) for at in range(alo, end))
+        end = len(self._old) if ahi is None else ahi
+        pairs = sum(self._many[self._old[at]] for at in range(alo, end))
         if not self._purse.spend(_PAIR * pairs + _PLACE * (end - alo)):
             return Match(alo, blo, 0)
         return super().find_longest_match(alo, ahi, blo, bhi)

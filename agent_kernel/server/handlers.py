@@ -89,7 +89,8 @@ class NotebookHandler(_Handler):
     async def get(self) -> None:
         path = str(self.arguments_of(Parameter("path", is_required=True))["path"])
         path = await self.shelf.run(functools.partial(self.roots.notebook, path))
-        if not self.contents_manager.allow_hidden and await ensure_async(self.contents_manager.is_hidden(path)):
+        contents: Any = self.contents_manager  # of any kind, and untyped
+        if not contents.allow_hidden and await ensure_async(contents.is_hidden(path)):
             raise ProblemError(404, f"there is no notebook {path!r}")
         folder = await self.shelf.run(functools.partial(self.roots.store_of, path))
         store: dict[str, str] | None = None
