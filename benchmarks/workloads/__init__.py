@@ -23,6 +23,7 @@ WORKLOADS = (
     "growth_10k",
     "history_10k",
     "history_browser",
+    "footer",
     "faithful",
 )
 
