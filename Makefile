@@ -11,6 +11,9 @@ JOBS ?= auto
 BIN := $(VENV)/bin
 RUN := $(BIN)/python
 OLDEST := $(VENV)-oldest
+# What the tests of the JavaScript need, where npm is: without it they are left out, and say so.
+NODE_MODULES := widgets/node_modules/.made
+NODE_TESTS := $(if $(shell command -v npm),$(NODE_MODULES))
 PIP := $(RUN) -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS)
 # What an editable install copies instead of linking: change it, and the next target installs again.
 COPIED := pyproject.toml hatch_build.py $(wildcard jupyter-config/*/* jupyter-config/*/*/* widgets/*.py widgets/*/*.js widgets/*/*.css)
@@ -18,7 +21,7 @@ COPIED := pyproject.toml hatch_build.py $(wildcard jupyter-config/*/* jupyter-co
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo lab test e2e test-slow test-oldest test-matrix lint format types docs bench check clean
+.PHONY: help demo lab test widgets e2e test-slow test-oldest test-matrix lint format types docs bench check clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -29,8 +32,11 @@ demo: $(VENV)/.demo  ## run the tour notebook end to end and print the history t
 lab: $(VENV)/.lab  ## open the tour in JupyterLab
 	$(BIN)/jupyter lab notebooks/tour.ipynb
 
-test: $(VENV)/.test $(VENV)/.e2e  ## the tests (slow ones left out), doctests and the examples in the docs
+test: $(VENV)/.test $(VENV)/.e2e $(NODE_TESTS)  ## the tests (slow ones left out), doctests and the examples in the docs
 	$(RUN) -m pytest -n $(JOBS)
+
+widgets: $(VENV)/.test $(NODE_MODULES)  ## only the tests of the panels' JavaScript and its types, in node
+	$(RUN) -m pytest tests/widgets
 
 e2e: $(VENV)/.test $(VENV)/.e2e  ## only the tests in a real browser: JupyterLab and Notebook 7 in Chromium
 	$(RUN) -m pytest -n 2 tests/e2e
@@ -74,7 +80,7 @@ bench: $(VENV)/.demo $(VENV)/.test $(VENV)/.e2e  ## the benchmarks, with the mac
 check: lint types docs demo test  ## all of the above but lab, bench and the slow tests; CI runs exactly this
 
 clean:  ## remove .venv and everything that was built
-	rm -rf $(VENV) $(OLDEST) $(VENV)-matrix-* build dist site .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(OLDEST) $(VENV)-matrix-* widgets/node_modules build dist site .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.made:
@@ -98,6 +104,10 @@ $(VENV)-matrix-%/.made: pyproject.toml
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	set -- $(subst -, ,$*); $(@D)/bin/uv pip install --quiet --python $(@D)/bin/python --editable '.[e2e]' \
 	  hatchling pandas pytest pytest-timeout pytest-xdist "jupyterlab==$$1.*" "notebook==$$2.*" "ipykernel==$$3.*"
+	@touch $@
+
+$(NODE_MODULES): widgets/package.json widgets/package-lock.json
+	cd widgets && npm ci --ignore-scripts --no-audit --no-fund --loglevel error
 	@touch $@
 
 $(VENV)/.demo $(VENV)/.lab $(VENV)/.test $(VENV)/.e2e $(VENV)/.lint $(VENV)/.docs: $(VENV)/.%: $(VENV)/.made $(COPIED)

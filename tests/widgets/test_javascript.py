@@ -1,7 +1,7 @@
 """The panels' JavaScript: it loads, its own tests pass, its types hold.
 
 Node is a development tool only: where it is not found these tests say so and are skipped. The tests that make elements need
-happy-dom, and the types TypeScript, which `npm install` in `widgets/` brings.
+happy-dom, and the types TypeScript; `make widgets` and `make test` bring both where npm is, and CI always has it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def test_the_javascript_tests_pass() -> None:
 
 
 @needs_node
-@pytest.mark.skipif(not TSC.exists(), reason="TypeScript is not installed in widgets/: the types were not checked")
+@pytest.mark.skipif(not TSC.exists(), reason="TypeScript is not installed (make widgets brings it, with npm): the types were not checked")
 def test_the_types_hold() -> None:
     checked = node(TSC, "-p", WIDGETS)
     assert checked.returncode == 0, checked.stdout
