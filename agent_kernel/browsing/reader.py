@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -20,10 +21,10 @@ __all__ = ["Reader"]
 
 
 class Question(NamedTuple):
-    """One operation: what it takes and what answers it."""
+    """One operation: what it takes, and the module of this package whose function of the same name answers it."""
 
     shape: type[msgspec.Struct]
-    answer: Callable[[Book, Any], object]
+    module: str
 
 
 class Reader:
@@ -44,11 +45,11 @@ class Reader:
         Raises:
             AgentKernelError: there is none; `failure` says it as data.
         """
-        question = questions().get(op)
+        question = QUESTIONS.get(op)
         if question is None:
-            known = ", ".join(sorted(questions()))
+            known = ", ".join(sorted(QUESTIONS))
             raise RequestError(cleaned(op), f"there is no such question; the questions are {known}")
-        answer = question.answer(self._book, ask_for.read(op, args, question.shape))
+        answer = _answering(question.module, op)(self._book, ask_for.read(op, args, question.shape))
         return msgspec.json.decode(msgspec.json.encode(answer))
 
     def faces(self) -> dict[str, Any]:
@@ -63,21 +64,25 @@ class Reader:
 
 
 @functools.cache
-def questions() -> Mapping[str, Question]:
-    """All questions by name. Their modules load with the first one."""
-    from agent_kernel.browsing import code, comparison, details, lists, pages, plans, shown, surroundings, variables
+def _answering(module: str, op: str) -> Callable[[Book, Any], object]:
+    """Its module loads with the first question of its kind: whoever opens a panel does not wait for those of the others."""
+    found: Callable[[Book, Any], object] = getattr(import_module(f"agent_kernel.browsing.{module}"), _NAMES.get(op, op))
+    return found
 
-    return {
-        "branches": Question(ask_for.Nothing, lists.branches),
-        "cells": Question(ask_for.One, pages.cells),
-        "code": Question(ask_for.At, code.code),
-        "commit": Question(ask_for.At, details.commit),
-        "compare": Question(ask_for.Between, comparison.compare),
-        "environment": Question(ask_for.At, surroundings.environment),
-        "locate": Question(ask_for.Located, lists.locate),
-        "open": Question(ask_for.Opened, lists.open_),
-        "outputs": Question(ask_for.One, shown.outputs),
-        "plan": Question(ask_for.Planned, plans.plan),
-        "rows": Question(ask_for.Listed, lists.rows),
-        "variable": Question(ask_for.OfVariable, variables.variable),
-    }
+
+_NAMES = {"open": "open_"}
+
+QUESTIONS: Mapping[str, Question] = {
+    "branches": Question(ask_for.Nothing, "lists"),
+    "cells": Question(ask_for.One, "pages"),
+    "code": Question(ask_for.At, "code"),
+    "commit": Question(ask_for.At, "details"),
+    "compare": Question(ask_for.Between, "comparison"),
+    "environment": Question(ask_for.At, "surroundings"),
+    "locate": Question(ask_for.Located, "lists"),
+    "open": Question(ask_for.Opened, "lists"),
+    "outputs": Question(ask_for.One, "shown"),
+    "plan": Question(ask_for.Planned, "plans"),
+    "rows": Question(ask_for.Listed, "lists"),
+    "variable": Question(ask_for.OfVariable, "variables"),
+}

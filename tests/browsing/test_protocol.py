@@ -114,7 +114,7 @@ def test_a_kernel_may_say_more_of_its_state_than_a_repository_can() -> None:
 
 def test_the_questions_are_those_of_the_contract() -> None:
     asked = {named(member): member for member in INTERFACES["Reads"]}
-    known = reader.questions()
+    known = reader.QUESTIONS
     assert known.keys() == asked.keys()
     query = {named(member) for member in INTERFACES["Query"]}
     for op, member in asked.items():

@@ -127,6 +127,17 @@ def test_loading_the_extension_makes_no_dataclass(tmp_path: Path) -> None:
     assert loaded
 
 
+def test_opening_a_panel_loads_nothing_that_answers_other_questions(tmp_path: Path) -> None:
+    loaded = modules_after(
+        "import agent_kernel as ak\nfrom agent_kernel.browsing import Reader\n"
+        "from agent_kernel.session import Repository\nfrom agent_kernel.storage import MemoryStore\n"
+        "reader = Reader(Repository.open(MemoryStore())); reader.ask('open', {}); reader.faces()",
+        tmp_path,
+    )
+    others = ("comparison", "details", "pages", "plans", "shown", "surroundings", "variables")
+    assert not loaded & {f"agent_kernel.browsing.{name}" for name in others}
+
+
 def test_a_first_plain_cell_loads_what_commits_need_and_no_more(tmp_path: Path) -> None:
     loaded = modules_after(f'{A_KERNEL}\nshell.run_cell("x = 1", store_history=True)', tmp_path)
     assert "agent_kernel.session.staging" in loaded

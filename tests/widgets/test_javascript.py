@@ -51,7 +51,10 @@ def test_the_javascript_tests_pass() -> None:
 
 
 @needs_node
-@pytest.mark.skipif(not TSC.exists(), reason="TypeScript is not installed (make widgets brings it, with npm): the types were not checked")
+@pytest.mark.skipif(
+    not TSC.exists(),
+    reason="TypeScript is not installed (make widgets brings it, with npm): the types were not checked",
+)
 def test_the_types_hold() -> None:
     checked = node(TSC, "-p", WIDGETS)
     assert checked.returncode == 0, checked.stdout
