@@ -280,7 +280,8 @@ class Committing:
         target, note = self._branch_to_write()
         if self._restarted:
             draft.labels.append("restart")
-        changes = tree.id != self._tree.id or carried != self._carried
+        # A merge that took nothing of theirs changes what the next one starts from.
+        changes = tree.id != self._tree.id or carried != self._carried or bool(draft.other_parents)
         try:
             made, record = self._recorder.publish(writer, tree, draft, Head(self.branch, self.head), target)
         except BranchMovedError:

@@ -323,6 +323,24 @@ def test_a_merge_that_was_undone_can_be_made_again_with_another_choice() -> None
         assert "already up to date" in nb.session.merge("b").notes[0]
 
 
+def test_a_merge_that_changed_nothing_is_undone_by_itself_and_asks_again() -> None:
+    with Notebook() as nb:
+        forked(nb, base="a = [1]", side="a.append('theirs')", main="a.append('ours')")
+        merged = nb.session.merge("side", ours={"a"})
+        assert (merged.record.kind if merged.record else "", merged.changed) == ("merge", ())
+        undone = nb.session.undo()
+        assert undone.record is not None
+        assert "undo of" in undone.record.message
+        assert nb.look("a") == [1, "ours"]
+        with pytest.raises(MergeConflictError):
+            nb.session.merge("side")
+        nb.session.redo()
+        assert "already up to date" in nb.session.merge("side").notes[0]
+        nb.session.undo()
+        nb.session.merge("side", theirs={"a"})
+        assert nb.look("a") == [1, "theirs"]
+
+
 def test_a_branch_keeps_its_own_when_it_merges_a_line_that_undid_it() -> None:
     with Notebook() as nb:
         _fork_with_a_clash(nb)
