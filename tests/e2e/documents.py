@@ -110,8 +110,7 @@ class Document:
 
     def side_panel(self) -> Panel:
         """The panel beside the notebook, opened by its key beside a cell."""
-        self.page.locator(".jp-Notebook .jp-mod-active .jp-InputPrompt").first.click()
-        self.page.keyboard.press("Shift+H")
+        self.command(1, "Shift+H")
         return self.panel_beside()
 
     def panel_beside(self) -> Panel:

@@ -31,6 +31,20 @@ def test_it_follows_the_cells_that_run_and_acts_as_the_inline_panel_does(
     assert document.ask("rate") == "1"
 
 
+def test_it_fits_its_place_and_says_when_a_cell_ran_in_one_line(opened: OpenNew, photograph: Photograph) -> None:
+    document = opened(*RATES)
+    document.run(1, 2)
+    panel = document.side_panel().ready()
+    photograph("side-fits", document.page)
+    box = document.page.locator("#agent-kernel-history").bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= document.page.evaluate("innerWidth")
+    panel.row("Cell 1").locator("code").click()
+    meta = panel.details.locator(".ak-meta").bounding_box()
+    assert meta is not None
+    assert meta["height"] < 30
+
+
 def test_its_key_is_a_letter_like_any_other_while_one_types(opened: OpenNew) -> None:
     document = opened("")
     document.cell(1).locator(".cm-content").click()
@@ -56,9 +70,8 @@ def test_it_shows_the_history_while_a_cell_runs_and_after_the_kernel_has_gone(
     (document.path.parent / "go").touch()  # a kernel that is busy takes long to end
     document.jupyter.end_kernels()
     panel.list.focus()
-    document.page.keyboard.press(
-        "c"
-    )  # what gets no answer has the kernel looked for: by itself the app does so every ten seconds
+    # What gets no answer has the kernel looked for; the app itself does so every ten seconds.
+    document.page.keyboard.press("c")
     expect(panel.strip).to_contain_text("No kernel.", timeout=4_000)
     document.page.keyboard.press("Escape")
     panel.search.fill("cell:2")

@@ -2,7 +2,7 @@
 
 import { iconButton, textButton } from "../shared/buttons.js";
 import { el, prose, spoken } from "../shared/dom.js";
-import { stamp, took } from "../shared/format.js";
+import { shortStamp, stamp, took } from "../shared/format.js";
 import { refLabel } from "./refs.js";
 
 /** @import { Details } from "./protocol.js" */
@@ -62,10 +62,15 @@ function metaLine(details, target, doings, look) {
   return el(
     "div",
     { class: "ak-meta" },
-    details.prompt ? el("span", {}, "Cell ", el("code", {}, details.prompt)) : null,
+    details.prompt ? el("span", {}, el("span", { class: "ak-roomy-text" }, "Cell"), el("code", {}, details.prompt)) : null,
     el("span", {}, author.kind === "agent" || !author.me ? author.name : "you"),
-    el("span", {}, stamp(details.time_ms, look.now)),
-    details.took_s === null ? null : el("span", {}, `took ${took(details.took_s)}`),
+    el(
+      "span",
+      {},
+      el("span", { class: "ak-roomy-text" }, stamp(details.time_ms, look.now)),
+      el("span", { class: "ak-tight-text" }, shortStamp(details.time_ms, look.now)),
+    ),
+    details.took_s === null ? null : el("span", {}, el("span", { class: "ak-roomy-text" }, "took"), took(details.took_s)),
     el(
       "span",
       {},

@@ -146,7 +146,7 @@ export class DetailsPane {
       {
         key: "outputs",
         label: ["Outputs", details.outputs ? roomy(` ${details.outputs}`) : null],
-        show: async () => [outputsView(details.outputs ? await transport.ask("outputs", { id: details.id }) : [])],
+        show: async () => [outputsView(details.outputs ? await transport.ask("outputs", { id: details.id }) : [], this.element.clientWidth)],
       },
       { key: "environment", label: environment, show: async () => [await this.#environment(details)] },
     ];

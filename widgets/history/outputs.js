@@ -7,29 +7,30 @@ import { framed, roomFor } from "./sandbox.js";
 
 const LEAST_PX = 48;
 const MOST_PX = 400;
+const AROUND_PX = 42; // beside what is in a frame
 
 /** @import { Shown } from "./protocol.js" */
 
-/** @param {Shown[]} outputs */
-export function outputsView(outputs) {
+/** @param {Shown[]} outputs @param {number} widthPx of the page that they stand in */
+export function outputsView(outputs, widthPx) {
   if (!outputs.length) return el("p", { class: "ak-nothing" }, "This cell showed nothing.");
-  return el("div", { class: "ak-outs" }, ...outputs.map((shown, at) => output(shown, `Output ${at + 1}`)));
+  return el("div", { class: "ak-outs" }, ...outputs.map((shown, at) => output(shown, `Output ${at + 1}`, widthPx)));
 }
 
-/** @param {Shown} shown @param {string} label */
-function output(shown, label) {
+/** @param {Shown} shown @param {string} label @param {number} widthPx */
+function output(shown, label, widthPx) {
   const note = shown.note ? el("p", { class: "ak-out-note" }, shown.note) : null;
-  return el("div", { class: `ak-out ak-out-${shown.kind}` }, outputBody(shown, label), note);
+  return el("div", { class: `ak-out ak-out-${shown.kind}` }, outputBody(shown, label, widthPx), note);
 }
 
-/** @param {Shown} shown @param {string} label */
-function outputBody(shown, label) {
+/** @param {Shown} shown @param {string} label @param {number} widthPx */
+function outputBody(shown, label, widthPx) {
   if (shown.kind !== "image" && !shown.text)
     return shown.note ? null : el("p", { class: "ak-out-note" }, `Not shown for its size, ${bytes(shown.size)}.`);
   switch (shown.kind) {
     case "html":
     case "svg":
-      return tall(framed(shown.text, label), shown.text);
+      return tall(framed(shown.text, label), shown.text, widthPx - AROUND_PX);
     case "image":
       return shown.uri
         ? largePicture(shown.uri, label)
@@ -45,9 +46,9 @@ function outputBody(shown, label) {
   }
 }
 
-/** As high as what is in it, or so; a reader can draw it higher. @param {HTMLIFrameElement} frame @param {string} markup */
-function tall(frame, markup) {
-  frame.style.height = `${Math.min(MOST_PX, Math.max(LEAST_PX, roomFor(markup)))}px`;
+/** As high as what is in it, or so; a reader can draw it higher. @param {HTMLIFrameElement} frame @param {string} markup @param {number} widthPx */
+function tall(frame, markup, widthPx) {
+  frame.style.height = `${Math.min(MOST_PX, Math.max(LEAST_PX, roomFor(markup, widthPx)))}px`;
   return frame;
 }
 

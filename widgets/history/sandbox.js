@@ -29,7 +29,7 @@ const MARGIN_PX = 10;
 const LINE_PX = 20;
 const ROW_PX = 25;
 const PICTURE_PX = 200;
-const LINE_CHARACTERS = 110;
+const CHARACTER_PX = 7;
 const ROUNDS = 4; // what is written and read again may be other markup than before
 
 /** @param {string} markup @param {string} label @param {boolean} [fitted] @returns {HTMLIFrameElement} */
@@ -84,17 +84,18 @@ function strip(page) {
  * About how high the markup is, in px: a frame of its own origin cannot be measured, so its rows, lines and pictures are
  * counted.
  *
- * @param {string} markup
+ * @param {string} markup @param {number} widthPx
  */
-export function roomFor(markup) {
+export function roomFor(markup, widthPx) {
   const { body } = parsed(markup);
+  const linesOf = (/** @type {string} */ text) => Math.ceil((text.length * CHARACTER_PX) / Math.max(widthPx, LINE_PX));
   let px = 2 * MARGIN_PX + linesOf(ownText(body)) * LINE_PX;
-  for (const element of body.querySelectorAll("*")) px += heightOf(element);
+  for (const element of body.querySelectorAll("*")) px += heightOf(element, linesOf);
   return px;
 }
 
-/** @param {Element} element */
-function heightOf(element) {
+/** @param {Element} element @param {(text: string) => number} linesOf */
+function heightOf(element, linesOf) {
   const name = element.localName.toLowerCase();
   if (element.parentElement?.closest("tr, pre, svg")) return 0;
   if (name === "tr") return ROW_PX;
@@ -120,9 +121,4 @@ function ownText(element) {
 function isBlock(element) {
   const name = element.localName.toLowerCase();
   return BLOCKS.has(name) || PICTURES.has(name) || OTHERS.has(name) || element.querySelector("table, pre, div, p") !== null;
-}
-
-/** @param {string} text */
-function linesOf(text) {
-  return Math.ceil(text.length / LINE_CHARACTERS);
 }

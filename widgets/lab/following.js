@@ -3,6 +3,7 @@
  * again only when the history has moved.
  */
 
+/** @import { State } from "../history/protocol.js" */
 /** @import { NotebookTransport } from "./transport.js" */
 
 const SOON_MS = 60; // several cells that run one after the other are one question
@@ -18,6 +19,7 @@ export class Following {
     /** @type {Set<() => void>} */
     this.listeners = new Set();
     this.version = "";
+    this.isBusy = false;
     this.timer = 0;
     /** @type {(() => void) | null} */
     this.stop = null;
@@ -26,7 +28,7 @@ export class Following {
   /** Calls back when something of it changed; returns how to stop. @param {() => void} fn */
   listen(fn) {
     this.listeners.add(fn);
-    this.stop ??= this.transport.onState(() => this.#soon());
+    this.stop ??= this.transport.onState((state) => this.#moved(state));
     this.#soon();
     return () => void this.listeners.delete(fn);
   }
@@ -35,6 +37,19 @@ export class Following {
     clearTimeout(this.timer);
     this.stop?.();
     this.listeners.clear();
+  }
+
+  /** A cell may have put HEAD elsewhere: until it is known where, no line stands for it. @param {State} state */
+  #moved({ busy, version }) {
+    const before = [this.isBusy, this.head];
+    this.isBusy = busy !== null;
+    if (version !== this.version) this.head = null;
+    if (before[0] !== this.isBusy || before[1] !== this.head) this.#tell();
+    this.#soon();
+  }
+
+  #tell() {
+    for (const fn of [...this.listeners]) fn();
   }
 
   #soon() {
@@ -46,7 +61,7 @@ export class Following {
     const { version } = this.transport.state();
     if (!this.listeners.size) return;
     if (!version || version !== this.version) await this.#ask();
-    for (const fn of [...this.listeners]) fn();
+    this.#tell();
   }
 
   async #ask() {

@@ -98,7 +98,7 @@ export function footerLine(Widget, notebooks, showSide) {
       const { notebook } = this;
       if (!notebook) return [];
       const { following, transport } = notebook;
-      const mayUndo = line.undo && !this.said && transport.canAct() && following.head === line.commit;
+      const mayUndo = line.undo && !this.said && transport.canAct() && !following.isBusy && following.head === line.commit;
       const hasHistory = transport.place !== null || transport.hasKernel;
       return [
         mayUndo ? this.#button("Undo", "Undo this cell: the variables are as they were", () => void this.#undo(notebook, line)) : null,

@@ -64,6 +64,8 @@ export interface Widget {
   readonly isVisible: boolean;
   readonly isDisposed: boolean;
   readonly disposed: Signal<Widget, unknown>;
+  readonly parent: Widget | null;
+  fit(): void;
   readonly title: { label: string; caption: string; icon: unknown };
   id: string;
   addClass(name: string): void;

@@ -55,11 +55,20 @@ export function sidePanel(Widget) {
     }
 
     onAfterAttach() {
+      this.#makeRoom();
       this.follow(this.current);
     }
 
     onAfterHide() {
       this.#seen();
+    }
+
+    /** In Notebook 7 what stands around the panels does not ask them how wide they are, and cuts off what is wider than itself. */
+    #makeRoom() {
+      const place = /** @type {HTMLElement | null} */ (this.node.closest("#jp-right-stack"));
+      if (!place || place === this.node.parentElement) return;
+      place.style.minWidth = `${LEAST_PX}px`;
+      for (let around = this.parent; around; around = around.parent) around.fit();
     }
 
     /** @param {OpenNotebook} notebook */

@@ -129,6 +129,11 @@ export function stamp(ms, now) {
   return `${day}, ${clock(date)}:${two(date.getSeconds())}`;
 }
 
+/** "20 Nov, 17:12", where there is little room. @param {number} ms @param {number} now */
+export function shortStamp(ms, now) {
+  return stamp(ms, now).replace(/^[^ ]+ /, "").replace(/:\d+$/, "");
+}
+
 /** "yesterday 17:12". @param {number} ms @param {number} now */
 export function whenSpoken(ms, now) {
   const date = new Date(ms);

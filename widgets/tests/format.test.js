@@ -98,3 +98,9 @@ test("a remedy becomes a sentence of its own", () => {
   assert.equal(format.asSentence("connect again in a cell"), " Connect again in a cell.");
   assert.equal(format.asSentence(""), "");
 });
+
+test("where there is little room a stamp has neither the day of the week nor seconds", () => {
+  const at = new Date(2026, 10, 20, 17, 12, 8).getTime();
+  assert.equal(format.shortStamp(at, at), "20 Nov, 17:12");
+  assert.equal(format.shortStamp(at, new Date(2027, 1, 1).getTime()), "20 Nov 2026, 17:12");
+});

@@ -38,11 +38,14 @@ test("what is harmless stays as it is", page, () => {
 });
 
 test("a frame has the room of its rows, its lines and its pictures", page, () => {
+  const room = (/** @type {string} */ markup) => roomFor(markup, 600);
   const rows = (/** @type {number} */ n) => `<table>${"<tr><td>1</td></tr>".repeat(n)}</table>`;
-  assert.ok(roomFor(rows(3)) < 110, "three rows are no big empty box");
-  assert.equal(roomFor(rows(10)) - roomFor(rows(3)), 175);
-  assert.ok(roomFor("<p>one line</p>") < 70);
-  assert.ok(roomFor(`<pre>${"line\n".repeat(12)}</pre>`) > 240);
-  assert.ok(roomFor("<div>a<br>b<br>c</div>") >= 60);
-  assert.equal(roomFor('<svg height="150"><g><rect height="90"></rect></g></svg>') - roomFor(""), 150);
+  assert.ok(room(rows(3)) < 110, "three rows are no big empty box");
+  assert.equal(room(rows(10)) - room(rows(3)), 175);
+  assert.ok(room("<p>one line</p>") < 70);
+  assert.ok(room(`<pre>${"line\n".repeat(12)}</pre>`) > 240);
+  assert.ok(room("<div>a<br>b<br>c</div>") >= 60);
+  const long = `<p>${"word ".repeat(60)}</p>`;
+  assert.ok(roomFor(long, 280) > roomFor(long, 900) + 60, "text wraps");
+  assert.equal(room('<svg height="150"><g><rect height="90"></rect></g></svg>') - room(""), 150);
 });
