@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import InvalidRefNameError as InvalidRefNameError
     from agent_kernel.errors import LoadError as LoadError
     from agent_kernel.errors import LostValueError as LostValueError
+    from agent_kernel.errors import MergeChoiceError as MergeChoiceError
     from agent_kernel.errors import MergeCommitError as MergeCommitError
     from agent_kernel.errors import MergeConflictError as MergeConflictError
     from agent_kernel.errors import MissingCodeError as MissingCodeError
@@ -75,6 +76,7 @@ __all__ = [
     "Live",
     "LoadError",
     "LostValueError",
+    "MergeChoiceError",
     "MergeCommitError",
     "MergeConflictError",
     "MissingCodeError",

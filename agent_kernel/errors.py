@@ -235,20 +235,47 @@ class MergeConflictError(AgentKernelError):
     """Both sides changed the same variables. Nothing was changed."""
 
     conflicts: tuple[tuple[str, str, str], ...]  # (name, or name and key, our summary, their summary)
+    together: tuple[tuple[str, ...], ...] = ()  # variables of which one choice is for all, group by group
 
     @property
     def variables(self) -> tuple[str, ...]:
         """The variables that clash; of `prices['tea']` that is prices."""
         return tuple(name.partition("[")[0] for name, _, _ in self.conflicts)
 
+    def partners(self, variable: str) -> tuple[str, ...]:
+        """The other variables that a choice for this one is for too."""
+        return tuple(name for group in self.together if variable in group for name in group if name != variable)
+
     def __str__(self) -> str:
         lines = [f"  {name}: ours {ours} | theirs {theirs}" for name, ours, theirs in self.conflicts]
         names = list(dict.fromkeys(self.variables))
         many = f"{len(names)} variables" if len(names) > 1 else "one variable"
-        choose = f"choose with --ours {names[0]} or --theirs {names[0]}" if names else ""
-        if len(names) > 1:
-            choose += f", and so for {', '.join(names[1:])}"
-        return "\n".join([f"both sides changed {many}; nothing was merged", *lines, choose])
+        groups = [
+            f"{', '.join(group)} share objects or a class: one choice is for all of them" for group in self.together
+        ]
+        taken = {name for group in self.together for name in group[1:]}
+        asked = [name for name in names if name not in taken]
+        choose = f"choose with --ours {asked[0]} or --theirs {asked[0]}" if asked else ""
+        if len(asked) > 1:
+            choose += f", and so for {', '.join(asked[1:])}"
+        return "\n".join([f"both sides changed {many}; nothing was merged", *lines, *groups, choose])
+
+
+class MergeChoiceError(AgentKernelError):
+    """Both sides were chosen of variables that can only be taken from one. Nothing was changed."""
+
+    names: tuple[str, ...]  # all that go together
+    ours: tuple[str, ...]
+    theirs: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if len(self.names) == 1:
+            return f"{self.names[0]} was chosen from both sides; nothing was merged: choose either ours or theirs"
+        every = " ".join(self.names)
+        return (
+            f"{', '.join(self.names)} share objects or a class, so they cannot be --ours {' '.join(self.ours)} and "
+            f"--theirs {' '.join(self.theirs)}; nothing was merged: choose --ours {every} or --theirs {every}"
+        )
 
 
 class MergeCommitError(AgentKernelError):

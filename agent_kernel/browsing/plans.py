@@ -40,11 +40,12 @@ class Cannot(msgspec.Struct, frozen=True):
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """A variable that both sides changed."""
+    """A variable that both sides changed. `together`: the others that a choice for it is for too."""
 
     name: str
     ours: str
     theirs: str
+    together: tuple[str, ...] = ()
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -123,8 +124,12 @@ def _merged(
     ours, theirs = repo.tree_at(here), repo.tree_at(other)
     merged = repo.merge_trees(repo.tree_at(begin.base), ours, theirs)
     rows = sorted(merged.conflicts.items())[:_MOST]
-    conflicts = tuple(Conflict(*map(cleaned, described(repo, name, one))) for name, one in rows)
-    dicts = [name for name, one in rows if _is_dict(repo, one.ours) and _is_dict(repo, one.theirs)]
+    conflicts = tuple(
+        Conflict(*map(cleaned, described(repo, name, one)), together=tuple(map(cleaned, one.partners)))
+        for name, one in rows
+    )
+    alone = [(name, one) for name, one in rows if not one.partners]
+    dicts = [name for name, one in alone if _is_dict(repo, one.ours) and _is_dict(repo, one.theirs)]
     notes = [f"{cleaned(name)} is merged key by key; only keys that both sides changed clash." for name in dicts[:3]]
     if begin.fast_forward:
         notes.append(f"{called} has all that is here: the branch moves forward, without a new commit.")

@@ -72,7 +72,7 @@ class AgentMagics(Magics):
                 return self._line(line)
             self._cell(line, cell)
         except MergeConflictError as conflict:
-            raise ShownConflictError(conflict.conflicts) from None
+            raise ShownConflictError(conflict.conflicts, conflict.together) from None
         except Question as question:
             from agent_kernel.verbs.output import Said
 

@@ -81,14 +81,14 @@ def _check_head(scope: Scope, act: Act) -> None:
 
 def _merge(desk: Desk, scope: Scope, act: Act) -> Answer:
     from agent_kernel.verbs.merging import merge
+    from agent_kernel.verbs.table import conflicts_json
 
     args = _args(act, Merged)
     options = Namespace(rev=args.branch, ours=list(args.ours), theirs=list(args.theirs), message="", partial=False)
     try:
         result: Any = merge(scope, options)
     except MergeConflictError as conflict:
-        rows = [{"name": name, "ours": ours, "theirs": theirs} for name, ours, theirs in conflict.conflicts]
-        return {"conflicts": rows, "branch": args.branch}
+        return {"conflicts": conflicts_json(conflict), "branch": args.branch}
     if result.report is None:
         return _done(desk, scope, f"{result.said}.")
     return _moved(desk, scope, f"Merged {act.label}", result.report)

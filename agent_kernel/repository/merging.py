@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agent_kernel.errors import DamagedObjectError, NewerFormatError
+from agent_kernel.errors import DamagedObjectError, MergeChoiceError, NewerFormatError
 from agent_kernel.repository.commits import Entry
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class Conflict:
     ours: Entry | None
     theirs: Entry | None
     theirs_classes: Mapping[str, Entry | None] = field(default_factory=dict[str, "Entry | None"])  # to take along
+    partners: tuple[str, ...] = ()  # other names that have to be taken from the same side
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class _Merge:
         changes: dict[str, Entry | None] = {}
         conflicts: dict[str, Conflict] = {}
         for unit in self._units.all():
+            _require_one_side(unit, choose_ours, choose_theirs)
             if not any(name in self._by_them for name in unit) or choose_ours.intersection(unit):
                 continue
             changed_here = any(name in self._by_us for name in unit)
@@ -88,10 +90,16 @@ class _Merge:
         taken = {name: self._theirs.get(name) for name in unit}
         self._bring_classes(taken)
         classes = {name: entry for name, entry in taken.items() if name.startswith("\0")}
+        names = [name for name in taken if not name.startswith("\0")]
         return {
-            name: Conflict(self._base.get(name), self._ours.get(name), self._theirs.get(name), classes)
-            for name in taken
-            if not name.startswith("\0")
+            name: Conflict(
+                self._base.get(name),
+                self._ours.get(name),
+                self._theirs.get(name),
+                classes,
+                partners=tuple(sorted(other for other in names if other != name)),
+            )
+            for name in names
         }
 
     def _join_groups(self) -> None:
@@ -174,6 +182,14 @@ class _Merge:
             found |= more
             waiting += map(get, more)
         return found
+
+
+def _require_one_side(unit: Collection[str], choose_ours: set[str], choose_theirs: set[str]) -> None:
+    """Let nobody believe that what moves together could be taken from both sides."""
+    ours, theirs = sorted(choose_ours.intersection(unit)), sorted(choose_theirs.intersection(unit))
+    if ours and theirs:
+        together = sorted(name for name in unit if not name.startswith("\0"))
+        raise MergeChoiceError(tuple(together), tuple(ours), tuple(theirs))
 
 
 class _Units:

@@ -238,6 +238,9 @@ class Repository:
         Args:
             choose_ours: names whose conflict is settled by keeping what we have, for all that move with them.
             choose_theirs: names whose conflict is settled by taking theirs.
+
+        Raises:
+            MergeChoiceError: of names that move together, both sides were chosen.
         """
         from agent_kernel.repository.merging import merge_trees
 

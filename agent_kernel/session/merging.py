@@ -6,11 +6,17 @@ all. A cherry-pick is the same merge from another base.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from agent_kernel.errors import MergeCommitError, MergeConflictError, NameNotFoundError, UnrelatedHistoriesError
+from agent_kernel.errors import (
+    MergeChoiceError,
+    MergeCommitError,
+    MergeConflictError,
+    NameNotFoundError,
+    UnrelatedHistoriesError,
+)
 from agent_kernel.repository import Conflict, Entry, ObjectId, Tree, Writer, short
 from agent_kernel.session import settling
 from agent_kernel.session.mergebases import start
@@ -40,7 +46,7 @@ def merge(
     """Compute the merge of `other`, which was called `rev`, into `here`.
 
     Raises:
-        UnrelatedHistoriesError, MergeConflictError, NameNotFoundError, LoadError: nothing was changed.
+        UnrelatedHistoriesError, MergeConflictError, MergeChoiceError, NameNotFoundError, LoadError: nothing was changed.
     """
     if here is None:
         return Outcome(repo.tree_at(other), f"fast-forward to {short(other)}", fast_forward=True)
@@ -67,7 +73,7 @@ def pick(
 
     Raises:
         MergeCommitError: it has several parents.
-        MergeConflictError, NameNotFoundError, LoadError: nothing was changed.
+        MergeConflictError, MergeChoiceError, NameNotFoundError, LoadError: nothing was changed.
     """
     parents = repo.commit_at(picked).parents
     if len(parents) > 1:
@@ -84,28 +90,35 @@ def _three_way(
 ) -> Tree:
     base, mine, theirs = trees = (repo.tree_at(sides.base), repo.tree_at(sides.ours), repo.tree_at(sides.theirs))
     plain = repo.merge_trees(*trees)
-    _check_names(choices.ours | choices.theirs, plain.conflicts, mine, rev)
+    _check_choices(choices, plain.conflicts, mine, rev)
     settled = settling.settle(repo, writer, workspace, sides, plain.conflicts, choices)
     # Of a dict, a choice settles the keys that clash; of anything else, the whole value.
     done = settled.entries.keys()
     merged = repo.merge_trees(base, mine, theirs, choose_ours=choices.ours - done, choose_theirs=choices.theirs - done)
     left = {name: found for name, found in merged.conflicts.items() if name not in done}
     if left:
-        raise MergeConflictError(
-            tuple(
-                row
-                for name, found in sorted(left.items())
-                for row in settled.clashes.get(name) or [described(repo, name, found)]
-            )
-        )
+        raise conflict_of(repo, left, settled.clashes)
     changes: dict[str, Entry | None] = {**merged.changes, **settled.entries}
     return mine.edit(writer, changes) if changes else mine
 
 
-def _check_names(chosen: frozenset[str], conflicts: Mapping[str, Conflict], mine: Tree, rev: str) -> None:
-    for name in chosen:
+def _check_choices(choices: Choices, conflicts: Mapping[str, Conflict], mine: Tree, rev: str) -> None:
+    for name in choices.ours | choices.theirs:
         if name not in conflicts and name not in mine:
             raise NameNotFoundError(name, f"the conflicts with {rev}")
+        if name in choices.ours and name in choices.theirs:
+            raise MergeChoiceError((name,), (name,), (name,))
+
+
+def conflict_of(
+    repo: Repository,
+    conflicts: Mapping[str, Conflict],
+    clashes: Mapping[str, Sequence[tuple[str, str, str]]] = {},
+) -> MergeConflictError:
+    """The error that lists conflicts; `clashes` are rows that say more of some: the keys of a dict."""
+    rows = (clashes.get(name) or [described(repo, name, found)] for name, found in sorted(conflicts.items()))
+    groups = {tuple(sorted((name, *found.partners))) for name, found in conflicts.items() if found.partners}
+    return MergeConflictError(tuple(row for found in rows for row in found), tuple(sorted(groups)))
 
 
 def described(repo: Repository, name: str, conflict: Conflict) -> tuple[str, str, str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from agent_kernel.errors import MergeConflictError, NameNotFoundError, UnrelatedHistoriesError
+from agent_kernel.errors import NameNotFoundError, UnrelatedHistoriesError
 from agent_kernel.repository import Commit, Head, ObjectId, short
 from agent_kernel.session.branches import person
 from agent_kernel.session.history import changes_between
 from agent_kernel.session.mergebases import start
-from agent_kernel.session.merging import described
+from agent_kernel.session.merging import conflict_of
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.moving import Moved, partial_argument, spelled_out
 from agent_kernel.verbs.output import Result
@@ -41,7 +41,8 @@ def merge_arguments(parser: Parser) -> None:
     parser.explains(
         "A variable that one side changed is taken from that side. Of dicts that both changed, each key is taken so, in a\n"
         "notebook; --ours and --theirs settle the keys that clash, and other variables as a whole, as git's -X does. On\n"
-        "the command line nothing is loaded, so dicts too are kept or taken as a whole."
+        "the command line nothing is loaded, so dicts too are kept or taken as a whole. Variables that share objects are\n"
+        "one value, taken from one side: a choice for one of them is for all."
     )
 
 
@@ -98,7 +99,7 @@ def _commit_merge(scope: Scope, head: Head, base: ObjectId | None, theirs: Objec
     trees = [repo.tree_at(at) for at in (base, ours, theirs)]
     merged = repo.merge_trees(*trees, choose_ours=options.ours, choose_theirs=options.theirs)
     if merged.conflicts:
-        raise MergeConflictError(tuple(described(repo, name, one) for name, one in sorted(merged.conflicts.items())))
+        raise conflict_of(repo, merged.conflicts)
     writer = repo.writer()
     tree = repo.tree_at(ours).edit(writer, merged.changes)
     now = repo.commit_at(ours)

@@ -171,8 +171,16 @@ def error_json(error: Exception) -> Json:
     """What a program is told of an error."""
     told: dict[str, Json] = {"type": type(error).__name__, "message": str(error)}
     if isinstance(error, MergeConflictError):
-        told["conflicts"] = [{"name": name, "ours": ours, "theirs": theirs} for name, ours, theirs in error.conflicts]
+        told["conflicts"] = conflicts_json(error)
     return {"error": told}
+
+
+def conflicts_json(error: MergeConflictError) -> list[dict[str, Json]]:
+    """The rows of a conflict; `together`: the other variables that a choice for this one is for too."""
+    return [
+        {"name": name, "ours": ours, "theirs": theirs, "together": list(error.partners(variable))}
+        for (name, ours, theirs), variable in zip(error.conflicts, error.variables, strict=True)
+    ]
 
 
 def _version() -> str:

@@ -251,6 +251,19 @@ def test_a_merge_says_what_clashes(nb: Notebook) -> None:
     assert (found["changes"], found["adds"]) == (["y"], ["z"])
     assert {one["name"]: (one["ours"], one["theirs"]) for one in found["conflicts"]}["x"] == ("int 2", "int 3")
     assert "d is merged key by key; only keys that both sides changed clash." in found["notes"]
+    assert not any(one["together"] for one in found["conflicts"])
+
+
+def test_a_merge_says_what_clashes_together(nb: Notebook) -> None:
+    base = nb.run("a = [1]\nd = {'l': a}\nx = 1")
+    nb.run("a.append(2)\nx = 2")
+    nb.session.checkout(base)
+    nb.session.switch("side", create=True)
+    nb.run("a.append(3)\nx = 3")
+    nb.session.switch("main")
+    found = nb.ask("plan", op="merge", to="side")
+    assert {one["name"]: one["together"] for one in found["conflicts"]} == {"a": ["d"], "d": ["a"], "x": []}
+    assert found["notes"] == []  # of what shares objects no key is merged
 
 
 def test_a_merge_of_what_is_here_already_has_nothing_to_do(nb: Notebook) -> None:

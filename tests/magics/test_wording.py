@@ -113,9 +113,35 @@ class TestMerging:
         told = json.loads(shell.run("%agent merge side --json").out)["error"]
         assert told["type"] == "MergeConflictError"
         assert told["conflicts"] == [
-            {"name": "p['tea']", "ours": "int 3", "theirs": "int 2"},
-            {"name": "q", "ours": "int 3", "theirs": "int 2"},
+            {"name": "p['tea']", "ours": "int 3", "theirs": "int 2", "together": []},
+            {"name": "q", "ours": "int 3", "theirs": "int 2", "together": []},
         ]
+
+    def test_variables_that_share_objects_are_one_choice(self, shell: Shell) -> None:
+        fork(
+            shell,
+            "a = [1]; b = {'l': a, 'k': 0}; c = 0",
+            "a.append('x'); b['k'] = 'x'; c = 1",
+            "a.append('m'); b['k'] = 'm'; c = 2",
+        )
+        assert shell.run("%agent merge side").out.strip().splitlines() == [
+            "Conflict: both sides changed 3 variables; nothing was merged",
+            "  a: ours list of 2, [1, 'm'] | theirs list of 2, [1, 'x']",
+            "  b: ours dict of 2, {'l': [1, 'm'], 'k': 'm'} | theirs dict of 2, {'l': [1, 'x'], 'k': 'x'}",
+            "  c: ours int 2 | theirs int 1",
+            "a, b share objects or a class: one choice is for all of them",
+            "choose with --ours a or --theirs a, and so for c",
+        ]
+        told = json.loads(shell.run("%agent merge side --json").out)["error"]
+        assert {one["name"]: one["together"] for one in told["conflicts"]} == {"a": ["b"], "b": ["a"], "c": []}
+        refused = shell.run("%agent merge side --ours a c --theirs b").err
+        assert (
+            "a, b share objects or a class, so they cannot be --ours a and --theirs b; nothing was merged: "
+            "choose --ours a b or --theirs a b"
+        ) in refused
+        assert shell.ns["b"] == {"l": [1, "m"], "k": "m"}
+        assert "~a, ~b" in shell.run("%agent merge side --theirs a --ours c").out
+        assert (shell.ns["a"], shell.ns["b"]["l"] is shell.ns["a"]) == ([1, "x"], True)
 
     @pytest.mark.parametrize(("side", "tea"), [("ours", 3), ("theirs", 2)])
     def test_a_choice_settles_the_keys_that_clash_and_no_others(self, shell: Shell, side: str, tea: int) -> None:

@@ -17,6 +17,7 @@ SAMPLES: dict[str, object] = {
     "int": 3,
     "bool": True,
     "tuple[str, ...]": ("main", "try-harder"),
+    "tuple[tuple[str, ...], ...]": (("a", "b"), ("c", "d")),
     "tuple[tuple[tuple[str, ...], str], ...]": ((("a", "b"), "No module named 'demo'"), (("c",), "it is damaged")),
     "tuple[tuple[str, str, str], ...]": (("df", "DataFrame 3 x 2", "DataFrame 4 x 2"),),
 }

@@ -79,7 +79,8 @@ class TestBetweenCells:
         panel.ask("switch", branch="main")
         front.run("x = 'ours'")
         found = panel.ask("merge", branch="side", ours=[], theirs=[])
-        assert found == {"conflicts": [{"name": "x", "ours": "str 'ours'", "theirs": "str 'theirs'"}], "branch": "side"}
+        rows = [{"name": "x", "ours": "str 'ours'", "theirs": "str 'theirs'", "together": []}]
+        assert found == {"conflicts": rows, "branch": "side"}
         assert front.ns["x"] == "ours"
         done = panel.ask("merge", branch="side", ours=[], theirs=["x"])
         assert done["done"] == "Merged side: 1 name changed, 1 added."

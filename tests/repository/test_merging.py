@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent_kernel.errors import MergeChoiceError
 from agent_kernel.repository.commits import Entry
 from agent_kernel.repository.merging import TreeMerge
 from agent_kernel.repository.repository import Repository
@@ -81,6 +83,21 @@ def test_a_conflict_is_settled_for_all_that_move_together(repo: Repository) -> N
     assert _texts(repo, taken) == {"a": "1", "b": "3"}
     kept = _merge(repo, base, ours, theirs, choose_ours=["a"])
     assert (kept.changes, kept.conflicts, taken.conflicts) == ({}, {}, {})
+
+
+def test_of_what_moves_together_a_conflict_names_the_others_and_both_sides_cannot_be_chosen(repo: Repository) -> None:
+    base: Side = {"a": "1", "b": "2", "x": "1"}
+    ours, theirs = {**group_of("joined", ["a", "b"]), "x": "2"}, {"a": "1", "b": "3", "x": "3"}
+    merge = _merge(repo, base, ours, theirs)
+    assert {name: one.partners for name, one in merge.conflicts.items()} == {"a": ("b",), "b": ("a",), "x": ()}
+    with pytest.raises(MergeChoiceError):
+        _merge(repo, base, ours, theirs, choose_ours=["a"], choose_theirs=["b", "x"])
+
+
+def test_what_they_alone_changed_cannot_be_kept_and_taken_either(repo: Repository) -> None:
+    base: Side = group_of("list", ["a", "b"])
+    with pytest.raises(MergeChoiceError):
+        _merge(repo, base, base, group_of("longer", ["a", "b"]), choose_ours=["a"], choose_theirs=["b"])
 
 
 def test_equal_but_separate_groups_stay_apart(repo: Repository) -> None:

@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from agent_kernel.errors import MergeCommitError, MergeConflictError, UnrelatedHistoriesError
+from agent_kernel.errors import MergeChoiceError, MergeCommitError, MergeConflictError, UnrelatedHistoriesError
 from agent_kernel.repository import hex_of
 from agent_kernel.session import Repository
 from agent_kernel.session.settling import Resolver
@@ -197,6 +197,32 @@ def test_a_variable_that_a_side_is_chosen_for_is_not_asked_about() -> None:
         forked(nb, base="a = [1]\nb = [1]", side="a = [2]\nb = [2, 2]", main="a = [3, 3]\nb = [3]")
         nb.session.merge("side", theirs=["a"], resolvers={list: longer})
         assert nb.look("(a, b)") == ([2], [2, 2])
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [("a", "b"), ("b", "a")])
+def test_values_that_share_objects_cannot_be_taken_from_both_sides(ours: str, theirs: str) -> None:
+    with Notebook() as nb:
+        forked(
+            nb,
+            base="a = [1]\nb = {'l': a, 'k': 0}",
+            side="a.append('x'); b['k'] = 'x'",
+            main="a.append('m'); b['k'] = 'm'",
+        )
+        head = nb.session.head
+        for choose in (nb.session.merge, nb.session.cherry_pick):
+            with pytest.raises(MergeChoiceError) as raised:
+                choose("side", ours={ours}, theirs={theirs})
+            assert (raised.value.names, raised.value.ours, raised.value.theirs) == (("a", "b"), (ours,), (theirs,))
+        assert nb.session.head == head
+        nb.session.merge("side", theirs={theirs})
+        assert nb.look("(a, b, b['l'] is a)") == ([1, "x"], {"l": [1, "x"], "k": "x"}, True)
+
+
+def test_one_variable_cannot_be_taken_from_both_sides() -> None:
+    with Notebook() as nb:
+        forked(nb, base="d = {'k': 0}", side="d['k'] = 1", main="d['k'] = 2")
+        with pytest.raises(MergeChoiceError, match="d was chosen from both sides"):
+            nb.session.merge("side", ours={"d"}, theirs={"d"})
 
 
 def test_values_that_share_objects_stay_a_conflict() -> None:

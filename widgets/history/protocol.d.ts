@@ -131,7 +131,8 @@ export interface Plan {
   cannot: { name: string; type: string; reason: string; remedy: string; stays: boolean }[];
   loads: number; notes: string[]; conflicts: Conflict[];
 }
-export interface Conflict { name: string; ours: string; theirs: string }
+/** `together`: the other names that a choice for this one is for too, because they share objects or a class. */
+export interface Conflict { name: string; ours: string; theirs: string; together: string[] }
 export interface NotebookPage { name: string; saved_ms: number; cells: { id: string; type: "code" | "markdown" | "raw"; source: string }[] }
 export interface Branch { name: string; id: string; lane: number | null; here: boolean; note: string /* "merged into main", "2 commits of its own" */; holder: string }
 
