@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from agent_kernel.values.pickler import Loss
 
 MANY = 2_000
+LEAST_COST_S = 1e-4  # what a look at a group is counted as at least
 
 
 class Unloaded(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from agent_kernel.session import touching
 from agent_kernel.session.bindings import BUILTIN_IDS, HELD_BYTES, Bindings, Rebound
 from agent_kernel.session.living import Living
 from agent_kernel.session.monitoring import Monitor
-from agent_kernel.session.tracking import Group, Tracking
+from agent_kernel.session.tracking import LEAST_COST_S, Group, Tracking
 from agent_kernel.values.entries import CLASS_PREFIX, shown
 from agent_kernel.values.lost import loss_of
 from agent_kernel.values.quiet import unwarned
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 # cells pays a share of the time that it takes.
 _ROLLING_S, _LEAST_ROLLING_S, _ROLLING_SHARE = 2e-3, 3e-4, 0.02
 _MOST_CREDIT_S = 1.0
-_LEAST_COST_S = 1e-4
 # The namespace's, that of a witness, and one of getrefcount's caller.
 _EXPLAINED_REFERENCES = 3
 _MOST_COUNTED = 500  # containers whose references are counted after a cell; of more than that, each has its turn
@@ -190,12 +189,12 @@ class Watching:
         left = self._credit_s
         self._dearest_s = 0.0
         for group in self._waiting():
-            cost = max(group.cost_s, _LEAST_COST_S)
+            cost = max(group.cost_s, LEAST_COST_S)
             self._dearest_s = max(self._dearest_s, cost)
             if cost > left:
                 # It waits until enough was saved; younger ones may use half of what each cell adds.
                 left = min(left, earned / 2)
-                if left < _LEAST_COST_S:
+                if left < LEAST_COST_S:
                     break
             elif touched.isdisjoint(group.members):
                 left -= cost

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from itertools import count
+
 import pytest
 
 from agent_kernel.testing.notebooks import Notebook
@@ -26,6 +29,37 @@ def test_of_hundreds_of_containers_one_that_a_library_changes_is_found_by_the_ne
         assert isinstance(held, list)
         held.append("by the library")
         assert found_in(nb, name, 1) == 0
+
+
+def test_what_the_machine_did_beside_a_look_makes_no_value_dearer(monkeypatch: pytest.MonkeyPatch) -> None:
+    began, calls = time.perf_counter(), count()
+    with Notebook() as nb:
+        with monkeypatch.context() as busy:
+            busy.setattr(time, "perf_counter", lambda: began + next(calls) * 0.05)
+            nb.run("x = [1]")
+        held = nb.look("x")
+        assert isinstance(held, list)
+        held.append("by the library")
+        assert found_in(nb, "x", 1) == 0
+
+
+def test_what_a_look_waits_for_makes_a_value_dearer() -> None:
+    with Notebook() as nb:
+        nb.run(
+            "import time\n"
+            "class Remote:\n"
+            "    def __reduce__(self):\n"
+            "        looks.append(time.sleep(0.05))\n"
+            "        return Remote, ()\n"
+            "looks = []\n"
+            "x = [Remote()]"
+        )
+        held = nb.look("x")
+        assert isinstance(held, list)
+        before = nb.look("len(looks)")
+        for number in range(5):
+            nb.run(f"other = {number}")
+        assert nb.look("len(looks)") == before
 
 
 def test_of_thousands_each_has_its_turn_within_a_few_cells() -> None:
