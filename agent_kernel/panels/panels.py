@@ -51,6 +51,7 @@ class Kernel(Protocol):
 
     io_loop: Loop
     comm_manager: Comms
+    shell_stream: object
 
     def get_parent(self) -> dict[str, object]: ...
 
@@ -90,6 +91,7 @@ class Panels:
         self._shell.kernel.io_loop.add_callback(function)  # a kernel has its loop only once it has started
 
     def load(self) -> None:
+        _let_no_request_wait_unread(self._shell.kernel)
         comms = self._shell.kernel.comm_manager
         comms.register_target(PANEL, self._open_panel)
         comms.register_target(NOTEBOOK, self._open_notebook)
@@ -212,3 +214,14 @@ class Panels:
 
     def _hung_up(self, channel: Closing) -> None:
         self._channels = [one for one in self._channels if one is not channel]
+
+
+def _let_no_request_wait_unread(kernel: Kernel) -> None:
+    """Have ipykernel 7.0 to 7.3 send replies by the stream that reads requests, as 7.4 does; it stays so.
+
+    They send past it, and then it does not see a request that arrives meanwhile, as those of a panel do at the end of a
+    cell: the kernel is idle, and the cell that waits behind that request never runs (ipykernel's issue 1554).
+    """
+    manager = getattr(getattr(kernel, "shell_channel_thread", None), "manager", None)
+    if manager is not None and "_shell_socket" in vars(manager):
+        vars(manager)["_shell_socket"] = kernel.shell_stream

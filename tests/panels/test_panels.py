@@ -7,6 +7,8 @@ import json
 import shutil
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -300,6 +302,16 @@ class TestTheSidePanel:
     def test_its_thread_is_the_one_that_the_front_end_chose(self, front: Front) -> None:
         for comm in (front.channel().comm, front.panel().comm):
             assert comm._reply_subshell_for({}, "theirs") == "theirs"
+
+    def test_replies_of_ipykernel_7_3_go_by_the_stream_that_reads_requests_or_it_would_miss_some(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        front = Front(tmp_path, monkeypatch)
+        older: Any = front.kernel
+        older.shell_stream = object()
+        older.shell_channel_thread = SimpleNamespace(manager=SimpleNamespace(_shell_socket=object()))
+        with front:
+            assert older.shell_channel_thread.manager._shell_socket is older.shell_stream
 
 
 def test_several_threads_may_ask_at_once(front: Front) -> None:
