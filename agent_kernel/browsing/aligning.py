@@ -70,7 +70,7 @@ def _changed_in(before: Frame, after: Frame, name: str) -> tuple[int, list[int]]
     """How many rows of a column differ, and the first of them."""
     found = unlike_column(before.stored, after.stored, before.parts[name], after.parts[name])
     if found is not None:
-        return found.many, found.places
+        return SOME if found.left else found.many, found.places
     old, new = before.columns[name], after.columns[name]
     if isinstance(old, Numbers) and isinstance(new, Numbers):  # it lies elsewhere among other columns now
         places = old.unlike(new)

@@ -47,7 +47,7 @@ def _in_array(before: Stored, after: Stored) -> Iterator[str]:
     shape, order = new.args[2], new.args[3]
     total = prod(integers(shape))
     found = _unlike(before, after, old, new, 0, total)
-    if found is not None and found.many:
+    if found is not None and (found.many or found.left):
         row = prod(integers(shape)[1:])  # elements of one step along the first axis, as they lie in memory
         yield found.told(total, "value", row if len(integers(shape)) == 1 or order == "C" else 0)
 
@@ -75,7 +75,7 @@ def _in_column(
         return f"{column}contents differ"
     now = dense_array(new[position][0].args[0])
     rows = integers(now.args[2])[-1] if now is not None else 0
-    return column + found.told(rows, "row" if named else "value", 1) if found.many else ""
+    return column + found.told(rows, "row" if named else "value", 1) if found.many or found.left else ""
 
 
 def same_column(before: Stored, after: Stored, old: Part, new: Part) -> bool:

@@ -322,6 +322,24 @@ def test_a_summary_that_an_older_release_stored_has_no_attributes() -> None:
     assert summaries.lines_diff(older, older) == ["Point: contents may differ"]
 
 
+def test_a_long_array_is_compared_exactly_by_the_pieces_that_differ(nb: Notebook) -> None:
+    nb.cells("import numpy as np\nz = np.arange(600_000.0)", "z[5] = 1\nz[599_999] = 0", "z = z + 1")
+    few, all_ = (nb.ask("variable", id=at, name="z")["lines"] for at in ("HEAD~1", "HEAD"))
+    assert few == ["2 of 600,000 values differ, between rows 5 and 599,999"]
+    assert all_ == ["600,000 of 600,000 values differ, between rows 0 and 599,999"]
+
+
+def test_where_comparing_takes_long_it_is_said_what_is_left(nb: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_kernel.verbs.unlike._MOST_COMPARED", 2_000_000)
+    nb.cells("import numpy as np\nz = np.arange(600_000.0)", "z = z + 1")
+    (line,) = nb.ask("variable", id="HEAD", name="z")["lines"]
+    assert line.startswith("at least ")
+    assert line.endswith(" more lie in pieces that differ and were not compared)")
+    monkeypatch.setattr("agent_kernel.verbs.unlike._LONGEST_S", -1.0)
+    (line,) = nb.ask("variable", id="HEAD", name="z")["lines"]
+    assert line.startswith("at least 0 of 600,000 values differ (600,000 more lie")
+
+
 def test_an_array_shows_how_its_values_are_spread(nb: Notebook) -> None:
     nb.cells("import numpy as np\nz = np.array([0.0, 1, 2, 3, 40])", "z[4] = 4\nz[0] = np.nan")
     answer = nb.ask("variable", id="HEAD", name="z")
