@@ -1,7 +1,8 @@
 """Objects of this process that have lasting names: what could not be saved, and notebook classes.
 
 A token stands in stored values for an object that could not be saved. While that object lives, loading puts it back;
-afterwards a placeholder stands there. A checkout must not end a connection that the next one wants back, so what it
+afterwards a placeholder stands there, or for a lock a new one: one for each token, so that what was shared stays shared,
+also where its holders are loaded at different times. A checkout must not end a connection that the next one wants back, so what it
 takes out of the namespace is held until the session closes.
 """
 
@@ -12,9 +13,11 @@ import secrets
 import weakref
 from typing import TYPE_CHECKING
 
-from agent_kernel.values.lost import loss_of
+from agent_kernel.values.lost import Lost, loss_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from agent_kernel.values.classes import ClassRegistry
     from agent_kernel.values.pickler import Loss
 
@@ -27,6 +30,8 @@ class Living:
         self._tokens: dict[int, tuple[_Hold, str]] = {}
         self._objects: dict[str, _Hold] = {}
         self._origins: dict[str, str] = {}
+        self._made: set[str] = set()
+        self._placeholders: weakref.WeakValueDictionary[str, Lost] = weakref.WeakValueDictionary()
 
     @functools.cached_property
     def classes(self) -> ClassRegistry:
@@ -47,11 +52,14 @@ class Living:
         if known is not None and _target(known[0]) is value:
             return known[1]
         token = f"{type(value).__name__}-{secrets.token_hex(6)}"
+        self._name(token, value)
+        self._origins[token] = self.cell
+        return token
+
+    def _name(self, token: str, value: object) -> None:
         held = _weakly(value)
         self._tokens[id(value)] = held, token
         self._objects[token] = held
-        self._origins[token] = self.cell
-        return token
 
     def remedy_of(self, token: str) -> str:
         cell = self._origins.get(token, "")
@@ -59,6 +67,26 @@ class Living:
 
     def live_object(self, token: str) -> object | None:
         return _target(self._objects.get(token))
+
+    def live_or_new(self, token: str, make: Callable[[], object]) -> object:
+        """The object; where it is gone another in its place, which has its token from then on."""
+        alive = self.live_object(token)
+        if alive is None:
+            alive = make()
+            self._name(token, alive)
+            self._made.add(token)
+        return alive
+
+    def placeholder(self, token: str, loss: Loss) -> Lost:
+        """What stands for an object that is gone: one for all that held it."""
+        found = self._placeholders.get(token)
+        if found is None:
+            found = self._placeholders[token] = Lost(loss)
+        return found
+
+    def stayed(self, token: str) -> bool:
+        """Whether the very object is still there, and nothing else in its place."""
+        return token not in self._made and self.live_object(token) is not None
 
     def hold(self, token: str) -> None:
         """Keep the object alive until the session closes."""

@@ -75,7 +75,7 @@ class Workspace(Watching):
         from agent_kernel.values.groups import decode_layout, losses_of
 
         lost = losses_of(decode_layout(self.repo.read_manifest(entry).layout))
-        return bool(lost) and all(self.living.live_object(loss.token) is not None for loss in lost)
+        return bool(lost) and all(self.living.stayed(loss.token) for loss in lost)
 
     def without(self, loaded: Loaded, writer: Writer) -> Staged:
         """Store anew what shares objects now with the names that are about to be replaced."""

@@ -34,6 +34,10 @@ class LiveObjects(Protocol):
 
     def live_object(self, token: str) -> object | None: ...
 
+    def live_or_new(self, token: str, make: Callable[[], object]) -> object: ...
+
+    def placeholder(self, token: str, loss: Loss) -> Lost: ...
+
 
 class BrokenClassError(Exception):
     """A class was asked for that could not be made; says which, and carries why."""
@@ -60,7 +64,6 @@ class Loader:
         self._live = live
         self._codes: dict[bytes, CodeType] = {}
         self._losses: dict[str, Loss] = {}
-        self._placeholders: dict[str, object] = {}
         self._skeletons: dict[str, Callable[[], type]] = {}
         self._broken: dict[str, BaseException] = {}
         self._shared: dict[tuple[int, str], Any] = {}  # of the stream that is being loaded
@@ -174,14 +177,10 @@ class Loader:
         alive = self._live.live_object(token)
         if alive is not None:
             return alive
-        if token not in self._placeholders:
-            loss = self._losses.get(token) or Loss(token, "object", "it could not be saved")
-            self._placeholders[token] = Lost(loss)
-        return self._placeholders[token]
+        return self._live.placeholder(token, self._losses.get(token) or Loss(token, "object", "it could not be saved"))
 
     def live_or(self, token: str, make: Callable[[], object]) -> object:
-        alive = self._live.live_object(token)
-        return make() if alive is None else alive
+        return self._live.live_or_new(token, make)
 
     def once(self, key: tuple[int, str], make: Callable[[], object]) -> Any:
         # The key holds the id of an object in the stream's memo, which lives until the stream is loaded, or has failed.

@@ -385,6 +385,50 @@ class TestLostValues:
             nb.checkout("main")
             assert nb.look("lock") is lock
 
+    def test_a_lock_that_is_gone_comes_back_as_one_new_one_for_all_that_shared_it(self) -> None:
+        with Notebook() as nb:
+            made = nb.run("import threading\nlock = threading.RLock()\nbox = {'lock': lock, 'n': 0}")
+            (told,) = {lost.reason for lost in made.unsaved}
+            assert told == "a lock cannot be saved; where it is gone, a new one takes its place, unlocked"
+            nb.run("del lock, box")
+            nb.session.undo()
+            assert nb.look("box['lock'] is lock and lock.acquire()") is True
+            nb.run("box['n'] = 1")
+            assert nb.session.undo().changed  # the box comes back, and the lock is there
+            assert nb.look("(box['n'], box['lock'] is lock)") == (0, True)
+
+    def test_are_shared_in_another_kernel_by_what_shared_them_however_it_is_loaded(self) -> None:
+        store = MemoryStore()
+        with Notebook(Repository.open(store)) as nb:
+            nb.run("import threading\nlock = threading.Lock(); gen = (i for i in 'ab'); box = [lock, gen]; x = 1")
+            nb.run("del gen, lock")
+            nb.run("gen = lock = 2")
+        with Notebook(Repository.open(store)) as nb:
+            nb.session.checkout("HEAD~2")
+            assert nb.look("box[0] is lock and box[1] is gen") is True
+            assert names_changed(nb.run("x = 3")) == {"x"}  # to load them is to change nothing
+            nb.run("del lock")
+            nb.session.checkout("HEAD~1", ["lock"])
+            nb.session.checkout("HEAD~1", ["box"])
+            nb.session.checkout("HEAD~1", ["gen"])
+            assert nb.look("box[0] is lock and box[1] is gen") is True
+            with pytest.raises(LostValueError):
+                nb.look("next(box[1])")
+
+    def test_stay_only_where_the_very_objects_are_alive(self) -> None:
+        store = MemoryStore()
+        names = ("lock", "gen", "box")
+        with Notebook(Repository.open(store)) as nb:
+            made = nb.run(
+                "import threading\nlock = threading.Lock(); gen = (i for i in 'ab'); box = [lock, gen]"
+            ).commit
+            assert made is not None
+            assert nb.session.alive(made, names) == set(names)
+        with Notebook(Repository.open(store)) as nb:
+            nb.session.checkout()
+            nb.run("x = 1")
+            assert nb.session.alive(made, names) == set()  # placeholders, and a new lock
+
     def test_are_listed_by_status(self) -> None:
         with Notebook() as nb:
             made = nb.run("gen = (i for i in range(3))")

@@ -147,11 +147,11 @@ def lose_resource(pickler: Pickler, value: Any) -> Any:
 
 
 def reduce_lock(pickler: Pickler, lock: Any) -> Any:
-    # Only a notebook's own object is looked into, and only then does a lock arrive here in a careful dump. A library
-    # object that holds one stays what it is: something that cannot be saved.
+    # Variables, containers and a notebook's own objects are looked into, and only of those does a lock arrive here in a
+    # careful dump. A library object that holds one stays what it is: something that cannot be saved.
     if not pickler.careful:
         raise TypeError(f"cannot pickle {type(lock).__name__!r} object")
-    pickler.lose(lock, "a lock cannot be saved", "a new one, unlocked, stands in its place in another process")
+    pickler.lose(lock, "a lock cannot be saved; where it is gone, a new one takes its place, unlocked")
     return restore.lock, (pickler.names.token_of(lock), type(lock).__name__)
 
 

@@ -66,7 +66,7 @@ def live(token: str, surface: bytes = b"") -> object:
 
 
 def lock(token: str, kind: str) -> object:
-    """The lock of a notebook object: the live one where it lives, else a new one, which is unlocked."""
+    """A lock: the live one where it lives, else a new one, unlocked, for all that shared it."""
     return current().live_or(token, threading.RLock if kind == "RLock" else threading.Lock)
 
 
