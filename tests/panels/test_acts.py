@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
@@ -213,7 +214,7 @@ class TestWhileACellRuns:
         front.run("x = 5")
         panel = front.panel()
         for second in ("cancel", "undo"):
-            front.during(lambda: panel.say("checkout", to="HEAD"), lambda second=second: panel.say(second))
+            front.during(lambda: panel.say("checkout", to="HEAD"), partial(panel.say, second))
             assert panel.state["cells"] is None
 
     def test_what_waits_when_the_notebook_leaves_its_store_is_told_as_not_done(self, front: Front) -> None:

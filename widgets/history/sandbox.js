@@ -20,7 +20,9 @@ const FITTED =
   "html,body{height:100%;margin:0;overflow:hidden}svg,img{display:block;width:100%;height:100%;object-fit:contain}";
 
 /** What opens connections, leads elsewhere, or holds a document of its own. */
-const LEADS = new Set(["base", "embed", "frame", "frameset", "iframe", "link", "meta", "noscript", "object", "portal", "script", "template"]);
+const LEADS = new Set(["base", "embed", "frame", "frameset", "iframe", "link", "meta", "noembed", "noframes", "noscript", "object", "plaintext", "portal", "script", "template", "xmp"]);
+const EMPTY = new Set(["area", "br", "col", "hr", "img", "input", "param", "source", "track", "wbr"]);
+const HTML = "http://www.w3.org/1999/xhtml";
 const MOVES = new Set(["animate", "set"]); // SVG that changes attributes by and by
 const BLOCKS = new Set(["blockquote", "dd", "details", "div", "dt", "figcaption", "h1", "h2", "h3", "h4", "h5", "h6", "li", "p", "section", "summary"]);
 const PICTURES = new Set(["canvas", "img", "svg", "video"]);
@@ -57,17 +59,34 @@ export function harmless(markup) {
     const page = parsed(text);
     strip(page);
     const before = text;
-    text = page.head.innerHTML + page.body.innerHTML;
+    text = [...page.head.childNodes, ...page.body.childNodes].map(written).join("");
     if (text === before) return text;
   }
-  const shown = document.createElement("pre");
-  shown.textContent = markup;
-  return shown.outerHTML;
+  return `<pre>${escaped(markup)}</pre>`;
 }
 
 /** As a document that runs nothing and fetches nothing. @param {string} markup */
 function parsed(markup) {
   return new DOMParser().parseFromString(markup, "text/html");
+}
+
+/** A node as markup. @param {Node} node @returns {string} */
+function written(node) {
+  if (node.nodeType === Node.TEXT_NODE) return escaped(node.textContent ?? "");
+  if (!(node instanceof Element)) return "";
+  const isHtml = node.namespaceURI === HTML;
+  const name = isHtml ? node.localName.toLowerCase() : node.localName;
+  const attributes = [...node.attributes].map((one) => ` ${one.name}="${escaped(one.value)}"`).join("");
+  if (isHtml && EMPTY.has(name)) return `<${name}${attributes}>`;
+  const text = node.textContent ?? "";
+  const inside = isHtml && name === "style" ? text : [...node.childNodes].map(written).join("");
+  // Of a first empty line the reader of markup takes away one line break.
+  return `<${name}${attributes}>${name === "pre" && text.startsWith("\n") ? "\n" : ""}${inside}</${name}>`;
+}
+
+/** @param {string} text */
+function escaped(text) {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 }
 
 /** @param {Document} page */

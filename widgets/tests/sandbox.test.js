@@ -49,3 +49,9 @@ test("a frame has the room of its rows, its lines and its pictures", page, () =>
   assert.ok(roomFor(long, 280) > roomFor(long, 900) + 60, "text wraps");
   assert.equal(room('<svg height="150"><g><rect height="90"></rect></g></svg>') - room(""), 150);
 });
+
+test("attributes, pictures and empty lines come through as they were", page, () => {
+  assert.equal(harmless('<img src="data:image/png;base64,AA==" alt="a &lt; &quot;b&quot;">'), '<img src="data:image/png;base64,AA==" alt="a &lt; &quot;b&quot;">');
+  assert.equal(harmless('<svg viewBox="0 0 1 1"><linearGradient id="g"></linearGradient></svg>'), '<svg viewBox="0 0 1 1"><linearGradient id="g"></linearGradient></svg>');
+  assert.equal(harmless("<pre>a\n\nb</pre><br>"), "<pre>a\n\nb</pre><br>");
+});
