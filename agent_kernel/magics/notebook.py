@@ -215,6 +215,7 @@ class LiveNotebook:
             session.tell_page(self._page)
         session.workspace.outputs = self._results
         session.workspace.callbacks = self._callbacks
+        session.workspace.after_load = _draw_inline
         self.repo, self.session = repo, session
         return self._line("Every cell is now a commit on"), *self._restart(session, repo)
 
@@ -366,3 +367,9 @@ def starts_with_the_kernel(shell: Shell) -> bool:
         return False
     get_parent = cast("Callable[[], object]", getattr(shell, "get_parent", dict))
     return not get_parent()
+
+
+def _draw_inline() -> None:
+    from agent_kernel.magics.figures import draw_inline  # not before something is loaded
+
+    draw_inline()

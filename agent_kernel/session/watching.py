@@ -56,6 +56,7 @@ class Watching:
         self.living = Living()
         self.callbacks: Callable[[], Iterable[object]] = tuple
         self.outputs: Callable[[], Iterable[object]] = tuple
+        self.after_load: Callable[[], object] = tuple  # what the door does when values were built
         self.monitor = Monitor(namespace)
         self._turn = 0
         self._credit_s = 0.0

@@ -53,6 +53,7 @@ class Workspace(Watching):
 
         plan = planning.plan(self.repo, self.tracking, self.living, tree, target, names, absent, stay)
         built = loading.build(self.repo, self.living, self.namespace, plan)
+        self.after_load()
         # What stands here as a placeholder already is no news, and nothing that a move could lose.
         news = [failed for failed in built.failed if failed.names and (names is not None or not self._stood_in(failed))]
         if news and not partial:

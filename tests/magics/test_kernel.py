@@ -55,6 +55,20 @@ def test_a_notebook_is_bound_from_its_first_cell(tmp_path: Path, monkeypatch: py
         assert "1 1" in text(run(client, "print(x, y)"))
 
 
+def test_a_figure_that_came_back_draws_in_a_kernel_that_has_opened_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.delenv("MPLBACKEND", raising=False)  # a kernel draws in the page unless told otherwise
+    with kernel(tmp_path / "study.ipynb", monkeypatch) as client:
+        run(client, "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nplt.close(fig)")
+    with kernel(tmp_path / "study.ipynb", monkeypatch) as client:
+        run(client, "%agent checkout")
+        (shown,) = [message for message in run(client, "fig") if message["msg_type"] == "execute_result"]
+        assert set(shown["content"]["data"]) == {"text/plain", "image/png"}
+        assert text(run(client, "print(plt.get_fignums())")) == "[]\n"  # it is still detached from pyplot
+
+
 @pytest.mark.parametrize(
     "waiting",
     [
