@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from agent_kernel.errors import RefNotFoundError
 from agent_kernel.repository import Commit, ObjectId, short
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.lanes import draw
@@ -30,6 +31,7 @@ def log_arguments(parser: Parser) -> None:
     parser.takes("rev", "ref", help="start here instead of where you are")
     parser.value("-n", "--limit", metavar="N", help="at most this many commits", convert=count)
     parser.flag("--all", help="every branch and tag")
+    parser.answers("--oneline", "every commit takes one line as it is")
     parser.names("only commits that changed one of these variables")
     parser.explains(
         "A line: the commit, [cell] and what it is about, the variables that it changed (+ added, ~ changed, − removed,\n"
@@ -83,10 +85,21 @@ def _nothing(scope: Scope, options: Namespace, limit: int | None) -> str:
 
 def _starts(scope: Scope, rev: str | None, every: bool) -> list[ObjectId]:
     head = scope.head().commit
-    starts = [scope.resolve(rev)] if rev else [head] if head is not None else []
+    starts = [_start(scope, rev)] if rev else [head] if head is not None else []
     if every:
         starts += [*scope.repo.branches().values(), *scope.repo.tags().values()]
     return list(dict.fromkeys(starts))
+
+
+def _start(scope: Scope, rev: str) -> ObjectId:
+    try:
+        return scope.resolve(rev)
+    except RefNotFoundError as error:
+        number = rev.removeprefix("-")
+        if error.reason or not (number.isdecimal() and number.isascii()):
+            raise
+        remedy = f"{scope.typed('log', '-n', number)} shows so many commits"
+        raise RefNotFoundError(rev, error.known, error.reason, remedy) from None
 
 
 def _history(scope: Scope, starts: list[ObjectId], names: list[str]) -> Iterator[tuple[ObjectId, Commit]]:

@@ -71,6 +71,7 @@ class Parser(argparse.ArgumentParser):
         self.repeats = False  # the last positional argument may be given again
         self._greedy: list[str] = []  # options that take every word after them
         self._explained = ""
+        self._answers: dict[str, str] = {}
 
     def takes(self, name: str, kind: Kind, *, help: str, optional: bool = True, default: str | None = None) -> None:
         """Take one positional argument of this kind."""
@@ -118,6 +119,10 @@ class Parser(argparse.ArgumentParser):
         self.takes_names = True
         self.epilog = f"after --:\n  NAME  {help}"
 
+    def answers(self, option: str, text: str) -> None:
+        """Say why there is no such option, which people know from git."""
+        self._answers[option] = text
+
     def explains(self, text: str) -> None:
         """Say more below the options."""
         self._explained = text
@@ -153,6 +158,8 @@ class Parser(argparse.ArgumentParser):
         usage = " ".join(self.format_usage().split())
         if self._greedy and "are required" in message:
             message += f"; it stands before {' and '.join(self._greedy)}, which take every word after them"
+        if message.startswith("unrecognized arguments:"):
+            message += "".join(f"; {said}" for option, said in self._answers.items() if option in message.split())
         raise UsageProblem(f"{message} ({usage})")
 
 

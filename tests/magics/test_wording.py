@@ -89,6 +89,18 @@ class TestReports:
         assert "abcdefgh1234" not in shell.log()[0]["message"]
 
 
+class TestLog:
+    @pytest.mark.parametrize("typed", ["4", "-4"])
+    def test_a_number_of_commits_is_an_option(self, shell: Shell, typed: str) -> None:
+        assert f"called '{typed}'" in (said := shell.run(f"%agent log {typed}").err)
+        assert "%agent log -n 4 shows so many commits" in said
+
+    def test_what_git_needs_an_option_for_is_said_to_be_so_already(self, shell: Shell) -> None:
+        said = shell.run("%agent log --oneline").err
+        assert "unrecognized arguments: --oneline; every commit takes one line as it is" in said
+        assert "[-n N]" in said
+
+
 class TestMerging:
     def test_what_is_merged_already_is_one_line(self, shell: Shell) -> None:
         fork(shell, "z = 1", "z = 2", "w = 3")
