@@ -16,6 +16,7 @@ from agent_kernel.errors import DamagedObjectError, NewerFormatError, UnrelatedH
 from agent_kernel.repository import Change, Entry, Manifest, ObjectId, Tree
 from agent_kernel.session import trust
 from agent_kernel.session.history import changes_between
+from agent_kernel.session.living import is_of_session
 from agent_kernel.session.mergebases import start
 from agent_kernel.session.merging import described
 from agent_kernel.values import summaries
@@ -90,7 +91,7 @@ def plan(book: Book, args: Planned) -> Plan:
         changes=_names(changes, "~"),
         adds=_names(changes, "+"),
         removes=_names(changes, "-"),
-        cannot=tuple(_cannot(repo, before, entries if args.op == "merge" else dict(target.items())))[:_MOST],
+        cannot=tuple(_cannot(book, before, entries if args.op == "merge" else dict(target.items())))[:_MOST],
         loads=_bytes_of(repo, entries),
         notes=notes,
         conflicts=conflicts,
@@ -173,7 +174,8 @@ def _manifest(repo: Repository, entry: Entry) -> Manifest | None:
         return None
 
 
-def _cannot(repo: Repository, here: Tree, target: Mapping[str, Entry]) -> Iterator[Cannot]:
+def _cannot(book: Book, here: Tree, target: Mapping[str, Entry]) -> Iterator[Cannot]:
+    repo, session = book.repo, _session_here(book)
     for name, entry in target.items():
         if name.startswith("\0"):
             continue
@@ -185,11 +187,21 @@ def _cannot(repo: Repository, here: Tree, target: Mapping[str, Entry]) -> Iterat
         if not manifest.lost:
             continue
         now = here.get(name)
-        stays = now is not None and not _tokens(repo, entry).isdisjoint(_tokens(repo, now))
+        both = _tokens(repo, entry) & _tokens(repo, now) if now is not None else ()
+        stays = bool(session) and any(is_of_session(token, session) for token in both)
         # Of several losses inside one value the first says what kind of thing is missing.
         lost = manifest.lost[0]
         reason = summaries.mask_text(lost.reason)
         yield Cannot(cleaned(name), cleaned(lost.type), cleaned(reason, 300), cleaned(lost.remedy, 300), stays)
+
+
+def _session_here(book: Book) -> str:
+    """The session whose variables these are; nothing where none is known to live."""
+    branch = book.spread().view.head.branch
+    if book.session_id or branch is None:
+        return book.session_id
+    holder = book.repo.lease_of(branch)
+    return holder.session if holder is not None and holder.is_alive() else ""
 
 
 def _tokens(repo: Repository, entry: Entry) -> set[str]:

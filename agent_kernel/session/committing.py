@@ -86,6 +86,7 @@ class Committing:
         self.notes: list[str] = []
         self.ignoring = IgnoreList(repo)
         self.workspace = Workspace(namespace, repo, lambda name: not self._is_skipped(name))
+        self.workspace.living.session = self.id
         self._skip = skip
         self._recorder = Recorder(repo, self.id)
         self._holder = Holder.here(self.id)

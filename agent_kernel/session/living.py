@@ -22,10 +22,16 @@ if TYPE_CHECKING:
     from agent_kernel.values.pickler import Loss
 
 
+def is_of_session(token: str, session: str) -> bool:
+    """Whether the object of this token was met by this session: in any other it is gone."""
+    return token.rpartition("-")[0].endswith(f"-{session}")
+
+
 class Living:
-    """Tokens and class ids of one session."""
+    """Tokens and class ids of one session, whose id the tokens hold."""
 
     def __init__(self) -> None:
+        self.session = ""
         self.cell = ""  # what made a new token, for the way out: "cell [3]"
         self._tokens: dict[int, tuple[_Hold, str]] = {}
         self._objects: dict[str, _Hold] = {}
@@ -51,7 +57,7 @@ class Living:
         known = self._tokens.get(id(value))
         if known is not None and _target(known[0]) is value:
             return known[1]
-        token = f"{type(value).__name__}-{secrets.token_hex(6)}"
+        token = f"{type(value).__name__}-{self.session}-{secrets.token_hex(6)}"
         self._name(token, value)
         self._origins[token] = self.cell
         return token

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from agent_kernel.browsing import Reader
 from agent_kernel.errors import RefNotFoundError, UnrelatedHistoriesError
 from agent_kernel.repository import ObjectId
+from agent_kernel.session import Repository
 from agent_kernel.testing.repositories import add_commit
 from tests.browsing.histories import Notebook, notebook
 
@@ -238,6 +240,20 @@ def test_what_cannot_come_back_is_named_with_the_reason_and_whether_it_stays(nb:
     nb.session.checkout(ids[1])
     (lost,) = nb.ask("plan", op="checkout", to=ids[0])["cannot"]
     assert lost["stays"]  # the same one is there now
+
+
+def test_nothing_stays_that_only_a_session_of_before_had(tmp_path: Path) -> None:
+    with notebook(Repository.open(tmp_path / "s")) as nb:
+        (id,) = nb.cells("gen = (n for n in ())")
+        assert [one["stays"] for one in nb.ask("plan", op="checkout", to=id)["cannot"]] == [True]
+        assert [one["stays"] for one in Reader(nb.repo).ask("plan", {"op": "checkout", "to": id})["cannot"]] == [True]
+    with notebook(Repository.open(tmp_path / "s")) as nb:
+        nb.session.checkout()
+        nb.run("x = 1; copied = gen")
+        for reader in (Reader(nb.repo, nb.session.id), Reader(nb.repo)):
+            for to, stays in ((id, [False]), ("HEAD", [False, False])):
+                plan = reader.ask("plan", {"op": "checkout", "to": to})
+                assert [one["stays"] for one in plan["cannot"]] == stays
 
 
 def test_a_merge_says_what_clashes(nb: Notebook) -> None:
