@@ -16,6 +16,7 @@ import { icon } from "../shared/icons.js";
 export const ID = "agent-kernel-history";
 
 const LEAST_PX = 300;
+const LINE_PX = 1; // that Notebook 7 draws beside the panel, within its place, once the theme is there
 
 /**
  * @param {WidgetClass} Widget the application's own class of widgets
@@ -67,7 +68,7 @@ export function sidePanel(Widget) {
     #makeRoom() {
       const place = /** @type {HTMLElement | null} */ (this.node.closest("#jp-right-stack"));
       if (!place || place === this.node.parentElement) return;
-      place.style.minWidth = `${LEAST_PX}px`;
+      place.style.minWidth = `${LEAST_PX + LINE_PX}px`;
       for (let around = this.parent; around; around = around.parent) around.fit();
     }
 
