@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -11,6 +13,10 @@ from agent_kernel.browsing.book import Book
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.errors import TooLargeError
 from agent_kernel.verbs.pages import page_of
+
+if TYPE_CHECKING:
+    from agent_kernel.repository import Cell
+    from agent_kernel.session.notebooks import NotebookCell
 
 __all__ = ["NotebookPage", "PageCell", "cells"]
 
@@ -26,10 +32,11 @@ class PageCell(msgspec.Struct, frozen=True):
 
 
 class NotebookPage(msgspec.Struct, frozen=True):
-    """A notebook as it was saved last before a commit."""
+    """A notebook as it was saved last before a commit. `at`: which cell it was that made the commit, if it is known."""
 
     name: str
     saved_ms: int
+    at: int | None
     cells: tuple[PageCell, ...]
 
 
@@ -39,7 +46,8 @@ def cells(book: Book, args: One) -> NotebookPage | None:
     Raises:
         TooLargeError: it is larger than one answer may be.
     """
-    page = page_of(book.repo, book.resolve(args.id)[1])
+    commit = book.resolve(args.id)[1]
+    page = page_of(book.repo, commit)
     if page is None:
         return None
     size = sum(len(cell.source) for cell in page.cells)
@@ -48,8 +56,18 @@ def cells(book: Book, args: One) -> NotebookPage | None:
     return NotebookPage(
         cleaned(page.name),
         page.saved_ns // 1_000_000,
+        _place(commit.cell, page.cells),
         tuple(PageCell(cleaned(cell.id), _type_of(cell.type), cell.source) for cell in page.cells),
     )
+
+
+def _place(ran: Cell | None, cells: Sequence[NotebookCell]) -> int | None:
+    if ran is None:
+        return None
+    by_id = (at for at, cell in enumerate(cells) if ran.id and cell.id == ran.id)
+    # A kernel is not told the ids of notebooks of old formats, nor by every front end.
+    by_code = (at for at, cell in enumerate(cells) if cell.type == "code" and cell.source == ran.source)
+    return next(chain(by_id, by_code), None)
 
 
 def _type_of(found: str) -> Literal["code", "markdown", "raw"]:

@@ -333,6 +333,19 @@ def test_the_page_that_was_stored_comes_back_as_it_was(nb: Notebook, tmp_path: P
     assert nb.ask("commit", id="HEAD")["cells"]
 
 
+def test_the_page_says_which_cell_made_the_commit(nb: Notebook, tmp_path: Path) -> None:
+    path = tmp_path / "houses.ipynb"
+    code = '{"cell_type":"code","id":"%s","source":"%s"}'
+    path.write_text(f'{{"cells":[{code % ("a", "x = 1")},{code % ("b", "x = 2")}],"metadata":{{}}}}')
+    nb.session.watch_notebook(path)
+    nb.run("x = 2", id="b")
+    assert nb.ask("cells", id="HEAD")["at"] == 1
+    nb.run("x = 1")  # a front end that tells no ids
+    assert nb.ask("cells", id="HEAD")["at"] == 0
+    nb.run("x = 3")
+    assert nb.ask("cells", id="HEAD")["at"] is None
+
+
 def test_no_page_is_none(nb: Notebook) -> None:
     nb.run("x = 1")
     assert nb.ask("cells", id="HEAD") is None

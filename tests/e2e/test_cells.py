@@ -53,6 +53,32 @@ def test_a_checkout_of_variables_and_code_is_one_step_that_the_notebook_undoes(
     assert changed.ask("rate, double") == "1 2"
 
 
+def test_where_the_panels_own_cell_goes_the_way_back_stays_and_a_real_cell_is_seen(opened: OpenNew) -> None:
+    document = opened("rate = 1\nprint(rate)", "double = rate * 2\nprint(double)")
+    document.run(1, 2)
+    document.command(2, *["b"] * 30)
+    document.write(1, "rate = 10\nprint(rate)")
+    document.write(32, "%agent history")
+    document.run(1, 32)
+    panel = document.panel(32).ready()
+    panel.ask_to_check_out("Cell 2")
+    panel.answer("Check out").click()
+    said = document.page.locator(".Toastify").get_by_role("alert")
+    expect(said).to_contain_text("Checked out [2]")
+    expect(document.page.locator(".jp-Notebook .jp-CodeCell")).to_have_count(2)
+    expect(document.cell(2)).to_be_in_viewport()
+    # What another run printed is not what this code did.
+    assert (document.prompt(1).inner_text(), document.output(1)) == ("[ ]:", "")
+    assert (document.prompt(2).inner_text(), document.output(2)) == ("[2]:", "2")
+    said.get_by_role("button", name="Undo").click()
+    expect(document.page.locator(".Toastify")).to_contain_text(
+        "The notebook's cells stay; its own Undo takes them back."
+    )
+    document.command(2, "z")
+    assert (document.prompt(1).inner_text(), document.output(1)) == ("[3]:", "10")
+    assert document.ask("rate") == "10"
+
+
 @lab_only
 def test_the_code_alone_leaves_the_variables(changed: Document) -> None:
     panel = changed.panel(3)

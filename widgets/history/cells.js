@@ -12,6 +12,8 @@ import { plural } from "../shared/format.js";
 /** @import { DocumentCell, Done, NotebookPage } from "./protocol.js" */
 /** @import { HistoryModel } from "./state.js" */
 
+export const CELLS_STAY = "The notebook's cells stay; its own Undo takes them back.";
+
 /**
  * How many cells differ from a stored page, come or go, and the prompts of those that have one.
  *
@@ -58,7 +60,8 @@ export class DocumentCells {
     this.turn = cells.turn;
     try {
       const page = await model.transport.act("claim", { turn: cells.turn });
-      if (page && !this.#restore(page)) await this.#write(cells);
+      if (page && this.#restore(page)) this.#tell();
+      else if (page) await this.#write(cells);
     } catch (error) {
       model.complain({ text: `The notebook's cells could not be brought back: ${errorText(error)}`, code: "failed" });
     }
@@ -66,7 +69,9 @@ export class DocumentCells {
 
   /** After an act that brought cells with it. @param {{ id: string }} target @param {Done} done */
   after(target, done) {
-    if (done.cells && !this.#restore(done.cells)) void this.#write(target);
+    if (!done.cells) return;
+    if (this.#restore(done.cells)) this.#tell();
+    else void this.#write(target);
   }
 
   /** The cells alone. @param {Target} target @param {NotebookPage} page */
@@ -76,6 +81,13 @@ export class DocumentCells {
     if (!this.#restore(page)) return this.#write(target);
     const text = `Brought back the code of ${target.label}: ${plural(n, "cell")} changed.`;
     this.model.say({ text: `${text} The notebook's own Undo takes it back.`, next: "" });
+    this.#tell();
+  }
+
+  /** The cell that this panel stands in may have gone, or be out of sight: what was done is said where it is seen. */
+  #tell() {
+    const { host, toast } = this.model;
+    if (toast && !host.compact) host.say?.(toast);
   }
 
   /** @param {NotebookPage} page */

@@ -6,7 +6,7 @@
  */
 
 import { errorText } from "../shared/buttons.js";
-import { DocumentCells } from "./cells.js";
+import { CELLS_STAY, DocumentCells } from "./cells.js";
 import { askName } from "./naming.js";
 import { askFirst } from "./plan.js";
 import { actName } from "./strip.js";
@@ -59,7 +59,7 @@ export class Doings {
   #done(op, done, after) {
     const { model } = this;
     if (op !== "write_notebook") model.head = done.head;
-    const cells = op === "undo" && this.cells.brought ? ["The notebook's cells stay; its own Undo takes them back."] : [];
+    const cells = op === "undo" && this.cells.brought ? [CELLS_STAY] : [];
     this.cells.brought = false;
     model.say({ text: [done.done, ...done.notes, ...cells].join(" "), next: done.undo ? "undo" : op === "undo" ? "redo" : "", head: done.head.id });
     after?.(done);

@@ -133,7 +133,7 @@ export interface Plan {
 }
 /** `together`: the other names that a choice for this one is for too, because they share objects or a class. */
 export interface Conflict { name: string; ours: string; theirs: string; together: string[] }
-export interface NotebookPage { name: string; saved_ms: number; cells: { id: string; type: "code" | "markdown" | "raw"; source: string }[] }
+export interface NotebookPage { name: string; saved_ms: number; at: number | null /* which cell it was that made the commit */; cells: { id: string; type: "code" | "markdown" | "raw"; source: string }[] }
 export interface Branch { name: string; id: string; lane: number | null; here: boolean; note: string /* "merged into main", "2 commits of its own" */; holder: string }
 
 export interface Done { done: string /* "Checked out [7]: 3 names changed, 1 removed." */; notes: string[]; undo: boolean; head: Head; cells: NotebookPage | null }
@@ -154,6 +154,7 @@ export interface DocumentCell { id: string; type: "code" | "markdown" | "raw"; s
 export interface Host {
   cells?(): DocumentCell[] | null;                   // the open document's; null: there is none
   restoreCells?(page: NotebookPage): boolean;        // one undoable step; false: the document cannot be reached
+  say?(done: { text: string; next: string; head?: string | null }): void; // what was done to the document, where it is seen whatever became of this view
   document?(): string;                               // which document that is; "": not known
   open?(path: string): void;
   startKernel?(): void;

@@ -21,12 +21,16 @@ function documentAround(element) {
 /** @param {{ model: CommModel, el: HTMLElement }} context */
 function render({ model, el }) {
   const transport = new CommTransport(model);
+  /** @type {Host | null} */
+  let known = null;
+  // Asked each time: the element is put into the document only after this, and its cell may be one that a checkout takes away.
+  const around = () => (known = documentAround(el) ?? known);
   /** @type {Host} */
   const host = {
-    // Asked each time: the element is put into the document only after this.
-    cells: () => documentAround(el)?.cells?.() ?? null,
-    document: () => documentAround(el)?.document?.() ?? "",
-    restoreCells: (page) => documentAround(el)?.restoreCells?.(page) ?? false,
+    cells: () => around()?.cells?.() ?? null,
+    document: () => around()?.document?.() ?? "",
+    restoreCells: (page) => around()?.restoreCells?.(page) ?? false,
+    say: (done) => around()?.say?.(done),
     storageKey: "agent-kernel-history",
   };
   const start = model.get("start");

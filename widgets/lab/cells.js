@@ -2,12 +2,15 @@
  * The cells of an open document: what they are, and bringing others back in their place.
  *
  * Cells are matched by id and only what differs is touched, all of it in one step of the notebook's own undo. A cell that
- * stays keeps its widget, its outputs and the cursor in it.
+ * stays keeps its widget, its outputs and the cursor in it. One whose code becomes another loses what the code before it
+ * showed: those outputs and that prompt are of another run.
  */
 
 /** @import { DocumentCell, NotebookPage } from "../history/protocol.js" */
 /** @import { SharedCell, SharedNotebook } from "./jupyter.js" */
 /** @typedef {NotebookPage["cells"][number]} PageCell */
+
+const NOT_RUN = { outputs: [], execution_count: null };
 
 /** @param {SharedNotebook} notebook @returns {DocumentCell[]} */
 export function cellsOf(notebook) {
@@ -32,8 +35,8 @@ export function restoreCells(notebook, page) {
     const stays = new Set(still);
     page.cells.forEach((cell, at) => {
       const old = kept[at] === null ? undefined : saved.get(/** @type {number} */ (kept[at]));
-      if (!stays.has(at)) notebook.insertCells(at, [old ? { ...old.toJSON(), source: cell.source } : made(cell)]);
-      else if (old && old.getSource() !== cell.source) old.setSource(cell.source);
+      if (!stays.has(at)) notebook.insertCells(at, [old ? again(old, cell.source) : made(cell)]);
+      else if (old && old.getSource() !== cell.source) rewrite(old, cell.source);
     });
   });
 }
@@ -85,8 +88,22 @@ export function unmoved(kept) {
   return run;
 }
 
-/** A cell that is not there any more. @param {PageCell} cell */
+/** A cell that has to move, with what it showed if its code is the same. @param {SharedCell} cell @param {string} source */
+function again(cell, source) {
+  return { ...cell.toJSON(), source, ...(cell.cell_type === "code" && source !== cell.getSource() ? NOT_RUN : {}) };
+}
+
+/** @param {SharedCell} cell @param {string} source */
+function rewrite(cell, source) {
+  cell.setSource(source);
+  if (cell.cell_type !== "code") return;
+  cell.setOutputs?.([]);
+  cell.execution_count = null;
+}
+
+/** A cell that is not there any more. One without outputs is trusted, as one that is typed is. @param {PageCell} cell */
 function made(cell) {
-  const code = cell.type === "code" ? { outputs: [], execution_count: null } : {};
-  return { cell_type: cell.type, source: cell.source, metadata: {}, ...(cell.id ? { id: cell.id } : {}), ...code };
+  const id = cell.id ? { id: cell.id } : {};
+  const code = cell.type === "code" ? { ...NOT_RUN, metadata: { trusted: true } } : { metadata: {} };
+  return { cell_type: cell.type, source: cell.source, ...id, ...code };
 }

@@ -4,7 +4,7 @@
  */
 
 import { FOOTER, footerLine } from "./footer.js";
-import { Notebooks } from "./notebooks.js";
+import { COMMAND, Notebooks } from "./notebooks.js";
 import { PageTeller } from "./page.js";
 import { Rest } from "./rest.js";
 import { HISTORY, savedPanel } from "./saved.js";
@@ -14,7 +14,6 @@ import { ID, sidePanel } from "./side.js";
 /** @import { ShowSide } from "./footer.js" */
 /** @import { OpenNotebook } from "./notebooks.js" */
 
-const COMMAND = "agent-kernel:show-history";
 const COMMAND_MODE = ".jp-Notebook.jp-mod-commandMode:not(.jp-mod-readWrite) :focus";
 const RANK = 900; // among the side panels
 const BEFORE_WIDGETS = -20; // which have -10
@@ -47,7 +46,7 @@ export async function plugins(shared, style) {
       optional: [utils.ICommandPalette],
       /** @param {App} app @param {Tracker} tracker @param {RenderMime} registry @param {any} palette */
       activate(app, tracker, registry, palette) {
-        const notebooks = new Notebooks(app, tracker, rest);
+        const notebooks = new Notebooks(app, tracker, rest, utils.Notification);
         const side = addSide(app, tracker, notebooks, new (sidePanel(Widget))(), icon);
         palette?.addItem({ command: COMMAND, category: "Notebook Operations" });
         addRenderers(registry, Widget, notebooks, side);

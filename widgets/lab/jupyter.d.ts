@@ -41,10 +41,11 @@ export interface SessionContext {
 
 export interface SharedCell {
   readonly cell_type: "code" | "markdown" | "raw";
-  readonly execution_count?: number | null;
+  execution_count?: number | null; // of code, as setOutputs
   getId(): string;
   getSource(): string;
   setSource(source: string): void;
+  setOutputs?(outputs: object[]): void;
   toJSON(): object;
 }
 export interface SharedNotebook {
@@ -72,7 +73,7 @@ export interface Widget {
   dispose(): void;
 }
 export interface NotebookPanel extends Widget {
-  readonly content: Widget & { readonly model: NotebookModel | null; readonly rendermime: RenderMime };
+  readonly content: Widget & { readonly model: NotebookModel | null; readonly rendermime: RenderMime; activeCellIndex: number; scrollToItem(at: number, align: "smart"): Promise<void> };
   readonly context: { readonly path: string; readonly localPath: string; readonly pathChanged: Signal<unknown, string>; readonly model: { readOnly: boolean } };
   readonly sessionContext: SessionContext;
 }
@@ -108,4 +109,9 @@ export interface App {
   readonly restored: Promise<void>;
   readonly serviceManager: { readonly sessions: { refreshRunning(): Promise<void> } };
 }
+export interface Notifications {
+  success(text: string, options: NotificationOptions): string;
+  error(text: string, options: NotificationOptions): string;
+}
+export interface NotificationOptions { autoClose: number | false; actions?: { label: string; callback: () => void }[] }
 export interface WidgetClass { new (options?: { node?: HTMLElement }): Widget }

@@ -2,24 +2,30 @@
  * The notebooks that stand open, and what belongs to each: the way to its kernel, its history, its document.
  */
 
+import { CELLS_STAY } from "../history/cells.js";
+import { errorText } from "../shared/buttons.js";
 import { cellsOf, restoreCells } from "./cells.js";
 import { Following } from "./following.js";
 import { KernelLink } from "./link.js";
 import { NotebookTransport } from "./transport.js";
 
 /** @import { Host, NotebookPage } from "../history/protocol.js" */
-/** @import { App, NotebookPanel, Tracker } from "./jupyter.js" */
+/** @import { App, NotebookPanel, Notifications, Tracker } from "./jupyter.js" */
 /** @import { Rest } from "./rest.js" */
 
+export const COMMAND = "agent-kernel:show-history";
+
+const SAID_MS = 20_000; // after which it stands among the application's notifications, with its buttons
 const OURS = /agent_kernel|^[ \t]*%%?agent\b/m; // code that may load the extension
 const KERNELSPEC = "agent-kernel";
 
 export class Notebooks {
-  /** @param {App} app @param {Tracker} tracker @param {Rest} rest */
-  constructor(app, tracker, rest) {
+  /** @param {App} app @param {Tracker} tracker @param {Rest} rest @param {Notifications} notifications */
+  constructor(app, tracker, rest, notifications) {
     this.app = app;
     this.tracker = tracker;
     this.rest = rest;
+    this.notifications = notifications;
     /** @type {Map<NotebookPanel, OpenNotebook>} */
     this.known = new Map();
   }
@@ -28,7 +34,7 @@ export class Notebooks {
   of(panel) {
     let found = this.known.get(panel);
     if (!found) {
-      found = new OpenNotebook(this.app, panel, this.rest);
+      found = new OpenNotebook(this.app, panel, this.rest, this.notifications);
       this.known.set(panel, found);
       panel.disposed.connect(() => this.#close(panel));
     }
@@ -55,11 +61,12 @@ export class Notebooks {
 }
 
 export class OpenNotebook {
-  /** @param {App} app @param {NotebookPanel} panel @param {Rest} rest */
-  constructor(app, panel, rest) {
+  /** @param {App} app @param {NotebookPanel} panel @param {Rest} rest @param {Notifications} notifications */
+  constructor(app, panel, rest, notifications) {
     this.app = app;
     this.panel = panel;
     this.rest = rest;
+    this.notifications = notifications;
     this.link = new KernelLink(panel.sessionContext, () => app.serviceManager.sessions.refreshRunning());
     this.kernel = this.link.kernel;
     this.mayBeLoaded = false;
@@ -103,6 +110,7 @@ export class OpenNotebook {
       },
       document: () => this.panel.context.path,
       restoreCells: (page) => this.#restore(page),
+      say: (done) => this.#say(done),
       open: (path) => void this.app.commands.execute("docmanager:open", { path }),
       startKernel: () => void this.#startKernel(),
       storageKey: "agent-kernel-history",
@@ -121,7 +129,34 @@ export class OpenNotebook {
     const model = this.panel.content.model;
     if (!model || model.readOnly || this.panel.context.model.readOnly) return false;
     restoreCells(model.sharedModel, page);
+    this.#show(page.at);
     return true;
+  }
+
+  /** Where cells went away the notebook may stand scrolled past its end. @param {number | null} at the cell to be seen */
+  #show(at) {
+    const { content } = this.panel;
+    if (at !== null) content.activeCellIndex = at;
+    void content.scrollToItem(content.activeCellIndex, "smart").catch(() => {}); // rejects when it is asked for another one
+  }
+
+  /** @param {{ text: string, next: string, head?: string | null }} done */
+  #say({ text, next, head }) {
+    const undo = next === "undo" ? [{ label: "Undo", callback: () => void this.#undo(head ?? null) }] : [];
+    const history = { label: "History", callback: () => void this.app.commands.execute(COMMAND) };
+    this.notifications.success(text, { autoClose: SAID_MS, actions: [...undo, history] });
+  }
+
+  /** @param {string | null} head where it was when this was offered */
+  async #undo(head) {
+    this.seen();
+    try {
+      const answer = await this.transport.act("undo", head ? { head } : {});
+      const said = "done" in answer ? [answer.done, ...answer.notes, CELLS_STAY] : ["The undo waits until the running cell ends."];
+      this.notifications.success(said.join(" "), { autoClose: SAID_MS });
+    } catch (error) {
+      this.notifications.error(`Undo failed: ${errorText(error)}`, { autoClose: false });
+    }
   }
 
   async #startKernel() {

@@ -75,6 +75,18 @@ test(
   },
 );
 
+test("what was done is said where it stays too, for the cell of the panel may have gone", page, async () => {
+  /** @type {any[]} */
+  const said = [];
+  for (const compact of [false, true]) {
+    const host = { ...notebook([]), compact, say: (/** @type {any} */ done) => said.push(done) };
+    const panel = await mounted({ host });
+    await askCheckout(panel, "Merge ridge");
+    await panel.click(panel.$(".ak-pop .ak-main"));
+  }
+  assert.deepEqual(said.map(({ text, next }) => [text.slice(0, 11), next]), [["Checked out", "undo"]], "not beside the notebook");
+});
+
 test("variables alone leave the document alone", page, async () => {
   /** @type {string[]} */
   const restored = [];

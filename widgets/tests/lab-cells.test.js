@@ -7,8 +7,8 @@ import { cellsOf, matched, restoreCells, unmoved } from "../lab/cells.js";
 
 /** A cell of a shared document, as far as it is used. */
 class FakeCell {
-  constructor({ id, cell_type = "code", source = "", outputs = [], execution_count = null }) {
-    Object.assign(this, { id, cell_type, source, outputs, execution_count });
+  constructor({ id, cell_type = "code", source = "", outputs = [], execution_count = null, metadata = {} }) {
+    Object.assign(this, { id, cell_type, source, outputs, execution_count, metadata });
   }
 
   getId() {
@@ -19,13 +19,17 @@ class FakeCell {
     return this.source;
   }
 
+  setOutputs(outputs) {
+    this.outputs = outputs;
+  }
+
   setSource(source) {
     this.source = source;
     this.written = true;
   }
 
   toJSON() {
-    return { id: this.id, cell_type: this.cell_type, source: this.source, outputs: this.outputs };
+    return { id: this.id, cell_type: this.cell_type, source: this.source, outputs: this.outputs, execution_count: this.execution_count, metadata: this.metadata };
   }
 }
 
@@ -83,6 +87,23 @@ test("a moved cell goes back with its outputs, and the others stay", () => {
   assert.deepEqual(notebook.cells.map((cell) => cell.id), ["a", "b", "c"]);
   assert.deepEqual(notebook.cells[2].outputs, ["3"]);
   assert.deepEqual([notebook.cells[0], notebook.cells[1]], [a, b]);
+});
+
+test("code that becomes another keeps nothing that another run showed; what is the same keeps it", () => {
+  const ran = (id, source, n) => ({ id, source, execution_count: n, outputs: [`of ${n}`], metadata: { trusted: true } });
+  const notebook = new FakeNotebook(ran("c", "z = 3", 9), ran("a", "x = 1", 7), ran("b", "y = 2", 8), ran("d", "w", 10));
+  restoreCells(notebook, page(["a", "x = 0"], ["b", "y = 2"], ["d", "w = 0"], ["c", "z = 3"]));
+  const shown = notebook.cells.map(({ id, execution_count, outputs }) => [id, execution_count, ...outputs]);
+  assert.deepEqual(shown, [["a", null], ["b", 8, "of 8"], ["d", null], ["c", 9, "of 9"]]);
+  const swapped = new FakeNotebook(ran("b", "y", 2), ran("a", "x", 1));
+  restoreCells(swapped, page(["a", "x = 0"], ["b", "y = 0"]));
+  assert.deepEqual(swapped.cells.map((cell) => [cell.execution_count, cell.outputs.length]), [[null, 0], [null, 0]], "moved or not");
+});
+
+test("cells that come back are trusted, those that were not stay so", () => {
+  const notebook = new FakeNotebook({ id: "c", outputs: ["<script>"], metadata: {} }, { id: "a", metadata: { trusted: true } });
+  restoreCells(notebook, page(["a", ""], ["new", "x = 1"], ["text", "# x", "markdown"], ["c", ""]));
+  assert.deepEqual(notebook.cells.map((cell) => cell.metadata.trusted), [true, true, undefined, undefined]);
 });
 
 test("a cell of another type is another cell", () => {
