@@ -23,6 +23,7 @@ from agent_kernel.values import summaries
 from agent_kernel.values.groups import decode_layout
 
 if TYPE_CHECKING:
+    from agent_kernel.repository import Conflict as Clash
     from agent_kernel.session import Repository
 
 __all__ = ["Plan", "plan"]
@@ -125,16 +126,18 @@ def _merged(
     ours, theirs = repo.tree_at(here), repo.tree_at(other)
     merged = repo.merge_trees(repo.tree_at(begin.base), ours, theirs)
     rows = sorted(merged.conflicts.items())[:_MOST]
-    conflicts = tuple(
-        Conflict(*map(cleaned, described(repo, name, one)), together=tuple(map(cleaned, one.partners)))
-        for name, one in rows
-    )
+    conflicts = tuple(_conflict(repo, name, one) for name, one in rows)
     alone = [(name, one) for name, one in rows if not one.partners]
     dicts = [name for name, one in alone if _is_dict(repo, one.ours) and _is_dict(repo, one.theirs)]
     notes = [f"{cleaned(name)} is merged key by key; only keys that both sides changed clash." for name in dicts[:3]]
     if begin.fast_forward:
         notes.append(f"{called} has all that is here: the branch moves forward, without a new commit.")
     return merged.changes, conflicts, tuple(notes)
+
+
+def _conflict(repo: Repository, name: str, conflict: Clash) -> Conflict:
+    name, ours, theirs = map(cleaned, described(repo, name, conflict))
+    return Conflict(name, ours, theirs, tuple(map(cleaned, conflict.partners)))
 
 
 def _is_dict(repo: Repository, entry: Entry | None) -> bool:

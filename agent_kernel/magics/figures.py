@@ -10,6 +10,7 @@ import logging
 import sys
 from importlib import import_module
 from types import ModuleType
+from typing import cast
 
 from agent_kernel.values.summaries.reading import module_dict
 
@@ -35,4 +36,7 @@ def _chosen() -> object:
     """The backend that is set. Asking matplotlib itself would choose one where none is, and may start a window toolkit."""
     matplotlib = sys.modules.get("matplotlib")
     settings = module_dict(matplotlib).get("rcParams") if isinstance(matplotlib, ModuleType) else None
-    return dict[object, object].get(settings, "backend") if isinstance(settings, dict) else None
+    if not isinstance(settings, dict):
+        return None
+    chosen: object = dict[str, object].get(cast("dict[str, object]", settings), "backend")
+    return chosen

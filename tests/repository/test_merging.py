@@ -87,7 +87,8 @@ def test_a_conflict_is_settled_for_all_that_move_together(repo: Repository) -> N
 
 def test_of_what_moves_together_a_conflict_names_the_others_and_both_sides_cannot_be_chosen(repo: Repository) -> None:
     base: Side = {"a": "1", "b": "2", "x": "1"}
-    ours, theirs = {**group_of("joined", ["a", "b"]), "x": "2"}, {"a": "1", "b": "3", "x": "3"}
+    ours: Side = {**group_of("joined", ["a", "b"]), "x": "2"}
+    theirs: Side = {"a": "1", "b": "3", "x": "3"}
     merge = _merge(repo, base, ours, theirs)
     assert {name: one.partners for name, one in merge.conflicts.items()} == {"a": ("b",), "b": ("a",), "x": ()}
     with pytest.raises(MergeChoiceError):
