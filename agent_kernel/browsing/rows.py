@@ -9,7 +9,7 @@ from agent_kernel.browsing.answers import CommitRow, DayRow, FoldRow, Graph, Ref
 from agent_kernel.browsing.book import Book, Spread
 from agent_kernel.browsing.listing import Fold, Item, Listing
 from agent_kernel.browsing.wording import cleaned, prompts, subject_of
-from agent_kernel.repository import Commit, ObjectId, hex_of, short
+from agent_kernel.repository import Change, Commit, ObjectId, hex_of, short
 from agent_kernel.session.labels import prompt, shown
 from agent_kernel.verbs.text import plural
 
@@ -92,11 +92,18 @@ def why(commit: Commit) -> str:
 
 def chips_of(commit: Commit) -> tuple[tuple[tuple[Sign, str, int], ...], int]:
     """The changed names, the largest first, and how many there are beyond these. One that is not saved is among them."""
-    changes = sorted(commit.changed, key=lambda change: -change.size)
-    room = _CHIPS - bool(commit.unsaved)
-    chips = [_chip(sign_of(change.how), change.name, change.size) for change in changes[:room]]
-    chips += [_chip("!", one.name) for one in commit.unsaved[: _CHIPS - len(chips)]]
-    return tuple(chips), len(commit.changed) + len(commit.unsaved) - len(chips)
+    saved, not_saved = _apart(commit)
+    saved.sort(key=lambda change: -change.size)
+    room = _CHIPS - bool(not_saved)
+    chips = [_chip(sign_of(change.how), change.name, change.size) for change in saved[:room]]
+    chips += [_chip("!", name) for name in not_saved[: _CHIPS - len(chips)]]
+    return tuple(chips), len(saved) + len(not_saved) - len(chips)
+
+
+def _apart(commit: Commit) -> tuple[list[Change], list[str]]:
+    """What changed and is saved, and the names that are not, each once: some that belong together are told as one."""
+    not_saved = dict.fromkeys(name for one in commit.unsaved for name in one.name.split(", "))
+    return [change for change in commit.changed if change.name not in not_saved], list(not_saved)
 
 
 def _chip(sign: Sign, name: str, size: int = 0) -> tuple[Sign, str, int]:
@@ -104,9 +111,10 @@ def _chip(sign: Sign, name: str, size: int = 0) -> tuple[Sign, str, int]:
 
 
 def counts_of(commit: Commit) -> dict[Sign, int]:
-    counts: Counter[Sign] = Counter(sign_of(change.how) for change in commit.changed)
-    if commit.unsaved:
-        counts["!"] = len(commit.unsaved)
+    saved, not_saved = _apart(commit)
+    counts: Counter[Sign] = Counter(sign_of(change.how) for change in saved)
+    if not_saved:
+        counts["!"] = len(not_saved)
     return dict(counts)
 
 

@@ -46,12 +46,12 @@ class Notices:
         """Tell what a cell's commit could not save, and, unless quiet, what it holds.
 
         Args:
-            beside: may say beside the cell what the commit holds, and the first of the news; whether it did.
+            beside: may say beside the cell what the commit holds, and the news; whether it did.
         """
         news = [one for one in report.unsaved if (one.name, one.type, one.reason) not in self._told]
         self.was_told(news)
         if beside(report, news):
-            news = news[1:]
+            news = []
         elif not self._is_quiet() and report.commit is not None:
             chips = chip_line((change.how, change.name, 0) for change in report.changed)
             self.say(f"{short(report.commit)} {chips or 'no change'}, {size_text(report.written_bytes)}")

@@ -17,6 +17,7 @@ from agent_kernel.browsing.rows import chips_of
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.repository import hex_of, short
 from agent_kernel.values import summaries
+from agent_kernel.verbs.describe import unsaved_names
 from agent_kernel.verbs.text import duration, size_text
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["footer"]
 
+_MOST: Final = 3  # names, reasons and ways in one line
 _BYTES: Final = 1_000  # a smaller size says nothing beside a name
 # Mixed with the colour of the page's text, so that they read on a light and on a dark one.
 _COLOURS: Final = {
@@ -64,7 +66,7 @@ def footer(
     Args:
         news: what could not be saved, and was not told before.
     """
-    named = {cleaned(name, 60) for one in news[:1] for name in one.name.split(", ")}
+    named = {cleaned(name, 60) for name in unsaved_names(news)}
     chips, more = chips_of(commit)
     line = _Line(
         commit=hex_of(id),
@@ -73,7 +75,7 @@ def footer(
         author=_Author(cleaned(commit.author.name), commit.author.kind),
         chips=[chip for chip in chips if chip[1] not in named],  # of these the sentence tells
         more=more,
-        unsaved=_unsaved(news[0]) if news else "",
+        unsaved=_unsaved(news),
         took_s=commit.cell.duration_s if commit.cell is not None else None,
         undo=undo,
     )
@@ -84,14 +86,33 @@ def footer(
     return {FOOTER: data, "text/html": _html(parts), "text/plain": " ".join(text for text, _ in parts)}
 
 
-def _unsaved(one: Unsaved) -> str:
-    """`conn is not saved: a database connection. Run this cell again to have it back.`"""
-    said = f"{one.name} is not {'loaded' if one.stored else 'saved'}: {one.reason}".rstrip(". ") + "."
-    remedy = one.remedy.rstrip(".")
-    if remedy.startswith("run cell ["):  # it is the cell above this line
-        remedy = "run this cell again to have it back"
-    way = f" {remedy[0].upper()}{remedy[1:]}." if remedy else ""
-    return cleaned(summaries.mask_text(said + way), 300)
+def _unsaved(news: Sequence[Unsaved]) -> str:
+    """`lock, fh are not saved: a lock cannot be saved; an open file cannot be saved. Run this cell again to have them back.`"""
+    told = (_told([one for one in news if one.stored == stored]) for stored in (False, True))
+    return cleaned(summaries.mask_text(" ".join(filter(None, told))), 400)
+
+
+def _told(alike: Sequence[Unsaved]) -> str:
+    if not alike:
+        return ""
+    names, many = unsaved_names(alike), len(alike) > 1
+    reasons = list(dict.fromkeys(one.reason.rstrip(". ") for one in alike))
+    remedies = list(dict.fromkeys(_remedy(one, many=many) for one in alike if one.remedy))
+    verb = f"{'are' if len(names) > 1 else 'is'} not {'loaded' if alike[0].stored else 'saved'}"
+    said = f"{_some(names, ', ')} {verb}: {_some(reasons, '; ')}."
+    return " ".join([said, *(f"{way[0].upper()}{way[1:]}." for way in remedies[:_MOST])])
+
+
+def _remedy(one: Unsaved, *, many: bool) -> str:
+    way = one.remedy.rstrip(".")
+    if way.startswith("run cell ["):  # it is the cell above this line
+        way = "run this cell again to have it back"
+    return way.replace("to have it back", "to have them back") if many else way
+
+
+def _some(texts: Sequence[str], comma: str) -> str:
+    more = len(texts) - _MOST
+    return comma.join(texts[:_MOST]) + (f" and {more} more" if more > 0 else "")
 
 
 def _parts(line: _Line) -> list[tuple[str, str]]:

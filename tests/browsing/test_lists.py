@@ -274,3 +274,12 @@ def test_arguments_that_do_not_fit_are_said_in_words(nb: Notebook, op: str, args
         nb.reader.ask(op, args)
     assert str(caught.value).startswith(f"{op}: {said}")
     assert "`" not in str(caught.value)
+
+
+def test_a_name_that_is_not_saved_is_told_once_in_a_row(nb: Notebook) -> None:
+    nb.run("import threading")
+    nb.run("lock = threading.Lock(); a = 1; b = 2; c = 3; d = 4; e = 5")
+    row = next(row for row in nb.rows() if row["kind"] == "commit")
+    assert [(sign, name) for sign, name, _ in row["chips"]][-1] == ("!", "lock")
+    assert (len(row["chips"]), row["more"]) == (4, 2)
+    assert row["counts"] == {"+": 5, "!": 1}

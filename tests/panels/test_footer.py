@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,21 @@ def test_it_tells_once_what_is_not_saved_and_the_quiet_line_does_not_repeat_it(f
     assert line["unsaved"].endswith(" Run this cell again to have it back.")
     assert line["chips"] == []
     assert "numbers" not in printed
+
+
+def test_several_that_are_not_saved_are_told_in_one_line(front: Front) -> None:
+    front.run("import threading, os")
+    before = len(front.display.shown)
+    printed = front.run("lock = threading.Lock(); fh = open(os.devnull); counter = 1")
+    line = front.display.shown[before][FOOTER]
+    assert re.match(r"(lock, fh|fh, lock) are not saved: .*a lock cannot be saved", line["unsaved"])
+    assert "an open file" in line["unsaved"]
+    assert line["unsaved"].endswith(" Run this cell again to have them back.")
+    assert [(sign, name) for sign, name, _ in line["chips"]] == [("+", "counter")]
+    assert line["more"] == 0
+    assert "not saved" not in printed
+    assert line["unsaved"] in front.display.shown[before]["text/plain"]
+    front.run("fh.close()")
 
 
 @pytest.mark.parametrize("source", ["x", "print(x)", "%agent status", "%agent log"])

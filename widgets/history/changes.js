@@ -22,7 +22,9 @@ import { faceOf } from "./faces.js";
 /** @param {Change[]} changes @param {number} more that are not listed @param {Details["unsaved"]} unsaved @param {ChangeLook} look */
 export function changeLines(changes, more, unsaved, look) {
   let first = look.first;
-  const lines = changes.flatMap((change) => {
+  const gone = namesOf(unsaved);
+  // A name that is not saved stands there once, as that.
+  const lines = changes.filter((change) => !gone.has(change.name)).flatMap((change) => {
     const open = change.opens && (look.open.get(change.name) ?? first-- > 0);
     return changeLine(change, open, look);
   });
@@ -35,43 +37,59 @@ export function changeLines(changes, more, unsaved, look) {
         el("span", { class: "ak-same-text ak-muted" }, `${plural(more, "more name")}, smaller than these`),
       )
     : null;
-  return [...lines, ...(rest ? [rest] : []), ...unsaved.map(unsavedLine)];
+  return [...lines, ...(rest ? [rest] : []), ...unsaved.flatMap((gap) => unsavedLine(gap, changes, look))];
+}
+
+/** The variables that are not saved; some that are saved together are told as one. @param {Details["unsaved"]} unsaved */
+const namesOf = (unsaved) => new Set(unsaved.flatMap((gap) => gap.name.split(", ")));
+
+/** How many names a commit changed, one that is not saved among them. @param {Details} details */
+export function countOf({ changes, more_changes, unsaved }) {
+  const gone = namesOf(unsaved);
+  return changes.filter((change) => change.how !== "=" && !gone.has(change.name)).length + more_changes + gone.size;
 }
 
 /** @param {Change} change @param {boolean} open @param {ChangeLook} look */
 function changeLine(change, open, look) {
   const sign = SIGNS[change.how];
-  const inside = el("div", { class: "ak-x", hidden: true });
-  const fold = el(
-    "button",
-    { class: "ak-fold", type: "button", "aria-label": `Details of ${change.name}`, "aria-expanded": "false" },
-    icon("right"),
-  );
-  const turn = (/** @type {boolean} */ on) => {
-    fold.setAttribute("aria-expanded", String(on));
-    inside.hidden = !on;
-    if (on && !inside.childNodes.length) void openVariable(change.name, inside, look);
-  };
-  fold.addEventListener("click", () => {
-    look.open.set(change.name, inside.hidden);
-    turn(inside.hidden);
-  });
-  const line = el(
-    "div",
-    { class: "ak-v" },
-    change.opens ? fold : el("span"),
+  const cells = [
     el("span", { class: `ak-sg ${sign.kind}`, role: "img", "aria-label": sign.word }, sign.glyph),
     el("span", { class: "ak-nm", title: change.name }, change.name),
     el("span", { class: "ak-ty", title: change.type }, change.type),
     values(change),
     el("span", { class: "ak-sz" }, byteChange(change.old_size, change.new_size)),
+  ];
+  if (!change.opens) return [el("div", { class: "ak-v" }, el("span"), ...cells)];
+  return opening(change.name, cells, open, look, (inside) => void openVariable(change.name, inside, look));
+}
+
+/**
+ * A line that opens, and what it opens.
+ *
+ * @param {string} name @param {HTMLElement[]} cells @param {boolean} open @param {ChangeLook} look @param {(inside: HTMLElement) => void} show
+ */
+function opening(name, cells, open, look, show) {
+  const inside = el("div", { class: "ak-x", hidden: true });
+  const fold = el(
+    "button",
+    { class: "ak-fold", type: "button", "aria-label": `Details of ${name}`, "aria-expanded": "false" },
+    icon("right"),
   );
-  if (change.opens)
-    line.addEventListener("click", (event) => {
-      if (event.target instanceof Element && !event.target.closest("button") && !String(getSelection())) fold.click();
-    });
+  const turn = (/** @type {boolean} */ on) => {
+    fold.setAttribute("aria-expanded", String(on));
+    inside.hidden = !on;
+    if (on && !inside.childNodes.length) show(inside);
+  };
+  fold.addEventListener("click", () => {
+    look.open.set(name, inside.hidden);
+    turn(inside.hidden);
+  });
+  const line = el("div", { class: "ak-v" }, fold, ...cells);
+  line.addEventListener("click", (event) => {
+    if (event.target instanceof Element && !event.target.closest("button") && !String(getSelection())) fold.click();
+  });
   if (open) turn(true);
-  return change.opens ? [line, inside] : [line];
+  return [line, inside];
 }
 
 /** @param {Change} change */
@@ -95,19 +113,22 @@ function values(change) {
 /** "the pictures differ": words about a value, and no value. @param {string} text */
 const isSaying = (text) => /^[a-z]+( [a-z]+)+$/.test(text);
 
-/** @param {Details["unsaved"][number]} gap */
-function unsavedLine(gap) {
+/** Why it is not saved, and of what is kept of it the change. @param {Details["unsaved"][number]} gap @param {Change[]} changes @param {ChangeLook} look */
+function unsavedLine(gap, changes, look) {
   const said = `not saved: ${gap.reason}.${asSentence(gap.remedy)}`;
-  return el(
-    "div",
-    { class: "ak-v" },
-    el("span"),
+  const cells = [
     el("span", { class: "ak-sg ak-chg", role: "img", "aria-label": "not saved" }, "!"),
     el("span", { class: "ak-nm", title: gap.name }, gap.name),
     el("span", { class: "ak-ty", title: gap.type }, gap.type),
     el("span", { class: "ak-va ak-say", title: said }, ...prose(said)),
     el("span", { class: "ak-sz" }),
-  );
+  ];
+  return opening(gap.name, cells, look.open.get(gap.name) ?? false, look, (inside) => {
+    const names = namesOf([gap]);
+    const kept = changes.filter((change) => change.opens && names.has(change.name)).map(({ name }) => [name, el("div")]);
+    fill(inside, el("p", {}, ...prose(asSentence(said).trim())), ...kept.map(([, place]) => place));
+    for (const [name, place] of kept) void openVariable(/** @type {string} */ (name), /** @type {HTMLElement} */ (place), look);
+  });
 }
 
 /** @param {string} name @param {HTMLElement} inside @param {ChangeLook} look */

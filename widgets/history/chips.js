@@ -1,7 +1,8 @@
 /**
  * What a commit changed, in the room that its row has: the largest names, or how many of each kind.
  *
- * Chips are never cut: as many are shown as fit, and the last says how many more there are.
+ * Chips are never cut: as many are shown as fit, and the last says how many more there are. What is not saved is not among
+ * those that are left out before what is.
  */
 
 import { el } from "../shared/dom.js";
@@ -26,12 +27,19 @@ export function fitChips(all, more, room) {
   for (const sized of [true, false]) {
     for (let shown = Math.min(most, all.length); shown > 0; shown -= 1) {
       const rest = more + all.length - shown;
-      const px = widthOf(all.slice(0, shown), sized, rest);
+      const px = widthOf(shownOf(all, shown), sized, rest);
       if (px <= room && (shown > 1 || all.length === 1 || !sized)) return { shown, sized, more: rest };
     }
   }
   const shown = Math.min(1, all.length);
   return { shown, sized: false, more: more + all.length - shown };
+}
+
+/** So many of them, in their order. @param {CommitRow["chips"]} all @param {number} n @returns {CommitRow["chips"]} */
+function shownOf(all, n) {
+  const saved = all.filter(([sign]) => sign !== "!");
+  const not = all.filter(([sign]) => sign === "!").slice(0, n);
+  return [...saved.slice(0, n - not.length), ...not];
 }
 
 /** @param {CommitRow["chips"]} chips @param {boolean} sized @param {number} rest */
@@ -47,7 +55,7 @@ const roomOf = (widthPx) => Math.round(widthPx / 2) - 8;
 /** @param {CommitRow} row @param {{ widthPx: number }} look */
 export function chipsWidth(row, look) {
   const { shown, sized, more } = fitChips(row.chips, row.more, roomOf(look.widthPx));
-  return widthOf(row.chips.slice(0, shown), sized, more);
+  return widthOf(shownOf(row.chips, shown), sized, more);
 }
 
 /** @param {[Sign, string, number]} chip @param {boolean} sized */
@@ -59,7 +67,7 @@ function chipText([sign, name, size], sized) {
 /** @param {CommitRow} row @param {{ widthPx: number, marks: Marks }} look */
 export function chipList(row, look) {
   const { shown, sized, more } = fitChips(row.chips, row.more, roomOf(look.widthPx));
-  const list = row.chips.slice(0, shown).map(([sign, name, size], at) => {
+  const list = shownOf(row.chips, shown).map(([sign, name, size], at) => {
     const matches = look.marks.names.includes(name);
     const after = sign === "!" ? "not saved" : sized && at === 0 && size ? bytes(size) : "";
     const { glyph, kind } = SIGNS[sign];

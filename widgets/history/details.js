@@ -8,7 +8,7 @@
 import { failureNote, textButton } from "../shared/buttons.js";
 import { el, fill } from "../shared/dom.js";
 import { count } from "../shared/format.js";
-import { changeLines } from "./changes.js";
+import { changeLines, countOf } from "./changes.js";
 import { codeView } from "./code.js";
 import { detailTop } from "./detail-top.js";
 import { environmentView } from "./environment.js";
@@ -134,10 +134,9 @@ export class DetailsPane {
     const { transport } = this.model;
     const at = this.#at;
     const { code } = details;
-    const changed = details.changes.filter((change) => change.how !== "=").length + details.more_changes;
     const environment = [roomy("Environment"), el("span", { class: "ak-tight-text" }, "Env.")];
     return [
-      { key: "changes", label: [`Changes ${count(changed)}`], show: async () => this.#changes(details) },
+      { key: "changes", label: [`Changes ${count(countOf(details))}`], show: async () => this.#changes(details) },
       {
         key: "code",
         label: ["Code", code ? roomy(` +${code.added} −${code.removed}`) : null],

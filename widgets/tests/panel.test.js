@@ -89,11 +89,29 @@ test("changes show what was and what is, with a table opened", page, async () =>
   const panel = await mounted({ host: { start: { commit: "7c1e9f2" } } });
   await soon(30);
   const text = panel.$(".ak-detail").textContent ?? "";
-  assert.match(text, /Changes 5.*Code.*\+6 −3.*Outputs.*6/);
+  assert.match(text, /Changes 6.*Code.*\+6 −3.*Outputs.*6/);
   assert.match(text, /1,460 × 8→1,460 × 9118 → 130 kB/);
   assert.match(text, /not saved: a database connection\. \[3\] makes a new one\./);
   assert.equal(panel.$("td.ak-other").textContent, "1,033.0 96.0");
   assert.equal(panel.$('[aria-label="Details of area_z"]').getAttribute("aria-expanded"), "true");
+});
+
+test("a name that is not saved stands once, as that, and a click says all of why", page, async () => {
+  const panel = await mounted();
+  const ask = panel.store.ask.bind(panel.store);
+  const fh = { name: "fh", how: "+", type: "_io.TextIOWrapper", old: "", new: "", old_size: null, new_size: 103, opens: false };
+  const gap = { name: "fh", type: "_io.TextIOWrapper", reason: "an open file on /tmp/x", remedy: "run cell [13] again to have it back" };
+  panel.store.ask = async (op, args) => {
+    const found = /** @type {any} */ (await ask(op, args));
+    return op === "commit" ? { ...found, changes: [fh, { ...fh, name: "n" }], unsaved: [gap] } : found;
+  };
+  await panel.click(panel.row("Merge ridge"));
+  assert.deepEqual(panel.all(".ak-v .ak-nm").map((one) => one.textContent), ["n", "fh"]);
+  assert.match(panel.$(".ak-tabs").textContent ?? "", /^Changes 2/);
+  const fold = panel.$('[aria-label="Details of fh"]');
+  assert.equal(fold.getAttribute("aria-expanded"), "false");
+  await panel.click(/** @type {HTMLElement} */ (fold.closest(".ak-v")));
+  assert.equal(panel.$(".ak-x:not([hidden])").textContent, "Not saved: an open file on /tmp/x. Run cell [13] again to have it back.");
 });
 
 test("a preview that fails says so in its place, and can be tried again", page, async () => {

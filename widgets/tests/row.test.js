@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { fitChips } from "../history/chips.js";
+import { chipList, fitChips } from "../history/chips.js";
 import { changedCells } from "../history/cells.js";
 import { rowName } from "../history/row.js";
 import { NOW, houses } from "./fixture/houses.js";
 import { listRows } from "./fixture/rows.js";
+import { withoutPage } from "./page.js";
 
 /** @import { CommitRow } from "../history/protocol.js" */
 
@@ -54,6 +55,18 @@ test("where there is less room there are fewer chips, and the size goes before t
   assert.deepEqual(fitChips(chips, 0, 170), { shown: 3, sized: false, more: 0 });
   assert.deepEqual(fitChips(chips, 0, 90), { shown: 1, sized: false, more: 2 });
   assert.deepEqual(fitChips([], 0, 100), { shown: 0, sized: false, more: 0 });
+});
+
+test("what is not saved is seen before what is, where there is no room for both", { skip: withoutPage }, () => {
+  const chips = /** @type {CommitRow["chips"]} */ ([
+    ["+", "threading", 74],
+    ["+", "counter", 5],
+    ["!", "fh", 0],
+  ]);
+  const row = /** @type {CommitRow} */ ({ chips, more: 0 });
+  const seen = (/** @type {number} */ widthPx) => chipList(row, { widthPx, marks: { names: [], words: [] } }).map((chip) => chip?.textContent);
+  assert.deepEqual(seen(480), ["+threading", "! fh not saved", "1 more"]);
+  assert.deepEqual(seen(320), ["! fh not saved", "2 more"]);
 });
 
 test("cells that differ, come or go are counted, and named by their prompts", () => {
