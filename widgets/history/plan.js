@@ -5,12 +5,12 @@
  */
 
 import { errorText, textButton } from "../shared/buttons.js";
-import { el, fill, freshId, prose, spoken } from "../shared/dom.js";
-import { SIGNS, asSentence, bytes, nameList, plural } from "../shared/format.js";
+import { el, fill, freshId, prose } from "../shared/dom.js";
+import { bytes } from "../shared/format.js";
 import { floatOver } from "../shared/popover.js";
-import { changedCells, isOfAnother } from "./cells.js";
+import { notebookRow, planRows, variableRows } from "./would.js";
 
-/** @import { Host, NotebookPage, Plan, Sign } from "./protocol.js" */
+/** @import { NotebookPage, Plan } from "./protocol.js" */
 /** @import { HistoryModel } from "./state.js" */
 /** @import { Child } from "../shared/dom.js" */
 /** @typedef {"both" | "variables" | "code"} What what is brought back */
@@ -53,7 +53,14 @@ class OpenQuestion {
     this.parts = questionParts(question);
     this.turn = 0;
     this.version = model.state.version;
-    this.chosen = question.cells ? options() : null;
+    /** Says again what would be done, when something else is chosen. */
+    this.draw = () => {};
+    this.chosen = question.cells
+      ? options(() => {
+          this.draw();
+          this.floating.place();
+        })
+      : null;
     /** @type {(() => void) | null} */
     this.act = null;
     const { cancel, go, pop } = this.parts;
@@ -103,19 +110,32 @@ class OpenQuestion {
   /** @param {Plan | null} plan @param {NotebookPage | null} page */
   #say(plan, page) {
     const { chosen, parts, question } = this;
-    const { host } = this.model;
-    const notes = plan && question.notes !== false ? plan.notes : [];
-    fill(
-      parts.body,
-      plan ? planRows(plan, question.cells ? notebookRow(page, plan, host) : null) : el("p", {}, "It made the first commit: what it made goes."),
-      ...notes.map((note) => el("p", {}, ...prose(note))),
-      page ? chosen?.element : null,
-    );
-    fill(parts.loads, plan?.loads ? `loads ${bytes(plan.loads)}` : "");
+    const would = el("div", { class: "ak-would" });
+    fill(parts.body, would, page ? chosen?.element : null);
+    this.draw = () => {
+      fill(would, ...this.#would(plan, page));
+      fill(parts.loads, plan?.loads && this.#what(page) !== "code" ? `loads ${bytes(plan.loads)}` : "");
+    };
+    this.draw();
     fill(parts.go, plan?.conflicts.length ? "Choose…" : question.button);
     parts.go.hidden = false;
-    const what = () => (page && chosen?.what()) || "variables";
-    this.#offer(() => (plan?.conflicts.length ? question.resolve?.() : question.go(what(), page)));
+    this.#offer(() => (plan?.conflicts.length ? question.resolve?.() : question.go(this.#what(page), page)));
+  }
+
+  /** @param {NotebookPage | null} page @returns {What} */
+  #what(page) {
+    return (page && this.chosen?.what()) || "variables";
+  }
+
+  /** What it would do of that which is chosen, and no more. @param {Plan | null} plan @param {NotebookPage | null} page @returns {Child[]} */
+  #would(plan, page) {
+    const { question } = this;
+    if (!plan) return [el("p", {}, "It made the first commit: what it made goes.")];
+    const what = this.#what(page);
+    const notebook = question.cells && (!page || what !== "variables") ? notebookRow(page, plan, this.model.host) : null;
+    if (what === "code") return [planRows([], notebook), el("p", {}, "The variables stay as they are.")];
+    const notes = question.notes === false ? [] : plan.notes;
+    return [planRows(variableRows(plan), notebook), ...notes.map((note) => el("p", {}, ...prose(note)))];
   }
 
   /** @param {() => void} act */
@@ -154,79 +174,10 @@ function questionParts(question) {
   return { pop, body, go, cancel, loads };
 }
 
-/** @param {Plan} plan @param {Child} notebook */
-function planRows(plan, notebook) {
-  /** @param {Sign} sign @param {string} word @param {string[]} names */
-  const row = (sign, word, names) =>
-    names.length
-      ? [
-          el(
-            "dt",
-            {},
-            el("span", { class: `ak-sg ${SIGNS[sign].kind}`, "aria-hidden": "true" }, SIGNS[sign].glyph),
-            `${word} ${names.length}`,
-          ),
-          el("dd", { class: "ak-mono" }, nameList(names)),
-        ]
-      : [];
-  const cannot = plan.cannot.map((gap, at) => [
-    el(
-      "dt",
-      {},
-      el("span", { class: "ak-sg ak-chg", "aria-hidden": "true" }, "!"),
-      at ? spoken("Can't restore") : "Can't restore",
-    ),
-    el("dd", {}, ...cannotText(gap)),
-  ]);
-  const conflicts = plan.conflicts.map((conflict) => conflict.name);
-  const rows = [
-    ...row("~", "Changes", plan.changes),
-    ...row("+", "Adds", plan.adds),
-    ...row("-", "Removes", plan.removes),
-    ...row("!", "Conflicts", conflicts),
-    ...cannot.flat(),
-    ...(notebook ? [el("dt", {}, "Notebook"), el("dd", {}, notebook)] : []),
-  ];
-  return rows.length ? el("dl", {}, ...rows) : el("p", {}, "No variable changes.");
-}
-
-/** @param {Plan["cannot"][number]} gap @returns {Child[]} */
-function cannotText(gap) {
-  const stays = gap.stays ? " The one open now stays" : "";
-  const remedy = gap.remedy.replace(/\.$/, "");
-  const rest = stays ? `${stays}${remedy ? `; ${remedy}` : ""}.` : asSentence(remedy);
-  return [el("span", { class: "ak-mono" }, gap.name), ...prose(`, ${gap.reason.replace(/\.$/, "")}.${rest}`)];
-}
-
-/** What becomes of the cells. @param {NotebookPage | null} page @param {Plan} plan @param {Host} host @returns {Child} */
-function notebookRow(page, plan, host) {
-  if (!page) return "its cells were not stored with this commit, and stay";
-  const now = host.restoreCells ? (host.cells?.() ?? null) : null;
-  if (!now || isOfAnother(now, page))
-    return el(
-      "span",
-      {},
-      now ? "these are another notebook's cells, and go to " : "its cells go to ",
-      el("span", { class: "ak-mono" }, fileName(page, plan.to.short)),
-      ", beside it",
-    );
-  const { n, prompts } = changedCells(now, page);
-  if (!n) return "no cell will change";
-  return el(
-    "span",
-    {},
-    ...prose(`${plural(n, "cell")} will change${prompts.length ? `: ${nameList(prompts, 6)}` : ""}`),
-  );
-}
-
-/** @param {NotebookPage} page @param {string} short */
-function fileName(page, short) {
-  return `${(page.name.split("/").pop() ?? "").replace(/\.ipynb$/, "")}@${short}.ipynb`;
-}
-
-function options() {
+/** @param {() => void} onchange */
+function options(onchange) {
   const name = freshId("what");
-  const inputs = WHATS.map(([value], at) => el("input", { type: "radio", name, value, checked: at === 0 }));
+  const inputs = WHATS.map(([value], at) => el("input", { type: "radio", name, value, checked: at === 0, onchange }));
   const element = el(
     "fieldset",
     { class: "ak-opt" },

@@ -40,6 +40,28 @@ test(
   },
 );
 
+test("the question says what is chosen does, and no more", page, async () => {
+  const panel = await mounted({ host: notebook([]) });
+  await askCheckout(panel, "Merge ridge");
+  const said = (/** @type {string} */ what) => {
+    const choice = /** @type {HTMLInputElement} */ (panel.$(`.ak-opt input[value=${what}]`));
+    choice.checked = true;
+    choice.dispatchEvent(new Event("change", { bubbles: true }));
+    return panel.$(".ak-would").textContent + panel.$(".ak-pop .ak-foot").textContent;
+  };
+  assert.equal(said("code"), "Notebook1 cell will change: [2]The variables stay as they are.Check outCancel");
+  assert.match(said("variables"), /^~Changes 3.*What you have now stays on main\..*loads 142 kB$/);
+  assert.doesNotMatch(said("variables"), /Notebook|cell will change/);
+  assert.match(said("both"), /^~Changes 3.*Notebook1 cell will change.*new branch.*loads 142 kB$/);
+});
+
+test("cells without a number are counted where cells are named", page, async () => {
+  const cells = () => [...notebook([]).cells(), { id: "new", type: /** @type {const} */ ("code"), source: "", prompt: "" }];
+  const panel = await mounted({ host: { ...notebook([]), cells } });
+  await askCheckout(panel, "Merge ridge");
+  assert.match(panel.$(".ak-would").textContent ?? "", /2 cells will change: \[2\] and 1 without a number/);
+});
+
 test("Esc leaves the question, nothing is done, and the focus goes back to the list", page, async () => {
   const panel = await mounted();
   panel.list.focus();
