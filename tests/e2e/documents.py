@@ -113,6 +113,10 @@ class Document:
         self.command(1, "Shift+H")
         return self.panel_beside()
 
+    def has_the_keyboard(self) -> bool:
+        """Whether keys are the notebook's."""
+        return bool(self.page.locator(".jp-Notebook").first.evaluate("node => node.contains(document.activeElement)"))
+
     def panel_beside(self) -> Panel:
         """The panel beside the notebook, which is open."""
         return Panel(self.page.locator("#agent-kernel-history .ak-panel:visible"))

@@ -90,3 +90,29 @@ def test_the_line_under_a_cell_undoes_it_and_opens_its_history(opened: OpenNew, 
     line.get_by_role("button", name="Undo").click()
     expect(line).to_contain_text("1 name changed")
     assert document.ask("rate") == "2"
+
+
+def test_its_key_takes_the_keyboard_into_the_list_and_back(opened: OpenNew) -> None:
+    document = opened("x = 1", "y = 2", "x = 3")
+    document.run(1, 2, 3)
+    panel = document.side_panel()
+    expect(panel.list).to_be_focused()
+    document.page.keyboard.press("ArrowDown")
+    assert panel.list.get_attribute("aria-activedescendant") == panel.row("Cell 2").get_attribute("id")
+    document.page.keyboard.press("Shift+H")
+    expect(panel.root).to_have_count(0)
+    assert document.has_the_keyboard()
+    document.page.keyboard.press("Shift+H")
+    expect(panel.list).to_be_focused()
+
+
+def test_in_a_narrow_notebook_the_reason_gives_way_before_the_id_and_the_names(opened: OpenNew) -> None:
+    document = opened(
+        "import threading, os", "lock = threading.Lock(); fh = open(os.devnull)\ncounter = 1", "fh.close()"
+    )
+    document.run(1, 2, 3)
+    line = document.cell(2).locator(".ak-under")
+    line.evaluate("node => node.style.width = '560px'")
+    cut = "node => [...node.children].filter(one => one.scrollWidth > one.clientWidth).map(one => one.className)"
+    assert line.evaluate(cut) == ["ak-fg ak-reason"]
+    expect(line).to_contain_text(re.compile("lock, fh are not saved:|fh, lock are not saved:"))

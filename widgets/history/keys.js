@@ -117,9 +117,12 @@ const ALL = [
   [["Esc"], "Back"],
 ];
 
-/** @param {HTMLElement} panel @param {{ anchor: Element, back: HTMLElement }} from */
-export function showKeys(panel, from) {
-  const rows = ALL.flatMap(([keys, word]) => [
+/** @type {[string[], string]} */
+const LEAVE = [["Shift+H"], "Close, and go to the notebook"];
+
+/** @param {HTMLElement} panel @param {{ anchor: Element, back: HTMLElement }} from @param {boolean} leaves the panel can be left by a key */
+export function showKeys(panel, from, leaves) {
+  const rows = [...ALL, ...(leaves ? [LEAVE] : [])].flatMap(([keys, word]) => [
     el("dt", {}, ...keys.map((key) => el("span", { class: "ak-k" }, key))),
     el("dd", {}, word),
   ]);

@@ -27,13 +27,13 @@ import { Toolbar } from "./toolbar.js";
 
 /**
  * @param {HTMLElement} root @param {Transport} transport @param {Host} host
- * @returns {{ dispose: () => void }}
+ * @returns {{ dispose: () => void, focus: () => void }} `focus`: the keyboard goes to the list, as soon as there is one
  */
 export function mountHistory(root, transport, host) {
   const panel = new HistoryPanel(transport, host);
   root.append(panel.element);
   panel.start();
-  return { dispose: () => panel.dispose() };
+  return { dispose: () => panel.dispose(), focus: () => panel.focus() };
 }
 
 class HistoryPanel {
@@ -104,6 +104,7 @@ class HistoryPanel {
       close: () => this.#closeDetails(),
     });
     this.stop = () => {};
+    this.wantsFocus = false;
   }
 
   start() {
@@ -130,6 +131,23 @@ class HistoryPanel {
     this.model.tell("query");
   }
 
+  focus() {
+    this.wantsFocus = true;
+    this.#takeFocus();
+  }
+
+  #takeFocus() {
+    const { empty, list, model } = this;
+    if (!this.wantsFocus || (model.view.kind === "list" && model.phase === "loading")) return;
+    this.wantsFocus = false;
+    if (model.view.kind === "list" && !empty.shown) list.element.focus({ preventScroll: true });
+    if (document.activeElement === list.element) return;
+    // Something stands in the list's place: its first button, which mostly is the way back.
+    const places = [this.compare.element, this.conflicts.element, this.details.element, this.toolbar.element];
+    const button = places.find((place) => !place.closest("[hidden]"))?.querySelector("button:not([hidden])");
+    if (button instanceof HTMLElement) button.focus({ preventScroll: true });
+  }
+
   dispose() {
     this.stop();
     this.keys.dispose();
@@ -147,6 +165,7 @@ class HistoryPanel {
     this.grip.hidden = this.empty.shown || Boolean(this.host.compact);
     this.element.classList.toggle("ak-readonly", !model.canAct);
     setAll(this.element, { "aria-label": model.title ? `History of ${model.title}` : "History" });
+    this.#takeFocus();
   }
 
   /** Where the focus goes when what had it is gone. */
@@ -165,6 +184,9 @@ class HistoryPanel {
       event.preventDefault();
     } else if (event.key === "x" && model.view.kind === "compare" && !typing) {
       this.compare.swap();
+      event.preventDefault();
+    } else if (event.key === "H" && this.host.leave && !(event.target instanceof HTMLInputElement)) {
+      this.host.leave();
       event.preventDefault();
     }
     // The letters of a search or of a key are not the notebook's.
@@ -191,6 +213,6 @@ class HistoryPanel {
   }
 
   #help() {
-    showKeys(this.element, { anchor: this.toolbar.more, back: this.#home() });
+    showKeys(this.element, { anchor: this.toolbar.more, back: this.#home() }, this.host.leave !== undefined);
   }
 }

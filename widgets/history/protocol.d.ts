@@ -158,6 +158,7 @@ export interface Host {
   document?(): string;                               // which document that is; "": not known
   open?(path: string): void;
   startKernel?(): void;
+  leave?(): void;                                    // closes what the view stands in: a side panel
   storageKey?: string;                               // remembers the list's height
   compact?: boolean;                                 // fills the height that it is given (a side panel)
   start?: { text: string } | { compare: { a: string; b: string; name?: string } } | { commit: string }; // what is open at first: %agent diff, %agent show

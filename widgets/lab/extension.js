@@ -64,6 +64,10 @@ export async function plugins(shared, style) {
 function addSide(app, tracker, notebooks, side, icon) {
   Object.assign(side.title, { caption: "History", icon });
   app.shell.add(side, "right", { rank: RANK, type: "History" });
+  side.leave = () => {
+    app.shell.collapseRight();
+    side.current?.panel.content.activate();
+  };
   const follow = () => side.follow(tracker.currentWidget ? notebooks.of(tracker.currentWidget) : null);
   tracker.currentChanged.connect(follow);
   void app.restored.then(follow);

@@ -83,12 +83,12 @@ export function footerLine(Widget, notebooks, showSide) {
       const isAgent = line.author.kind === "agent";
       return [
         el("i", { class: `ak-dot${isAgent ? " ak-square" : ""}${lane === null ? "" : ` ak-l${lane % LANES}`}`, "aria-hidden": "true" }),
-        el("span", { class: "ak-mono" }, line.short),
+        el("span", { class: "ak-mono ak-whole" }, line.short),
         line.branch === null ? null : el("span", {}, line.branch),
         isAgent ? el("span", {}, line.author.name) : null,
         ...line.chips.map((chip, at) => chipOf(chip, at === 0)),
         line.more ? el("span", { class: "ak-mono" }, `${line.more} more`) : null,
-        line.unsaved ? el("span", { class: "ak-fg" }, el("b", { class: "ak-chg" }, "! "), line.unsaved) : null,
+        ...(line.unsaved ? unsavedOf(line.unsaved) : []),
         line.took_s === null ? null : el("span", {}, took(line.took_s)),
       ];
     }
@@ -137,6 +137,15 @@ export function footerLine(Widget, notebooks, showSide) {
       this.#draw();
     }
   };
+}
+
+/** Which names, and why: where there is little room the reason gives way. @param {string} said */
+function unsavedOf(said) {
+  const end = said.indexOf(": ") + 1 || said.length;
+  return [
+    el("span", { class: "ak-fg", title: said }, el("b", { class: "ak-chg" }, "! "), said.slice(0, end)),
+    el("span", { class: "ak-fg ak-reason", title: said }, said.slice(end).trim()),
+  ];
 }
 
 /** @param {[Sign, string, number]} chip @param {boolean} isFirst */

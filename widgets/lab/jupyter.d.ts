@@ -70,6 +70,7 @@ export interface Widget {
   readonly title: { label: string; caption: string; icon: unknown };
   id: string;
   addClass(name: string): void;
+  activate(): void;
   dispose(): void;
 }
 export interface NotebookPanel extends Widget {
@@ -99,7 +100,7 @@ export interface RenderMime {
 export interface RendererOptions { mimeType: string; resolver: unknown }
 
 export interface App {
-  readonly shell: { add(widget: Widget, area: string, options?: object): void; activateById(id: string): void };
+  readonly shell: { add(widget: Widget, area: string, options?: object): void; activateById(id: string): void; collapseRight(): void };
   readonly commands: {
     addCommand(id: string, options: { label: string; caption?: string; execute: (args: any) => unknown }): unknown;
     addKeyBinding(options: { command: string; keys: string[]; selector: string; args?: object }): unknown;

@@ -32,6 +32,8 @@ export function sidePanel(Widget) {
       this.views = new Map();
       /** @type {OpenNotebook | null} */
       this.current = null;
+      /** @type {() => void} */
+      this.leave = () => {};
       this.none = note("No notebook is open", "Open one to see the history of its variables.");
       this.node.append(this.none);
     }
@@ -49,6 +51,12 @@ export function sidePanel(Widget) {
     open(notebook, start) {
       this.follow(notebook);
       this.#view(notebook).mount(start);
+    }
+
+    /** Somebody asked for the panel: the keyboard goes with them. */
+    onActivateRequest() {
+      this.follow(this.current);
+      if (this.current) this.#view(this.current).focus();
     }
 
     onAfterShow() {
@@ -76,7 +84,7 @@ export function sidePanel(Widget) {
     #view(notebook) {
       let view = this.views.get(notebook);
       if (!view) {
-        view = new SideView(notebook);
+        view = new SideView(notebook, () => this.leave());
         this.views.set(notebook, view);
         this.node.append(view.element);
         notebook.panel.disposed.connect(() => {
@@ -94,11 +102,13 @@ export function sidePanel(Widget) {
 }
 
 class SideView {
-  /** @param {OpenNotebook} notebook */
-  constructor(notebook) {
+  /** @param {OpenNotebook} notebook @param {() => void} leave */
+  constructor(notebook, leave) {
     this.notebook = notebook;
+    this.leave = leave;
+    this.wantsFocus = false;
     this.element = el("div", { class: "ak-lab-view" });
-    /** @type {{ dispose: () => void } | null} */
+    /** @type {{ dispose: () => void, focus: () => void } | null} */
     this.mounted = null;
     this.store = ""; // that is shown
     this.stop = notebook.transport.onState(() => this.#arrange());
@@ -110,8 +120,15 @@ class SideView {
     this.mounted?.dispose();
     fill(this.element);
     this.store = this.notebook.transport.shown;
-    const host = this.notebook.host({ compact: true, storageKey: "agent-kernel-side", ...(start ? { start } : {}) });
+    const host = this.notebook.host({ compact: true, leave: this.leave, storageKey: "agent-kernel-side", ...(start ? { start } : {}) });
     this.mounted = mountHistory(this.element, this.notebook.transport, host);
+    if (this.wantsFocus) this.focus();
+  }
+
+  /** Once there is something to have it. */
+  focus() {
+    this.wantsFocus = this.mounted === null;
+    this.mounted?.focus();
   }
 
   dispose() {

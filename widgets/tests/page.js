@@ -40,7 +40,7 @@ if (happy) {
   }
 }
 
-/** @type {{ dispose: () => void } | null} */
+/** @type {{ dispose: () => void, focus: () => void } | null} */
 let shown = null;
 /** @type {FixtureTransport | null} */
 let asked = null;
@@ -76,7 +76,7 @@ export async function mounted(how = {}) {
 }
 
 export class Mounted {
-  /** @param {HTMLElement} root @param {FixtureTransport} store @param {{ dispose: () => void }} panel */
+  /** @param {HTMLElement} root @param {FixtureTransport} store @param {{ dispose: () => void, focus: () => void }} panel */
   constructor(root, store, panel) {
     this.root = root;
     this.store = store;

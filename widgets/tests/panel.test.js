@@ -19,6 +19,21 @@ test("mounting takes no focus", page, async () => {
   assert.equal(document.activeElement, document.body);
 });
 
+test("asked for, it takes the keyboard into its list as soon as that is there, and H leaves a side panel", page, async () => {
+  let left = 0;
+  const panel = await mounted({ host: { compact: true, leave: () => (left += 1) }, wait: false });
+  panel.panel.focus();
+  assert.equal(document.activeElement, document.body);
+  await soon(20);
+  assert.equal(document.activeElement, panel.list);
+  await panel.press("ArrowDown");
+  assert.match(panel.activeRow, /\[20\.2\]/);
+  await panel.press("?");
+  assert.match(panel.$(".ak-keys").textContent ?? "", /Shift\+HClose, and go to the notebook/);
+  await panel.press("Escape", "H");
+  assert.equal(left, 1);
+});
+
 test("the panel keeps Lab's shortcuts away, and its own keys from the notebook", page, async () => {
   const panel = await mounted();
   assert.equal(panel.$(".ak-panel").dataset["lmSuppressShortcuts"], "true");
