@@ -7,6 +7,7 @@
 
 import { errorText } from "../shared/buttons.js";
 import { plural } from "../shared/format.js";
+import { unmoved } from "../shared/moves.js";
 
 /** @import { Target } from "./detail-top.js" */
 /** @import { DocumentCell, Done, NotebookPage } from "./protocol.js" */
@@ -15,18 +16,20 @@ import { plural } from "../shared/format.js";
 export const CELLS_STAY = "The notebook's cells stay; its own Undo takes them back.";
 
 /**
- * How many cells differ from a stored page, come or go, and the prompts of those that have one.
+ * How many cells differ from a stored page, come, go or move, and the prompts of those that have one.
  *
  * @param {DocumentCell[]} now @param {NotebookPage} page
  */
 export function changedCells(now, page) {
-  const here = new Set(now.map((cell) => cell.id));
+  const places = new Map(now.map((cell, at) => [cell.id, at]));
   const there = new Map(page.cells.map((cell) => [cell.id, cell]));
-  const other = now.filter((cell) => {
+  const kept = page.cells.map((cell) => places.get(cell.id) ?? null);
+  const stays = new Set(unmoved(kept).map((at) => kept[at]));
+  const other = now.filter((cell, at) => {
     const stored = there.get(cell.id);
-    return !stored || stored.source !== cell.source || stored.type !== cell.type;
+    return !stays.has(at) || stored?.source !== cell.source || stored.type !== cell.type;
   });
-  const come = page.cells.filter((cell) => !here.has(cell.id)).length;
+  const come = kept.filter((at) => at === null).length;
   return { n: other.length + come, prompts: other.map((cell) => cell.prompt ?? "").filter(Boolean) };
 }
 

@@ -6,6 +6,8 @@
  * showed: those outputs and that prompt are of another run.
  */
 
+import { unmoved } from "../shared/moves.js";
+
 /** @import { DocumentCell, NotebookPage } from "../history/protocol.js" */
 /** @import { SharedCell, SharedNotebook } from "./jupyter.js" */
 /** @typedef {NotebookPage["cells"][number]} PageCell */
@@ -26,16 +28,20 @@ export function cellsOf(notebook) {
 export function restoreCells(notebook, page) {
   const now = [...notebook.cells];
   const kept = matched(now, page.cells);
-  const still = unmoved(kept);
-  const saved = new Map(now.map((cell, at) => [at, cell]));
+  const stays = new Set(unmoved(kept));
+  const staying = new Set([...stays].map((at) => kept[at]));
+  const olds = kept.map((at) => (at === null ? undefined : now[at]));
+  // Before anything is deleted: a cell that is not in its document any more has no text, no outputs and no id.
+  const inserted = page.cells.map((cell, at) => {
+    const old = olds[at];
+    return stays.has(at) ? null : old ? again(old, cell.source) : made(cell);
+  });
   notebook.transact(() => {
-    const staying = new Set(still.map((at) => kept[at]));
     // From the end, so that the places before stay what they are.
     for (let at = now.length - 1; at >= 0; at -= 1) if (!staying.has(at)) notebook.deleteCellRange(at, at + 1);
-    const stays = new Set(still);
     page.cells.forEach((cell, at) => {
-      const old = kept[at] === null ? undefined : saved.get(/** @type {number} */ (kept[at]));
-      if (!stays.has(at)) notebook.insertCells(at, [old ? again(old, cell.source) : made(cell)]);
+      const [old, made] = [olds[at], inserted[at]];
+      if (made) notebook.insertCells(at, [made]);
       else if (old && old.getSource() !== cell.source) rewrite(old, cell.source);
     });
   });
@@ -64,28 +70,6 @@ export function matched(now, page) {
     left.delete(same);
     return same;
   });
-}
-
-/**
- * The most cells that need not move: a longest run of places that rises.
- *
- * @param {(number | null)[]} kept @returns {number[]} their places on the page
- */
-export function unmoved(kept) {
-  /** @type {number[]} the last cell of the best run of each length */
-  const ends = [];
-  /** @type {(number | undefined)[]} the cell before each one in its run */
-  const before = [];
-  kept.forEach((at, place) => {
-    if (at === null) return;
-    let length = ends.findIndex((end) => /** @type {number} */ (kept[end]) >= at);
-    if (length < 0) length = ends.length;
-    before[place] = ends[length - 1];
-    ends[length] = place;
-  });
-  const run = [];
-  for (let place = ends.at(-1); place !== undefined; place = before[place]) run.unshift(place);
-  return run;
 }
 
 /** A cell that has to move, with what it showed if its code is the same. @param {SharedCell} cell @param {string} source */

@@ -3,7 +3,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { cellsOf, matched, restoreCells, unmoved } from "../lab/cells.js";
+import { changedCells } from "../history/cells.js";
+import { cellsOf, matched, restoreCells } from "../lab/cells.js";
+import { unmoved } from "../shared/moves.js";
 
 /** A cell of a shared document, as far as it is used. */
 class FakeCell {
@@ -50,7 +52,8 @@ class FakeNotebook {
 
   deleteCellRange(from, to) {
     assert.ok(this.open);
-    this.cells.splice(from, to - from);
+    // As in a shared document: what is deleted holds nothing any more.
+    for (const cell of this.cells.splice(from, to - from)) Object.assign(cell, { id: "new id", source: "", outputs: [], execution_count: null, metadata: {} });
   }
 
   insertCells(index, cells) {
@@ -80,12 +83,19 @@ test("cells that are new go, and deleted ones come back with their ids", () => {
   assert.deepEqual(notebook.cells.map((cell) => [cell.id, cell.cell_type]), [["a", "code"], ["b", "markdown"], ["c", "code"]]);
 });
 
-test("a moved cell goes back with its outputs, and the others stay", () => {
-  const notebook = new FakeNotebook({ id: "c", outputs: ["3"] }, { id: "a" }, { id: "b" });
+test("a cell that moves is counted among those that change", () => {
+  const notebook = new FakeNotebook({ id: "c", execution_count: 3 }, { id: "a", execution_count: 1 }, { id: "b", execution_count: 2 });
+  assert.deepEqual(changedCells(cellsOf(notebook), page(["a", ""], ["b", ""], ["c", ""])), { n: 1, prompts: ["[3]"] });
+  assert.deepEqual(changedCells(cellsOf(notebook), page(["c", ""], ["a", ""], ["b", ""])), { n: 0, prompts: [] });
+});
+
+test("a moved cell goes back with its outputs, its tags and its id, and the others stay", () => {
+  const notebook = new FakeNotebook({ id: "c", outputs: ["3"], execution_count: 3, metadata: { tags: ["keep"] } }, { id: "a" }, { id: "b" });
   const [, a, b] = notebook.cells;
   restoreCells(notebook, page(["a", ""], ["b", ""], ["c", ""]));
   assert.deepEqual(notebook.cells.map((cell) => cell.id), ["a", "b", "c"]);
-  assert.deepEqual(notebook.cells[2].outputs, ["3"]);
+  const { outputs, execution_count, metadata } = notebook.cells[2];
+  assert.deepEqual([outputs, execution_count, metadata], [["3"], 3, { tags: ["keep"] }]);
   assert.deepEqual([notebook.cells[0], notebook.cells[1]], [a, b]);
 });
 
