@@ -6,12 +6,13 @@
  */
 
 import { heldFor } from "./holding.js";
+import { openingOf } from "./kept.js";
 import { Heart } from "./pulse.js";
 
 /** @import { Act, Panel } from "./holding.js" */
 /** @import { State, Transport } from "./protocol.js" */
 /**
- * @typedef {{ get(name: string): any, send(message: object): void,
+ * @typedef {{ get(name: string): any, set(name: string, value: unknown): void, send(message: object): void,
  *   on(event: string, fn: (...args: any[]) => void): void, off(event: string, fn: (...args: any[]) => void): void,
  *   widget_manager?: object }} CommModel
  * @typedef {{ resolve(answer: any): void, reject(error: Error): void, isAct: boolean }} Waiting
@@ -48,7 +49,7 @@ export class CommTransport {
     this.last = Math.floor(Math.random() * 2 ** 32) * 2 ** 20;
     this.view = String(this.last);
     /** @type {State} */
-    this.state = model.get("opening").ok.state;
+    this.state = openingOf(model).ok.state;
     this.fresh = true; // nothing has moved since the opening
     this.known = false; // whether it was heard at all: the cell that shows the panel may run on
     this.pinged = false;
@@ -56,7 +57,7 @@ export class CommTransport {
     /** @type {Panel} */
     this.panel = { send: (op, args) => this.send(op, args, true), tell: () => this.tell() };
     this.held.join(this.panel);
-    this.held.look(model.get("opening").ok);
+    this.held.look(openingOf(model).ok);
     this.hear = this.hear.bind(this);
     this.watch = this.watch.bind(this);
     this.heart = new Heart(
@@ -78,7 +79,7 @@ export class CommTransport {
 
   /** @type {Transport["ask"]} */
   async ask(op, args) {
-    const { args: known, ok } = this.model.get("opening");
+    const { args: known, ok } = openingOf(this.model);
     if (op === "open" && this.fresh && isAnswered(known, args)) return { ...ok, state: this.shown };
     // Somebody wants to do something: they need not wait to be told what it would do.
     if (op === "plan" && this.state.busy !== null && !(await this.answers())) throw new CommFailure(LATER);

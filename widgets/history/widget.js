@@ -1,6 +1,7 @@
 /** The history panel as a widget in a cell's output: what anywidget mounts. */
 
 import { CommTransport } from "./comm.js";
+import { keepNoCode } from "./kept.js";
 import { mountHistory } from "./panel.js";
 
 /** @import { CommModel } from "./comm.js" */
@@ -42,4 +43,9 @@ function render({ model, el }) {
   };
 }
 
-export default { render };
+/** @param {{ model: CommModel }} context */
+function initialize({ model }) {
+  return keepNoCode(model);
+}
+
+export default { initialize, render };
