@@ -3,6 +3,7 @@
 import { textButton } from "../shared/buttons.js";
 import { el, fill, svg } from "../shared/dom.js";
 import { plural } from "../shared/format.js";
+import { formsFor } from "../shared/tokens.js";
 
 /** @import { Child } from "../shared/dom.js" */
 /** @import { HistoryModel } from "./state.js" */
@@ -70,6 +71,7 @@ export class EmptyState {
     }
     return [
       el("p", {}, "No commit matches ", el("span", { class: "ak-mono" }, text), "."),
+      ...formsFor(text).map((form) => el("p", { class: "ak-muted" }, form)),
       textButton("Clear search", clear),
     ];
   }

@@ -37,6 +37,24 @@ export function finishedTokens(typed) {
   return { tokens, rest: tokens.length ? [text, rest].filter(Boolean).join(" ") : typed };
 }
 
+const BEGINNINGS = ["var:", "cell:", "tag:", "branch:", "author:", "is:", "since:"];
+const KINDS = ["error", "merge", "agent", "named", "unsaved"];
+const DAY = /^(today|yesterday|\d{4}-\d\d-\d\d.*)$/;
+
+/** How what a query may have meant is written, where it found nothing. @param {string} query */
+export function formsFor(query) {
+  const found = new Set();
+  for (const word of query.split(/\s+/)) {
+    const [, key = "", value = ""] = /^([a-z]+):(.*)$/.exec(word) ?? [];
+    if (key === "since" && !(DAY.test(value) && (!/^\d/.test(value) || !Number.isNaN(Date.parse(value)))))
+      found.add("A day is written since:2026-11-01, since:today or since:yesterday.");
+    else if (key === "is" && !KINDS.includes(value)) found.add(`There is is:${KINDS.slice(0, -1).join(", is:")} and is:${KINDS.at(-1)}.`);
+    else if (key && !BEGINNINGS.includes(`${key}:`))
+      found.add(`${key}: is looked for as text. What begins a search: ${BEGINNINGS.join(" ")}`);
+  }
+  return [...found];
+}
+
 /** @typedef {{ names: string[], words: string[] }} Marks what is marked: variables, and pieces of text */
 
 /** @param {string} query @returns {Marks} */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { finishedTokens, joinQuery, markPieces, parseQuery, queryMarks } from "../shared/tokens.js";
+import { finishedTokens, formsFor, joinQuery, markPieces, parseQuery, queryMarks } from "../shared/tokens.js";
 
 const marked = (/** @type {string} */ text, /** @type {string} */ query) =>
   markPieces(text, queryMarks(query))
@@ -40,4 +40,14 @@ test("the pieces together are the text", () => {
       .join(""),
     text,
   );
+});
+
+test("what cannot be understood is told how it is written, and nothing else is", () => {
+  const day = "A day is written since:2026-11-01, since:today or since:yesterday.";
+  for (const odd of ["since:foo", "since:", "since:2026-13-45", "var:df since:foo since:bar"]) assert.deepEqual(formsFor(odd), [day], odd);
+  assert.deepEqual(formsFor("is:foo"), ["There is is:error, is:merge, is:agent, is:named and is:unsaved."]);
+  assert.deepEqual(formsFor("foo:bar"), ["foo: is looked for as text. What begins a search: var: cell: tag: branch: author: is: since:"]);
+  for (const plain of ["", "outliers", "var:x cell:7", "since:2030-01-01", "since:yesterday is:error", "a::b", "http"]) {
+    assert.deepEqual(formsFor(plain).filter((form) => !form.startsWith("a:")), [], plain);
+  }
 });
