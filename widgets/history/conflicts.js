@@ -7,7 +7,8 @@
 
 import { failureNote, iconButton, textButton } from "../shared/buttons.js";
 import { el, fill, freshId, prose } from "../shared/dom.js";
-import { plural } from "../shared/format.js";
+import { nameList, plural } from "../shared/format.js";
+import { thumbnail } from "./faces.js";
 
 /** @import { Conflict, Plan } from "./protocol.js" */
 /** @import { HistoryModel } from "./state.js" */
@@ -21,6 +22,8 @@ export class ConflictsView {
     this.turn = 0;
     /** @type {Map<string, Pick>} */
     this.picks = new Map();
+    /** @type {Map<string, HTMLInputElement>} by pick and name */
+    this.inputs = new Map();
     this.bar = el("div", { class: "ak-bar" });
     this.body = el("div", { class: "ak-conflicts-body" });
     this.said = el("span", { class: "ak-muted", role: "status" });
@@ -78,6 +81,7 @@ export class ConflictsView {
   /** @param {Plan} plan @param {string} branch */
   #draw(plan, branch) {
     this.conflicts = plan.conflicts;
+    this.inputs = new Map();
     this.foot.hidden = false;
     this.#drawBar(branch);
     const ours = this.model.head?.branch ?? "HEAD";
@@ -97,25 +101,44 @@ export class ConflictsView {
         .map((note) => el("p", { class: "ak-cf-rest ak-muted" }, ...prose(note))),
     );
     this.#count();
+    for (const conflict of plan.conflicts) void this.#addPictures(conflict.name, plan.to.id, this.turn);
+  }
+
+  /** Of figures what they show, as a comparison has it. @param {string} name @param {string} theirs @param {number} turn */
+  async #addPictures(name, theirs, turn) {
+    const against = this.model.head?.id;
+    if (!against) return;
+    // What cannot be looked into keeps its line, which says what it is.
+    const diff = await this.model.transport.ask("variable", { id: theirs, against, name }).catch(() => null);
+    if (turn !== this.turn || diff?.face?.kind !== "pictures") return;
+    const { before, after } = diff.face;
+    for (const [pick, uri] of /** @type {const} */ ([["ours", before], ["theirs", after]])) {
+      const value = this.inputs.get(`${pick} ${name}`)?.parentElement?.querySelector(".ak-choice-value");
+      if (uri) value?.append(thumbnail(uri, `${name}, ${pick}`));
+    }
   }
 
   /** @param {Conflict} conflict @param {string} ours @param {string} theirs */
   #conflict(conflict, ours, theirs) {
     const group = freshId("pick");
+    const { together } = conflict;
     /** @param {Pick} pick @param {string} value @param {string} words */
-    const choice = (pick, value, words) =>
-      el(
+    const choice = (pick, value, words) => {
+      const input = el("input", {
+        type: "radio",
+        name: group,
+        "aria-label": `${words} of ${conflict.name}: ${value}`,
+        onchange: () => this.#pick(conflict, pick),
+      });
+      this.inputs.set(`${pick} ${conflict.name}`, input);
+      return el(
         "label",
         { class: "ak-choice" },
-        el("input", {
-          type: "radio",
-          name: group,
-          "aria-label": `${words} of ${conflict.name}: ${value}`,
-          onchange: () => this.#pick(conflict.name, pick),
-        }),
+        input,
         el("span", { class: "ak-choice-value ak-mono", title: value }, value),
         el("span", { class: "ak-choice-words" }, words),
       );
+    };
     return el(
       "fieldset",
       { class: "ak-cf", "aria-label": conflict.name },
@@ -124,15 +147,21 @@ export class ConflictsView {
         { class: "ak-nm", title: conflict.name },
         el("span", { class: "ak-sg ak-chg", "aria-hidden": "true" }, "!"),
         conflict.name,
+        together.length ? el("span", { class: "ak-cf-with ak-muted" }, `with ${nameList(together, 3)}: they share objects`) : null,
       ),
       choice("ours", conflict.ours, `Keep ${ours}'s`),
       choice("theirs", conflict.theirs, `Take ${theirs}'s`),
     );
   }
 
-  /** @param {string} name @param {Pick} pick */
-  #pick(name, pick) {
-    this.picks.set(name, pick);
+  /** What shares objects comes from one side. @param {Conflict} conflict @param {Pick} pick */
+  #pick({ name, together }, pick) {
+    for (const one of [name, ...together]) {
+      const input = this.inputs.get(`${pick} ${one}`);
+      if (!input) continue;
+      input.checked = true;
+      this.picks.set(one, pick);
+    }
     this.#count();
   }
 

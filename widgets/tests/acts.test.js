@@ -349,6 +349,51 @@ test("a merge with conflicts shows both values, and waits until every name is de
   assert.equal(view.hidden, true);
 });
 
+test("figures to choose from are seen", page, async () => {
+  const panel = await mounted();
+  const ask = panel.store.ask.bind(panel.store);
+  const png = (/** @type {string} */ what) => `data:image/png;base64,${what}`;
+  panel.store.ask = async (op, args) => {
+    if (op !== "variable") return ask(op, args);
+    const { name } = /** @type {any} */ (args);
+    if (name === "y") throw new Error("damaged");
+    return /** @type {any} */ ({ name, how: "~", note: "", lines: [], face: { kind: "pictures", before: png("b3Vycw=="), after: png("dGhlaXJz") } });
+  };
+  await panel.press("g");
+  await soon(20);
+  await panel.click(panel.button("Merge into main…"));
+  await panel.click(panel.button("log-price"));
+  await soon(20);
+  await panel.click(panel.button("Choose…"));
+  await soon(20);
+  const pictures = panel.all(".ak-choice img").map((image) => [image.getAttribute("alt"), image.getAttribute("src")]);
+  assert.deepEqual(pictures, [["model, ours", png("b3Vycw==")], ["model, theirs", png("dGhlaXJz")]]);
+});
+
+test("names that share objects are picked together, and say so", page, async () => {
+  const panel = await mounted();
+  const ask = panel.store.ask.bind(panel.store);
+  panel.store.ask = async (op, args) => {
+    const found = /** @type {any} */ (await ask(op, args));
+    if (op !== "plan") return found;
+    const [model, y] = found.conflicts;
+    return { ...found, conflicts: [{ ...model, together: ["y"] }, { ...y, together: ["model"] }] };
+  };
+  await panel.press("g");
+  await soon(20);
+  await panel.click(panel.button("Merge into main…"));
+  await panel.click(panel.button("log-price"));
+  await soon(20);
+  await panel.click(panel.button("Choose…"));
+  await soon(20);
+  assert.match(panel.$(".ak-conflicts").textContent ?? "", /modelwith y: they share objects/);
+  const inputs = /** @type {HTMLInputElement[]} */ (panel.all(".ak-choice input"));
+  inputs[1]?.dispatchEvent(new Event("change"));
+  assert.deepEqual(inputs.map((input) => input.checked), [false, true, false, true]);
+  await panel.click(panel.$(".ak-conflicts .ak-main"));
+  assert.deepEqual(panel.asked("merge"), [{ branch: "log-price", ours: [], theirs: ["model", "y"] }]);
+});
+
 test(
   "where what it changes can be told only after the running cell, it can be asked for all the same",
   page,
