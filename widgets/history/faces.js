@@ -54,8 +54,18 @@ function signBefore(how) {
   return how === "+" || how === "-" ? el("span", { class: SIGNS[how].kind }, `${SIGNS[how].glyph} `) : null;
 }
 
-/** @param {FaceOf<"table">} face @param {string} name */
-function tableFace(face, name) {
+/** The columns that differ stand first, for in a narrow panel the others have the room. @param {FaceOf<"table">} face */
+function changedFirst({ columns, rows }) {
+  const differs = columns.map(({ how }, at) => how !== "" || rows.some((row) => row.cells[at]?.how === "~"));
+  const order = [...columns.keys()].sort((a, b) => Number(differs[b]) - Number(differs[a]));
+  /** @template T @param {T[]} all */
+  const sorted = (all) => order.flatMap((at) => all.slice(at, at + 1));
+  return { columns: sorted(columns), rows: rows.map((row) => ({ ...row, cells: sorted(row.cells) })) };
+}
+
+/** @param {FaceOf<"table">} given @param {string} name */
+function tableFace(given, name) {
+  const face = changedFirst(given);
   const left = face.columns.map((column) => (LEFT.test(column.of) ? "ak-tx" : ""));
   const head = face.columns.map((column, at) =>
     el(
