@@ -202,6 +202,7 @@ export class Doings {
 
   /** @param {string} a @param {string} b */
   compare(a, b) {
+    if (this.model.marked) this.model.mark(null); // it was marked for this, or for something else before
     this.model.show({ kind: "compare", a, b, name: "" });
   }
 

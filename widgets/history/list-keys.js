@@ -138,8 +138,8 @@ export class ListKeys {
 
   #back() {
     const { model } = this;
-    if (model.selected !== null) this.around.close();
-    else if (model.marked) model.mark(null);
+    if (model.marked) model.mark(null);
+    else if (model.selected !== null) this.around.close();
     else if (model.query.text) model.search({ text: "" });
   }
 

@@ -179,6 +179,7 @@ class HistoryPanel {
     const typing = event.target instanceof HTMLInputElement && event.target.type === "text";
     if (event.key === "Escape") {
       if (model.view.kind !== "list") this.#backToList();
+      else if (model.marked) model.mark(null);
       else if (model.selected !== null) this.#closeDetails();
       else return;
       event.preventDefault();

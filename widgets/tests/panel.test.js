@@ -196,6 +196,20 @@ test("the filters are pressed one at a time", page, async () => {
   );
 });
 
+test("a mark goes with Esc, and with the comparison that it was made for", page, async () => {
+  const panel = await mounted();
+  await panel.press("ArrowDown", "d", "Enter", "Escape");
+  assert.doesNotMatch(panel.text, /marked/);
+  assert.equal(panel.$(".ak-detail").hidden, false, "the details close with the next one");
+  await panel.press("Escape", "d", "ArrowDown", "d");
+  await soon(20);
+  assert.equal(panel.$(".ak-compare").hidden, false);
+  await panel.press("Escape", "Enter");
+  await soon(20);
+  assert.doesNotMatch(panel.text, /marked/);
+  assert.deepEqual(Object.keys(panel.asked("commit").at(-1) ?? {}), ["id"], "against its parent");
+});
+
 test("d marks, and d on a second commit compares the two", page, async () => {
   const panel = await mounted();
   panel.list.focus();
