@@ -16,6 +16,7 @@ from agent_kernel.errors import StoreError
 from agent_kernel.repository import Entry
 from agent_kernel.session.history import size_of
 from agent_kernel.values import summaries
+from agent_kernel.values.summaries.wording import MORE
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.comparing import Differing, details_of
 from agent_kernel.verbs.stored import stored
@@ -29,6 +30,7 @@ _MOST_READ = 8_000_000  # bytes of both versions that are compared for a line; m
 _MOST_TAKEN_APART = 200_000  # bytes of an object whose attributes are looked for
 _OPENING = frozenset({"array", "frame", "mapping", "series", "tensor", "text"})
 _LINE = 160
+_FEW = 3  # keys of a dict
 _MOST = 500  # variables
 
 
@@ -61,6 +63,8 @@ def _change(repo: Repository, one: Differing) -> Change:
     old, new = _content(one.old, before), _content(one.new, after)
     if one.how == "~" and old == new:
         old, new = "", ", ".join(part for part in (new, _what_differs(repo, one)) if part)
+    elif one.how == "~" and MORE in old + new and (elements := _elements_that_differ(repo, one, before, after)):
+        old, new = "", elements  # cut, both would read the same
     known = after or before
     return Change(
         name=cleaned(one.name),
@@ -98,6 +102,24 @@ def _what_differs(repo: Repository, one: Differing) -> str:
     except StoreError:  # damaged: what is known is that it is stored otherwise
         return "contents differ"
     return details[0] if len(details) == 1 and "may differ" not in details[0] else "contents differ"
+
+
+def _elements_that_differ(
+    repo: Repository, one: Differing, before: summaries.Summary | None, after: summaries.Summary | None
+) -> str:
+    """Of dicts the first keys that differ, as `'alpha': 0.95 → 0.5`; nothing where that is not known."""
+    if one.old is None or one.new is None or summaries.names_a_secret(one.name):
+        return ""
+    if any(side is None or side.kind != "mapping" or is_hidden(side) for side in (before, after)):
+        return ""
+    if size_of(repo, one.old) + size_of(repo, one.new) > _MOST_READ:
+        return ""
+    try:
+        found = [line for line in details_of(repo, one.old, one.new) if line[:2] in ("~ ", "+ ", "- ")]
+    except StoreError:  # damaged: what was noted of both is shown
+        return ""
+    more = f" and {len(found) - _FEW} more" if len(found) > _FEW else ""
+    return ", ".join(line.removeprefix("~ ") for line in found[:_FEW]) + more
 
 
 def _opens(repo: Repository, one: Differing, before: summaries.Summary | None, after: summaries.Summary | None) -> bool:

@@ -89,10 +89,11 @@ def _name(book: Book, sides: Sequence[ObjectId | None], asked: str) -> str | Non
 
 def _lines(book: Book, old: _Version, new: _Version, face: Face | None) -> Iterator[str]:
     """What a face does not say: of an array where it differs, and of what has no face all."""
+    shown = isinstance(face, PicturesFace)  # they differ, as is seen and said in the line above
     whole = face is None or (isinstance(face, TableFace) and not face.rows)
     if whole or isinstance(face, (ArrayFace, PicturesFace)):
         for line in _details(book, old, new):
-            if whole or not line.startswith(("values ", "size ")):
+            if whole or not (line.startswith(("values ", "size ")) or (shown and "may differ" in line)):
                 yield cleaned(line, 320)
 
 

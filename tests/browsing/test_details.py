@@ -316,6 +316,18 @@ def test_a_store_that_somebody_else_made_says_so_in_the_plan(tmp_path: Path, mon
         assert "made by someone else" in nb.ask("plan", op="checkout", to=ids[0])["notes"][-1]
 
 
+def test_of_a_long_dict_the_line_says_what_differs(nb: Notebook) -> None:
+    nb.run("config = {'alpha': 0.95, 'stores': ['Utrecht', 'Gent', 'Cologne'], 'nested': {'depth': 3}, 'x': 'y' * 30}")
+    nb.run("config['alpha'] = 0.5; config['new'] = 1")
+    (change,) = nb.ask("commit", id="HEAD")["changes"]
+    assert (change["old"], change["new"]) == ("", "+ 'new' 1, 'alpha': 0.95 → 0.5")
+    nb.run("config.update(a=1, b=2, c=3, d=4)")
+    assert nb.ask("commit", id="HEAD")["changes"][0]["new"] == "+ 'a' 1, + 'b' 2, + 'c' 3 and 1 more"
+    nb.cells("short = {'a': 1}", "short = {'a': 2}")
+    (change,) = nb.ask("commit", id="HEAD")["changes"]
+    assert (change["old"], change["new"]) == ("{'a': 1}", "{'a': 2}")
+
+
 def test_the_page_that_was_stored_comes_back_as_it_was(nb: Notebook, tmp_path: Path) -> None:
     path = tmp_path / "houses.ipynb"
     cells = '[{"cell_type":"markdown","id":"m","source":["# Title\\n","text"]},{"cell_type":"code","id":"c","source":"x=1"}]'

@@ -431,6 +431,7 @@ def test_figures_are_the_pictures_that_their_cells_showed(nb: Notebook) -> None:
     uris = [f"data:image/png;base64,{b64encode(picture).decode()}" for picture in pictures]
     assert answer["face"] == {"kind": "pictures", "before": uris[0], "after": uris[1]}
     assert answer["note"] == "As [1] and [2] showed it."
+    assert not [line for line in answer["lines"] if "may differ" in line]  # the line above has said that they do
 
 
 def test_a_figure_that_no_cell_showed_has_no_picture(nb: Notebook) -> None:
