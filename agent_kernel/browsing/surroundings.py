@@ -32,6 +32,7 @@ class EnvironmentDiff(msgspec.Struct, frozen=True):
     about: str
     facts: tuple[tuple[str, str], ...]
     packages: int
+    installed: tuple[tuple[str, str], ...]  # each package and its version
     changed: tuple[Version, ...]
 
 
@@ -47,13 +48,15 @@ def between(book: Book, before: Commit | None, after: Commit) -> EnvironmentDiff
     """What `after` ran on, and what of it is not as it was."""
     found = environment_of(book.repo, after)
     if found is None:
-        return EnvironmentDiff(f"The environment of {called(after)} was not recorded", (), 0, ())
+        return EnvironmentDiff(f"The environment of {called(after)} was not recorded", (), 0, (), ())
     facts = tuple((name, cleaned(value)) for name, value in environment_facts(found).items() if value)
+    parted = (cleaned(one).partition("==") for one in found.packages[:_MOST])
+    installed = tuple((name, version) for name, _, version in parted)
     old = environment_of(book.repo, before)
     if before is None or old is None:
         about = f"Environment of {called(after)}" + (f"; that of {called(before)} was not recorded" if before else "")
-        return EnvironmentDiff(about, facts, len(found.packages), ())
+        return EnvironmentDiff(about, facts, len(found.packages), installed, ())
     rows = environment_changes(old, found)
     about = f"Environment of {called(after)}, {'against that of' if rows else 'the same as'} {called(before)}"
     changed = tuple(Version(sign_of(how), cleaned(name), cleaned(was), cleaned(now)) for how, name, was, now in rows)
-    return EnvironmentDiff(about, facts, len(found.packages), changed[:_MOST])
+    return EnvironmentDiff(about, facts, len(found.packages), installed, changed[:_MOST])

@@ -191,7 +191,7 @@ def test_the_environment_and_what_changed_in_it(nb: Notebook, tmp_path: Path, mo
     found = nb.ask("environment", id="HEAD~1")
     assert found["about"] == "Environment of [2], against that of [1]"
     assert found["changed"] == [{"how": "~", "name": "thing", "old": "1.0", "new": "2.0"}]
-    assert found["packages"] == 1
+    assert (found["packages"], found["installed"]) == (1, [["thing", "2.0"]])
     assert ["python", ".".join(map(str, sys.version_info[:3]))] in found["facts"]
     assert nb.ask("commit", id="HEAD~1")["environment"] == "changed"
     assert nb.ask("environment", id="HEAD~2")["about"] == "Environment of [1]"

@@ -35,7 +35,13 @@ export class CompareView {
       this.tabs.bar,
       this.tabs.panel,
     );
+    /** @type {Comparison | null} */
+    this.shown = null;
+    this.version = "";
+    /** @type {HTMLElement[]} what the two sides are called */
+    this.sides = [];
     model.on(["view"], () => void this.load());
+    model.on(["head"], () => void this.#refresh());
   }
 
   async load() {
@@ -46,6 +52,7 @@ export class CompareView {
     // The list goes, and the focus must not go with it; where the panel had none it takes none.
     const focus = this.element.parentElement?.contains(document.activeElement) ?? false;
     this.same = false;
+    this.shown = null;
     this.open = new Map(view.name ? [[view.name, true]] : []);
     try {
       const comparison = await this.model.transport.ask("compare", { a: view.a, b: view.b });
@@ -53,6 +60,33 @@ export class CompareView {
     } catch (error) {
       if (turn === this.turn) this.#failed(error);
     }
+  }
+
+  /** The history moved: what the sides are called may be called so no more. What differs between them stays as it is. */
+  async #refresh() {
+    const { model, shown } = this;
+    if (!shown || this.version === model.pages.version) return;
+    this.version = model.pages.version;
+    const { head } = model;
+    const branches = await model.transport.ask("branches", {}).catch(() => null); // what stands there was true then
+    if (!branches || shown !== this.shown) return;
+    for (const side of [shown.a, shown.b]) {
+      const here = head?.branch === null && head.id === side.id ? [{ kind: /** @type {const} */ ("head"), name: "HEAD", head: true, lane: null }] : [];
+      const tips = branches.filter(({ id }) => id === side.id);
+      side.refs = [
+        ...here,
+        ...tips.map(({ name, here: head, lane }) => ({ kind: /** @type {const} */ ("branch"), name, head, lane })),
+        ...side.refs.filter(({ kind }) => kind === "tag"),
+      ];
+    }
+    this.#drawSides(shown);
+  }
+
+  /** @param {Comparison} comparison */
+  #drawSides({ a, b }) {
+    const old = this.sides;
+    this.sides = [a, b].map(sideLabel);
+    old.forEach((label, at) => label.replaceWith(/** @type {HTMLElement} */ (this.sides[at])));
   }
 
   swap() {
@@ -69,13 +103,16 @@ export class CompareView {
     const { a, b, base } = comparison;
     const swap = iconButton("swap", "Swap sides", "Swap sides (x)", () => this.swap());
     const back = this.#backButton();
+    this.shown = comparison;
+    this.version = this.model.pages.version;
+    this.#drawSides(comparison);
     fill(
       this.bar,
       back,
       el("strong", {}, "Compare"),
-      ...sideLabel(a),
+      this.sides[0] ?? null,
       el("span", { class: "ak-arr", role: "img", "aria-label": "to" }, "→"),
-      ...sideLabel(b),
+      this.sides[1] ?? null,
       swap,
       el("span", { class: "ak-sp" }),
       base && base.id !== a.id && base.id !== b.id ? baseLabel(base) : null,
@@ -166,17 +203,17 @@ export class CompareView {
   }
 }
 
-/** A side's branch or tag, and its prompt; its label where it has neither. @param {Side} side @returns {Child[]} */
-export function sideLabel(side) {
+/** A side's branch or tag, and its prompt; its label where it has neither. @param {Side} side @returns {HTMLElement} */
+function sideLabel(side) {
   const ref = side.refs[0];
-  if (!ref && !side.prompt) return [el("span", { class: "ak-side" }, side.label)];
+  if (!ref && !side.prompt) return el("span", { class: "ak-side" }, side.label);
   const prompt = side.prompt ? el("span", { class: "ak-mono ak-muted" }, side.prompt) : null;
-  return [el("span", { class: "ak-side" }, ref ? refLabel(ref) : null, prompt)];
+  return el("span", { class: "ak-side" }, ref ? refLabel(ref) : null, prompt);
 }
 
 /** @param {Side} base */
 function baseLabel(base) {
-  return el("span", { class: "ak-side" }, el("span", { class: "ak-count" }, "both grew from"), ...sideLabel(base));
+  return el("span", { class: "ak-side" }, el("span", { class: "ak-count" }, "both grew from"), sideLabel(base));
 }
 
 /** @param {Comparison["code"]} cells @returns {Child[]} */

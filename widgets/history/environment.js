@@ -7,7 +7,7 @@ import { SIGNS, plural } from "../shared/format.js";
 
 /** @param {EnvironmentDiff} environment */
 export function environmentView(environment) {
-  const { about, facts, packages, changed } = environment;
+  const { about, facts, packages, installed, changed } = environment;
   return el(
     "div",
     { class: "ak-env" },
@@ -16,8 +16,21 @@ export function environmentView(environment) {
       ? el("dl", {}, ...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", { class: "ak-mono" }, value)]))
       : null,
     changed.length ? packageTable(changed) : null,
-    el("p", { class: "ak-muted" }, restOf(packages, changed.length)),
+    installed.length ? allOf(installed, restOf(packages, changed.length)) : el("p", { class: "ak-muted" }, restOf(packages, changed.length)),
   );
+}
+
+/** All packages, once somebody wants to see them. @param {EnvironmentDiff["installed"]} installed @param {string} said */
+function allOf(installed, said) {
+  const list = el("div", { class: "ak-scroll ak-lines", tabindex: 0, role: "group", "aria-label": "All packages", hidden: true });
+  list.append(...installed.map(([name, version]) => el("div", { class: "ak-mono" }, `${name} ${version}`)));
+  const show = el("button", { class: "ak-b ak-quiet ak-small", type: "button", "aria-expanded": "false" }, "Show all");
+  show.addEventListener("click", () => {
+    list.hidden = !list.hidden;
+    show.textContent = list.hidden ? "Show all" : "Hide them";
+    show.setAttribute("aria-expanded", String(!list.hidden));
+  });
+  return el("div", {}, el("p", { class: "ak-muted" }, said, " ", show), list);
 }
 
 /** @param {EnvironmentDiff["changed"]} changed */

@@ -120,7 +120,7 @@ export interface DiffLine { how: "+" | "-" | " " | "…"; old: number | null; ne
 export interface CodeDiff { about: string /* "Cell [7] against its last run, [6]" */; lines: DiffLine[] }
 /** `html` and `svg` are untrusted: shown in a frame without scripts only. Left out for its size: `size` alone. */
 export interface Shown { kind: "text" | "error" | "image" | "html" | "svg" | "json" | "gap"; text: string; uri: string; size: number; note: string }
-export interface EnvironmentDiff { about: string; facts: [string, string][]; packages: number; changed: { how: Sign; name: string; old: string; new: string }[] }
+export interface EnvironmentDiff { about: string; facts: [string, string][]; packages: number; installed: [string, string][]; changed: { how: Sign; name: string; old: string; new: string }[] }
 export interface Comparison {
   a: Side; b: Side; base: Side | null; changes: Change[]; more_changes: number; same: number; same_names: string[];
   code: { prompt: string; lines: DiffLine[]; about: string }[]; environment: EnvironmentDiff | null;

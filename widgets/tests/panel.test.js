@@ -196,6 +196,35 @@ test("the filters are pressed one at a time", page, async () => {
   );
 });
 
+test("an open comparison calls its sides what they are called now", page, async () => {
+  const panel = await mounted({ host: { start: { compare: { a: "log-price", b: "main", name: "" } } } });
+  await soon(30);
+  assert.equal(panel.all(".ak-compare .ak-head").length, 1);
+  const asked = panel.asked("compare").length;
+  const focused = panel.button("Swap sides");
+  focused.focus();
+  panel.store.history.refs.push({ name: "kept", kind: "branch", id: panel.store.history.refs.find(({ name }) => name === "main")?.id ?? "" });
+  const main = panel.store.history.refs.find(({ name }) => name === "main");
+  if (main) main.id = panel.store.history.commits.at(-1)?.id ?? "";
+  panel.store.moved();
+  await soon(30);
+  assert.equal(panel.all(".ak-compare .ak-head").length, 0, "main is elsewhere");
+  assert.match(panel.$(".ak-compare-bar").textContent ?? "", /log-price.*kept/);
+  assert.equal(document.activeElement, focused);
+  assert.equal(panel.asked("compare").length, asked);
+});
+
+test("all packages are listed for who asks", page, async () => {
+  const panel = await mounted({ host: { start: { commit: "7c1e9f2" } } });
+  await soon(30);
+  await panel.click(panel.button("Environment"));
+  const list = panel.$('[aria-label="All packages"]');
+  assert.equal(list.hidden, true);
+  await panel.click(panel.button("Show all"));
+  assert.equal(list.hidden, false);
+  assert.match(list.textContent ?? "", /numpy 2\.1\.0pandas 2\.2\.3/);
+});
+
 test("a mark goes with Esc, and with the comparison that it was made for", page, async () => {
   const panel = await mounted();
   await panel.press("ArrowDown", "d", "Enter", "Escape");
