@@ -9,11 +9,19 @@ import { errorText } from "../shared/buttons.js";
 import { zone } from "../shared/format.js";
 import { RowPages } from "./pages.js";
 import { Shown } from "./shown.js";
+import { actName } from "./strip.js";
 import { PAGE_ROWS } from "./window.js";
 
 /** @import { CommitRow, Done, Head, Host, Opening, Query, State, Transport } from "./protocol.js" */
 /** @type {State} */
 const UNKNOWN = { version: "", busy: null, queued: null, failed: null, done: null, kernel: true, gone: null };
+
+const LOST = "lost";
+
+/** What waited in a kernel that is not heard any more: it may be gone, and what it was to do with it. @param {NonNullable<State["queued"]>} queued */
+function lost({ op, label }) {
+  return { text: `${actName(op, label)} was waiting in the kernel, which does not answer any more.`, code: LOST };
+}
 
 export class HistoryModel extends Shown {
   /** @param {Transport} transport @param {Host} host */
@@ -201,6 +209,8 @@ export class HistoryModel extends Shown {
     const was = this.state;
     this.state = state;
     if (state.failed && state.failed.text !== was.failed?.text) this.problem = state.failed;
+    else if (was.queued && was.kernel && !state.kernel) this.problem = lost(was.queued);
+    else if (this.problem?.code === LOST && (state.queued || state.done)) this.problem = null; // the kernel was only slow
     if (state.busy && state.busy !== was.busy) this.toast = null;
     if (was !== UNKNOWN && state.done && state.done.done !== was.done?.done) this.#queuedDone(state.done);
     this.tell("state", "toast");

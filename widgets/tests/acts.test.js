@@ -492,3 +492,17 @@ test("a question about a cell that is no longer the last one closes", page, asyn
   await soon(20);
   assert.equal(panel.all(".ak-pop").length, 0);
 });
+
+test("a kernel that goes while an act waits in it leaves word of that, and takes it back if it was only slow", page, async () => {
+  const panel = await mounted({ store: { busy: "[22]" }, host: notebook([]) });
+  await askCheckout(panel, "[19]");
+  await panel.click(panel.$(".ak-pop .ak-main"));
+  panel.store.tell({ busy: null, queued: null, kernel: false });
+  panel.store.tell({ kernel: true });
+  await soon(20);
+  assert.match(panel.$(".ak-strip").textContent ?? "", /^Check out of \[19\] was waiting in the kernel, which does not answer any more\./);
+  panel.store.tell(QUEUED_DONE);
+  await soon(20);
+  assert.equal(panel.$(".ak-strip").hidden, true);
+  assert.match(panel.$(".ak-toast").textContent ?? "", /Checked out \[19\]\.Undo/);
+});
