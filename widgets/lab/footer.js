@@ -8,7 +8,7 @@
 import { el, fill, setAll } from "../shared/dom.js";
 import { SIGNS, bytes, took } from "../shared/format.js";
 
-/** @import { Sign } from "../history/protocol.js" */
+/** @import { Sign, State } from "../history/protocol.js" */
 /** @import { MimeModel, WidgetClass } from "./jupyter.js" */
 /** @import { Notebooks, OpenNotebook } from "./notebooks.js" */
 /** @import { Child } from "../shared/dom.js" */
@@ -98,7 +98,7 @@ export function footerLine(Widget, notebooks, showSide) {
       const { notebook } = this;
       if (!notebook) return [];
       const { following, transport } = notebook;
-      const mayUndo = line.undo && !this.said && transport.canAct() && !following.isBusy && following.head === line.commit;
+      const mayUndo = line.undo && !this.said && transport.canAct() && !following.isBusy && following.head === line.commit && undoesCell(transport.state());
       const hasHistory = transport.place !== null || transport.hasKernel;
       return [
         mayUndo ? this.#button("Undo", "Undo this cell: the variables are as they were", () => void this.#undo(notebook, line)) : null,
@@ -146,6 +146,16 @@ function unsavedOf(said) {
     el("span", { class: "ak-fg", title: said }, el("b", { class: "ak-chg" }, "! "), said.slice(0, end)),
     el("span", { class: "ak-fg ak-reason", title: said }, said.slice(end).trim()),
   ];
+}
+
+/**
+ * Whether undo takes back what a cell did: HEAD may be at its commit after a move that came back to it, which is what undo
+ * takes back then, or in a session that has done nothing yet.
+ *
+ * @param {State} state
+ */
+function undoesCell({ undo }) {
+  return undo === undefined || undo?.cell === true;
 }
 
 /** @param {[Sign, string, number]} chip @param {boolean} isFirst */
