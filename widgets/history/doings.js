@@ -16,6 +16,9 @@ import { actName } from "./strip.js";
 /** @import { HistoryModel } from "./state.js" */
 /** @import { Question, What } from "./plan.js" */
 
+/** After which undo takes back something else than the cells that were brought. */
+const MOVES = new Set(["checkout", "rollback", "switch", "merge", "undo", "redo"]);
+
 export class Doings {
   /** @param {HistoryModel} model @param {HTMLElement} panel @param {() => HTMLElement} back what has the focus afterwards */
   constructor(model, panel, back) {
@@ -60,7 +63,7 @@ export class Doings {
     const { model } = this;
     if (op !== "write_notebook") model.head = done.head;
     const cells = op === "undo" && this.cells.brought ? [CELLS_STAY] : [];
-    this.cells.brought = false;
+    if (MOVES.has(op)) this.cells.brought = false;
     model.say({ text: [done.done, ...done.notes, ...cells].join(" "), next: done.undo ? "undo" : op === "undo" ? "redo" : "", head: done.head.id });
     after?.(done);
     if (op !== "cancel") void model.open();

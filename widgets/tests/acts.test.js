@@ -506,3 +506,19 @@ test("a kernel that goes while an act waits in it leaves word of that, and takes
   assert.equal(panel.$(".ak-strip").hidden, true);
   assert.match(panel.$(".ak-toast").textContent ?? "", /Checked out \[19\]\.Undo/);
 });
+
+test("undo says that the cells stay, whatever was named or looked at since they were brought back", page, async () => {
+  const panel = await mounted({ host: notebook([]) });
+  await askCheckout(panel, "Merge ridge");
+  await panel.click(panel.$(".ak-pop .ak-main"));
+  await panel.press("ArrowDown", "t");
+  const input = /** @type {HTMLInputElement} */ (panel.$(".ak-input"));
+  input.value = "clean";
+  input.dispatchEvent(new Event("input"));
+  panel.$("form").dispatchEvent(new Event("submit", { cancelable: true }));
+  await soon(30);
+  assert.deepEqual(panel.asked("tag").length, 1);
+  await panel.press("u");
+  await soon(20);
+  assert.match(panel.$(".ak-toast").textContent ?? "", /The notebook's cells stay; its own Undo takes them back\./);
+});
