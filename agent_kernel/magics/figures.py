@@ -35,8 +35,8 @@ def draw_inline() -> None:
 def _chosen() -> object:
     """The backend that is set. Asking matplotlib itself would choose one where none is, and may start a window toolkit."""
     matplotlib = sys.modules.get("matplotlib")
-    settings = module_dict(matplotlib).get("rcParams") if isinstance(matplotlib, ModuleType) else None
+    settings: object = module_dict(matplotlib).get("rcParams") if isinstance(matplotlib, ModuleType) else None
     if not isinstance(settings, dict):
         return None
-    chosen: object = dict[str, object].get(cast("dict[str, object]", settings), "backend")
-    return chosen
+    # Its own `get` would ask it: a dict's tells what it holds.
+    return dict[str, object].get(cast("dict[str, object]", settings), "backend", None)
