@@ -74,7 +74,7 @@ export interface Widget {
   dispose(): void;
 }
 export interface NotebookPanel extends Widget {
-  readonly content: Widget & { readonly model: NotebookModel | null; readonly rendermime: RenderMime; activeCellIndex: number; scrollToItem(at: number, align: "smart"): Promise<void> };
+  readonly content: Widget & { readonly model: NotebookModel | null; readonly rendermime: RenderMime; activeCellIndex: number; readonly mode: "edit" | "command"; scrollToItem(at: number, align: "smart"): Promise<void> };
   readonly context: { readonly path: string; readonly localPath: string; readonly pathChanged: Signal<unknown, string>; readonly model: { readOnly: boolean } };
   readonly sessionContext: SessionContext;
 }

@@ -136,6 +136,8 @@ export class OpenNotebook {
   /** Where cells went away the notebook may stand scrolled past its end. @param {number | null} at the cell to be seen */
   #show(at) {
     const { content } = this.panel;
+    // Cells may come back while somebody types in another one, and the active cell takes the keyboard.
+    if (content.mode === "edit" && content.node.contains(document.activeElement)) return;
     if (at !== null) content.activeCellIndex = at;
     void content.scrollToItem(content.activeCellIndex, "smart").catch(() => {}); // rejects when it is asked for another one
   }
