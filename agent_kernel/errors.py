@@ -396,3 +396,112 @@ class TooLargeError(AgentKernelError):
 
     def __str__(self) -> str:
         return f"{self.what} has {self.size_bytes:,} bytes, and at most {self.most_bytes:,} are shown"
+
+
+class MissingExtraError(AgentKernelError, ImportError):
+    """A package that is no part of the core is needed, and not installed."""
+
+    package: str
+    extra: str
+
+    def __str__(self) -> str:
+        return f'{self.package} is not installed; pip install "agent-kernel[{self.extra}]" brings it'
+
+
+class AgentError(AgentKernelError):
+    """Catch this to catch everything that the run of an agent can end with."""
+
+
+class RunNotFoundError(NotFoundError, AgentError):
+    """No run of an agent has this id."""
+
+    run: str
+    fits: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.run:
+            return "no agent has run here yet"
+        if self.fits:
+            return f"{self.run!r} could be any of the runs {', '.join(self.fits[:6])}; give more of it"
+        return f"no run is called {self.run!r}"
+
+
+class RunBusyError(AgentError):
+    """Somebody else goes on with the same run. Nothing was lost: its events are theirs."""
+
+    run: str
+
+    def __str__(self) -> str:
+        return f"run {self.run[-5:]} is being worked on elsewhere; look again when that has ended"
+
+
+class RunStateError(AgentError):
+    """The run is in no state in which this can be done."""
+
+    run: str
+    status: str
+    wanted: str
+
+    def __str__(self) -> str:
+        return f"run {self.run[-5:]} is {self.status}: it cannot be {self.wanted}"
+
+
+class ModelError(AgentError):
+    """A model did not answer. `retry_after_s`: asking again after so many seconds may help; None: it will not."""
+
+    model: str
+    reason: str
+    retry_after_s: float | None = None
+    timed_out: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.model or 'the model'}: {self.reason}"
+
+
+class NoModelError(AgentError):
+    """No model is named that could take a task."""
+
+    def __str__(self) -> str:
+        return "no model is named: %agent model openai:NAME (or --model, AGENT_KERNEL_MODEL, c.AgentKernel.model)"
+
+
+class TaskFailedError(AgentError):
+    """The agent gave up, a limit ended its run, or its model failed. What it did is kept."""
+
+    reason: str
+    run: str = ""
+    limit: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason} (run {self.run[-5:]})" if self.run else self.reason
+
+
+class TaskClarifyError(AgentError):
+    """The agent has a question; `Run.resume(answer)` goes on with the answer."""
+
+    question: str
+    run: str = ""
+
+    def __str__(self) -> str:
+        return f"the agent asks: {self.question}"
+
+
+class TaskPendingError(AgentError):
+    """A step waits for somebody to approve it."""
+
+    run: str
+    code: str = ""
+
+    def __str__(self) -> str:
+        return f"run {self.run[-5:]} waits for approval: run.approve(), run.edit(code) or run.deny(reason) goes on"
+
+
+class TaskInterruptedError(AgentError):
+    """The run was stopped before it was done; `Run.resume()` goes on."""
+
+    run: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        said = f" ({self.reason})" if self.reason else ""
+        return f"run {self.run[-5:]} was stopped{said}; run.resume() or %agent resume goes on"

@@ -17,7 +17,7 @@ import msgspec
 
 from agent_kernel.errors import InvalidRefNameError
 from agent_kernel.repository.refnames import check_ref_name
-from agent_kernel.verbs.parsing import Parser, UsageProblem
+from agent_kernel.verbs.parsing import Parser, UsageProblem, count
 
 __all__ = ["AgentCell", "Blanker", "header_parser", "is_python", "reads_as_words", "runs", "split_cell"]
 
@@ -25,6 +25,7 @@ _HEADER = re.compile(r"%%agent(?=\s|$)")
 _LITERAL = re.compile(r"(?<!\w)[rbfuRBFU]{0,2}([\"']).*?\1")
 _QUESTION = re.compile(r"[^\W\d][^=()\[\]{}%!]*\s[^=()\[\]{}]*\?+\s*")
 _DEFAULT = "agent"
+_APPROVES = ("risky", "always", "auto", "never")
 
 
 class AgentCell(msgspec.Struct, frozen=True):
@@ -33,13 +34,22 @@ class AgentCell(msgspec.Struct, frozen=True):
     agent: str
     python: bool  # said to be Python
     body: str
+    task: bool = False  # said to be a task
+    model: str = ""
+    steps: int | None = None
+    approve: str = ""
 
 
 def header_parser() -> Parser:
     """The parser of what stands after `%%agent`."""
     parser = Parser("%%agent", "Run this cell as an agent: its commit names the agent as the author.")
     parser.takes("name", "text", help="the agent's name", default=_DEFAULT)
-    parser.flag("--py", help="it is Python, whatever it looks like: show the SyntaxError")
+    meant = parser.one_of()
+    parser.flag("--py", help="it is Python, whatever it looks like: show the SyntaxError", group=meant)
+    parser.flag("--task", help="it is a task for the agent's model, even where it could be Python", group=meant)
+    parser.value("--model", metavar="NAME", help="the model that takes the task")
+    parser.value("--steps", metavar="N", convert=count, help="end the run after so many steps")
+    parser.value("--approve", metavar="MODE", help="risky (unless told), always, auto or never")
     return parser
 
 
@@ -69,7 +79,11 @@ def read_header(line: str, body: str) -> AgentCell:
         check_ref_name(options.name)
     except InvalidRefNameError as error:
         raise InvalidRefNameError(error.name, error.reason, "an agent") from None
-    return AgentCell(options.name, options.py, body)
+    if options.approve and options.approve not in _APPROVES:
+        raise UsageProblem(f"--approve is one of {', '.join(_APPROVES)}, not {options.approve!r}")
+    return AgentCell(
+        options.name, options.py, body, options.task, options.model or "", options.steps, options.approve or ""
+    )
 
 
 class Blanker:
@@ -100,7 +114,7 @@ class Blanker:
 
 def runs(cell: AgentCell, transform: Callable[[str], str]) -> bool:
     """Whether the cell is run as it stands; what merely fails to compile is, so that its SyntaxError shows."""
-    if not cell.body.strip():
+    if not cell.body.strip() or cell.task:
         return False
     return cell.python or is_python(cell.body, transform) or not reads_as_words(cell.body)
 

@@ -52,6 +52,9 @@ class AgentKernel(Configurable):
     on_restart = Enum(
         ["offer", "restore"], "offer", help="What a fresh kernel does with the variables of the last one."
     ).tag(config=True)
+    model = Unicode(
+        "", help="The model that takes tasks: openai:NAME, anthropic:NAME … Empty: AGENT_KERNEL_MODEL."
+    ).tag(config=True)
     durability = cast(
         "Durability",
         Enum(["default", "full"], "default", help="full: a power loss takes not even the last commit.").tag(

@@ -19,7 +19,7 @@ from IPython.core.inputtransformer2 import TokenTransformBase
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
 from agent_kernel.errors import AgentKernelError, MergeConflictError
-from agent_kernel.magics.agent_cell import header_parser, is_python, read_header
+from agent_kernel.magics.agent_cell import header_parser, is_python, read_header, reads_as_words
 from agent_kernel.verbs.parsing import Helped, Question, UsageProblem
 
 if TYPE_CHECKING:
@@ -129,14 +129,17 @@ class AgentMagics(Magics):
             return
         if not cell.strip():
             raise UsageProblem(f"the cell is empty ({' '.join(header_parser().format_usage().split())})")
-        if parsed.python or is_python(cell, self._shell.transform_cell):
+        if not parsed.task and (parsed.python or is_python(cell, self._shell.transform_cell)):
             # Called by a program, not typed as a cell.
             self._shell.run_cell(f"%%agent {line}\n{cell}", store_history=True).raise_error()
             return
-        raise UsageProblem(
-            "this cell is not Python, and no model is configured that could take it as a task; "
-            "if it was meant as Python, %%agent --py shows where it is wrong"
-        )
+        if not parsed.task and not reads_as_words(cell):
+            raise UsageProblem(
+                "this cell is not Python; if it is a task, %%agent --task gives it to the agent, "
+                "and if it was meant as Python, %%agent --py shows where it is wrong"
+            )
+        self._notebook.bind_first()
+        self._notebook.tasks.start(parsed, self._notebook.model)
 
 
 def _is_kept(frame: FrameType | None) -> bool:

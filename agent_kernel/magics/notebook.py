@@ -10,6 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -32,6 +33,7 @@ from agent_kernel.verbs.text import clock, place_text, plural
 
 if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
+    from agent_kernel.magics.tasks.door import Tasks
     from agent_kernel.repository import Unsaved
     from agent_kernel.session.notebooks import NotebookSnapshot
     from agent_kernel.storage import Durability
@@ -52,6 +54,7 @@ class Options(Protocol):
     author: str
     outputs: str
     on_restart: str
+    model: str
     durability: Durability
 
 
@@ -70,6 +73,19 @@ class LiveNotebook:
         self._page: NotebookSnapshot | None = None
         self.session: Session | None = None
         self.repo: Repository | None = None
+        self.cell_id = ""  # of the cell that runs
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        """What agents do here; what they need loads with the first task."""
+        from agent_kernel.magics.tasks.door import Tasks
+
+        return Tasks(self._shell, self, self._outputs)
+
+    @property
+    def model(self) -> str:
+        """The model that takes tasks if a cell names none."""
+        return self._options.model
 
     @property
     def namespace(self) -> dict[str, object]:
@@ -276,7 +292,7 @@ class LiveNotebook:
 
     def starts(self, shown: bool) -> None:
         """A cell has the main thread."""
-        self.beside.cell_begins(f"[{self._number()}]" if shown else "")
+        self.beside.cell_begins(f"[{self.number()}]" if shown else "")
 
     def rests(self) -> None:
         """No cell runs any more."""
@@ -284,6 +300,7 @@ class LiveNotebook:
 
     def begin(self, source: str, cell_id: str) -> bool:
         """A cell that counts begins."""
+        self.cell_id = cell_id
         if self._options.commits == "off":
             return False
         self.bind_first()
@@ -301,7 +318,7 @@ class LiveNotebook:
         try:
             if self._options.commits == "agent":
                 self.session.commit()  # what the person's cells changed is not the agent's doing
-            number = self._number()
+            number = self.number()
             found = self.session.begin_cell(source, cell_id=cell_id, number=number, author=author)
             self._outputs.begin(number)
         except KeyboardInterrupt:
@@ -345,7 +362,7 @@ class LiveNotebook:
         hint = f"; {way}" if isinstance(error, StoreUnavailableError) else ""
         self._notices.warn(f"this cell is not committed: {said}{hint}")
 
-    def _number(self) -> int:
+    def number(self) -> int:
         # IPython counts up before it calls the hook, older releases after; the inputs so far say the same in both.
         history = self._shell.history_manager
         return len(history.input_hist_parsed) if history is not None else self._shell.execution_count

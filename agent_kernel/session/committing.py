@@ -64,6 +64,8 @@ class _Running(msgspec.Struct):
     began: float
     outside: frozenset[str]
     depth: int = 1
+    run: str = ""
+    step: int | None = None
 
 
 class Committing:
@@ -91,6 +93,9 @@ class Committing:
         self._recorder = Recorder(repo, self.id)
         self._holder = Holder.here(self.id)
         self._cell: _Running | None = None
+        self._outer: list[
+            tuple[_Running | None, int]
+        ] = []  # the cells around agents' steps, and how much was done before
         self._operations = Operations()
         self._closed = False
         self._growth = growth.Growth()
@@ -191,6 +196,8 @@ class Committing:
                 error="" if error is None else describe_error(error),
             ),
             outputs=outputs,
+            run=running.run,
+            step=running.step,
         )
         return self._commit(draft, running.source, outside=running.outside, rolling=True)
 

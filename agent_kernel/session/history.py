@@ -52,6 +52,8 @@ class Draft(msgspec.Struct):
     random: ObjectId | None = None
     outputs: Outputs | None = None
     undoable: bool = True
+    run: str = ""
+    step: int | None = None
 
 
 class Recorder:
@@ -95,6 +97,8 @@ class Recorder:
             random=draft.random or writer.add(Kind.SMALL, randomness.capture()),
             cwd=_cwd(),
             session=self.session_id,
+            run=draft.run,
+            step=draft.step,
             restores=draft.restores,
             environment=self._environment_id(writer),
             notebook=self._notebook(writer),

@@ -15,19 +15,19 @@ import msgspec
 from agent_kernel.errors import LoadError, NameNotFoundError
 from agent_kernel.repository import Commit, Head, ObjectId, Tree, Unsaved, short
 from agent_kernel.session import carrying, randomness, trust
-from agent_kernel.session.committing import Committing
 from agent_kernel.session.history import Draft, changes_between
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.labels import named
 from agent_kernel.session.operations import Operation, Operations, Position
 from agent_kernel.session.reports import Report
 from agent_kernel.session.snapshot import close_names
+from agent_kernel.session.stepping import Stepping
 from agent_kernel.session.workspace import Loaded
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry
 from agent_kernel.values.lost import name_loss
 
 
-class Moving(Committing):
+class Moving(Stepping):
     """A session that can go elsewhere; `Session` says where to."""
 
     def _move(

@@ -22,11 +22,12 @@ class Position(msgspec.Struct, frozen=True):
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """One thing that undo can reverse. `moved`: HEAD went elsewhere, and no content was made."""
+    """One thing that undo can reverse. `moved`: HEAD went elsewhere, and no content was made. `run`: an agent's, as a whole."""
 
     before: Position
     after: Position
     moved: bool = False
+    run: str = ""
 
 
 class Operations(msgspec.Struct):
@@ -68,6 +69,6 @@ class Operations(msgspec.Struct):
             return msgspec.structs.replace(position, branch=new) if position.branch == old else position
 
         def of(operations: list[Operation]) -> list[Operation]:
-            return [Operation(at(one.before), at(one.after), one.moved) for one in operations]
+            return [Operation(at(one.before), at(one.after), one.moved, one.run) for one in operations]
 
         return Operations(of(self.done), of(self.undone), self.ended, self.begun)

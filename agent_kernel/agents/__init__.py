@@ -1,0 +1,37 @@
+"""Agents that act by running Python in a namespace, each step a commit. Names load when they are first used.
+
+A run's code runs on the thread that drives it (`driving`); its model is asked on a thread of its own (`loop`). Its
+events are its record (`events`, `journal`): the conversation is rebuilt from them, so a run goes on in any process.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.agent import Agent as Agent
+    from agent_kernel.agents.limits import Limits as Limits
+    from agent_kernel.agents.models import FunctionModel as FunctionModel
+    from agent_kernel.agents.models import ScriptedModel as ScriptedModel
+    from agent_kernel.agents.models import Turn as Turn
+    from agent_kernel.agents.run import Outcome as Outcome
+    from agent_kernel.agents.run import Run as Run
+
+__all__ = ["Agent", "FunctionModel", "Limits", "Outcome", "Run", "ScriptedModel", "Turn"]
+
+_HOMES = {
+    "agent": ("Agent",),
+    "limits": ("Limits",),
+    "models": ("FunctionModel", "ScriptedModel", "Turn"),
+    "run": ("Outcome", "Run"),
+}
+_HOME = {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value  # the next access skips this function
+    return value

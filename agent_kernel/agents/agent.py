@@ -1,0 +1,224 @@
+"""An agent: a name, a model, what it is told of itself, and what it may take; each task that it is given is a `Run`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
+
+from agent_kernel.agents import context, returning
+from agent_kernel.agents.approving import MODES
+from agent_kernel.agents.course import Course, Setup
+from agent_kernel.agents.events import TaskStart
+from agent_kernel.agents.journal import new_run_id
+from agent_kernel.agents.limits import Limits
+from agent_kernel.agents.log import Listener, Log
+from agent_kernel.agents.naming import model_named
+from agent_kernel.agents.place import Place
+from agent_kernel.agents.run import Run
+from agent_kernel.repository.refnames import check_ref_name
+from agent_kernel.session.versioned import Live, Versioned
+
+if TYPE_CHECKING:
+    from agent_kernel.session import Session
+
+__all__ = ["Agent", "State", "reopened", "started"]
+
+T = TypeVar("T")
+State: TypeAlias = "Place | Versioned | Live | Session | dict[str, object] | None"
+
+
+class Agent:
+    """An agent that acts by running Python.
+
+    Args:
+        name: what its commits are signed with.
+        model: a name (`openai:…`, `scripted:hello`), a model, or "" for what AGENT_KERNEL_MODEL names.
+        primer: what it is told of itself and its task, before everything else.
+        state: what it acts on if a task says nothing else: a `Versioned` (each step a commit), a `Live` or a dict (kept
+            in memory, any object, no history), or None: a fresh namespace for each task, of which nothing survives.
+        approve: `auto`, `risky`, `always` or `never`.
+        on_event: is told of every event, also of its sub-agents'.
+
+    >>> agent = Agent("counter", model="scripted:hello")
+    >>> agent.start("Sum up some squares").result()
+    285
+    """
+
+    def __init__(
+        self,
+        name: str = "agent",
+        *,
+        model: object = "",
+        primer: str = "",
+        state: State = None,
+        limits: Limits | None = None,
+        approve: str = "auto",
+        on_event: Listener | None = None,
+        context_tokens: int = 2_000,
+    ) -> None:
+        check_ref_name(name)
+        if approve not in MODES:
+            raise ValueError(f"approve is one of {', '.join(MODES)}, not {approve!r}")
+        self.name = name
+        self.model = model
+        self.primer = primer
+        self.state = state
+        self.limits = limits or Limits()
+        self.approve = approve
+        self.on_event = on_event
+        self.context_tokens = context_tokens
+
+    def __repr__(self) -> str:
+        named = self.model if isinstance(self.model, str) else getattr(self.model, "name", type(self.model).__name__)
+        return f"<Agent {self.name}, {named or 'no model named'}>"
+
+    @overload
+    def start(self, task: str, *, returns: type[T], **more: Any) -> Run[T]: ...
+    @overload
+    def start(self, task: str, *, returns: object = None, **more: Any) -> Run[Any]: ...
+    def start(
+        self,
+        task: str,
+        *,
+        returns: object = None,
+        inputs: Mapping[str, object] | None = None,
+        state: State | Literal["own"] = "own",
+        on_event: Listener | None = None,
+        approve: str = "",
+        limits: Limits | None = None,
+        model: object = "",
+    ) -> Run[Any]:
+        """Begin a task. Nothing runs until the run is driven: iterate over it, await it, or ask for its `result()`.
+
+        Args:
+            returns: the type that the result must have; a value that does not fit goes back to the model.
+            inputs: values for the task; its code finds them as `task.inputs[NAME]`, and as variables.
+
+        Raises:
+            NoModelError, ModelError, MissingExtraError: there is no model that could take it.
+        """
+        place = _place(self.state if state == "own" else state)
+        listeners = [listener for listener in (self.on_event, on_event) if listener is not None]
+        return started(
+            self,
+            task,
+            place,
+            returns=returns,
+            inputs=inputs,
+            listeners=listeners,
+            approve=approve,
+            limits=limits,
+            model=model,
+        )
+
+    def __call__(self, task: str, **more: Any) -> Any:
+        """Do a task, and return its result: `start(task, …).result()`."""
+        return self.start(task, **more).result()
+
+
+def started(
+    agent: Agent,
+    task: str,
+    place: Place,
+    *,
+    returns: object = None,
+    inputs: Mapping[str, object] | None = None,
+    listeners: Sequence[Listener] = (),
+    approve: str = "",
+    limits: Limits | None = None,
+    model: object = "",
+    can_ask: bool = True,
+) -> Run[Any]:
+    """Begin a run of an agent in a place; `TaskStart` is stored."""
+    if approve and approve not in MODES:
+        raise ValueError(f"approve is one of {', '.join(MODES)}, not {approve!r}")
+    setup = Setup(
+        model=model_named(model or agent.model, place.namespace),
+        limits=limits or agent.limits,
+        approve=approve or agent.approve,
+        returns=returns,
+        inputs=dict(inputs or {}),
+        can_ask=can_ask,
+    )
+    place.namespace.update(setup.inputs)
+    run = new_run_id()
+    log = Log(place.journal, run, listeners=listeners, agent=agent.name, namespace=agent.name)
+    wanted = returning.type_text(returns)
+    cell, number = place.cell()
+    log.note(
+        TaskStart(
+            task=task,
+            prompt=_prompt(task, place, agent.context_tokens, setup.inputs),
+            instructions=context.instructions(wanted, primer=agent.primer, taken="task" in place.namespace),
+            inputs={name: place.summary(name) for name in setup.inputs},
+            returns=wanted,
+            model=setup.model.name,
+            approve=setup.approve,
+            limits=setup.limits.as_dict(),
+            state="versioned" if place.session is not None else "live",
+            cell=cell,
+            number=number,
+        ),
+        before=place.head,
+    )
+    return Run(Course(setup, place, log))
+
+
+def reopened(
+    place: Place,
+    run: str,
+    *,
+    model: object = "",
+    returns: object = None,
+    listeners: Sequence[Listener] = (),
+    can_ask: bool = True,
+) -> Run[Any]:
+    """A run that was begun before, perhaps in another process, as far as its events tell.
+
+    Raises:
+        RunNotFoundError: there is none. NoModelError, ModelError, MissingExtraError: its model is not to be had.
+    """
+    run = place.journal.find(run)
+    start = place.journal.first(run)
+    setup = Setup(
+        model=model_named(model or start.model, place.namespace),
+        limits=Limits.of(start.limits),
+        approve=start.approve,
+        returns=returns,
+        can_ask=can_ask,
+    )
+    log = Log(
+        place.journal,
+        run,
+        tuple(place.journal.of(run)),
+        listeners,
+        agent=start.agent,
+        namespace=start.namespace,
+        parent_run=start.parent_run,
+    )
+    return Run(Course(setup, place, log))
+
+
+def _prompt(task: str, place: Place, budget_tokens: int, inputs: Mapping[str, object]) -> str:
+    """The first message: the task, what it is given, and the namespace."""
+    given = f"Given as variables: {', '.join(inputs)}." if inputs else ""
+    return "\n\n".join(filter(None, (task.strip(), given, place.describe(task, budget_tokens))))
+
+
+def _place(state: State) -> Place:
+    if isinstance(state, Place):
+        return state
+    if state is None:
+        return Place({"__name__": "__agent__"})
+    if isinstance(state, Versioned):
+        return Place(state.session.namespace, state.session)
+    if isinstance(state, Live):
+        return Place(state._namespace)  # pyright: ignore[reportPrivateUsage]
+    if isinstance(state, dict):
+        return Place(state)
+    return Place(state.namespace, state)
+
+
+def is_state(value: object) -> bool:
+    """Whether a value can be what an agent acts on."""
+    return value is None or isinstance(value, Place | Live | dict) or hasattr(value, "begin_step")

@@ -1,0 +1,38 @@
+"""Whether a step may run, has to be asked about, or is denied.
+
+`always` asks about every step, `risky` about those that reach outside the variables, `auto` about none; `never` asks
+about none either, and denies what `risky` would ask about. Where nobody is there to ask, what would ask is denied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+from agent_kernel.agents.review import is_risky
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.events import Finding
+
+__all__ = ["MODES", "Mode", "Verdict", "denial", "verdict"]
+
+Mode: TypeAlias = Literal["risky", "always", "auto", "never"]
+Verdict: TypeAlias = Literal["run", "ask", "deny"]
+MODES: tuple[str, ...] = get_args(Mode)
+
+
+def verdict(mode: str, findings: Collection[Finding], *, can_ask: bool) -> Verdict:
+    """What is to be done about a step whose code would do this."""
+    if mode == "auto" or (mode != "always" and not is_risky(findings)):
+        return "run"
+    if mode == "never":
+        return "deny"
+    return "ask" if can_ask else "deny"
+
+
+def denial(findings: Collection[Finding], reason: str) -> str:
+    """What the model is told of a step that was denied."""
+    risky = "; ".join(f"{one.kind}: {one.what}" for one in findings if one.risky)
+    why = f" Reason: {reason}." if reason else ""
+    what = f" What had to be asked about: {risky}." if risky else ""
+    return f"This step was not run: it was denied.{why}{what} Find a way without it, or end with task.fail or task.clarify."

@@ -1,0 +1,92 @@
+"""The conversation with the model, rebuilt from the events of a run, and of the runs before it on this line of history.
+
+Nothing of a conversation is kept but the events, so it is the same in every process. A run's own messages are followed
+by nothing but more of them: what was sent once stays as it was sent, and prompt caches stay warm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from agent_kernel.agents.events import (
+    Action,
+    Clarify,
+    Compaction,
+    Event,
+    Fail,
+    Output,
+    Resumed,
+    Retry,
+    Success,
+    TaskStart,
+)
+from agent_kernel.agents.models import Message, Returned, Said, Told
+
+__all__ = ["messages_of", "open_action", "within"]
+
+UNKNOWN = (
+    "It is not known whether this step ran to its end: the process died while it ran. Look at the state before you "
+    "repeat anything that reaches outside."
+)
+
+
+def messages_of(events: Iterable[Event]) -> list[Message]:
+    """What was said in a run so far. A call that nothing came of yet stays open."""
+    found: list[Message] = []
+    call = ""
+    for event in events:
+        match event:
+            case TaskStart(prompt=prompt):
+                found.append(Told(prompt))
+            case Action():
+                call = event.call
+                found.append(Said(event.text, event.code, event.call))
+            case Output(sent=sent):
+                found.append(Returned(call, sent))
+            case Retry(sent=sent) | Resumed(sent=sent) if sent:
+                found.append(Told(sent))
+            case Compaction(dropped=dropped, sent=sent):
+                found[:dropped] = [Told(sent)] if sent else []
+            case _:
+                pass
+    return found
+
+
+def closing(events: Sequence[Event]) -> list[Message]:
+    """How a run ended, in one message, for the runs that come after it."""
+    last = events[-1] if events else None
+    match last:
+        case Success(result=result):
+            said = f"(done: {result})" if result else "(done)"
+        case Fail(reason=reason):
+            said = f"(failed: {reason})"
+        case Clarify(question=question):
+            said = question
+        case _:
+            said = "(stopped before it was done)"
+    return [Said(said)]
+
+
+def open_action(events: Sequence[Event]) -> tuple[Action | None, list[Event]]:
+    """The step of which no outcome is known yet, and the events that came behind it."""
+    for at in range(len(events) - 1, -1, -1):
+        event = events[at]
+        if isinstance(event, Output):
+            return None, []
+        if isinstance(event, Action):
+            return (event, list(events[at + 1 :])) if event.code is not None else (None, [])
+    return None, []
+
+
+def within(messages: Sequence[Message], most_chars: int) -> tuple[list[Message], int]:
+    """The newest messages that fit, beginning with what the model is told, and how many were left out."""
+    kept: list[Message] = []
+    room = most_chars
+    for message in reversed(messages):
+        room -= len(message.text) + len(getattr(message, "code", None) or "")
+        if room < 0:
+            break
+        kept.insert(0, message)
+    while kept and not isinstance(kept[0], Told):
+        kept.pop(0)
+    return kept, len(messages) - len(kept)

@@ -1,0 +1,86 @@
+"""The two ways to drive a run: blocking, or in an event loop. The course is the same; only the waiting differs."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from agent_kernel.agents.course import Wait
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.course import Going
+    from agent_kernel.agents.events import Event
+    from agent_kernel.agents.models import Delta
+
+__all__ = ["drive", "drive_async"]
+
+
+def drive(course: Going) -> Iterator[Event | Delta]:
+    """Go on until the run ends or waits for a person. An interrupt while waiting stops the run, which then ends so."""
+    item = _advance(course.send, None)
+    while item is not None:
+        if isinstance(item, Wait):
+            try:
+                found: Any = item.future.result()
+            except BaseException as error:  # noqa: BLE001 - whatever it is, the course decides
+                item = _advance(course.throw, error)
+            else:
+                item = _advance(course.send, found)
+        else:
+            yield item
+            item = _advance(course.send, None)
+
+
+async def drive_async(course: Going) -> AsyncIterator[Event | Delta]:
+    """The same in an event loop. Code still runs on this thread, and blocks the loop as it does in a cell.
+
+    Where the task is cancelled the run is stopped, so that it can be resumed, and the cancellation goes on.
+    """
+    item = _advance(course.send, None)
+    cancelled: asyncio.CancelledError | None = None
+    while item is not None:
+        if isinstance(item, Wait):
+            try:
+                found: Any = await asyncio.wrap_future(item.future)
+            except asyncio.CancelledError as error:
+                cancelled = error
+                item = _advance(course.throw, KeyboardInterrupt())
+            except BaseException as error:  # noqa: BLE001 - whatever it is, the course decides
+                item = _advance(course.throw, error)
+            else:
+                with _interruptible():
+                    item = _advance(course.send, found)
+        else:
+            yield item
+            with _interruptible():
+                item = _advance(course.send, None)
+    if cancelled is not None:
+        raise cancelled
+
+
+def _advance(step: Any, value: Any) -> Any:
+    try:
+        return step(value)
+    except StopIteration:
+        return None
+
+
+@contextmanager
+def _interruptible() -> Generator[None]:
+    """Let an interrupt reach code that runs in a coroutine: event loops take the signal for themselves."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler or before is None:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

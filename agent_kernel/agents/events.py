@@ -1,0 +1,316 @@
+"""What happened in an agent's run, as records that are only ever added.
+
+The events of a run are its record: the conversation with the model is rebuilt from them (`conversation`), so what the
+model was sent stands in them word for word. An event is stored before it is shown. Its bytes are msgpack with the name
+of its class, and a reader ignores fields that it does not know; an event of a class that a newer release made is read
+as `Unknown`.
+
+The words are agex's (TaskStart, Action, Output, Success, Fail, Clarify), with what it lacks beside them.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+import msgspec
+
+__all__ = [
+    "EVENTS",
+    "SCHEMA",
+    "Action",
+    "ApprovalDecided",
+    "ApprovalRequested",
+    "Cancelled",
+    "Clarify",
+    "Compaction",
+    "Effect",
+    "Error",
+    "Event",
+    "Fail",
+    "Finding",
+    "Output",
+    "Part",
+    "Resumed",
+    "Retry",
+    "StateChange",
+    "StepStart",
+    "SubRun",
+    "Success",
+    "TaskStart",
+    "Unknown",
+    "Usage",
+    "decode_event",
+    "encode_event",
+]
+
+SCHEMA: Final = 1
+
+
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What asking a model took. `cost` is in US dollars; None: the price of the model is not known."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        known = [one.cost for one in (self, other) if one.cost is not None]
+        return Usage(
+            self.requests + other.requests,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            sum(known) if known else None,
+        )
+
+
+class Finding(msgspec.Struct, frozen=True, array_like=True):
+    """One thing that a piece of code would do, read from it."""
+
+    kind: str  # writes, deletes, imports, files, network, processes, shell, magic, dynamic, dunder
+    what: str
+    line: int = 0
+    risky: bool = False
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True):
+    """One piece of what a step showed: its MIME type, and its text if it has one."""
+
+    mime: str
+    text: str = ""
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What all events say.
+
+    Attributes:
+        run: whose event it is; `seq` counts from 0 within the run.
+        namespace: the agents from the outermost down to this one, with slashes between.
+        parent_run: the run that started this one, if an agent did.
+        time_ns: since 1970; within a store later events never have an earlier time.
+        before, after: hex ids of the commits that the event stands between; "" where there is no history.
+    """
+
+    schema: ClassVar[int] = SCHEMA
+
+    run: str = ""
+    seq: int = 0
+    step: int | None = None
+    agent: str = ""
+    namespace: str = ""
+    parent_run: str = ""
+    time_ns: int = 0
+    before: str = ""
+    after: str = ""
+
+    @property
+    def id(self) -> str:
+        """`RUN/SEQ`, unique in a store."""
+        return f"{self.run}/{self.seq}"
+
+    @property
+    def kind(self) -> str:
+        """The name of its class."""
+        return type(self).__name__
+
+
+class TaskStart(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """A run begins. `prompt` is what the model is sent, `instructions` what it is told about its place."""
+
+    task: str = ""
+    prompt: str = ""
+    instructions: str = ""
+    inputs: dict[str, str] = {}
+    returns: str = ""
+    model: str = ""
+    approve: str = "auto"
+    limits: dict[str, float | None] = {}
+    state: str = "versioned"
+    cell: str = ""  # id of the notebook cell that it was started in
+    number: int | None = None  # and its prompt number
+
+
+class Action(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """What the model answered: code to run as a step, or words alone (`code` is None)."""
+
+    thinking: str = ""
+    text: str = ""
+    code: str | None = None
+    call: str = ""  # the provider's id of the call
+    usage: Usage = Usage()
+    duration_s: float = 0.0
+
+
+class ApprovalRequested(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """A person is asked whether the step may run."""
+
+    code: str = ""
+    findings: tuple[Finding, ...] = ()
+
+
+class ApprovalDecided(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """And answered: approve, edit (with the code that runs instead) or deny."""
+
+    decision: str = "approve"
+    by: str = ""
+    reason: str = ""
+    code: str | None = None
+
+
+class StepStart(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """Code begins to run. Where no Output follows, the process died, and what the step did is not known."""
+
+    code: str = ""
+
+
+class Output(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """A step has run. `sent` is what the model is told of it, `parts` what it showed."""
+
+    status: str = "ok"  # ok, failed, interrupted, timeout, denied, unknown
+    sent: str = ""
+    parts: tuple[Part, ...] = ()
+    duration_s: float = 0.0
+
+
+class StateChange(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """The variables that a step added, changed or removed: (how, name, what it is now)."""
+
+    changed: tuple[tuple[str, str, str], ...] = ()
+    unsaved: tuple[tuple[str, str], ...] = ()  # name, reason
+
+
+class Effect(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """Something outside the variables, which going back does not cover."""
+
+    what: str = ""  # writes, deletes, process, connection …
+    target: str = ""
+    count: int = 1
+
+
+class Error(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """Something went wrong: in the step's code, with the model, or with a value that was given back."""
+
+    source: str = "code"  # code, model, value
+    message: str = ""
+    fatal: bool = False
+
+
+class Retry(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """The model is told what was not right with its answer, and asked again."""
+
+    sent: str = ""
+
+
+class Clarify(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """The agent asks; the run goes on when it is answered."""
+
+    question: str = ""
+
+
+class Success(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """The run is done. The value itself is in memory and, if it was bound, in the state; this is what it is."""
+
+    result: str = ""
+    type: str = ""
+
+
+class Fail(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """The run has failed; all that it did is kept. `limit` names the limit that ended it, if one did."""
+
+    reason: str = ""
+    limit: str = ""
+
+
+class Cancelled(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """The run was interrupted, and can be resumed. `during`: model, code, or a word of the one who cancelled it."""
+
+    during: str = ""
+    reason: str = ""
+    final: bool = False  # given up, not merely stopped
+
+
+class Resumed(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """The run goes on; `sent` is what the model is told, if anything."""
+
+    sent: str = ""
+    by: str = ""
+
+
+class Compaction(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """Older parts of the conversation are left out from here on; `sent` stands for them."""
+
+    dropped: int = 0  # messages
+    sent: str = ""
+
+
+class SubRun(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """Another run belongs to this one: a sub-agent's, or a candidate of a race."""
+
+    child: str = ""
+    child_agent: str = ""
+    task: str = ""
+    branch: str = ""
+    status: str = "running"
+
+
+class Unknown(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """An event that a newer release wrote."""
+
+    name: str = ""
+
+
+EVENTS: Final[dict[str, type[Event]]] = {
+    kind.__name__: kind
+    for kind in (
+        TaskStart,
+        Action,
+        ApprovalRequested,
+        ApprovalDecided,
+        StepStart,
+        Output,
+        StateChange,
+        Effect,
+        Error,
+        Retry,
+        Clarify,
+        Success,
+        Fail,
+        Cancelled,
+        Resumed,
+        Compaction,
+        SubRun,
+    )
+}
+
+
+class _Envelope(msgspec.Struct, frozen=True, array_like=True):
+    schema: int
+    kind: str
+    body: msgspec.Raw
+
+
+_ENCODER = msgspec.msgpack.Encoder(order="deterministic")
+_ENVELOPE = msgspec.msgpack.Decoder(_Envelope)
+_BODIES: dict[str, msgspec.msgpack.Decoder[Event]] = {}
+
+
+def encode_event(event: Event) -> bytes:
+    """The bytes that are stored."""
+    return _ENCODER.encode(_Envelope(SCHEMA, event.kind, msgspec.Raw(_ENCODER.encode(event))))
+
+
+def decode_event(stored: bytes) -> Event:
+    """The event; of a kind that this release does not know, what all events say."""
+    envelope = _ENVELOPE.decode(stored)
+    kind = EVENTS.get(envelope.kind)
+    if kind is None:
+        common = msgspec.msgpack.decode(envelope.body, type=Event)
+        said = {name: getattr(common, name) for name in Event.__struct_fields__}
+        return Unknown(name=envelope.kind, **said)
+    if envelope.kind not in _BODIES:
+        _BODIES[envelope.kind] = msgspec.msgpack.Decoder(kind)
+    return _BODIES[envelope.kind].decode(envelope.body)

@@ -1,0 +1,203 @@
+"""Running one piece of an agent's code in a namespace: on the thread that calls, so that an interrupt reaches it."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import linecache
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import msgspec
+
+from agent_kernel.agents.events import Part
+from agent_kernel.agents.settling import Settled
+
+if TYPE_CHECKING:
+    from agent_kernel.repository import Outputs
+
+__all__ = ["Executed", "Executor", "PlainExecutor", "Status", "StepTimeout", "deadline", "interrupt"]
+
+Status = Literal["ok", "failed", "interrupted", "timeout"]
+_MOST_KEPT = 1_000_000  # characters that a step's printing may take before the rest is dropped
+
+
+class Executed(msgspec.Struct, frozen=True):
+    """What running a piece of code came to.
+
+    Attributes:
+        text: what it printed and showed, as text, the traceback too.
+        parts: the same by MIME type.
+        outputs: the same as the history keeps it, where the notebook knows it.
+        error: what it raised, if it did; None also where it ended its run.
+        settled: how it ended its run, if it did.
+    """
+
+    text: str = ""
+    parts: tuple[Part, ...] = ()
+    outputs: Outputs | None = None
+    error: BaseException | None = None
+    settled: Settled | None = None
+    seconds: float = 0.0
+
+    @property
+    def status(self) -> Status:
+        if self.error is None:
+            return "ok"
+        if isinstance(self.error, TimeoutError) and getattr(self.error, "of_step", False):
+            return "timeout"
+        return "interrupted" if isinstance(self.error, KeyboardInterrupt) else "failed"
+
+
+class Executor(Protocol):
+    """Runs code in one namespace."""
+
+    def run(self, code: str, *, timeout_s: float | None) -> Executed:
+        """Run it on the calling thread; never raises what the code raises.
+
+        Args:
+            timeout_s: seconds after which it is interrupted.
+        """
+        ...
+
+
+class StepTimeout(TimeoutError):  # noqa: N818 - a TimeoutError by name too
+    """The code ran longer than a step may."""
+
+    of_step = True
+
+
+@contextmanager
+def deadline(seconds: float | None) -> Generator[threading.Event]:
+    """Interrupt the code within after so many seconds, as Ctrl-C would; the event that is given says that it was time.
+
+    On the main thread a signal does it, which ends waiting too. On others an exception is put into the thread, which it
+    meets at its next line of Python. What swallows the interrupt on its way is not interrupted again.
+
+    Raises:
+        StepTimeout: the time was up, and the interrupt reached the end of this block.
+    """
+    is_up = threading.Event()
+    if seconds is None:
+        yield is_up
+        return
+    done = threading.Event()
+    lock = threading.Lock()
+    thread = threading.current_thread()
+
+    def watch() -> None:
+        if not done.wait(seconds):
+            with lock:
+                if not done.is_set():
+                    is_up.set()
+                    interrupt(thread)
+
+    threading.Thread(target=watch, name="agent-kernel deadline", daemon=True).start()
+    try:
+        try:
+            yield is_up
+        finally:
+            done.set()
+            with lock:
+                pass  # an interrupt that is on its way arrives here at the latest
+    except KeyboardInterrupt:
+        if is_up.is_set():
+            raise StepTimeout(f"it ran longer than {seconds:g} s") from None
+        raise
+
+
+def interrupt(thread: threading.Thread) -> None:
+    """Raise KeyboardInterrupt in a thread, where it is or at its next line of Python."""
+    if thread is threading.main_thread() and hasattr(signal, "pthread_kill") and thread.ident is not None:
+        signal.pthread_kill(thread.ident, signal.SIGINT)
+    elif thread is threading.main_thread():
+        import _thread
+
+        _thread.interrupt_main()
+    else:
+        import ctypes
+
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(thread.ident or 0), ctypes.py_object(KeyboardInterrupt)
+        )
+
+
+class PlainExecutor:
+    """Runs code in a dict, as a script would; the value of a last expression is shown.
+
+    What it prints is taken from `sys.stdout` and `sys.stderr` while it runs, also what other threads print then.
+    """
+
+    def __init__(self, namespace: dict[str, object]) -> None:
+        self._namespace = namespace
+        self._count = 0
+
+    def run(self, code: str, *, timeout_s: float | None) -> Executed:
+        self._count += 1
+        filename = f"<agent step {os.getpid()}-{self._count}>"
+        linecache.cache[filename] = (len(code), None, code.splitlines(keepends=True), filename)
+        shown = _Bounded()
+        began = time.perf_counter()
+        error: BaseException | None = None
+        settled: Settled | None = None
+        try:
+            with deadline(timeout_s), contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
+                self._run(code, filename)
+        except Settled as end:
+            settled = end
+        except BaseException as raised:  # noqa: BLE001 - whatever the code raises is its outcome
+            error = raised
+            shown.write(_traceback(raised, filename))
+        seconds = time.perf_counter() - began
+        text = shown.getvalue()
+        parts = (Part("text/plain", text),) if text else ()
+        return Executed(text, parts, None, error, settled, seconds)
+
+    def _run(self, code: str, filename: str) -> None:
+        tree = ast.parse(code, filename)
+        last = tree.body[-1] if tree.body else None
+        if isinstance(last, ast.Expr):
+            tree.body.pop()
+        else:
+            last = None
+        is_new = "__builtins__" not in self._namespace
+        try:
+            self._evaluate(tree, last, filename)
+        finally:
+            if is_new:  # `exec` puts it there, and it is nobody's variable
+                self._namespace.pop("__builtins__", None)
+
+    def _evaluate(self, tree: ast.Module, last: ast.Expr | None, filename: str) -> None:
+        exec(compile(tree, filename, "exec", dont_inherit=True), self._namespace)
+        if isinstance(last, ast.Expr):
+            value = eval(compile(ast.Expression(last.value), filename, "eval", dont_inherit=True), self._namespace)
+            if value is not None:
+                sys.stdout.write(f"{value!r}\n")
+
+
+def _traceback(error: BaseException, filename: str) -> str:
+    """The traceback from the agent's own code on."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename != filename:
+        frames = frames.tb_next
+    return "".join(traceback.format_exception(type(error), error, frames))
+
+
+class _Bounded(io.StringIO):
+    """Text up to a size; what comes behind is counted and dropped."""
+
+    dropped = 0
+
+    def write(self, text: str) -> int:
+        room = _MOST_KEPT - self.tell()
+        super().write(text[: max(0, room)])
+        self.dropped += max(0, len(text) - max(0, room))
+        return len(text)

@@ -1,0 +1,115 @@
+"""Where events are kept: an append-only list for each run, beside the history and never rewound.
+
+A key is `e/`, the run's id, NUL, and the event's number; each is written by a swap that expects it to be absent, so that
+two processes that go on with one run cannot both write its next event. `e/` keys are no objects: collecting garbage
+leaves them alone.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from agent_kernel.agents.events import Event, TaskStart, decode_event, encode_event
+from agent_kernel.errors import RunBusyError, RunNotFoundError
+
+if TYPE_CHECKING:
+    from agent_kernel.storage import Store
+
+__all__ = ["PREFIX", "Journal", "new_run_id", "short_run"]
+
+PREFIX: Final = b"e/"
+_PAGE: Final = 500
+
+
+def short_run(run: str) -> str:
+    """The part of a run's id that people see and type."""
+    return run[-5:]
+
+
+def new_run_id() -> str:
+    """An id that sorts by the time it was made: 11 hex digits of milliseconds, 5 of chance."""
+    return f"{time.time_ns() // 1_000_000:011x}{secrets.token_hex(3)[:5]}"
+
+
+class Journal:
+    """The events of all runs in a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._last_ns = 0
+
+    def append(self, event: Event) -> Event:
+        """Store an event as the next one of its run, and return it as it was stored.
+
+        Raises:
+            RunBusyError: another process wrote this event's number meanwhile.
+            StoreError: it is not stored, and must not be shown.
+        """
+        self._last_ns = max(time.time_ns(), self._last_ns + 1)
+        stamped = msgspec.structs.replace(event, time_ns=self._last_ns)
+        key = _key(event.run, event.seq)
+        if not self._store.swap({key: None}, {key: encode_event(stamped)}):
+            raise RunBusyError(event.run)
+        return stamped
+
+    def of(self, run: str, after: int = -1) -> Iterator[Event]:
+        """The events of a run in order, from the one behind number `after` on."""
+        prefix = _prefix(run)
+        last = b"" if after < 0 else _key(run, after)
+        while keys := self._store.keys(prefix, last, _PAGE):
+            found = self._store.get_many(keys)
+            yield from (decode_event(found[key]) for key in keys if key in found)
+            last = keys[-1]
+
+    def first(self, run: str) -> TaskStart:
+        """How a run began.
+
+        Raises:
+            RunNotFoundError: there is no such run.
+        """
+        found = self._store.get_many([_key(run, 0)])
+        start = decode_event(*found.values()) if found else None
+        if not isinstance(start, TaskStart):
+            raise RunNotFoundError(run)
+        return start
+
+    def runs(self) -> list[str]:
+        """The ids of all runs, oldest first."""
+        found: list[str] = []
+        last = b""
+        while keys := self._store.keys(PREFIX, last, 1):
+            run = keys[0][len(PREFIX) :].partition(b"\0")[0]
+            found.append(run.decode())
+            last = PREFIX + run + b"\1"  # behind every event of this run: their keys go on with NUL
+        return found
+
+    def find(self, part: str) -> str:
+        """The run whose id begins or ends so; "" is the newest one. Ids begin with the time, so they differ at the end.
+
+        Raises:
+            RunNotFoundError: there is none, or there are several.
+        """
+        runs = self.runs()
+        fits = runs[-1:] if not part else [run for run in runs if run.startswith(part) or run.endswith(part)]
+        if len(fits) != 1:
+            raise RunNotFoundError(part, tuple(fits))
+        return fits[0]
+
+    def erase(self, run: str) -> None:
+        """Forget all that is known of a run."""
+        prefix = _prefix(run)
+        while keys := self._store.keys(prefix, b"", _PAGE):
+            self._store.delete_many(keys)
+
+
+def _prefix(run: str) -> bytes:
+    return PREFIX + run.encode() + b"\0"
+
+
+def _key(run: str, seq: int) -> bytes:
+    return _prefix(run) + seq.to_bytes(8, "big")

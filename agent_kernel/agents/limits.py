@@ -1,0 +1,63 @@
+"""What a run may take. Each limit ends it as failed, with everything kept and the limit named."""
+
+from __future__ import annotations
+
+import msgspec
+
+from agent_kernel.agents.events import Usage
+
+__all__ = ["Limits"]
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of one run; None: there is none.
+
+    Attributes:
+        steps: pieces of code that it may run.
+        tokens: read and written by the model, over all steps.
+        cost: in US dollars; counts only models whose price is known.
+        step_s: seconds that one step's code may run. The code is interrupted, and the model is told.
+        run_s: seconds from its start, waiting for a person not counted.
+        model_s: seconds that one answer of the model may take.
+        output_chars: of what a step printed, so much is sent to the model.
+        retries: times that the model is told that its answer does not fit, or is asked again after an error of its
+            provider, one after the other.
+    """
+
+    steps: int | None = 20
+    tokens: int | None = None
+    cost: float | None = None
+    step_s: float | None = None
+    run_s: float | None = None
+    model_s: float | None = 600.0
+    output_chars: int = 20_000
+    retries: int = 3
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise ValueError(f"{name} must be 0 or more, not {value!r}")
+
+    def reached(self, *, steps: int, usage: Usage, seconds: float) -> tuple[str, str] | None:
+        """The limit that the next step would break: its name, and what to say of it."""
+        if self.steps is not None and steps >= self.steps:
+            return "steps", f"it took {steps} step{'s' * (steps != 1)} and was not done (limit: {self.steps})"
+        if self.tokens is not None and usage.tokens >= self.tokens:
+            return "tokens", f"it used {usage.tokens:,} tokens and was not done (limit: {self.tokens:,})"
+        if self.cost is not None and usage.cost is not None and usage.cost >= self.cost:
+            return "cost", f"it cost ${usage.cost:.4g} and was not done (limit: ${self.cost:.4g})"
+        if self.run_s is not None and seconds >= self.run_s:
+            return "run_s", f"it ran {seconds:.3g} s and was not done (limit: {self.run_s:.3g} s)"
+        return None
+
+    def as_dict(self) -> dict[str, float | None]:
+        """For the event that starts a run."""
+        return {name: getattr(self, name) for name in self.__struct_fields__}
+
+    @classmethod
+    def of(cls, stored: dict[str, float | None]) -> Limits:
+        """The limits that an event says, of which some may be unknown to this release."""
+        return msgspec.convert(
+            {name: stored[name] for name in cls.__struct_fields__ if name in stored}, cls, strict=False
+        )

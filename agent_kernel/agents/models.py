@@ -1,0 +1,184 @@
+"""What a model is to a run: a name, and a stream of its answer to one request.
+
+Models that need no network are here: `ScriptedModel` plays answers written beforehand, `FunctionModel` asks a Python
+function. They are for tests, demonstrations and docs, and need no package beyond the core. Those of providers are in
+`providers`, which wraps pydantic-ai.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+import msgspec
+
+from agent_kernel.agents.events import Usage
+from agent_kernel.errors import ModelError
+
+__all__ = [
+    "Answer",
+    "Delta",
+    "FunctionModel",
+    "Message",
+    "Model",
+    "Request",
+    "Returned",
+    "Said",
+    "ScriptedModel",
+    "Told",
+    "Turn",
+]
+
+_CHARS_A_TOKEN = 4  # what counts are made of where nobody counts
+
+
+class Told(msgspec.Struct, frozen=True, tag=True):
+    """What the model is told: the task, or an answer of a person."""
+
+    text: str
+
+
+class Said(msgspec.Struct, frozen=True, tag=True):
+    """What the model answered before."""
+
+    text: str = ""
+    code: str | None = None
+    call: str = ""
+
+
+class Returned(msgspec.Struct, frozen=True, tag=True):
+    """What came of the code that it sent."""
+
+    call: str
+    text: str
+
+
+Message: TypeAlias = Told | Said | Returned
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One question to a model. `turn` counts its answers within this run so far."""
+
+    instructions: str
+    messages: tuple[Message, ...]
+    turn: int = 0
+    timeout_s: float | None = None
+
+    @property
+    def text(self) -> str:
+        """All that the model is sent, for counting and for looking at."""
+        parts = [self.instructions]
+        for message in self.messages:
+            parts += [message.text, getattr(message, "code", None) or ""]
+        return "\n".join(filter(None, parts))
+
+
+class Delta(msgspec.Struct, frozen=True):
+    """A piece of an answer as it comes in. It is shown, and never stored."""
+
+    kind: Literal["thinking", "text", "code"]
+    text: str
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A whole answer. `code` None: words alone."""
+
+    thinking: str = ""
+    text: str = ""
+    code: str | None = None
+    call: str = ""
+    usage: Usage = Usage(requests=1)
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Anything that answers. Called on the run's own event loop, never on the thread that runs code."""
+
+    @property
+    def name(self) -> str:
+        """The name under which `model_named` finds it again, if it can."""
+        ...
+
+    def stream(self, request: Request) -> AsyncIterator[Delta | Answer]:
+        """The answer in pieces, and at last as a whole.
+
+        Raises:
+            ModelError: it cannot answer; `retry_after_s` says whether asking again may help.
+        """
+        ...
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """One answer of a scripted model: code, words, or an error; after `delay_s` seconds."""
+
+    code: str | None = None
+    text: str = ""
+    thinking: str = ""
+    delay_s: float = 0.0
+    error: Exception | None = None
+    usage: Usage | None = None
+
+
+Scripted: TypeAlias = "Turn | str"
+
+
+class FunctionModel:
+    """A model that is a function: from the request to a turn, or to code.
+
+    >>> model = FunctionModel(lambda request: "task.success(1 + 1)")
+    >>> model.name
+    'function'
+    """
+
+    def __init__(self, function: Callable[[Request], Scripted], name: str = "function") -> None:
+        self._function = function
+        self.name = name
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta | Answer]:
+        turn = self._function(request)
+        turn = Turn(turn) if isinstance(turn, str) else turn
+        async for piece in _played(turn, request):
+            yield piece
+
+
+class ScriptedModel:
+    """Answers that were written beforehand, played in order; a run that asks for more fails.
+
+    What it plays depends on nothing but how often the run has asked: it can be resumed in another process.
+
+    >>> ScriptedModel(["x = 1", "task.success(x)"], name="demo").name
+    'scripted:demo'
+    """
+
+    def __init__(self, turns: Sequence[Scripted], name: str = "script") -> None:
+        self.turns = tuple(Turn(turn) if isinstance(turn, str) else turn for turn in turns)
+        self.name = f"scripted:{name}"
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta | Answer]:
+        if request.turn >= len(self.turns):
+            many = len(self.turns)
+            raise ModelError(self.name, f"its script has {many} answer{'s' * (many != 1)}, and one more was asked for")
+        async for piece in _played(self.turns[request.turn], request):
+            yield piece
+
+
+async def _played(turn: Turn, request: Request) -> AsyncIterator[Delta | Answer]:
+    """The turn as a provider would stream it: in a few pieces, with its time spread over them."""
+    pieces = [("thinking", turn.thinking), ("text", turn.text), ("code", turn.code or "")]
+    told = [Delta(kind, part) for kind, text in pieces for part in _lines(text)]  # type: ignore[arg-type]
+    pause = turn.delay_s / max(1, len(told))
+    for delta in told:
+        await asyncio.sleep(pause)
+        yield delta
+    if not told:
+        await asyncio.sleep(turn.delay_s)
+    if turn.error is not None:
+        raise turn.error
+    used = turn.usage or Usage(1, len(request.text) // _CHARS_A_TOKEN, sum(len(d.text) for d in told) // _CHARS_A_TOKEN)
+    call = f"call-{request.turn}" if turn.code is not None else ""
+    yield Answer(turn.thinking, turn.text, turn.code, call, used)
+
+
+def _lines(text: str) -> list[str]:
+    return text.splitlines(keepends=True)

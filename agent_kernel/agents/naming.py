@@ -1,0 +1,68 @@
+"""From the name of a model to the model. Names of providers are pydantic-ai's; `scripted:NAME` are models without a network."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from agent_kernel.agents.models import Model, ScriptedModel
+from agent_kernel.errors import ModelError, NoModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["ENVIRONMENT", "model_named", "register"]
+
+ENVIRONMENT = "AGENT_KERNEL_MODEL"
+_registered: dict[str, Model] = {}
+
+
+def register(model: Model) -> Model:
+    """Let a model be found by its name, so that a run that it began can go on with it. Returns it.
+
+    >>> register(ScriptedModel(["task.success(1)"], name="one")).name
+    'scripted:one'
+    >>> model_named("scripted:one").name
+    'scripted:one'
+    """
+    _registered[model.name] = model
+    return model
+
+
+def model_named(name: object = "", namespace: Mapping[str, object] | None = None) -> Model:
+    """The model that is meant: an object that is one, a name, or what the environment names.
+
+    Args:
+        namespace: where `scripted:NAME` may be a variable: a ScriptedModel, or a list of answers.
+
+    Raises:
+        NoModelError: none is named. ModelError: there is none of this name. MissingExtraError: its package is missing.
+    """
+    if not isinstance(name, str):
+        if isinstance(name, Model):
+            return register(name)
+        from agent_kernel.agents.providers import Provided
+
+        return Provided(name)  # type: ignore[arg-type]  # one of pydantic-ai's
+    name = name or os.environ.get(ENVIRONMENT, "")
+    if not name:
+        raise NoModelError
+    if name in _registered:
+        return _registered[name]
+    kind, _, rest = name.partition(":")
+    if kind != "scripted":
+        from agent_kernel.agents.providers import provided
+
+        return provided(name)
+    found = (namespace or {}).get(rest)
+    if isinstance(found, Model):
+        return found
+    if isinstance(found, list | tuple):
+        return ScriptedModel(found, name=rest)
+    from agent_kernel.agents.scripts import SCRIPTS
+
+    if rest not in SCRIPTS:
+        raise ModelError(
+            name, f"no script is called {rest!r}; the scripts that come along: {', '.join(sorted(SCRIPTS))}"
+        )
+    return SCRIPTS[rest]

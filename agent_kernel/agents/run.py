@@ -1,0 +1,221 @@
+"""One run of an agent: iterate over it, await it, or block on its result; stop it, and go on with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Generator, Iterator
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
+
+import msgspec
+
+from agent_kernel.agents.conversation import open_action
+from agent_kernel.agents.course import Course
+from agent_kernel.agents.driving import drive, drive_async
+from agent_kernel.agents.events import (
+    ApprovalDecided,
+    Cancelled,
+    Clarify,
+    Event,
+    Fail,
+    Resumed,
+    Usage,
+)
+from agent_kernel.agents.journal import short_run
+from agent_kernel.agents.log import usage_of
+from agent_kernel.errors import (
+    RunStateError,
+    TaskClarifyError,
+    TaskFailedError,
+    TaskInterruptedError,
+    TaskPendingError,
+)
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.course import Going
+    from agent_kernel.agents.log import State
+    from agent_kernel.agents.models import Delta
+
+__all__ = ["Outcome", "Run"]
+
+T = TypeVar("T")
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a run stands. `value` only where it was made in this process; `commit` is where its last step led."""
+
+    status: State
+    value: object = None
+    reason: str = ""
+    limit: str = ""
+    commit: str = ""
+    usage: Usage = Usage()
+
+
+class Run(Generic[T]):
+    """A task on its way. Its code runs on the thread that drives it: iterates, awaits, or asks for the result."""
+
+    def __init__(self, course: Course) -> None:
+        self._course = course
+        self._going: Going | None = None
+
+    def __repr__(self) -> str:
+        start = self._course.log.start
+        return f"<Run {short_run(self.id)} of {start.agent}, {self.status}>"
+
+    @property
+    def id(self) -> str:
+        return self._course.log.run
+
+    @property
+    def agent(self) -> str:
+        return self._course.log.start.agent
+
+    @property
+    def task(self) -> str:
+        return self._course.log.start.task
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All that happened so far."""
+        return tuple(self._course.log.events)
+
+    @property
+    def status(self) -> State:
+        return self._course.log.state
+
+    @property
+    def usage(self) -> Usage:
+        """What the model took so far."""
+        return usage_of(self._course.log.events)
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it stands; never raises, drives nothing."""
+        events = self._course.log.events
+        last = events[-1]
+        reason = ""
+        for event in reversed(events):
+            if isinstance(event, Fail | Cancelled):
+                reason = event.reason
+            elif isinstance(event, Clarify):
+                reason = event.question
+            else:
+                continue
+            break
+        limit = last.limit if isinstance(last, Fail) else ""
+        commit = next((event.after for event in reversed(events) if event.after), "")
+        return Outcome(self.status, self._course.value, reason, limit, commit, self.usage)
+
+    # -- driving
+
+    def __iter__(self) -> Iterator[Event]:
+        """Drive it, and see each event once it is stored; those of before first. Leaving the loop only pauses it."""
+        yield from tuple(self._course.log.events)
+        for item in self.stream():
+            if isinstance(item, Event):
+                yield item
+
+    def stream(self) -> Iterator[Event | Delta]:
+        """Drive it, and see also the pieces of the model's answers as they come in."""
+        return drive(self._go())
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        for event in tuple(self._course.log.events):
+            yield event
+        async for item in drive_async(self._go()):
+            if isinstance(item, Event):
+                yield item
+
+    def __await__(self) -> Generator[object, None, T]:
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> T:
+        async for _ in drive_async(self._go()):
+            pass
+        return self._result()
+
+    def result(self) -> T:
+        """Drive it to its end, and return what it gave.
+
+        Raises:
+            TaskFailedError: it gave up, a limit ended it, or its model failed.
+            TaskClarifyError: it has a question: `resume(answer)`.
+            TaskPendingError: a step waits for approval: `approve()`, `edit(code)`, `deny(reason)`.
+            TaskInterruptedError: it was stopped: `resume()`.
+        """
+        for _ in self.stream():
+            pass
+        return self._result()
+
+    def _result(self) -> T:
+        outcome = self.outcome
+        match outcome.status:
+            case "completed":
+                return cast("T", outcome.value)
+            case "failed":
+                raise TaskFailedError(outcome.reason, self.id, outcome.limit)
+            case "clarify":
+                raise TaskClarifyError(outcome.reason, self.id)
+            case "pending":
+                action, _ = open_action(self._course.log.events)
+                raise TaskPendingError(self.id, (action.code or "") if action else "")
+            case _:
+                raise TaskInterruptedError(self.id, outcome.reason)
+
+    def _go(self) -> Going:
+        if self._going is None or self._going.gi_frame is None:
+            self._going = self._course.go()
+        return self._going
+
+    # -- a person's part
+
+    def resume(self, answer: str = "", *, by: str = "") -> Run[T]:
+        """Let it go on after it was stopped, or answer its question; then drive it as before.
+
+        Raises:
+            RunStateError: it is done, or waits for approval.
+        """
+        status = self.status
+        if status == "clarify" and not answer:
+            raise RunStateError(self.id, "waiting for an answer", "resumed without one: resume(answer)")
+        if status not in ("clarify", "interrupted", "running", "failed"):
+            raise RunStateError(self.id, _said(status), "resumed")
+        self._course.stopped = ""
+        sent = answer or ("Go on." if status == "failed" else "")
+        if status != "running" or sent:
+            self._course.log.note(Resumed(sent=sent, by=by))
+        return self
+
+    def approve(self, *, by: str = "") -> Run[T]:
+        """Let the step that waits run as it is. Raises: RunStateError: none waits."""
+        return self._decide("approve", by=by)
+
+    def edit(self, code: str, *, by: str = "") -> Run[T]:
+        """Let this code run instead of the step that waits; the model is told. Raises: RunStateError: none waits."""
+        return self._decide("edit", code=code, by=by)
+
+    def deny(self, reason: str = "", *, by: str = "") -> Run[T]:
+        """Do not run the step that waits; the model is told why, and goes on. Raises: RunStateError: none waits."""
+        return self._decide("deny", reason=reason, by=by)
+
+    def _decide(self, decision: str, *, code: str | None = None, reason: str = "", by: str = "") -> Run[T]:
+        if self.status != "pending":
+            raise RunStateError(self.id, _said(self.status), "approved or denied")
+        action, _ = open_action(self._course.log.events)
+        self._course.log.note(
+            ApprovalDecided(decision=decision, by=by, reason=reason, code=code), step=action.step if action else None
+        )
+        return self
+
+    def cancel(self, reason: str = "cancelled") -> None:
+        """Stop it, from any thread: the model's answer is cut off, code is interrupted. It can be resumed."""
+        self._course.stop(reason)
+
+    def abandon(self, reason: str = "given up") -> None:
+        """Give it up for good, where it stands. Raises: RunStateError: it is done."""
+        if self.status in ("completed", "failed", "cancelled"):
+            raise RunStateError(self.id, _said(self.status), "given up")
+        self._course.log.note(Cancelled(during="pause", reason=reason, final=True))
+
+
+def _said(status: State) -> str:
+    return {"pending": "waiting for approval", "clarify": "waiting for an answer"}.get(status, status)

@@ -1,0 +1,66 @@
+"""The `task` object with which an agent's code ends its run: `task.success(value)`, `task.fail(…)`, `task.clarify(…)`.
+
+They raise, so that nothing after them runs, and what they raise is no `Exception`, so that code that catches everything
+does not swallow the end of its own run. The words are agex's.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Literal, NoReturn
+
+__all__ = ["Settled", "TaskHandle", "offered"]
+
+NAMES = ("task", "agent_task")
+
+
+class Settled(BaseException):
+    """How the code ended the run."""
+
+    def __init__(self, how: Literal["success", "fail", "clarify"], value: object = None) -> None:
+        super().__init__(how)
+        self.how = how
+        self.value = value
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows of it: nothing, since it is no error."""
+        return []
+
+
+class TaskHandle:
+    """What an agent's code ends its run with."""
+
+    def __init__(self, inputs: dict[str, object] | None = None) -> None:
+        self.inputs = dict(inputs or {})
+
+    def success(self, value: object = None) -> NoReturn:
+        """The task is done, and this is its result."""
+        raise Settled("success", value)
+
+    def fail(self, reason: str) -> NoReturn:
+        """The task cannot be done."""
+        raise Settled("fail", str(reason))
+
+    def clarify(self, question: str) -> NoReturn:
+        """Ask the person, and go on when they have answered."""
+        raise Settled("clarify", str(question))
+
+    def __repr__(self) -> str:
+        return "<task: .success(value), .fail(reason), .clarify(question)>"
+
+
+@contextmanager
+def offered(handle: TaskHandle) -> Generator[None]:
+    """Let code find the handle. It is no variable: it stands among the builtins, where nothing is ever committed."""
+    before = {name: vars(builtins).get(name) for name in NAMES}
+    vars(builtins).update(dict.fromkeys(NAMES, handle))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                vars(builtins).pop(name, None)
+            else:
+                vars(builtins)[name] = value

@@ -1,0 +1,71 @@
+"""Run a step of an agent as the notebook runs a cell: magics, displays and figures work, and what it shows is kept."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from agent_kernel.agents.events import Part
+from agent_kernel.agents.executing import Executed, StepTimeout, deadline
+from agent_kernel.agents.settling import Settled
+
+if TYPE_CHECKING:
+    from agent_kernel.magics.outputs.recorder import OutputRecorder
+    from agent_kernel.magics.shell import Shell
+    from agent_kernel.repository import Outputs
+    from agent_kernel.repository.outputs import Output
+
+__all__ = ["ShellExecutor"]
+
+_TEXTS = ("text/plain", "text/markdown", "text/latex", "application/json")
+
+
+class ShellExecutor:
+    """Runs code through IPython, within the cell that runs already."""
+
+    def __init__(self, shell: Shell, outputs: OutputRecorder) -> None:
+        self._shell = shell
+        self._outputs = outputs
+
+    def run(self, code: str, *, timeout_s: float | None) -> Executed:
+        """Run it; never raises what the code raises."""
+        began = time.perf_counter()
+        error: BaseException | None = None
+        self._outputs.begin(None)
+        try:
+            with deadline(timeout_s) as time_is_up:
+                result = self._shell.run_cell(code, store_history=False)
+            error = result.error_before_exec or result.error_in_exec
+            if isinstance(error, KeyboardInterrupt) and time_is_up.is_set():
+                error = StepTimeout(f"it ran longer than {timeout_s:g} s")
+        except (KeyboardInterrupt, StepTimeout) as raised:
+            error = raised
+        finally:
+            kept = self._outputs.end()
+        settled = error if isinstance(error, Settled) else None
+        parts = _parts(kept)
+        text = "".join(part.text for part in parts)
+        seconds = time.perf_counter() - began
+        return Executed(text, parts, kept, None if settled else error, settled, seconds)
+
+
+def _parts(kept: Outputs | None) -> tuple[Part, ...]:
+    """What was shown, in the faces that a model can read; of others their type."""
+    found: list[Part] = []
+    for output in kept.outputs if kept is not None else ():
+        if output.kind == "stream":
+            found.append(Part("text/plain", output.text))
+        elif output.kind == "error":
+            found.append(Part("text/plain", "\n".join(output.traceback) + "\n"))
+        elif output.faces:
+            found += _faces(output)
+        elif output.kind == "gap":
+            found.append(Part("text/plain", f"[… {output.size:,} bytes left out …]\n"))
+    return tuple(found)
+
+
+def _faces(output: Output) -> list[Part]:
+    texts = {face.mime: face.text for face in output.faces if face.text}
+    said = next((texts[mime] for mime in _TEXTS if mime in texts), None)
+    parts = [Part("text/plain", f"{said}\n")] if said is not None else []
+    return [*parts, *(Part(face.mime) for face in output.faces if face.mime.startswith("image/"))]

@@ -1,0 +1,60 @@
+"""Steps of an agent: each is a commit of its own, also in the middle of a cell, and a whole run is one operation of undo."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent_kernel.session.committing import Committing
+from agent_kernel.session.operations import Operation
+
+if TYPE_CHECKING:
+    from agent_kernel.repository import Author, Outputs
+    from agent_kernel.session.reports import Report
+
+
+class Stepping(Committing):
+    """A session in which agents act."""
+
+    def begin_step(
+        self, source: str, *, author: Author, run: str, step: int, cell_id: str = "", number: int | None = None
+    ) -> None:
+        """Code of an agent is about to run. What the cell around it did so far is committed first, as the cell's own.
+
+        Args:
+            cell_id, number: of the notebook cell that the agent runs in.
+        """
+        self._require_open()
+        if self._cell is not None:
+            draft = self._own_draft("before an agent's step")
+            self._commit(draft, self._cell.source, only_changes=True)
+            self.workspace.monitor.stop()
+        self._outer.append((self._cell, len(self._operations.done)))
+        self._cell = None
+        try:
+            self.begin_cell(source, cell_id=cell_id, number=number, author=author)
+        except BaseException:
+            self._cell, _ = self._outer.pop()
+            raise
+        if self._cell is not None:
+            self._cell.run, self._cell.step = run, step
+
+    def end_step(self, *, error: BaseException | None = None, outputs: Outputs | None = None) -> Report | None:
+        """It has run, well or not: commit what it changed. The cell around it goes on."""
+        run = self._cell.run if self._cell is not None else ""
+        try:
+            return self.end_cell(error=error, outputs=outputs)
+        finally:
+            self._cell, before = self._outer.pop()
+            self._join(run, min(before, len(self._operations.done)))
+            if self._cell is not None:
+                self.workspace.monitor.start()
+
+    def _join(self, run: str, before: int) -> None:
+        """Make what was done since, and what the same run did right before, one operation."""
+        done = self._operations.done
+        while before and done[before - 1].run == run:
+            before -= 1
+        mine = done[before:]
+        if mine:
+            whole = Operation(mine[0].before, mine[-1].after, all(one.moved for one in mine), run)
+            self._operations.done = [*done[:before], whole]
