@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 __all__ = ["drive", "drive_async"]
 
 
-def drive(course: Going) -> Iterator[Event | Delta]:
-    """Go on until the run ends or waits for a person. An interrupt while waiting stops the run, which then ends so."""
-    item = _advance(course.send, None)
+def drive(course: Going, first: BaseException | None = None) -> Iterator[Event | Delta]:
+    """Go on until the run ends or waits for a person. An interrupt while waiting stops the run, which then ends so.
+
+    Args:
+        first: is raised in the course, where it stands.
+    """
+    item = _advance(course.send, None) if first is None else _advance(course.throw, first)
     while item is not None:
         if isinstance(item, Wait):
             try:

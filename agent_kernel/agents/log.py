@@ -52,7 +52,7 @@ class Log:
         self.run = run
         self.events = list(events)
         self.listeners = list(listeners)
-        self._journal = journal
+        self.journal = journal
         self._common = common
 
     def note(self, event: E, *, step: int | None = None, before: str = "", after: str = "") -> E:
@@ -65,7 +65,7 @@ class Log:
         told = msgspec.structs.replace(
             event, run=self.run, seq=len(self.events), step=step, before=before, after=after or before, **self._common
         )
-        stored = self._journal.append(told)
+        stored = self.journal.append(told)
         self.events.append(stored)
         for listener in self.listeners:
             listener(stored)

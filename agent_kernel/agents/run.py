@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 import msgspec
 
+from agent_kernel.agents import deciding
 from agent_kernel.agents.conversation import open_action
 from agent_kernel.agents.course import Course
 from agent_kernel.agents.driving import drive, drive_async
 from agent_kernel.agents.events import (
-    ApprovalDecided,
     Cancelled,
     Clarify,
     Event,
@@ -105,6 +105,11 @@ class Run(Generic[T]):
         commit = next((event.after for event in reversed(events) if event.after), "")
         return Outcome(self.status, self._course.value, reason, limit, commit, self.usage)
 
+    def is_current(self) -> bool:
+        """Whether nobody else went on with it: the stored events are those that are known here."""
+        log = self._course.log
+        return next(log.journal.of(self.id, len(log.events) - 1), None) is None
+
     # -- driving
 
     def __iter__(self) -> Iterator[Event]:
@@ -178,7 +183,7 @@ class Run(Generic[T]):
         if status == "clarify" and not answer:
             raise RunStateError(self.id, "waiting for an answer", "resumed without one: resume(answer)")
         if status not in ("clarify", "interrupted", "running", "failed"):
-            raise RunStateError(self.id, _said(status), "resumed")
+            raise RunStateError(self.id, deciding.said_of(status), "resumed")
         self._course.stopped = ""
         sent = answer or ("Go on." if status == "failed" else "")
         if status != "running" or sent:
@@ -198,13 +203,14 @@ class Run(Generic[T]):
         return self._decide("deny", reason=reason, by=by)
 
     def _decide(self, decision: str, *, code: str | None = None, reason: str = "", by: str = "") -> Run[T]:
-        if self.status != "pending":
-            raise RunStateError(self.id, _said(self.status), "approved or denied")
-        action, _ = open_action(self._course.log.events)
-        self._course.log.note(
-            ApprovalDecided(decision=decision, by=by, reason=reason, code=code), step=action.step if action else None
-        )
+        deciding.decide(self._course.log, decision, code=code, reason=reason, by=by)
         return self
+
+    def halt(self) -> None:
+        """Stop it where it stands, on the thread that drives it, as an interrupt does while it waits."""
+        if self._going is not None and self.status == "running":
+            for _ in drive(self._going, KeyboardInterrupt()):
+                pass
 
     def cancel(self, reason: str = "cancelled") -> None:
         """Stop it, from any thread: the model's answer is cut off, code is interrupted. It can be resumed."""
@@ -213,9 +219,5 @@ class Run(Generic[T]):
     def abandon(self, reason: str = "given up") -> None:
         """Give it up for good, where it stands. Raises: RunStateError: it is done."""
         if self.status in ("completed", "failed", "cancelled"):
-            raise RunStateError(self.id, _said(self.status), "given up")
+            raise RunStateError(self.id, deciding.said_of(self.status), "given up")
         self._course.log.note(Cancelled(during="pause", reason=reason, final=True))
-
-
-def _said(status: State) -> str:
-    return {"pending": "waiting for approval", "clarify": "waiting for an answer"}.get(status, status)

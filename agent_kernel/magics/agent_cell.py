@@ -38,6 +38,8 @@ class AgentCell(msgspec.Struct, frozen=True):
     model: str = ""
     steps: int | None = None
     approve: str = ""
+    returns: str = ""
+    edits: str = ""  # the run of which a step waits, whose code this is instead
 
 
 def header_parser() -> Parser:
@@ -49,6 +51,10 @@ def header_parser() -> Parser:
     parser.flag("--task", help="it is a task for the agent's model, even where it could be Python", group=meant)
     parser.value("--model", metavar="NAME", help="the model that takes the task")
     parser.value("--steps", metavar="N", convert=count, help="end the run after so many steps")
+    parser.value(
+        "--returns", metavar="TYPE", help="the type that the result must have, an expression: list[str], pd.DataFrame"
+    )
+    parser.value("--edit", metavar="RUN", help="the body is the code of the step that waits, as %%agent edit offers it")
     parser.value("--approve", metavar="MODE", help="risky (unless told), always, auto or never")
     return parser
 
@@ -82,7 +88,15 @@ def read_header(line: str, body: str) -> AgentCell:
     if options.approve and options.approve not in _APPROVES:
         raise UsageProblem(f"--approve is one of {', '.join(_APPROVES)}, not {options.approve!r}")
     return AgentCell(
-        options.name, options.py, body, options.task, options.model or "", options.steps, options.approve or ""
+        options.name,
+        options.py,
+        body,
+        options.task,
+        options.model or "",
+        options.steps,
+        options.approve or "",
+        options.returns or "",
+        options.edit or "",
     )
 
 
@@ -114,7 +128,7 @@ class Blanker:
 
 def runs(cell: AgentCell, transform: Callable[[str], str]) -> bool:
     """Whether the cell is run as it stands; what merely fails to compile is, so that its SyntaxError shows."""
-    if not cell.body.strip() or cell.task:
+    if not cell.body.strip() or cell.task or cell.edits:
         return False
     return cell.python or is_python(cell.body, transform) or not reads_as_words(cell.body)
 

@@ -61,7 +61,7 @@ class AgentMagics(Magics):
 
     @no_var_expand
     @line_cell_magic
-    def agent(self, line: str, cell: str | None = None) -> Result | Json:
+    def agent(self, line: str, cell: str | None = None) -> object:
         """Look at, compare and restore what your variables were.
 
         %agent VERB …       `%agent` alone lists the verbs, `%agent VERB --help` explains one
@@ -70,7 +70,7 @@ class AgentMagics(Magics):
         try:
             if cell is None:
                 return self._line(line)
-            self._cell(line, cell)
+            return self._cell(line, cell)
         except MergeConflictError as conflict:
             raise ShownConflictError(conflict.conflicts, conflict.together) from None
         except Question as question:
@@ -80,7 +80,6 @@ class AgentMagics(Magics):
             raise AlreadyTold(str(question)) from None
         except (UsageProblem, AgentKernelError) as problem:
             raise UsageError(str(problem)) from None
-        return None
 
     def _line(self, line: str) -> Result | Json:
         from agent_kernel.verbs.table import answer, error_json, wants_json
@@ -111,6 +110,8 @@ class AgentMagics(Magics):
         return None
 
     def _show(self, result: Result) -> None:
+        if not result.blocks():
+            return  # what there is to see was shown as it happened
         if getattr(self._shell, "kernel", None) is None:
             print(result.to_text(shutil.get_terminal_size().columns))
             return
@@ -118,28 +119,28 @@ class AgentMagics(Magics):
             return
         self._shell.display_pub.publish({"text/plain": result.to_text(100), "text/html": result.to_html()})
 
-    def _cell(self, line: str, cell: str) -> None:
-        """Do what is left of a `%%agent` cell when the input transformer did not take it."""
+    def _cell(self, line: str, cell: str) -> object:
+        """Do what is left of a `%%agent` cell when the input transformer did not take it: a task, above all."""
         try:
             parsed = read_header(line, cell)
         except Helped as told:
             from agent_kernel.verbs.output import Said
 
             self._show(Said((str(told),)))
-            return
+            return None
         if not cell.strip():
             raise UsageProblem(f"the cell is empty ({' '.join(header_parser().format_usage().split())})")
-        if not parsed.task and (parsed.python or is_python(cell, self._shell.transform_cell)):
+        if not (parsed.task or parsed.edits) and (parsed.python or is_python(cell, self._shell.transform_cell)):
             # Called by a program, not typed as a cell.
             self._shell.run_cell(f"%%agent {line}\n{cell}", store_history=True).raise_error()
-            return
-        if not parsed.task and not reads_as_words(cell):
+            return None
+        if not (parsed.task or parsed.edits) and not reads_as_words(cell):
             raise UsageProblem(
                 "this cell is not Python; if it is a task, %%agent --task gives it to the agent, "
                 "and if it was meant as Python, %%agent --py shows where it is wrong"
             )
         self._notebook.bind_first()
-        self._notebook.tasks.start(parsed, self._notebook.model)
+        return self._notebook.tasks.give(parsed)
 
 
 def _is_kept(frame: FrameType | None) -> bool:

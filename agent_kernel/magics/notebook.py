@@ -83,9 +83,9 @@ class LiveNotebook:
         return Tasks(self._shell, self, self._outputs)
 
     @property
-    def model(self) -> str:
-        """The model that takes tasks if a cell names none."""
-        return self._options.model
+    def options(self) -> Options:
+        """What the user configured."""
+        return self._options
 
     @property
     def namespace(self) -> dict[str, object]:

@@ -75,13 +75,16 @@ class Shell(Protocol):
     history_manager: History | None
     events: Events
     display_pub: Publisher
-    displayhook: object
+    displayhook: Callable[[object], object]
     input_transformers_cleanup: list[object]
     input_transformer_manager: Transformers
     Completer: Completer
     configurables: list[object]
+    custom_exceptions: tuple[type[BaseException], ...]
+    CustomTB: Callable[..., object]
     magics_manager: MagicsManager
 
     def register_magics(self, *magics: object) -> None: ...
+    def set_next_input(self, s: str, replace: bool = False) -> None: ...
     def transform_cell(self, raw_cell: str) -> str: ...
     def run_cell(self, raw_cell: str, store_history: bool = False) -> Outcome: ...

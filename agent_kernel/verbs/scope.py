@@ -14,8 +14,9 @@ from agent_kernel.repository import Commit, Head, ObjectId, split_path
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository, Session
+    from agent_kernel.verbs.output import Result
 
-__all__ = ["Notebook", "Progress", "Scope"]
+__all__ = ["Notebook", "Progress", "Scope", "Tasks"]
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
 
@@ -31,6 +32,31 @@ def _quoted(word: str) -> str:
     return word if _PLAIN.fullmatch(word) else shlex.quote(word)
 
 
+class Tasks(Protocol):
+    """The agents that work in a notebook."""
+
+    @property
+    def model(self) -> str:
+        """The name of the model that takes tasks; "" if none is named."""
+        ...
+
+    def choose(self, model: str) -> None:
+        """Let another model take tasks. Raises: ModelError, MissingExtraError."""
+        ...
+
+    def decide(self, run: str, decision: str, *, reason: str = "", code: str | None = None) -> Result:
+        """Answer for the step that waits, and let the run go on."""
+        ...
+
+    def resume(self, run: str, answer: str) -> Result:
+        """Let a run go on."""
+        ...
+
+    def offer_edit(self, run: str, code: str) -> None:
+        """Put the code into a cell that lets it run."""
+        ...
+
+
 class Notebook(Protocol):
     """What only the door can do: change which store the notebook is bound to, and whether cells commit."""
 
@@ -40,6 +66,11 @@ class Notebook(Protocol):
 
     def record(self, on: bool) -> None:
         """Let cells be commits, or stop it."""
+        ...
+
+    @property
+    def tasks(self) -> Tasks:
+        """What agents do here."""
         ...
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agent_kernel.agents.journal import short_run
 from agent_kernel.errors import NothingToUndoError
 from agent_kernel.repository import short
 from agent_kernel.verbs import describe
@@ -70,6 +71,8 @@ def operation_text(repo: Repository, operation: Operation) -> str:
     """What is undone or done again: `[11] a slip of the hand`, `the move to main`, `the move to [7]`."""
     at = operation.after.commit
     commit = repo.commit_at(at) if at is not None else None
+    if operation.run and commit is not None:
+        return f"the run of {commit.author.name} ({short_run(operation.run)})"
     if operation.moved:
         reached = "" if at is None or commit is None else describe.prompt(commit) or short(at)
         return f"the move to {operation.after.branch or reached or 'no commit'}"

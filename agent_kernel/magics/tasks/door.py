@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from IPython.core.error import UsageError
 
 from agent_kernel.agents.agent import Agent, reopened, started
 from agent_kernel.agents.limits import Limits
+from agent_kernel.agents.naming import ENVIRONMENT, model_named
 from agent_kernel.agents.place import Place
 from agent_kernel.magics.tasks.running import ShellExecutor
 from agent_kernel.magics.tasks.showing import Notebook, Terminal, shown
+from agent_kernel.session.branches import person
+from agent_kernel.verbs.output import Result, Said
+from agent_kernel.verbs.parsing import UsageProblem
 
 if TYPE_CHECKING:
     from agent_kernel.agents.run import Run
@@ -19,7 +25,14 @@ if TYPE_CHECKING:
     from agent_kernel.magics.outputs.recorder import OutputRecorder
     from agent_kernel.magics.shell import Shell
 
-__all__ = ["Tasks"]
+__all__ = ["TaskEnded", "Tasks"]
+
+
+class TaskEnded(UsageError):  # noqa: N818 - how it ended is shown already; this only ends the cell
+    """The run of this cell is not done: later cells must not take it for that."""
+
+    def _render_traceback_(self) -> list[str]:
+        return []
 
 
 class Tasks:
@@ -36,34 +49,95 @@ class Tasks:
         notebook = self._notebook
         return Place(
             notebook.namespace,
-            notebook.session,
+            notebook.session if notebook.options.commits != "off" else None,
             executor=self._executor,
             names=notebook.names,
             cell=lambda: (notebook.cell_id, notebook.number()),
         )
 
-    def start(self, cell: AgentCell, model: str) -> Run[Any]:
-        """Begin the task of a cell, and drive it as far as it goes."""
-        limits = Limits() if cell.steps is None else msgspec.structs.replace(Limits(), steps=cell.steps)
-        agent = Agent(cell.agent, model=cell.model or model, limits=limits, approve=cell.approve or "risky")
-        run = started(agent, cell.body.strip(), self.place(), can_ask=self.can_ask())
-        return self.drive(run)
+    @property
+    def model(self) -> str:
+        """The model that takes tasks if a cell names none."""
+        return self._notebook.options.model or os.environ.get(ENVIRONMENT, "")
 
-    def go_on(self, run_id: str, model: str) -> Run[Any]:
-        """The run of this id, or the newest one; one that is in memory knows its model and its result type."""
+    def choose(self, model: str) -> None:
+        """Let another model take tasks, if there is one of this name."""
+        model_named(model, self._notebook.namespace)
+        self._notebook.options.model = model
+
+    def give(self, cell: AgentCell) -> object:
+        """Begin the task of a cell, drive it as far as it goes, and return its result.
+
+        Raises:
+            AgentError: it could not begin.
+            TaskEnded: it began and is not done; how it ended is shown.
+        """
+        if cell.edits:
+            found = self._find(cell.edits)
+            return self._value(self._drive(found.edit(cell.body, by=person().name)))
+        limits = Limits() if cell.steps is None else msgspec.structs.replace(Limits(), steps=cell.steps)
+        agent = Agent(cell.agent, model=cell.model or self.model, limits=limits, approve=cell.approve or "risky")
+        returns = self._type(cell.returns) if cell.returns else None
+        run = started(agent, cell.body.strip(), self.place(), returns=returns, can_ask=self.can_ask())
+        return self._value(self._drive(run))
+
+    def decide(self, run: str, decision: str, *, reason: str = "", code: str | None = None) -> Result:
+        """Answer for the step that waits, and let the run go on."""
+        found = self._find(run)
+        by = person().name
+        if decision == "deny":
+            found.deny(reason, by=by)
+        elif code is not None:
+            found.edit(code, by=by)
+        else:
+            found.approve(by=by)
+        return self._told(self._drive(found))
+
+    def resume(self, run: str, answer: str) -> Result:
+        """Let a run go on."""
+        return self._told(self._drive(self._find(run).resume(answer, by=person().name)))
+
+    def offer_edit(self, run: str, code: str) -> None:
+        """Put the code into a cell that lets it run."""
+        self._shell.set_next_input(f"%%agent --edit {run[-5:]}\n{code}")
+
+    def _find(self, run_id: str) -> Run[Any]:
+        """The run of this id; one that is in memory knows its model and its result's type."""
         place = self.place()
         found = place.journal.find(run_id)
-        if found not in self.runs:
-            self.runs[found] = reopened(place, found, model=model, can_ask=self.can_ask())
-        return self.runs[found]
+        known = self.runs.get(found)
+        if known is None or not known.is_current():
+            known = self.runs[found] = reopened(place, found, can_ask=self.can_ask())
+        return known
 
-    def drive(self, run: Run[Any]) -> Run[Any]:
+    def _drive(self, run: Run[Any]) -> Run[Any]:
         """Let it go on as far as it can, and show it."""
         self.runs[run.id] = run
         kernel = getattr(self._shell, "kernel", None)
-        shown(run.stream(), Terminal() if kernel is None else Notebook(self._shell))
+        try:
+            shown(run.stream(), Terminal() if kernel is None else Notebook(self._shell))
+        except KeyboardInterrupt:
+            run.halt()
         self._notebook.beside.moved()
         return run
+
+    def _value(self, run: Run[Any]) -> object:
+        if run.status in ("completed", "pending", "clarify"):
+            return run.outcome.value
+        raise TaskEnded(run.outcome.reason)
+
+    def _told(self, run: Run[Any]) -> Result:
+        value = run.outcome.value
+        if run.status == "completed" and value is not None:
+            self._shell.displayhook(value)
+        return Said((), {"run": run.id, "status": run.status, "reason": run.outcome.reason})
+
+    def _type(self, text: str) -> object:
+        """What stands after `--returns`: an expression in the notebook's namespace."""
+        try:
+            return eval(text, self._notebook.namespace)
+        except Exception as error:  # noqa: BLE001 - whatever the expression raises, it is no type
+            raise UsageProblem(f"--returns {text}: {type(error).__name__}: {error}") from None
 
     def can_ask(self) -> bool:
         """Whether a person is there to be asked: not where a program runs the notebook without one."""

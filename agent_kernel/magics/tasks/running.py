@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from agent_kernel.agents.events import Part
@@ -33,7 +35,7 @@ class ShellExecutor:
         error: BaseException | None = None
         self._outputs.begin(None)
         try:
-            with deadline(timeout_s) as time_is_up:
+            with self._settling_is_quiet(), deadline(timeout_s) as time_is_up:
                 result = self._shell.run_cell(code, store_history=False)
             error = result.error_before_exec or result.error_in_exec
             if isinstance(error, KeyboardInterrupt) and time_is_up.is_set():
@@ -47,6 +49,21 @@ class ShellExecutor:
         text = "".join(part.text for part in parts)
         seconds = time.perf_counter() - began
         return Executed(text, parts, kept, None if settled else error, settled, seconds)
+
+    @contextmanager
+    def _settling_is_quiet(self) -> Generator[None]:
+        """An agent that ends its run raises: IPython is not to show that as an error of the cell."""
+        shell = self._shell
+        kinds, handler = shell.custom_exceptions, shell.CustomTB
+
+        def quiet(kind: type[BaseException], error: BaseException, trace: object, offset: int | None = None) -> object:
+            return None if issubclass(kind, Settled) else handler(kind, error, trace, offset)
+
+        shell.custom_exceptions, shell.CustomTB = (*kinds, Settled), quiet
+        try:
+            yield
+        finally:
+            shell.custom_exceptions, shell.CustomTB = kinds, handler
 
 
 def _parts(kept: Outputs | None) -> tuple[Part, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from agent_kernel.agents.events import (
     Action,
+    ApprovalDecided,
     ApprovalRequested,
     Cancelled,
     Clarify,
@@ -17,6 +18,7 @@ from agent_kernel.agents.events import (
     Fail,
     Output,
     Retry,
+    StateChange,
     Success,
     TaskStart,
 )
@@ -45,6 +47,7 @@ def shown(items: Iterator[Event | Delta], place: Shown) -> None:
     """Show all of a run's events as they come."""
     draft = {"thinking": "", "text": "", "code": ""}
     number = 0
+    last: Event | None = None
     for item in items:
         if isinstance(item, Delta):
             draft[item.kind] += item.text
@@ -56,6 +59,9 @@ def shown(items: Iterator[Event | Delta], place: Shown) -> None:
             draft = dict.fromkeys(draft, "")
         for line in lines_of(item):
             place.line(line, strong=not isinstance(item, Effect | Retry))
+        last = item
+    if isinstance(last, ApprovalRequested):
+        place.line("%agent approve runs it, %agent edit changes it first, %agent deny REASON does not")
 
 
 def lines_of(event: Event) -> Iterator[str]:
@@ -67,9 +73,10 @@ def lines_of(event: Event) -> Iterator[str]:
             risky = [one for one in event.findings if one.risky] or list(event.findings)
             yield f"{event.agent} wants to run step {event.step}"
             yield from (f"  {one.kind}: {one.what}" for one in risky)
-            yield "%agent approve runs it, %agent deny REASON does not"
-        case Output(status="denied"):
-            yield f"step {event.step} was denied"
+        case ApprovalDecided(decision="deny", by="policy"):
+            yield f"step {event.step} was denied: {event.reason}"
+        case StateChange() if event.unsaved:
+            yield from (f"  {name} is not saved: {reason}" for name, reason in event.unsaved)
         case Output(status="timeout"):
             yield f"step {event.step} ran too long and was interrupted"
         case Output(status="unknown"):
@@ -100,6 +107,8 @@ class Terminal:
     def step(self, number: int, thinking: str, text: str, code: str, *, done: bool) -> None:
         if done:
             said = [clean(line) for line in text.splitlines() if line.strip()]
+            if not said and not code:
+                return
             print(*said, *(f"    {line}" for line in code.splitlines()), sep="\n")
 
     def line(self, text: str, *, strong: bool = False) -> None:

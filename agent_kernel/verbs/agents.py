@@ -1,0 +1,211 @@
+"""`runs`, `approve`, `deny`, `edit`, `resume`, `model` and `hide`: what a person says to agents."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent_kernel.agents import deciding
+from agent_kernel.agents.events import Action, Event, TaskStart
+from agent_kernel.agents.journal import Journal, short_run
+from agent_kernel.agents.log import state_of, usage_of
+from agent_kernel.session.branches import person
+from agent_kernel.verbs.output import Block, Json, Line, Result, Said, Table
+from agent_kernel.verbs.parsing import Parser, UsageProblem
+from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.text import clean, clock, cut
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.log import State
+
+__all__ = [
+    "approve",
+    "approve_arguments",
+    "deny",
+    "deny_arguments",
+    "edit",
+    "edit_arguments",
+    "model",
+    "model_arguments",
+    "resume",
+    "resume_arguments",
+    "runs",
+    "runs_arguments",
+]
+
+_RUN = "which run, by its id or the last characters of it (the newest one that waits unless told)"
+
+
+def _takes_run(parser: Parser, help: str = _RUN) -> None:
+    parser.value("--run", metavar="RUN", help=help, default="")
+
+
+# -- looking
+
+
+def runs_arguments(parser: Parser) -> None:
+    parser.value("-n", metavar="N", help="so many, the newest first (20 unless told)", convert=_positive, default=20)
+
+
+def _positive(text: str) -> int:
+    from agent_kernel.verbs.parsing import count
+
+    return max(1, count(text))
+
+
+def runs(scope: Scope, options: Namespace) -> Result:
+    journal = Journal(scope.repo.store)
+    found = [_Listed.of(tuple(journal.of(run))) for run in reversed(journal.runs()[-options.n :])]
+    return Runs(tuple(found), scope.now_ns)
+
+
+@dataclass(frozen=True)
+class _Listed:
+    run: str
+    agent: str
+    task: str
+    state: State
+    steps: int
+    tokens: int
+    cost: float | None
+    time_ns: int
+
+    @classmethod
+    def of(cls, events: Sequence[Event]) -> _Listed:
+        start = events[0]
+        usage = usage_of(events)
+        steps = sum(isinstance(event, Action) and event.code is not None for event in events)
+        task = start.task if isinstance(start, TaskStart) else ""
+        return cls(start.run, start.agent, task, state_of(events), steps, usage.tokens, usage.cost, start.time_ns)
+
+
+@dataclass(frozen=True)
+class Runs(Result):
+    """The runs of agents that a store knows of, the newest first."""
+
+    each: tuple[_Listed, ...]
+    now_ns: int
+
+    def blocks(self) -> Sequence[Block]:
+        if not self.each:
+            return [Line("No agent has run here yet.")]
+        rows = tuple(
+            (
+                short_run(one.run),
+                clean(one.agent),
+                cut(clean(one.task), 60),
+                deciding.said_of(one.state),
+                str(one.steps),
+                f"{one.tokens:,}",
+                "" if one.cost is None else f"${one.cost:.2g}",
+                clock(one.time_ns, self.now_ns),
+            )
+            for one in self.each
+        )
+        return [Table(("run", "agent", "task", "", "steps", "tokens", "cost", "when"), rows, frozenset({4, 5, 6}), 2)]
+
+    def to_json(self) -> Json:
+        return [
+            {
+                "run": one.run,
+                "agent": one.agent,
+                "task": clean(one.task),
+                "status": one.state,
+                "steps": one.steps,
+                "tokens": one.tokens,
+                "cost": one.cost,
+                "time": one.time_ns // 1_000_000_000,
+            }
+            for one in self.each
+        ]
+
+
+# -- deciding
+
+
+def approve_arguments(parser: Parser) -> None:
+    _takes_run(parser)
+
+
+def approve(scope: Scope, options: Namespace) -> Result:
+    return _decided(scope, options.run, "approve")
+
+
+def deny_arguments(parser: Parser) -> None:
+    parser.takes_all("reason", "text", help="why, for the agent")
+    _takes_run(parser)
+
+
+def deny(scope: Scope, options: Namespace) -> Result:
+    return _decided(scope, options.run, "deny", " ".join(options.words))
+
+
+def edit_arguments(parser: Parser) -> None:
+    _takes_run(parser)
+
+
+def edit(scope: Scope, options: Namespace) -> Result:
+    """Put the code that waits into a cell, where it can be changed; running that cell lets it run."""
+    notebook = scope.notebook
+    assert notebook is not None
+    run = _waiting(scope, options.run)
+    asked = deciding.waiting(tuple(Journal(scope.repo.store).of(run)))
+    assert asked is not None
+    notebook.tasks.offer_edit(run, asked.code)
+    return Said((f"The code of step {asked.step} is in the next cell: change it there, and run it.",))
+
+
+def _waiting(scope: Scope, run: str) -> str:
+    journal = Journal(scope.repo.store)
+    found = journal.find(run) if run else deciding.newest(journal, ("pending",))
+    if not found:
+        raise UsageProblem("no run waits for approval")
+    return found
+
+
+def _decided(scope: Scope, run: str, decision: str, reason: str = "") -> Result:
+    found = _waiting(scope, run)
+    if scope.notebook is not None:
+        return scope.notebook.tasks.decide(found, decision, reason=reason)
+    log = deciding.log_of(Journal(scope.repo.store), found)
+    step = deciding.decide(log, decision, reason=reason, by=person().name).step
+    done = "approved" if decision == "approve" else "denied"
+    return Said((f"Step {step} of run {short_run(found)} is {done}; it goes on with %agent resume in its notebook",))
+
+
+def resume_arguments(parser: Parser) -> None:
+    parser.takes_all("answer", "text", help="the answer to the agent's question, or what else to tell it")
+    _takes_run(
+        parser, "which run, by its id or the last characters of it (the newest one that is not done unless told)"
+    )
+
+
+def resume(scope: Scope, options: Namespace) -> Result:
+    notebook = scope.notebook
+    assert notebook is not None
+    journal = Journal(scope.repo.store)
+    run = journal.find(options.run) if options.run else deciding.newest(journal, ("interrupted", "clarify", "running"))
+    if not run:
+        raise UsageProblem("no run can go on: all are done, or wait for approval")
+    return notebook.tasks.resume(run, " ".join(options.words))
+
+
+# -- choosing
+
+
+def model_arguments(parser: Parser) -> None:
+    parser.takes("name", "text", help="openai:NAME, anthropic:NAME, scripted:NAME …; without one, say which it is")
+
+
+def model(scope: Scope, options: Namespace) -> Result:
+    notebook = scope.notebook
+    assert notebook is not None
+    if options.name is None:
+        name = notebook.tasks.model
+        return Said(
+            (f"The model is {name}" if name else "No model is named: %agent model openai:NAME",), {"model": name}
+        )
+    notebook.tasks.choose(options.name)
+    return Said((f"Tasks go to {options.name} from now on",), {"model": options.name})
