@@ -6,6 +6,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import AsyncIterator, Generator, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["drive", "drive_async"]
 
+_NAP_S = 0.2
+
 
 def drive(course: Going, first: BaseException | None = None) -> Iterator[Event | Delta]:
     """Go on until the run ends or waits for a person. An interrupt while waiting stops the run, which then ends so.
@@ -29,7 +32,7 @@ def drive(course: Going, first: BaseException | None = None) -> Iterator[Event |
     while item is not None:
         if isinstance(item, Wait):
             try:
-                found: Any = item.future.result()
+                found = _waited(item.future)
             except BaseException as error:  # noqa: BLE001 - whatever it is, the course decides
                 item = _advance(course.throw, error)
             else:
@@ -64,6 +67,16 @@ async def drive_async(course: Going) -> AsyncIterator[Event | Delta]:
                 item = _advance(course.send, None)
     if cancelled is not None:
         raise cancelled
+
+
+def _waited(future: Future[Any]) -> Any:
+    """What the future gives. It wakes up now and then, for a signal that another thread took wakes nobody else."""
+    while True:
+        try:
+            return future.result(timeout=_NAP_S)
+        except TimeoutError:
+            if future.done():
+                return future.result()
 
 
 def _advance(step: Any, value: Any) -> Any:

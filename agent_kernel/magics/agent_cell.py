@@ -12,6 +12,8 @@ import re
 import shlex
 import warnings
 from collections.abc import Callable
+from difflib import get_close_matches
+from keyword import kwlist
 
 import msgspec
 
@@ -149,7 +151,27 @@ def is_python(body: str, transform: Callable[[str], str]) -> bool:
 def reads_as_words(body: str) -> bool:
     """Whether the first line that is no comment is prose: no sign of an assignment, a call, an index, a literal."""
     line = _first_line(body, comments=False) or _first_line(body)
-    return not any(sign in line for sign in "=()[]{}") and not _LITERAL.search(line) and any(map(str.isalpha, line))
+    if any(sign in line for sign in "=()[]{}") or _LITERAL.search(line) or not any(map(str.isalpha, line)):
+        return False
+    return not _is_slip(line)
+
+
+def _is_slip(line: str) -> bool:
+    """Whether a line of words is more likely Python that was typed wrong: a slip must not become a task.
+
+    Two words are a task only if they look like a sentence; and `imprt pandas as pd` is none, since it would be Python
+    with the keyword that was meant.
+    """
+    words = line.split()
+    if len(words) < 3 and not words[0][:1].isupper() and line[-1] not in ".!?":
+        return True
+    for meant in get_close_matches(words[0], kwlist, 3, 0.7):
+        try:
+            ast.parse(" ".join([meant, *words[1:]]))
+        except (SyntaxError, ValueError):
+            continue
+        return True
+    return False
 
 
 def _is_question(line: str) -> bool:

@@ -74,6 +74,7 @@ class LiveNotebook:
         self.session: Session | None = None
         self.repo: Repository | None = None
         self.cell_id = ""  # of the cell that runs
+        self._is_agents = False  # whether that is an agent's, taken for Python
 
     @cached_property
     def tasks(self) -> Tasks:
@@ -312,6 +313,7 @@ class LiveNotebook:
             return False
         if self.session is None or (self._options.commits == "agent" and agent is None):
             return False
+        self._is_agents = agent is not None and not agent.python
         if agent is not None:
             self._warn_of_a_verb(agent.agent)
         author = Author(agent.agent, "agent") if agent else None
@@ -351,6 +353,8 @@ class LiveNotebook:
             return
         if report is not None:
             self._notices.report(report, self.beside.committed)
+        if self._is_agents and isinstance(error, SyntaxError | NameError):
+            self._notices.say("if this was meant as a task, not as Python: %%agent --task")
 
     def _failed(self, error: Exception) -> None:
         if not isinstance(error, AgentKernelError):

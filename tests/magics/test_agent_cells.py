@@ -55,9 +55,12 @@ def test_magics_work_inside(shell: Shell) -> None:
     assert shell.log("-n 1")[0]["author"]["name"] == "analyst"
 
 
-def test_words_are_a_task_and_no_model_is_configured(shell: Shell) -> None:
+def test_words_are_a_task_and_where_no_model_is_named_a_line_says_how_to_name_one(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AGENT_KERNEL_MODEL", raising=False)
     typed = shell.run("%%agent analyst\nDrop the outliers and fit a model of price. Leave it in `model`.")
-    assert "no model is configured" in typed.err
+    assert "no model is named: %agent model openai:NAME" in typed.err
     assert "Traceback" not in typed.err
     assert len(typed.err.strip().splitlines()) == 1
     assert not [commit for commit in shell.log() if commit["cell"]]  # nothing ran
@@ -89,7 +92,7 @@ def test_a_cell_in_which_nothing_ran_is_no_commit(shell: Shell, cell: str) -> No
     shell.run("x = 0")
     before = shell.log()
     typed = shell.run(cell)
-    assert "%%agent [-h] [--py] [NAME]" in typed.out + typed.err or "[1] x = 0" in typed.out
+    assert "%%agent [-h] [--py | --task]" in typed.out + typed.err or "[1] x = 0" in typed.out
     assert shell.log() == before
 
 

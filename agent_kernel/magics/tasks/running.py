@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
 from agent_kernel.agents.events import Part
 from agent_kernel.agents.executing import Executed, StepTimeout, deadline
@@ -22,6 +22,12 @@ __all__ = ["ShellExecutor"]
 _TEXTS = ("text/plain", "text/markdown", "text/latex", "application/json")
 
 
+class DisplayHook(Protocol):
+    """What shows the value of a cell, and notes it in the cell's result."""
+
+    exec_result: object
+
+
 class ShellExecutor:
     """Runs code through IPython, within the cell that runs already."""
 
@@ -35,7 +41,7 @@ class ShellExecutor:
         error: BaseException | None = None
         self._outputs.begin(None)
         try:
-            with self._settling_is_quiet(), deadline(timeout_s) as time_is_up:
+            with self._as_part_of_the_cell(), deadline(timeout_s) as time_is_up:
                 result = self._shell.run_cell(code, store_history=False)
             error = result.error_before_exec or result.error_in_exec
             if isinstance(error, KeyboardInterrupt) and time_is_up.is_set():
@@ -51,9 +57,14 @@ class ShellExecutor:
         return Executed(text, parts, kept, None if settled else error, settled, seconds)
 
     @contextmanager
-    def _settling_is_quiet(self) -> Generator[None]:
-        """An agent that ends its run raises: IPython is not to show that as an error of the cell."""
+    def _as_part_of_the_cell(self) -> Generator[None]:
+        """What IPython does not know of cells within cells.
+
+        An agent that ends its run raises, which is not to be shown as an error.
+        """
         shell = self._shell
+        hook = cast("DisplayHook", shell.displayhook)
+        outer = hook.exec_result
         kinds, handler = shell.custom_exceptions, shell.CustomTB
 
         def quiet(kind: type[BaseException], error: BaseException, trace: object, offset: int | None = None) -> object:
@@ -64,6 +75,7 @@ class ShellExecutor:
             yield
         finally:
             shell.custom_exceptions, shell.CustomTB = kinds, handler
+            hook.exec_result = outer  # or the value of the cell around it would be lost
 
 
 def _parts(kept: Outputs | None) -> tuple[Part, ...]:

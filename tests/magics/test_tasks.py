@@ -1,0 +1,216 @@
+"""Tasks for agents in a real shell: they run in its namespace, each step is a commit, and a person can stop and go on."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_kernel.agents import FunctionModel, ScriptedModel, Turn
+from agent_kernel.magics.extension import AgentKernel
+from tests.magics.shells import Shell
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    with Shell(store=str(tmp_path / "store")) as shell:
+        yield shell
+
+
+def use(shell: Shell, *turns: Turn | str) -> None:
+    """Let tasks go to a model that plays these answers."""
+    shell.ip.user_ns["_model"] = ScriptedModel(turns, name="_model")
+    shell.run("%agent model scripted:_model")
+
+
+def runs(shell: Shell) -> list[Any]:
+    return json.loads(shell.run("%agent runs --json").out)
+
+
+def test_each_step_of_a_task_is_a_commit_by_the_agent(shell: Shell) -> None:
+    use(shell, "x = 1", "y = x + 1", "task.success(y)")
+    typed = shell.run("%%agent analyst\nCount up to two.")
+    assert typed.result.success, typed.err
+    assert typed.result.result == 2
+    assert (shell.ns["x"], shell.ns["y"]) == (1, 2)
+    steps = [commit for commit in shell.log() if commit["author"]["name"] == "analyst"]
+    assert [commit["cell"]["source"] for commit in reversed(steps)] == ["x = 1", "y = x + 1", "task.success(y)"]
+    assert not any("Count up" in (commit["cell"] or {"source": ""})["source"] for commit in shell.log())
+
+
+def test_undo_takes_the_whole_run_back_and_redo_brings_it_again(shell: Shell) -> None:
+    shell.run("x = 0")
+    use(shell, "x = 1", "y = 2", "task.success()")
+    shell.run("%%agent analyst\nDo something in steps.")
+    assert "the run of analyst" in shell.run("%agent undo").out
+    assert shell.ns["x"] == 0
+    assert "y" not in shell.ns
+    shell.run("%agent redo")
+    assert (shell.ns["x"], shell.ns["y"]) == (1, 2)
+
+
+def test_the_next_cell_is_an_operation_of_its_own(shell: Shell) -> None:
+    use(shell, "x = 1", "task.success()")
+    shell.run("%%agent analyst\nDo something in steps.")
+    shell.run("x = 5")
+    shell.run("%agent undo")
+    assert shell.ns["x"] == 1
+
+
+def test_what_a_step_prints_and_shows_goes_to_the_person_and_to_the_model(shell: Shell) -> None:
+    heard: list[str] = []
+
+    def answer(request: Any) -> str:
+        heard.append(request.messages[-1].text)
+        return "print('printed'); 40 + 2" if request.turn == 0 else "task.success()"
+
+    shell.ip.user_ns["_model"] = FunctionModel(answer)
+    shell.run("%agent model scripted:_model")
+    typed = shell.run("%%agent analyst\nShow me a number please.")
+    assert "printed" in typed.out
+    assert "42" in typed.out
+    assert "printed" in heard[1]
+    assert "42" in heard[1]
+
+
+def test_the_commit_of_a_step_keeps_what_it_showed(shell: Shell) -> None:
+    use(shell, "print('kept')", "task.success()")
+    shell.run("%%agent analyst\nPrint a word please.")
+    assert "kept" in shell.run("%agent show HEAD~1 --outputs").out
+
+
+def test_an_error_of_a_step_is_committed_as_failed_and_the_run_goes_on(shell: Shell) -> None:
+    use(shell, "before = 1\n1 / 0", "task.success(before)")
+    typed = shell.run("%%agent analyst\nDivide by zero please.")
+    assert typed.result.success
+    assert typed.result.result == 1
+    assert "failed" in [commit["status"] for commit in shell.log()]
+
+
+def test_a_step_that_reaches_outside_waits_for_approval(shell: Shell, tmp_path: Path) -> None:
+    out = tmp_path / "out.txt"
+    use(shell, f"import pathlib; pathlib.Path({str(out)!r}).write_text('x')", "task.success('written')")
+    typed = shell.run("%%agent analyst\nWrite a file please.")
+    assert typed.result.success
+    assert "wants to run step 1" in typed.out
+    assert not out.exists()
+    assert [run["status"] for run in runs(shell)] == ["pending"]
+    typed = shell.run("%agent approve")
+    assert out.read_text() == "x"
+    assert f"outside the variables: writes {out}" in typed.out
+    assert [run["status"] for run in runs(shell)] == ["completed"]
+
+
+def test_a_step_that_is_denied_does_not_run_and_the_model_is_told_why(shell: Shell, tmp_path: Path) -> None:
+    out = tmp_path / "out.txt"
+    heard: list[str] = []
+
+    def answer(request: Any) -> str:
+        heard.append(request.messages[-1].text)
+        return f"import pathlib; pathlib.Path({str(out)!r}).write_text('x')" if request.turn == 0 else "task.success()"
+
+    shell.ip.user_ns["_model"] = FunctionModel(answer)
+    shell.run("%agent model scripted:_model")
+    shell.run("%%agent analyst\nWrite a file please.")
+    shell.run("%agent deny not on this disk")
+    assert not out.exists()
+    assert "not on this disk" in heard[1]
+
+
+def test_the_code_that_waits_can_be_changed_before_it_runs(shell: Shell, tmp_path: Path) -> None:
+    out = tmp_path / "out.txt"
+    use(shell, f"import pathlib; pathlib.Path({str(out)!r}).write_text('x')", "task.success(n)")
+    shell.run("%%agent analyst\nWrite a file please.")
+    shell.run("%agent edit")
+    (run,) = runs(shell)
+    typed = shell.run(f"%%agent --edit {run['run']}\nn = 7")
+    assert not out.exists()
+    assert typed.result.result == 7
+
+
+def test_where_nobody_can_be_asked_what_would_ask_is_denied(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out.txt"
+    use(shell, f"import pathlib; pathlib.Path({str(out)!r}).write_text('x')", "task.success('without')")
+    monkeypatch.setattr(AgentKernel.of(shell.ip).notebook.tasks, "can_ask", lambda: False)
+    typed = shell.run("%%agent analyst\nWrite a file please.")
+    assert "nobody is there to ask" in typed.out
+    assert typed.result.result == "without"
+    assert not out.exists()
+
+
+def test_an_interrupt_while_the_model_answers_stops_the_run_and_resume_goes_on(shell: Shell) -> None:
+    use(shell, "x = 1", Turn("task.success(x)", delay_s=1.0))
+    timer = threading.Timer(0.4, lambda: signal.raise_signal(signal.SIGINT))
+    timer.start()
+    began = time.monotonic()
+    typed = shell.run("%%agent analyst\nCount up to one please.")
+    assert time.monotonic() - began < 0.95
+    assert not typed.result.success
+    assert "stopped" in typed.out
+    assert [run["status"] for run in runs(shell)] == ["interrupted"]
+    shell.run("%agent resume")
+    assert [run["status"] for run in runs(shell)] == ["completed"]
+
+
+def test_an_interrupt_while_code_runs_keeps_what_it_had_done(shell: Shell) -> None:
+    use(shell, "import time\nx = 1\ntime.sleep(5)\nx = 2", "task.success(x)")
+    threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT)).start()
+    typed = shell.run("%%agent analyst --approve auto\nCount up to one please.")
+    assert not typed.result.success
+    assert shell.ns["x"] == 1
+    assert shell.log()[0]["status"] == "interrupted"
+    shell.run("%agent resume")
+    assert [run["status"] for run in runs(shell)] == ["completed"]
+
+
+def test_a_question_is_shown_and_the_answer_goes_to_the_model(shell: Shell) -> None:
+    use(shell, "task.clarify('which one?')", "task.success('that one')")
+    assert "analyst asks: which one?" in shell.run("%%agent analyst\nTake one of them.").out
+    typed = shell.run("%agent resume the left one")
+    assert "that one" in typed.out
+
+
+def test_a_run_that_fails_fails_its_cell(shell: Shell) -> None:
+    use(shell, "task.fail('no such data')")
+    typed = shell.run("%%agent analyst\nFind the data please.")
+    assert not typed.result.success
+    assert "failed: no such data" in typed.out
+    assert "Traceback" not in typed.out + typed.err
+
+
+def test_a_result_that_does_not_fit_goes_back_to_the_model(shell: Shell) -> None:
+    use(shell, "task.success('3')", "task.success(3)")
+    assert shell.run("%%agent analyst --returns int\nCount the rows please.").result.result == 3
+
+
+@pytest.mark.parametrize("slip", ["imprt pandas as pd", "df head", "form os import path", "x = = 1", "pritn x"])
+def test_a_slip_never_becomes_a_task(shell: Shell, slip: str) -> None:
+    use(shell, "task.success()")
+    typed = shell.run(f"%%agent analyst\n{slip}")
+    assert "SyntaxError" in typed.out
+    assert "%%agent --task" in typed.out
+    assert not runs(shell)
+
+
+def test_a_bare_name_that_is_not_known_is_code_and_says_how_to_make_it_a_task(shell: Shell) -> None:
+    use(shell, "task.success()")
+    assert "%%agent --task" in shell.run("%%agent analyst\nSummarise").out
+    assert not runs(shell)
+    shell.run("%%agent analyst --task\nSummarise")
+    assert len(runs(shell)) == 1
+
+
+def test_with_commits_off_a_task_leaves_no_history(shell: Shell) -> None:
+    use(shell, "x = 1", "task.success(x)")
+    shell.run("%agent off")
+    before = shell.log()
+    assert shell.run("%%agent analyst\nCount up to one please.").result.result == 1
+    assert shell.log() == before
