@@ -79,6 +79,11 @@ def test_what_a_step_prints_and_shows_goes_to_the_person_and_to_the_model(shell:
     assert "42" in heard[1]
 
 
+def test_a_semicolon_hides_the_value_of_a_step_as_it_does_in_a_cell(shell: Shell) -> None:
+    use(shell, "40 + 2;", "task.success()")
+    assert "42" not in shell.run("%%agent analyst\nCount quietly please.").out
+
+
 def test_the_commit_of_a_step_keeps_what_it_showed(shell: Shell) -> None:
     use(shell, "print('kept')", "task.success()")
     shell.run("%%agent analyst\nPrint a word please.")

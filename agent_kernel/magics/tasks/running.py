@@ -42,7 +42,7 @@ class ShellExecutor:
         self._outputs.begin(None)
         try:
             with self._as_part_of_the_cell(), deadline(timeout_s) as time_is_up:
-                result = self._shell.run_cell(code, store_history=False)
+                result = self._shell.run_cell(_as_typed(code), store_history=False)
             error = result.error_before_exec or result.error_in_exec
             if isinstance(error, KeyboardInterrupt) and time_is_up.is_set():
                 error = StepTimeout(f"it ran longer than {timeout_s:g} s")
@@ -76,6 +76,13 @@ class ShellExecutor:
         finally:
             shell.custom_exceptions, shell.CustomTB = kinds, handler
             hook.exec_result = outer  # or the value of the cell around it would be lost
+
+
+def _as_typed(code: str) -> str:
+    """The code, with what a semicolon at its end means said in Python: IPython looks for it in the cell around this one."""
+    last = code.rstrip().rpartition("\n")[2]
+    is_hidden = last.rstrip().endswith(";") and not last.lstrip().startswith(("%", "!", "#"))
+    return f"{code}\npass" if is_hidden else code
 
 
 def _parts(kept: Outputs | None) -> tuple[Part, ...]:
