@@ -20,6 +20,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from agent_kernel.agents import Agent as Agent
+    from agent_kernel.agents import FunctionModel as FunctionModel
+    from agent_kernel.agents import Limits as Limits
+    from agent_kernel.agents import Outcome as Outcome
+    from agent_kernel.agents import Run as Run
+    from agent_kernel.agents import ScriptedModel as ScriptedModel
+    from agent_kernel.agents import Turn as Turn
+    from agent_kernel.errors import AgentError as AgentError
     from agent_kernel.errors import AgentKernelError as AgentKernelError
     from agent_kernel.errors import AmbiguousRefError as AmbiguousRefError
     from agent_kernel.errors import BranchInUseError as BranchInUseError
@@ -32,8 +40,11 @@ if TYPE_CHECKING:
     from agent_kernel.errors import MergeCommitError as MergeCommitError
     from agent_kernel.errors import MergeConflictError as MergeConflictError
     from agent_kernel.errors import MissingCodeError as MissingCodeError
+    from agent_kernel.errors import MissingExtraError as MissingExtraError
+    from agent_kernel.errors import ModelError as ModelError
     from agent_kernel.errors import NameNotFoundError as NameNotFoundError
     from agent_kernel.errors import NewerFormatError as NewerFormatError
+    from agent_kernel.errors import NoModelError as NoModelError
     from agent_kernel.errors import NotAStoreError as NotAStoreError
     from agent_kernel.errors import NotBoundError as NotBoundError
     from agent_kernel.errors import NotFoundError as NotFoundError
@@ -41,11 +52,18 @@ if TYPE_CHECKING:
     from agent_kernel.errors import RefExistsError as RefExistsError
     from agent_kernel.errors import RefNotFoundError as RefNotFoundError
     from agent_kernel.errors import RequestError as RequestError
+    from agent_kernel.errors import RunBusyError as RunBusyError
+    from agent_kernel.errors import RunNotFoundError as RunNotFoundError
+    from agent_kernel.errors import RunStateError as RunStateError
     from agent_kernel.errors import SessionClosedError as SessionClosedError
     from agent_kernel.errors import StoreError as StoreError
     from agent_kernel.errors import StoreFullError as StoreFullError
     from agent_kernel.errors import StoreReadOnlyError as StoreReadOnlyError
     from agent_kernel.errors import StoreUnavailableError as StoreUnavailableError
+    from agent_kernel.errors import TaskClarifyError as TaskClarifyError
+    from agent_kernel.errors import TaskFailedError as TaskFailedError
+    from agent_kernel.errors import TaskInterruptedError as TaskInterruptedError
+    from agent_kernel.errors import TaskPendingError as TaskPendingError
     from agent_kernel.errors import TooLargeError as TooLargeError
     from agent_kernel.errors import UnmergedBranchError as UnmergedBranchError
     from agent_kernel.errors import UnrelatedHistoriesError as UnrelatedHistoriesError
@@ -65,6 +83,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Agent",
+    "AgentError",
     "AgentKernelError",
     "AmbiguousRefError",
     "Author",
@@ -72,7 +92,9 @@ __all__ = [
     "BranchMovedError",
     "Commit",
     "DamagedObjectError",
+    "FunctionModel",
     "InvalidRefNameError",
+    "Limits",
     "Live",
     "LoadError",
     "LostValueError",
@@ -80,16 +102,25 @@ __all__ = [
     "MergeCommitError",
     "MergeConflictError",
     "MissingCodeError",
+    "MissingExtraError",
+    "ModelError",
     "NameNotFoundError",
     "NewerFormatError",
+    "NoModelError",
     "NotAStoreError",
     "NotBoundError",
     "NotFoundError",
     "NothingToUndoError",
+    "Outcome",
     "RefExistsError",
     "RefNotFoundError",
     "Repository",
     "RequestError",
+    "Run",
+    "RunBusyError",
+    "RunNotFoundError",
+    "RunStateError",
+    "ScriptedModel",
     "Session",
     "SessionClosedError",
     "Snapshot",
@@ -97,7 +128,12 @@ __all__ = [
     "StoreFullError",
     "StoreReadOnlyError",
     "StoreUnavailableError",
+    "TaskClarifyError",
+    "TaskFailedError",
+    "TaskInterruptedError",
+    "TaskPendingError",
     "TooLargeError",
+    "Turn",
     "UnmergedBranchError",
     "UnrelatedHistoriesError",
     "UntrustedStoreError",
@@ -107,10 +143,12 @@ __all__ = [
 ]
 
 _SESSION = ("Live", "Repository", "Session", "Snapshot", "Versioned", "bind", "open")
+_AGENTS = ("Agent", "FunctionModel", "Limits", "Outcome", "Run", "ScriptedModel", "Turn")
 _HOME = (
     {name: "agent_kernel.errors" for name in __all__ if name.endswith("Error")}
     | dict.fromkeys(("Author", "Commit"), "agent_kernel.repository")
     | dict.fromkeys(_SESSION, "agent_kernel.session")
+    | dict.fromkeys(_AGENTS, "agent_kernel.agents")
 )
 
 

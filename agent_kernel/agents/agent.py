@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from agent_kernel.agents import context, returning
 from agent_kernel.agents.approving import MODES
@@ -21,10 +21,27 @@ from agent_kernel.session.versioned import Live, Versioned
 if TYPE_CHECKING:
     from agent_kernel.session import Session
 
-__all__ = ["Agent", "State", "reopened", "started"]
+__all__ = ["Agent", "Options", "State", "reopened", "started"]
 
 T = TypeVar("T")
 State: TypeAlias = "Place | Versioned | Live | Session | dict[str, object] | None"
+
+
+class Options(TypedDict, total=False):
+    """What may be said of one task; what is left out is as the agent has it.
+
+    Attributes:
+        inputs: values for the task; its code finds them as variables, and as `task.inputs[NAME]`.
+        state: what it acts on; None: a fresh namespace.
+        on_event: is told of every event, besides the agent's own `on_event`.
+    """
+
+    inputs: Mapping[str, object] | None
+    state: State
+    on_event: Listener | None
+    approve: str
+    limits: Limits | None
+    model: object
 
 
 class Agent:
@@ -73,47 +90,39 @@ class Agent:
         return f"<Agent {self.name}, {named or 'no model named'}>"
 
     @overload
-    def start(self, task: str, *, returns: type[T], **more: Any) -> Run[T]: ...
+    def start(self, task: str, *, returns: type[T], **options: Unpack[Options]) -> Run[T]: ...
     @overload
-    def start(self, task: str, *, returns: object = None, **more: Any) -> Run[Any]: ...
-    def start(
-        self,
-        task: str,
-        *,
-        returns: object = None,
-        inputs: Mapping[str, object] | None = None,
-        state: State | Literal["own"] = "own",
-        on_event: Listener | None = None,
-        approve: str = "",
-        limits: Limits | None = None,
-        model: object = "",
-    ) -> Run[Any]:
+    def start(self, task: str, *, returns: object = None, **options: Unpack[Options]) -> Run[Any]: ...
+    def start(self, task: str, *, returns: object = None, **options: Unpack[Options]) -> Run[Any]:
         """Begin a task. Nothing runs until the run is driven: iterate over it, await it, or ask for its `result()`.
 
         Args:
             returns: the type that the result must have; a value that does not fit goes back to the model.
-            inputs: values for the task; its code finds them as `task.inputs[NAME]`, and as variables.
+            options: see `Options`.
 
         Raises:
             NoModelError, ModelError, MissingExtraError: there is no model that could take it.
         """
-        place = _place(self.state if state == "own" else state)
-        listeners = [listener for listener in (self.on_event, on_event) if listener is not None]
+        listeners = [listener for listener in (self.on_event, options.get("on_event")) if listener is not None]
         return started(
             self,
             task,
-            place,
+            _place(options.get("state", self.state)),
             returns=returns,
-            inputs=inputs,
+            inputs=options.get("inputs"),
             listeners=listeners,
-            approve=approve,
-            limits=limits,
-            model=model,
+            approve=options.get("approve", ""),
+            limits=options.get("limits"),
+            model=options.get("model", ""),
         )
 
-    def __call__(self, task: str, **more: Any) -> Any:
+    @overload
+    def __call__(self, task: str, *, returns: type[T], **options: Unpack[Options]) -> T: ...
+    @overload
+    def __call__(self, task: str, *, returns: object = None, **options: Unpack[Options]) -> Any: ...
+    def __call__(self, task: str, *, returns: object = None, **options: Unpack[Options]) -> Any:
         """Do a task, and return its result: `start(task, …).result()`."""
-        return self.start(task, **more).result()
+        return self.start(task, returns=returns, **options).result()
 
 
 def started(

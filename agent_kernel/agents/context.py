@@ -71,7 +71,10 @@ def describe(
     order = _ordered(list(names), set(_WORD.findall(task)), list(recent))
     if not order:
         return "The notebook has no variables yet."
-    told = summary or (lambda name: summaries.line(summaries.summarize(namespace[name], name)))
+
+    def told(name: str) -> str:
+        return summary(name) if summary else summaries.line(summaries.summarize(namespace[name], name))
+
     room = budget_tokens * _CHARS_A_TOKEN
     lines: list[str] = []
     for at, name in enumerate(order):

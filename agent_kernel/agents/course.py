@@ -45,6 +45,7 @@ from agent_kernel.repository import Author
 if TYPE_CHECKING:
     from agent_kernel.agents.limits import Limits
     from agent_kernel.agents.place import Place
+    from agent_kernel.repository import Change, Unsaved
 
 __all__ = ["Course", "Item", "Setup", "Wait"]
 
@@ -182,13 +183,20 @@ class Course:
     def _failed(self, error: ModelError) -> Going:
         """The model did not answer: ask again later, or give up."""
         self.stream = None
-        tries = self._in_a_row(Error)
+        tries = self._errors_in_a_row()
         again = error.retry_after_s is not None and tries < self.setup.limits.retries
         yield self.log.note(Error(source="model", message=str(error), fatal=not again))
         if not again:
-            yield self.log.note(Fail(reason=str(error), limit="model_s" if error.timed_out else ""))
+            yield self.log.note(Fail(reason=str(error), limit=self._limit_of(error)))
         elif error.retry_after_s:
             yield Wait(later(min(_LONGEST_WAIT_S, error.retry_after_s * 2**tries)))
+
+    def _limit_of(self, error: ModelError) -> str:
+        """The limit that an answer ran into, if one did."""
+        if not error.timed_out:
+            return ""
+        run_s = self.setup.limits.run_s
+        return "model_s" if run_s is None or time.monotonic() - self._began < run_s else "run_s"
 
     def _words(self, text: str) -> Going:
         """The model answered with words alone: they are the result, where words can be one."""
@@ -199,7 +207,7 @@ class Course:
         yield from self._retry("Act by calling run_python, and end the task there with task.success(value).")
 
     def _retry(self, sent: str) -> Going:
-        if self._in_a_row(Retry) >= self.setup.limits.retries:
+        if self._retries_in_a_row() >= self.setup.limits.retries:
             reason = f"the model was told {self.setup.limits.retries} times what did not fit: {sent}"
             yield self.log.note(Fail(reason=reason[:500], limit="retries"))
             return
@@ -241,13 +249,15 @@ class Course:
         self._thread = threading.current_thread()
         self.is_running_code = True
         done: Executed | None = None
-        changed, unsaved = [], []
+        changed: list[Change] = []
+        unsaved: list[Unsaved] = []
         handle = TaskHandle(self.setup.inputs)
         try:
             with recorded(self.place.quiet_paths()) as effects, offered(handle):
                 done = self.place.executor.run(code, timeout_s=self._step_s())
         finally:
             changed, unsaved = self.place.end(done)
+        assert done is not None  # else an error goes on its way already
         after = self.place.head
         told = context.change_lines(changed, self.place.summary)
         shown = tuple(msgspec.structs.replace(part, text=context.masked(part.text, 100_000)) for part in done.parts)
@@ -265,7 +275,15 @@ class Course:
         elif done.settled is not None:
             yield from self._settle(done.settled, step, after)
 
-    def _aside(self, done: Executed, changed: Any, unsaved: Any, effects: Recorder, step: int, after: str) -> Going:
+    def _aside(
+        self,
+        done: Executed,
+        changed: list[Change],
+        unsaved: list[Unsaved],
+        effects: Recorder,
+        step: int,
+        after: str,
+    ) -> Going:
         """What is told beside the output: what changed, what went wrong, what it did outside."""
         if changed or unsaved:
             said = tuple((one.how, one.name, "" if one.how == "-" else self.place.summary(one.name)) for one in changed)
@@ -326,16 +344,24 @@ class Course:
     def _steps(self) -> int:
         return sum(isinstance(event, Action) and event.code is not None for event in self.log.events)
 
-    def _in_a_row(self, kind: type[Event]) -> int:
-        """How many events of this kind there are since something went well."""
+    def _errors_in_a_row(self) -> int:
+        """How often the model failed since it answered last."""
         many = 0
         for event in reversed(self.log.events):
-            if isinstance(event, kind):
-                many += 1
-            elif (isinstance(event, Action) and kind is Error) or (
-                isinstance(event, Output) and kind is Retry and not many
-            ):
+            if isinstance(event, Action):
                 break
+            many += isinstance(event, Error) and event.source == "model"
+        return many
+
+    def _retries_in_a_row(self) -> int:
+        """How often the model was told that its answer does not fit, since a step that gave back nothing unfit."""
+        many = 0
+        is_unfit = False
+        for event in reversed(self.log.events):
+            if isinstance(event, Output) and not is_unfit:
+                break
+            is_unfit = isinstance(event, Error) and event.source == "value"
+            many += isinstance(event, Retry)
         return many
 
 

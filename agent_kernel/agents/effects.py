@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias, cast
 
 __all__ = ["Recorder", "recorded"]
+
+_Heard: TypeAlias = "Callable[[tuple[Any, ...]], tuple[str, str]]"
 
 _MOST: Final = 100  # different effects that one step may have recorded
 _WRITE_FLAGS: Final = 0o1 | 0o2 | 0o100 | 0o1000 | 0o2000  # write, read and write, create, truncate, append (Linux)
@@ -36,7 +38,7 @@ class Recorder:
 
 
 _recording: list[Recorder] = []  # the innermost step last
-_installed = False
+_installed = threading.Event()
 _lock = threading.Lock()
 _busy = threading.local()
 
@@ -48,11 +50,10 @@ def recorded(quiet: tuple[str, ...] = ()) -> Generator[Recorder]:
     Args:
         quiet: paths below which files are somebody else's doing (the store's own folder).
     """
-    global _installed
     with _lock:
-        if not _installed:
+        if not _installed.is_set():
             sys.addaudithook(_hear)  # there is no way to take it out again; without a step it does next to nothing
-            _installed = True
+            _installed.set()
     mine = Recorder()
     mine_quiet = tuple(str(Path(path)) for path in quiet if path)
     _quiet.append(mine_quiet)
@@ -84,7 +85,7 @@ def _hear(event: str, args: tuple[object, ...]) -> None:
         _busy.now = False
 
 
-def _opened(args: tuple[object, ...]) -> tuple[str, str]:
+def _opened(args: tuple[Any, ...]) -> tuple[str, str]:
     path, mode, flags = (*args, None, None, None)[:3]
     writes = (
         bool(set(mode) & set("wax+"))
@@ -96,30 +97,33 @@ def _opened(args: tuple[object, ...]) -> tuple[str, str]:
     return "writes", _text(path)
 
 
-def _text(value: object) -> str:
+def _text(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, list | tuple):
-        return " ".join(_text(part) for part in value)
+        return " ".join(map(_text, cast("Sequence[object]", value)))
     return str(value) if isinstance(value, str | int | Path) else type(value).__name__
 
 
-def _named(what: str, at: int = 0) -> object:
-    return lambda args: (what, _text(args[at]) if len(args) > at else "")
+def _named(what: str, at: int = 0) -> _Heard:
+    def told(args: tuple[Any, ...]) -> tuple[str, str]:
+        return what, _text(args[at]) if len(args) > at else ""
+
+    return told
 
 
-def _connected(args: tuple[object, ...]) -> tuple[str, str]:
-    address = args[1] if len(args) > 1 else ""
+def _connected(args: tuple[Any, ...]) -> tuple[str, str]:
+    address: Any = args[1] if len(args) > 1 else ""
     if isinstance(address, tuple):
-        return "connects", ":".join(_text(part) for part in address[:2])
+        return "connects", ":".join(map(_text, cast("Sequence[object]", address)[:2]))
     return "connects", _text(address)
 
 
-def _started(args: tuple[object, ...]) -> tuple[str, str]:
-    return "runs", _text(args[1] if len(args) > 1 and args[1] else args[0])
+def _started(args: tuple[Any, ...]) -> tuple[str, str]:
+    return "runs", _text(args[1] if len(args) > 1 and args[1] else args[:1])
 
 
-_HEARD: Final[dict[str, object]] = {
+_HEARD: Final[dict[str, _Heard]] = {
     "open": _opened,
     "os.remove": _named("deletes"),
     "os.rmdir": _named("deletes"),

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Coroutine
 from concurrent.futures import Future
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agent_kernel.errors import ModelError
 
@@ -82,8 +82,9 @@ class Stream:
     async def _read(self, model: Model, request: Request) -> None:
         try:
             async with asyncio.timeout(request.timeout_s):
-                stream = model.stream(request)
-                async with aclosing(stream) as pieces:  # type: ignore[type-var]
+                # Models are told to give an iterator; those that are generators are closed at once.
+                stream: Any = model.stream(request)
+                async with aclosing(stream) as pieces:
                     async for piece in pieces:
                         self._put(piece)
         except TimeoutError:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from agent_kernel.agents.models import Model, ScriptedModel
 from agent_kernel.errors import ModelError, NoModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from agent_kernel.agents.models import Scripted
 
 __all__ = ["ENVIRONMENT", "model_named", "register"]
 
@@ -54,11 +56,11 @@ def model_named(name: object = "", namespace: Mapping[str, object] | None = None
         from agent_kernel.agents.providers import provided
 
         return provided(name)
-    found = (namespace or {}).get(rest)
+    found: Any = (namespace or {}).get(rest)
     if isinstance(found, Model):
         return found
     if isinstance(found, list | tuple):
-        return ScriptedModel(found, name=rest)
+        return ScriptedModel(cast("Sequence[Scripted]", found), name=rest)
     from agent_kernel.agents.scripts import SCRIPTS
 
     if rest not in SCRIPTS:

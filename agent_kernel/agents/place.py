@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Author, Change, Unsaved
     from agent_kernel.session import Session
     from agent_kernel.session.reports import Report
+    from agent_kernel.storage import Store
 
 __all__ = ["Place"]
 
@@ -114,7 +115,7 @@ class Place:
         return (url.removeprefix("lmdb://"),) if url.startswith("lmdb://") else ()
 
 
-def _in_memory() -> object:
+def _in_memory() -> Store:
     from agent_kernel.storage import MemoryStore
 
     return MemoryStore()

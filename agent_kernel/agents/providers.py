@@ -185,7 +185,8 @@ def _cost(response: ModelResponse) -> float | None:
 def _http_error(name: str, error: Any) -> ModelError:
     wait = None
     if error.status_code in _TRANSIENT:
-        asked = (error.headers or {}).get("retry-after", "")
+        headers: dict[str, str] = dict(error.headers or {})
+        asked = headers.get("retry-after", "")
         wait = float(asked) if asked.replace(".", "", 1).isdigit() else 1.0
     return ModelError(name, f"HTTP {error.status_code}: {_one_line(error)}", retry_after_s=wait)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import typing
 from types import NoneType
+from typing import Any
 
 __all__ = ["Misfit", "fitted", "type_text"]
 
@@ -40,12 +41,13 @@ def fitted(value: object, wanted: object) -> object:
         if wanted is float and type(value) is int:
             return float(value)
         raise Misfit(f"it must be {type_text(wanted)}, and is {type_text(type(value))}")
-    from pydantic import ConfigDict, TypeAdapter, ValidationError
+    from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 
+    form: Any = wanted  # a type, or what typing makes of types
     try:
-        adapter: TypeAdapter[object] = TypeAdapter(wanted, config=ConfigDict(arbitrary_types_allowed=True))
-    except Exception:  # noqa: BLE001 - a model or dataclass brings its own configuration
-        adapter = TypeAdapter(wanted)
+        adapter: TypeAdapter[object] = TypeAdapter(form, config=ConfigDict(arbitrary_types_allowed=True))
+    except PydanticUserError:  # a model or dataclass brings its own configuration
+        adapter = TypeAdapter(form)
     try:
         return adapter.validate_python(value, strict=None)
     except ValidationError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator, Generator, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
@@ -63,14 +64,17 @@ class Run(Generic[T]):
 
     @property
     def id(self) -> str:
+        """Unique; people see and type its last five digits."""
         return self._course.log.run
 
     @property
     def agent(self) -> str:
+        """The name of the agent whose run it is."""
         return self._course.log.start.agent
 
     @property
     def task(self) -> str:
+        """What it was given to do."""
         return self._course.log.start.task
 
     @property
@@ -80,6 +84,7 @@ class Run(Generic[T]):
 
     @property
     def status(self) -> State:
+        """Where it stands, judging from its events; `running` is also said of one that nobody drives."""
         return self._course.log.state
 
     @property
@@ -167,7 +172,7 @@ class Run(Generic[T]):
                 raise TaskInterruptedError(self.id, outcome.reason)
 
     def _go(self) -> Going:
-        if self._going is None or self._going.gi_frame is None:
+        if self._going is None or inspect.getgeneratorstate(self._going) == inspect.GEN_CLOSED:
             self._going = self._course.go()
         return self._going
 

@@ -54,13 +54,14 @@ class TaskHandle:
 @contextmanager
 def offered(handle: TaskHandle) -> Generator[None]:
     """Let code find the handle. It is no variable: it stands among the builtins, where nothing is ever committed."""
-    before = {name: vars(builtins).get(name) for name in NAMES}
-    vars(builtins).update(dict.fromkeys(NAMES, handle))
+    place = builtins.__dict__
+    before = {name: place.get(name) for name in NAMES}
+    place.update(dict.fromkeys(NAMES, handle))
     try:
         yield
     finally:
         for name, value in before.items():
             if value is None:
-                vars(builtins).pop(name, None)
+                place.pop(name, None)
             else:
-                vars(builtins)[name] = value
+                place[name] = value

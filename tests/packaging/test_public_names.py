@@ -18,6 +18,8 @@ API = (
     agent_kernel.Snapshot,
     agent_kernel.Versioned,
     agent_kernel.Live,
+    agent_kernel.Agent,
+    agent_kernel.Run,
 )
 
 

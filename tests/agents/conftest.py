@@ -1,0 +1,18 @@
+"""No test of agents reaches a real provider, whatever it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def no_provider_is_asked() -> Iterator[None]:
+    """pydantic-ai refuses requests to real models, and no model is named from outside."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("AGENT_KERNEL_MODEL", raising=False)
+        if find_spec("pydantic_ai") is not None:
+            patch.setattr("pydantic_ai.models.ALLOW_MODEL_REQUESTS", False)
+        yield

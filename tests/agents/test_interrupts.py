@@ -1,0 +1,108 @@
+"""A run can be stopped at any moment; what it had done is kept, and it goes on where it stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+import agent_kernel as ak
+from agent_kernel.agents.events import Cancelled, Output
+
+
+def soon(act: Callable[[], object], seconds: float = 0.3) -> None:
+    """Do something on another thread, in a moment."""
+    timer = threading.Timer(seconds, act)
+    timer.daemon = True
+    timer.start()
+
+
+def interrupt() -> None:
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+
+def test_an_interrupt_while_the_model_answers_stops_the_run() -> None:
+    run = ak.Agent(model=ak.ScriptedModel([ak.Turn("task.success(1)", delay_s=20)])).start("Wait")
+    soon(interrupt)
+    began = time.monotonic()
+    with pytest.raises(ak.TaskInterruptedError):
+        run.result()
+    assert time.monotonic() - began < 5
+    assert [event.during for event in run.events if isinstance(event, Cancelled)] == ["model"]
+
+
+def test_an_interrupt_while_code_runs_keeps_what_it_changed_and_the_run_goes_on() -> None:
+    code = "import time\ny = 18\ntime.sleep(30)\ny = 19"
+    with ak.Versioned(ak.open("memory:")) as state:
+        run = ak.Agent(model=ak.ScriptedModel([code, "task.success(y)"]), state=state).start("Sleep")
+        soon(interrupt)
+        with pytest.raises(ak.TaskInterruptedError):
+            run.result()
+        assert (state["y"], state.history()[0][1].status) == (18, "interrupted")
+        assert [event.status for event in run.events if isinstance(event, Output)] == ["interrupted"]
+        assert run.resume().result() == 18
+
+
+def test_the_model_is_told_that_the_step_was_interrupted() -> None:
+    told: list[str] = []
+
+    def answer(request: object) -> str:
+        told.append(request.messages[-1].text)  # type: ignore[attr-defined]
+        return "while True: pass" if len(told) == 1 else "task.success()"
+
+    run = ak.Agent(model=ak.FunctionModel(answer)).start("Loop")
+    soon(interrupt)
+    with pytest.raises(ak.TaskInterruptedError):
+        run.result()
+    run.resume().result()
+    assert "interrupted this step" in told[1]
+
+
+def test_cancelling_from_another_thread_stops_the_models_answer() -> None:
+    run = ak.Agent(model=ak.ScriptedModel([ak.Turn("task.success(1)", delay_s=20)])).start("Wait")
+    soon(lambda: run.cancel("enough"))
+    with pytest.raises(ak.TaskInterruptedError, match="enough"):
+        run.result()
+
+
+def test_cancelling_from_another_thread_stops_code() -> None:
+    run = ak.Agent(model=ak.ScriptedModel(["while True: pass", "task.success(1)"])).start("Loop")
+    soon(lambda: run.cancel("enough"))
+    with pytest.raises(ak.TaskInterruptedError, match="enough"):
+        run.result()
+    assert run.resume().result() == 1
+
+
+def test_code_on_another_thread_than_the_main_one_can_be_stopped() -> None:
+    run = ak.Agent(model=ak.ScriptedModel(["while True: pass"])).start("Loop")
+    ended: list[str] = []
+
+    def drive() -> None:
+        with pytest.raises(ak.TaskInterruptedError):
+            run.result()
+        ended.append(run.status)
+
+    worker = threading.Thread(target=drive)
+    worker.start()
+    soon(lambda: run.cancel("enough"))
+    worker.join(20)
+    assert ended == ["interrupted"]
+
+
+def test_cancelling_the_task_that_awaits_a_run_stops_it_resumably() -> None:
+    run = ak.Agent(model=ak.ScriptedModel([ak.Turn("task.success(1)", delay_s=0.5)])).start("Wait")
+
+    async def main() -> None:
+        waiting = asyncio.ensure_future(run)
+        await asyncio.sleep(0.1)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(main())
+    assert run.status == "interrupted"
+    assert run.resume().result() == 1
