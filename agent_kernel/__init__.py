@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents import Run as Run
     from agent_kernel.agents import ScriptedModel as ScriptedModel
     from agent_kernel.agents import Turn as Turn
+    from agent_kernel.agents import here as here
     from agent_kernel.errors import AgentError as AgentError
     from agent_kernel.errors import AgentKernelError as AgentKernelError
     from agent_kernel.errors import AmbiguousRefError as AmbiguousRefError
@@ -139,11 +140,12 @@ __all__ = [
     "UntrustedStoreError",
     "Versioned",
     "bind",
+    "here",
     "open",
 ]
 
 _SESSION = ("Live", "Repository", "Session", "Snapshot", "Versioned", "bind", "open")
-_AGENTS = ("Agent", "FunctionModel", "Limits", "Outcome", "Run", "ScriptedModel", "Turn")
+_AGENTS = ("Agent", "FunctionModel", "Limits", "Outcome", "Run", "ScriptedModel", "Turn", "here")
 _HOME = (
     {name: "agent_kernel.errors" for name in __all__ if name.endswith("Error")}
     | dict.fromkeys(("Author", "Commit"), "agent_kernel.repository")

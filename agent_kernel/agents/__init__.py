@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import Agent as Agent
+    from agent_kernel.agents.current import here as here
     from agent_kernel.agents.limits import Limits as Limits
     from agent_kernel.agents.models import FunctionModel as FunctionModel
     from agent_kernel.agents.models import ScriptedModel as ScriptedModel
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
     from agent_kernel.agents.run import Outcome as Outcome
     from agent_kernel.agents.run import Run as Run
 
-__all__ = ["Agent", "FunctionModel", "Limits", "Outcome", "Run", "ScriptedModel", "Turn"]
+__all__ = ["Agent", "FunctionModel", "Limits", "Outcome", "Run", "ScriptedModel", "Turn", "here"]
 
 _HOMES = {
     "agent": ("Agent",),
+    "current": ("here",),
     "limits": ("Limits",),
     "models": ("FunctionModel", "ScriptedModel", "Turn"),
     "run": ("Outcome", "Run"),

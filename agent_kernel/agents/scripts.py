@@ -24,7 +24,7 @@ _TOUR = ScriptedModel(
         ),
         Turn(
             text="Of those that are left, the latest one:",
-            code='task.success(f"{late.index[-1]}: half of its flights are {late[\'median\'].iloc[-1]:.0f} min late or more")',
+            code="task.success(f\"{late.index[-1]}: half of its flights are {late['median'].iloc[-1]:.0f} min late or more\")",
             delay_s=0.2,
         ),
     ],

@@ -12,7 +12,6 @@ import re
 import shlex
 import warnings
 from collections.abc import Callable
-from difflib import get_close_matches
 from keyword import kwlist
 
 import msgspec
@@ -162,6 +161,8 @@ def _is_slip(line: str) -> bool:
     Two words are a task only if they look like a sentence; and `imprt pandas as pd` is none, since it would be Python
     with the keyword that was meant.
     """
+    from difflib import get_close_matches
+
     words = line.split()
     if len(words) < 3 and not words[0][:1].isupper() and line[-1] not in ".!?":
         return True

@@ -19,6 +19,7 @@ from IPython.core.completer import (
 from traitlets import Bool, Enum, Unicode
 from traitlets.config import Configurable
 
+from agent_kernel.agents.current import stands_here
 from agent_kernel.magics.agent_cell import Blanker
 from agent_kernel.magics.beside import Nothing
 from agent_kernel.magics.cells import CellHooks
@@ -26,6 +27,7 @@ from agent_kernel.magics.magic import AgentMagics, VerbHelp
 from agent_kernel.magics.notebook import LiveNotebook, starts_with_the_kernel
 
 if TYPE_CHECKING:
+    from agent_kernel.agents.place import Place
     from agent_kernel.magics.beside import MakesBeside
     from agent_kernel.magics.notebook import Options
     from agent_kernel.magics.shell import Shell
@@ -105,6 +107,7 @@ class AgentKernel(Configurable):
         shell.Completer.custom_matchers.append(self._matcher)
         shell.configurables.append(self)
         atexit.register(self._end)
+        stands_here(self._here)
         if beside is not None and getattr(getattr(shell, "kernel", None), "comm_manager", None) is not None:
             self.notebook.beside = beside(shell, self.notebook)
             self.notebook.beside.load()
@@ -128,9 +131,14 @@ class AgentKernel(Configurable):
         registered = (self, self._magics)
         shell.configurables[:] = [one for one in shell.configurables if not any(one is each for each in registered)]
         atexit.unregister(self._end)
+        stands_here(self._here, stands=False)
         self.notebook.beside.unload()
         self._end()
         self._of.pop(shell, None)
+
+    def _here(self) -> Place:
+        self.notebook.bind_first()
+        return self.notebook.tasks.place()
 
     def _end(self) -> None:
         # As Python ends nobody is told any more: whoever shows something sees that the kernel is gone.

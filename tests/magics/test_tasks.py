@@ -219,3 +219,22 @@ def test_with_commits_off_a_task_leaves_no_history(shell: Shell) -> None:
     before = shell.log()
     assert shell.run("%%agent analyst\nCount up to one please.").result.result == 1
     assert shell.log() == before
+
+
+def test_an_agent_that_a_cell_starts_commits_its_steps_apart_from_the_cell(shell: Shell) -> None:
+    use(shell, "made = given + 1\nprint('of the step')", "task.success(made)")
+    shell.run("import agent_kernel as ak")
+    typed = shell.run(
+        "given = 1\nprint('before')\n"
+        "result = ak.Agent('bob', model=_model, state=ak.here())('Add one to it.')\n"
+        "print('after')\nafterwards = result * 2"
+    )
+    assert typed.result.success, typed.err
+    assert (shell.ns["made"], shell.ns["afterwards"]) == (2, 4)
+    log = list(reversed(shell.log()))
+    told = [(commit["author"]["name"], [change["name"] for change in commit["changed"]]) for commit in log]
+    me = told[0][0]
+    assert told[-4:] == [(me, ["given"]), ("bob", ["made"]), ("bob", []), (me, ["afterwards", "result"])]
+    assert shell.run("%agent show HEAD --outputs").out.count("before") >= 1
+    assert "of the step" not in shell.run("%agent show HEAD --outputs").out.partition("Outputs")[2]
+    assert "of the step" in shell.run("%agent show HEAD~2 --outputs").out

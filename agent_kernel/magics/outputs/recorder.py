@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 if TYPE_CHECKING:
     from agent_kernel.magics.outputs.collecting import Collector
     from agent_kernel.magics.shell import Shell
     from agent_kernel.repository import Outputs
+    from agent_kernel.repository.outputs import Output
 
 __all__ = ["OutputRecorder"]
 
@@ -47,6 +50,8 @@ class OutputRecorder:
         self._is_on = is_on
         self._listening: tuple[Tap, Collector] | None = None  # from the first cell on
         self._running = False
+        self._outer: list[list[Outputs] | None] = []
+        self._before: list[Outputs] = []  # what the cell showed before the steps of agents in it
 
     def begin(self, number: int | None) -> None:
         """A cell that will be a commit begins."""
@@ -67,12 +72,30 @@ class OutputRecorder:
             return None
         self._running = False
         tap, collector = self._listening
+        before, self._before = self._before, []
         try:
             tap.end()
-            return collector.take()
+            return joined([*before, collector.take()])
         except Exception:
             logger.exception("the outputs of a cell are not kept")
             return None
+
+    def begin_step(self) -> None:
+        """A step of an agent begins, in a cell or not. Its outputs are its own."""
+        around, before = self._running, self._before
+        self._before = []
+        shown = self.end() if around else None
+        self.begin(None)
+        self._outer.append((before if shown is None else [*before, shown]) if around else None)
+
+    def end_step(self) -> Outputs | None:
+        """It has ended: all that it showed. What is shown from now on is the cell's around it again."""
+        kept = self.end()
+        before = self._outer.pop()
+        if before is not None:
+            self.begin(None)
+            self._before = before
+        return kept
 
     @contextmanager
     def aside(self) -> Generator[None]:
@@ -107,3 +130,27 @@ class OutputRecorder:
             tap = KernelTap(collector, self._shell, session)
         tap.install()
         return tap, collector
+
+
+def joined(pieces: Sequence[Outputs | None]) -> Outputs | None:
+    """What a cell showed between the steps of agents, as one; what comes behind the room of a cell is counted."""
+    found = [piece for piece in pieces if piece is not None]
+    if len(found) < 2:
+        return found[0] if found else None
+    from agent_kernel.magics.outputs.collecting import ROOM
+
+    kept: list[Output] = []
+    used = dropped = dropped_bytes = 0
+    for output in (output for piece in found for output in piece.outputs):
+        size = len(output.text) + sum(face.size for face in output.faces if face.form != "bytes")
+        if used + size > ROOM:
+            dropped, dropped_bytes = dropped + 1, dropped_bytes + size
+            continue
+        used += size
+        kept.append(output)
+    return msgspec.structs.replace(
+        found[0],
+        outputs=tuple(kept),
+        dropped_outputs=dropped + sum(piece.dropped_outputs for piece in found),
+        dropped_bytes=dropped_bytes + sum(piece.dropped_bytes for piece in found),
+    )

@@ -39,7 +39,7 @@ class ShellExecutor:
         """Run it; never raises what the code raises."""
         began = time.perf_counter()
         error: BaseException | None = None
-        self._outputs.begin(None)
+        self._outputs.begin_step()
         try:
             with self._as_part_of_the_cell(), deadline(timeout_s) as time_is_up:
                 result = self._shell.run_cell(_as_typed(code), store_history=False)
@@ -49,7 +49,7 @@ class ShellExecutor:
         except (KeyboardInterrupt, StepTimeout) as raised:
             error = raised
         finally:
-            kept = self._outputs.end()
+            kept = self._outputs.end_step()
         settled = error if isinstance(error, Settled) else None
         parts = _parts(kept)
         text = "".join(part.text for part in parts)
