@@ -42,7 +42,7 @@ def messages_of(events: Iterable[Event]) -> list[Message]:
                 call = event.call
                 found.append(Said(event.text, event.code, event.call))
             case Output(sent=sent):
-                found.append(Returned(call, sent))
+                found.insert(_behind_call(found, call), Returned(call, sent))
             case Retry(sent=sent) | Resumed(sent=sent) if sent:
                 found.append(Told(sent))
             case Compaction(dropped=dropped, sent=sent):
@@ -50,6 +50,15 @@ def messages_of(events: Iterable[Event]) -> list[Message]:
             case _:
                 pass
     return found
+
+
+def _behind_call(messages: list[Message], call: str) -> int:
+    """Where what came of a call stands: providers want it right behind the call, whatever was said meanwhile."""
+    for at in range(len(messages) - 1, -1, -1):
+        message = messages[at]
+        if isinstance(message, Said) and message.code is not None and message.call == call:
+            return at + 1
+    return len(messages)
 
 
 def closing(events: Sequence[Event]) -> list[Message]:

@@ -7,15 +7,15 @@ Where it stands follows from the events alone, so that it goes on in another pro
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from agent_kernel.agents import approving, context, conversation, returning
+from agent_kernel.agents import approving, context, conversation, counting, recovering, returning
+from agent_kernel.agents.deadlines import Interruptible
 from agent_kernel.agents.effects import Recorder, recorded
 from agent_kernel.agents.events import (
     Action,
@@ -33,14 +33,15 @@ from agent_kernel.agents.events import (
     StepStart,
     Success,
 )
-from agent_kernel.agents.executing import Executed, interrupt
+from agent_kernel.agents.executing import Executed
 from agent_kernel.agents.log import Log, usage_of
 from agent_kernel.agents.loop import Stream, later
 from agent_kernel.agents.models import Answer, Delta, Message, Model, Request
 from agent_kernel.agents.review import review
 from agent_kernel.agents.settling import Settled, TaskHandle, offered
 from agent_kernel.errors import ModelError
-from agent_kernel.repository import Author
+from agent_kernel.repository import Author, Change, Unsaved
+from agent_kernel.session.interrupts import uninterrupted
 
 if TYPE_CHECKING:
     from agent_kernel.agents.limits import Limits
@@ -76,6 +77,15 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     can_ask: bool = True
 
 
+class _Ran(msgspec.Struct, frozen=True):
+    """A step that has run."""
+
+    done: Executed
+    changed: list[Change]
+    unsaved: list[Unsaved]
+    effects: Recorder
+
+
 class Course:
     """One run on its way."""
 
@@ -85,10 +95,9 @@ class Course:
         self.log = log
         self.value: object = None
         self.stream: Stream | None = None  # while the model answers
-        self.is_running_code = False
+        self.code = Interruptible()  # while code runs
         self.stopped = ""  # why somebody stopped it from elsewhere
-        self._thread: threading.Thread | None = None
-        self._began = time.monotonic() - _seconds(log.events)
+        self._began = time.monotonic() - counting.seconds_taken(log.events)
 
     def go(self) -> Going:
         """Go on from where the events end, until it is done, stopped, or waits for a person."""
@@ -99,11 +108,9 @@ class Course:
                     return
                 yield from self._next()
         except KeyboardInterrupt:
-            if self.stream is not None:
-                self.stream.cancel()
-            during = "code" if self.is_running_code else "model"
-            self.is_running_code = False
-            yield self.log.note(Cancelled(during=during, reason=self.stopped), before=self.place.head)
+            with uninterrupted():
+                noted = self._interrupted()
+            yield from noted
         finally:
             if self.stream is not None:
                 self.stream.cancel()
@@ -112,9 +119,7 @@ class Course:
     def stop(self, reason: str) -> None:
         """Stop it from whatever thread: it ends as interrupted as soon as it can."""
         self.stopped = reason
-        if self.is_running_code and self._thread is not None:
-            interrupt(self._thread)
-        elif self.stream is not None:
+        if not self.code.interrupt() and self.stream is not None:
             self.stream.cancel()
 
     def _next(self) -> Going:
@@ -122,16 +127,50 @@ class Course:
         if action is None:
             yield from self._ask()
         elif any(isinstance(event, StepStart) for event in since):
-            yield self.log.note(Output(status="unknown", sent=conversation.UNKNOWN), step=action.step)
+            yield from self._recovered(action, since) or [
+                self.log.note(Output(status="unknown", sent=conversation.UNKNOWN), step=action.step)
+            ]
         else:
             decided = next((one for one in reversed(since) if isinstance(one, ApprovalDecided)), None)
             yield from self._allow(action) if decided is None else self._follow(action, decided)
+
+    # -- what was left open
+
+    def _interrupted(self) -> tuple[Event, ...]:
+        """A person stopped it. Of a step that had begun the outcome is known, or at least that it was stopped."""
+        if self.stream is not None:
+            self.stream.cancel()
+        if self.log.state != "running":  # it had just come to its end
+            return ()
+        action, since = conversation.open_action(self.log.events)
+        if action is None or not any(isinstance(event, StepStart) for event in since):
+            during = "model" if action is None else "pause"
+            return (self.log.note(Cancelled(during=during, reason=self.stopped), before=self.place.head),)
+        noted = self._recovered(action, since)
+        if not noted:
+            sent = "The person interrupted this step. What it had changed by then is kept."
+            noted = (self.log.note(Output(status="interrupted", sent=sent), step=action.step, before=self.place.head),)
+        last = Cancelled(during="code", reason=self.stopped)
+        return (*noted, self.log.note(last, step=action.step, before=self.place.head))
+
+    def _recovered(self, action: Action, since: list[Event]) -> tuple[Event, ...]:
+        """What a step came to of which no outcome was stored, where its commit says it."""
+        if self.place.session is None:
+            return ()
+        start = next(event for event in since if isinstance(event, StepStart))
+        found = recovering.commit_of(self.place.session.repo, self.log.run, action.step or 0, start.time_ns)
+        if found is None:
+            return ()
+        events, after = recovering.outcome_of(self.place.session.repo, *found, self.setup.limits.output_chars)
+        return self.log.note_all(events, step=action.step, before=start.before, after=after)
 
     # -- asking
 
     def _ask(self) -> Going:
         reached = self.setup.limits.reached(
-            steps=self._steps(), usage=usage_of(self.log.events), seconds=time.monotonic() - self._began
+            steps=counting.steps_of(self.log.events),
+            usage=usage_of(self.log.events),
+            seconds=time.monotonic() - self._began,
         )
         if reached is not None:
             yield self.log.note(Fail(limit=reached[0], reason=reached[1]))
@@ -142,7 +181,7 @@ class Course:
         except ModelError as error:
             yield from self._failed(error)
             return
-        number = self._steps() + 1 if answer.code is not None else None
+        number = counting.steps_of(self.log.events) + 1 if answer.code is not None else None
         action = Action(
             thinking=answer.thinking,
             text=answer.text,
@@ -183,7 +222,7 @@ class Course:
     def _failed(self, error: ModelError) -> Going:
         """The model did not answer: ask again later, or give up."""
         self.stream = None
-        tries = self._errors_in_a_row()
+        tries = counting.model_errors(self.log.events)
         again = error.retry_after_s is not None and tries < self.setup.limits.retries
         yield self.log.note(Error(source="model", message=str(error), fatal=not again))
         if not again:
@@ -204,14 +243,14 @@ class Course:
             self.value = text
             yield self.log.note(Success(result=text[:2_000], type="str"), before=self.place.head)
             return
-        yield from self._retry("Act by calling run_python, and end the task there with task.success(value).")
+        yield self.log.note(self._told("Act by calling run_python, and end the task there with task.success(value)."))
 
-    def _retry(self, sent: str) -> Going:
-        if self._retries_in_a_row() >= self.setup.limits.retries:
+    def _told(self, sent: str) -> Retry | Fail:
+        """What did not fit, for the model to try again; or the end, where it was told that often enough."""
+        if counting.retries_in_a_row(self.log.events) >= self.setup.limits.retries:
             reason = f"the model was told {self.setup.limits.retries} times what did not fit: {sent}"
-            yield self.log.note(Fail(reason=reason[:500], limit="retries"))
-            return
-        yield self.log.note(Retry(sent=sent))
+            return Fail(reason=reason[:500], limit="retries")
+        return Retry(sent=sent)
 
     # -- allowing
 
@@ -245,57 +284,48 @@ class Course:
     def _execute(self, action: Action, code: str, *, edited: bool = False) -> Going:
         step, before = action.step or 0, self.place.head
         yield self.log.note(StepStart(code="" if code == action.code else code), step=step, before=before)
-        self.place.begin(code, Author(self.log.start.agent, "agent"), self.log.run, step)
-        self._thread = threading.current_thread()
-        self.is_running_code = True
+        ran = self._run(code, step)
+        # All that the step came to is stored at once: no crash leaves an output whose end of the run is missing.
+        yield from self.log.note_all(
+            self._outcome(ran, code if edited else ""), step=step, before=before, after=self.place.head
+        )
+
+    def _run(self, code: str, step: int) -> _Ran:
         done: Executed | None = None
-        changed: list[Change] = []
-        unsaved: list[Unsaved] = []
-        handle = TaskHandle(self.setup.inputs)
+        self.place.begin(code, Author(self.log.start.agent, "agent"), self.log.run, step)
         try:
-            with recorded(self.place.quiet_paths()) as effects, offered(handle):
+            with recorded(self.place.quiet_paths()) as effects, offered(TaskHandle(self.setup.inputs)), self.code():
                 done = self.place.executor.run(code, timeout_s=self._step_s())
         finally:
             changed, unsaved = self.place.end(done)
-        assert done is not None  # else an error goes on its way already
-        after = self.place.head
-        told = context.change_lines(changed, self.place.summary)
-        shown = tuple(msgspec.structs.replace(part, text=context.masked(part.text, 100_000)) for part in done.parts)
-        sent = self._sent(done, told, code if edited else "")
-        yield self.log.note(
-            Output(status=done.status, sent=sent, parts=shown, duration_s=round(done.seconds, 6)),
-            step=step,
-            before=before,
-            after=after,
-        )
-        yield from self._aside(done, changed, unsaved, effects, step, after)
-        self.is_running_code = False
-        if done.status == "interrupted":
-            yield self.log.note(Cancelled(during="code", reason=self.stopped), step=step, before=after)
-        elif done.settled is not None:
-            yield from self._settle(done.settled, step, after)
+        return _Ran(done, changed, unsaved, effects)
 
-    def _aside(
-        self,
-        done: Executed,
-        changed: list[Change],
-        unsaved: list[Unsaved],
-        effects: Recorder,
-        step: int,
-        after: str,
-    ) -> Going:
+    def _outcome(self, ran: _Ran, edited: str) -> list[Event]:
+        """What is written down of a step that has run, in order."""
+        done = ran.done
+        told = context.change_lines(ran.changed, self.place.summary)
+        shown = tuple(msgspec.structs.replace(part, text=context.masked(part.text, 100_000)) for part in done.parts)
+        sent = self._sent(done, told, edited)
+        output = Output(status=done.status, sent=sent, parts=shown, duration_s=round(done.seconds, 6))
+        found: list[Event] = [output, *self._aside(ran)]
+        if done.status == "interrupted":
+            found.append(Cancelled(during="code", reason=self.stopped))
+        elif done.settled is not None:
+            found += self._settled(done.settled)
+        return found
+
+    def _aside(self, ran: _Ran) -> Iterator[Event]:
         """What is told beside the output: what changed, what went wrong, what it did outside."""
-        if changed or unsaved:
-            said = tuple((one.how, one.name, "" if one.how == "-" else self.place.summary(one.name)) for one in changed)
-            lost = tuple((one.name, one.reason) for one in unsaved)
-            yield self.log.note(StateChange(changed=said, unsaved=lost), step=step, before=after)
-        if done.error is not None and done.status != "interrupted":
-            message = context.masked(f"{type(done.error).__name__}: {_first_line(done.error)}", 500)
-            yield self.log.note(Error(source="code", message=message), step=step, before=after)
-        for (what, target), count in effects.found.items():
-            yield self.log.note(
-                Effect(what=what, target=context.masked(target, 300), count=count), step=step, before=after
+        if ran.changed or ran.unsaved:
+            said = tuple(
+                (one.how, one.name, "" if one.how == "-" else self.place.summary(one.name)) for one in ran.changed
             )
+            yield StateChange(changed=said, unsaved=tuple((one.name, one.reason) for one in ran.unsaved))
+        error = ran.done.error
+        if error is not None and ran.done.status != "interrupted":
+            yield Error(source="code", message=context.masked(f"{type(error).__name__}: {_first_line(error)}", 500))
+        for (what, target), count in ran.effects.found.items():
+            yield Effect(what=what, target=context.masked(target, 300), count=count)
 
     def _step_s(self) -> float | None:
         limits = self.setup.limits
@@ -318,20 +348,21 @@ class Course:
             said.append("\n".join(["Changed variables:", *changed]))
         return "\n\n".join(said) or "(no output, and no variable changed)"
 
-    def _settle(self, settled: Settled, step: int, after: str) -> Going:
+    def _settled(self, settled: Settled) -> Iterator[Event]:
+        """How the code ended the run, if what it gave fits."""
         match settled.how:
             case "fail":
-                yield self.log.note(Fail(reason=context.masked(str(settled.value), 2_000)), step=step, before=after)
+                yield Fail(reason=context.masked(str(settled.value), 2_000))
             case "clarify":
-                yield self.log.note(Clarify(question=str(settled.value)[:4_000]), step=step, before=after)
+                yield Clarify(question=str(settled.value)[:4_000])
             case _:
                 try:
                     self.value = returning.fitted(settled.value, self.setup.returns)
                 except returning.Misfit as misfit:
-                    yield self.log.note(Error(source="value", message=str(misfit)[:500]), step=step, before=after)
-                    yield from self._retry(f"task.success was given a value that does not fit: {misfit}")
+                    yield Error(source="value", message=str(misfit)[:500])
+                    yield self._told(f"task.success was given a value that does not fit: {misfit}")
                     return
-                yield self.log.note(self._success(), step=step, before=after)
+                yield self._success()
 
     def _success(self) -> Success:
         from agent_kernel.values import summaries
@@ -339,37 +370,7 @@ class Course:
         said = "" if self.value is None else summaries.line(summaries.summarize(self.value, "result"))
         return Success(result=said, type=returning.type_text(type(self.value)))
 
-    # -- counting
-
-    def _steps(self) -> int:
-        return sum(isinstance(event, Action) and event.code is not None for event in self.log.events)
-
-    def _errors_in_a_row(self) -> int:
-        """How often the model failed since it answered last."""
-        many = 0
-        for event in reversed(self.log.events):
-            if isinstance(event, Action):
-                break
-            many += isinstance(event, Error) and event.source == "model"
-        return many
-
-    def _retries_in_a_row(self) -> int:
-        """How often the model was told that its answer does not fit, since a step that gave back nothing unfit."""
-        many = 0
-        is_unfit = False
-        for event in reversed(self.log.events):
-            if isinstance(event, Output) and not is_unfit:
-                break
-            is_unfit = isinstance(event, Error) and event.source == "value"
-            many += isinstance(event, Retry)
-        return many
-
 
 def _first_line(error: BaseException) -> str:
     found = [argument for argument in error.args[:1] if type(argument) is str]
     return found[0].partition("\n")[0] if found else ""
-
-
-def _seconds(events: list[Event]) -> float:
-    """How long the run took already: what its answers and steps took, not the time that a person let it wait."""
-    return sum(event.duration_s for event in events if isinstance(event, Action | Output))

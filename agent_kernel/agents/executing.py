@@ -7,24 +7,22 @@ import contextlib
 import io
 import linecache
 import os
-import signal
 import sys
-import threading
 import time
 import traceback
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
+from agent_kernel.agents.deadlines import StepTimeout, deadline
 from agent_kernel.agents.events import Part
 from agent_kernel.agents.settling import Settled
+from agent_kernel.session.history import written
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Outputs
 
-__all__ = ["Executed", "Executor", "PlainExecutor", "Status", "StepTimeout", "deadline", "interrupt"]
+__all__ = ["Executed", "Executor", "PlainExecutor", "Status"]
 
 Status = Literal["ok", "failed", "interrupted", "timeout"]
 _MOST_KEPT = 1_000_000  # characters that a step's printing may take before the rest is dropped
@@ -52,7 +50,7 @@ class Executed(msgspec.Struct, frozen=True):
     def status(self) -> Status:
         if self.error is None:
             return "ok"
-        if isinstance(self.error, TimeoutError) and getattr(self.error, "of_step", False):
+        if isinstance(self.error, StepTimeout):
             return "timeout"
         return "interrupted" if isinstance(self.error, KeyboardInterrupt) else "failed"
 
@@ -67,67 +65,6 @@ class Executor(Protocol):
             timeout_s: seconds after which it is interrupted.
         """
         ...
-
-
-class StepTimeout(TimeoutError):  # noqa: N818 - a TimeoutError by name too
-    """The code ran longer than a step may."""
-
-    of_step = True
-
-
-@contextmanager
-def deadline(seconds: float | None) -> Generator[threading.Event]:
-    """Interrupt the code within after so many seconds, as Ctrl-C would; the event that is given says that it was time.
-
-    On the main thread a signal does it, which ends waiting too. On others an exception is put into the thread, which it
-    meets at its next line of Python. What swallows the interrupt on its way is not interrupted again.
-
-    Raises:
-        StepTimeout: the time was up, and the interrupt reached the end of this block.
-    """
-    is_up = threading.Event()
-    if seconds is None:
-        yield is_up
-        return
-    done = threading.Event()
-    lock = threading.Lock()
-    thread = threading.current_thread()
-
-    def watch() -> None:
-        if not done.wait(seconds):
-            with lock:
-                if not done.is_set():
-                    is_up.set()
-                    interrupt(thread)
-
-    threading.Thread(target=watch, name="agent-kernel deadline", daemon=True).start()
-    try:
-        try:
-            yield is_up
-        finally:
-            done.set()
-            with lock:
-                pass  # an interrupt that is on its way arrives here at the latest
-    except KeyboardInterrupt:
-        if is_up.is_set():
-            raise StepTimeout(f"it ran longer than {seconds:g} s") from None
-        raise
-
-
-def interrupt(thread: threading.Thread) -> None:
-    """Raise KeyboardInterrupt in a thread, where it is or at its next line of Python."""
-    if thread is threading.main_thread() and hasattr(signal, "pthread_kill") and thread.ident is not None:
-        signal.pthread_kill(thread.ident, signal.SIGINT)
-    elif thread is threading.main_thread():
-        import _thread
-
-        _thread.interrupt_main()
-    else:
-        import ctypes
-
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(
-            ctypes.c_ulong(thread.ident or 0), ctypes.py_object(KeyboardInterrupt)
-        )
 
 
 class PlainExecutor:
@@ -159,7 +96,7 @@ class PlainExecutor:
         seconds = time.perf_counter() - began
         text = shown.getvalue()
         parts = (Part("text/plain", text),) if text else ()
-        return Executed(text, parts, None, error, settled, seconds)
+        return Executed(text, parts, _kept(text), error, settled, seconds)
 
     def _run(self, code: str, filename: str) -> None:
         tree = ast.parse(code, filename)
@@ -181,6 +118,15 @@ class PlainExecutor:
             value = eval(compile(ast.Expression(last.value), filename, "eval", dont_inherit=True), self._namespace)
             if value is not None:
                 sys.stdout.write(f"{value!r}\n")
+
+
+def _kept(text: str) -> Outputs | None:
+    """The text as the history keeps what a cell showed."""
+    if not text:
+        return None
+    from agent_kernel.repository import Output, Outputs
+
+    return Outputs(version=1, outputs=(Output(kind="stream", name="stdout", text=written(text)),))
 
 
 def _traceback(error: BaseException, filename: str) -> str:

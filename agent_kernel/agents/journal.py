@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent_kernel.agents.events import Event, TaskStart, decode_event, encode_event
+from agent_kernel.agents.events import Event, TaskStart, Unknown, decode_event, encode_event
 from agent_kernel.errors import RunBusyError, RunNotFoundError
 
 if TYPE_CHECKING:
@@ -43,27 +43,32 @@ class Journal:
         self._store = store
         self._last_ns = 0
 
-    def append(self, event: Event) -> Event:
-        """Store an event as the next one of its run, and return it as it was stored.
+    def append(self, *events: Event) -> tuple[Event, ...]:
+        """Store events as the next ones of their run, all or none, and return them as they were stored.
 
         Raises:
-            RunBusyError: another process wrote this event's number meanwhile.
-            StoreError: it is not stored, and must not be shown.
+            RunBusyError: another process wrote such a number meanwhile.
+            StoreError: they are not stored, and must not be shown.
         """
-        self._last_ns = max(time.time_ns(), self._last_ns + 1)
-        stamped = msgspec.structs.replace(event, time_ns=self._last_ns)
-        key = _key(event.run, event.seq)
-        if not self._store.swap({key: None}, {key: encode_event(stamped)}):
-            raise RunBusyError(event.run)
-        return stamped
+        stamped: list[Event] = []
+        for event in events:
+            self._last_ns = max(time.time_ns(), self._last_ns + 1)
+            stamped.append(msgspec.structs.replace(event, time_ns=self._last_ns))
+        new: dict[bytes, bytes | None] = {_key(event.run, event.seq): encode_event(event) for event in stamped}
+        if not self._store.swap(dict.fromkeys(new), new):
+            raise RunBusyError(events[0].run)
+        return tuple(stamped)
 
     def of(self, run: str, after: int = -1) -> Iterator[Event]:
-        """The events of a run in order, from the one behind number `after` on."""
+        """The events of a run in order, from the one behind number `after` on.
+
+        One that cannot be read is an `Unknown` in its place: it costs nothing but itself.
+        """
         prefix = _prefix(run)
         last = b"" if after < 0 else _key(run, after)
         while keys := self._store.keys(prefix, last, _PAGE):
             found = self._store.get_many(keys)
-            yield from (decode_event(found[key]) for key in keys if key in found)
+            yield from (_decoded(key, found[key]) for key in keys if key in found)
             last = keys[-1]
 
     def first(self, run: str) -> TaskStart:
@@ -73,7 +78,7 @@ class Journal:
             RunNotFoundError: there is no such run.
         """
         found = self._store.get_many([_key(run, 0)])
-        start = decode_event(*found.values()) if found else None
+        start = next((_decoded(*one) for one in found.items()), None)
         if not isinstance(start, TaskStart):
             raise RunNotFoundError(run)
         return start
@@ -105,6 +110,14 @@ class Journal:
         prefix = _prefix(run)
         while keys := self._store.keys(prefix, b"", _PAGE):
             self._store.delete_many(keys)
+
+
+def _decoded(key: bytes, stored: bytes) -> Event:
+    try:
+        return decode_event(stored)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        run, _, number = key[len(PREFIX) :].partition(b"\0")
+        return Unknown(name="damaged", run=run.decode("utf-8", "replace"), seq=int.from_bytes(number, "big"))
 
 
 def _prefix(run: str) -> bytes:

@@ -62,14 +62,21 @@ class Log:
             RunBusyError: somebody else goes on with this run.
             StoreError: it is not stored; nobody was told.
         """
-        told = msgspec.structs.replace(
-            event, run=self.run, seq=len(self.events), step=step, before=before, after=after or before, **self._common
-        )
-        stored = self.journal.append(told)
-        self.events.append(stored)
-        for listener in self.listeners:
-            listener(stored)
-        return stored  # type: ignore[return-value]  # it is the same class
+        return self.note_all([event], step=step, before=before, after=after)[0]  # type: ignore[return-value]  # it is the same class
+
+    def note_all(
+        self, events: Sequence[Event], *, step: int | None = None, before: str = "", after: str = ""
+    ) -> tuple[Event, ...]:
+        """Store what belongs together, all of it or nothing, then tell of it in order; raises as `note`."""
+        first = self.events[-1].seq + 1 if self.events else 0
+        common = {"run": self.run, "step": step, "before": before, "after": after or before, **self._common}
+        told = [msgspec.structs.replace(event, seq=first + at, **common) for at, event in enumerate(events)]
+        stored = self.journal.append(*told)
+        self.events.extend(stored)
+        for event in stored:
+            for listener in self.listeners:
+                listener(event)
+        return stored
 
     @property
     def state(self) -> State:

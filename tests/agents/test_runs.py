@@ -244,7 +244,7 @@ def test_events_are_stored_before_they_are_shown() -> None:
         run = agent("x = 1", "task.success(x)").start(
             "Look",
             state=place,
-            on_event=lambda event: stored.append(list(place.journal.of(event.run))[-1] == event),
+            on_event=lambda event: stored.append(event in list(place.journal.of(event.run))),
         )
         for event in run:
             assert event in list(place.journal.of(run.id))

@@ -7,8 +7,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, cast
 
+from agent_kernel.agents.deadlines import StepTimeout, deadline
 from agent_kernel.agents.events import Part
-from agent_kernel.agents.executing import Executed, StepTimeout, deadline
+from agent_kernel.agents.executing import Executed
 from agent_kernel.agents.settling import Settled
 
 if TYPE_CHECKING:
@@ -41,13 +42,11 @@ class ShellExecutor:
         error: BaseException | None = None
         self._outputs.begin_step()
         try:
-            with self._as_part_of_the_cell(), deadline(timeout_s) as time_is_up:
+            with self._as_part_of_the_cell(), deadline(timeout_s):
                 result = self._shell.run_cell(_as_typed(code), store_history=False)
-            error = result.error_before_exec or result.error_in_exec
-            if isinstance(error, KeyboardInterrupt) and time_is_up.is_set():
-                error = StepTimeout(f"it ran longer than {timeout_s:g} s")
-        except (KeyboardInterrupt, StepTimeout) as raised:
-            error = raised
+                error = result.error_before_exec or result.error_in_exec
+        except (KeyboardInterrupt, StepTimeout) as raised:  # IPython keeps the interrupt: the deadline says it was one
+            error = error if isinstance(error, Settled) else raised
         finally:
             kept = self._outputs.end_step()
         settled = error if isinstance(error, Settled) else None

@@ -1,0 +1,59 @@
+"""How often something went wrong one time after the other, counted from the events of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from agent_kernel.agents.events import Action, Error, Event, Output, Retry
+
+__all__ = ["model_errors", "outputs_in_a_row", "retries_in_a_row", "seconds_taken", "steps_of"]
+
+
+def steps_of(events: Sequence[Event]) -> int:
+    """How many pieces of code the model has sent."""
+    return sum(isinstance(event, Action) and event.code is not None for event in events)
+
+
+def seconds_taken(events: Sequence[Event]) -> float:
+    """How long the run took already: what its answers and steps took, not the time that a person let it wait."""
+    return sum(event.duration_s for event in events if isinstance(event, Action | Output))
+
+
+def retries_in_a_row(events: Sequence[Event]) -> int:
+    """Of the answers before the last one, how many up to it were told that they do not fit."""
+    return _in_a_row(events, lambda after: any(isinstance(event, Retry) for event in after))
+
+
+def outputs_in_a_row(events: Sequence[Event], holds: Callable[[Output], bool]) -> int:
+    """Of the answers before the last one, how many up to it were steps with such an output."""
+    return _in_a_row(events, lambda after: any(isinstance(event, Output) and holds(event) for event in after))
+
+
+def model_errors(events: Sequence[Event]) -> int:
+    """How often the model failed since it answered last."""
+    many = 0
+    for event in reversed(events):
+        if isinstance(event, Action):
+            break
+        many += isinstance(event, Error) and event.source == "model"
+    return many
+
+
+def _in_a_row(events: Sequence[Event], holds: Callable[[list[Event]], bool]) -> int:
+    many = 0
+    for number, after in enumerate(_turns(events)):
+        if number and not holds(after):
+            break
+        many += bool(number)
+    return many
+
+
+def _turns(events: Sequence[Event]) -> Iterator[list[Event]]:
+    """What followed on each of the model's answers, the last one first."""
+    after: list[Event] = []
+    for event in reversed(events):
+        if isinstance(event, Action):
+            yield after
+            after = []
+        else:
+            after.append(event)

@@ -1,0 +1,189 @@
+"""Interrupt code that runs too long, as Ctrl-C would, and nothing but that code.
+
+The interrupt comes from another thread, and could arrive when the code has just ended, in whoever called it. So the end
+of the block is told first, under the lock under which interrupts are sent; what was sent before that and arrives later
+is let fall. On the main thread a signal does it, which ends waiting too; on others an exception is put into the thread,
+which it meets at its next line of Python. A long call into C notices either when it returns.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Final
+
+__all__ = ["STUBBORN", "Interruptible", "StepTimeout", "deadline", "interrupt"]
+
+STUBBORN: Final = 3  # interrupts that code may swallow, before something that is not an interrupt is raised
+_FIRST_AGAIN_S: Final = 2.0  # what code that was interrupted has for tidying up
+_AGAIN_S: Final = 0.5
+
+
+class StepTimeout(TimeoutError):  # noqa: N818 - a TimeoutError by name too
+    """The code ran longer than a step may. `swallowed`: how many interrupts did not end it."""
+
+    def __init__(self, seconds: float, swallowed: int = 0) -> None:
+        times = "once" if swallowed == 1 else f"{swallowed} times"
+        on = f", and went on after it was interrupted {times}" if swallowed else ""
+        super().__init__(f"it ran longer than {seconds:g} s{on}")
+        self.swallowed = swallowed
+
+
+class Unheeded(BaseException):
+    """Raised in code that swallowed its interrupts."""
+
+
+class _Watch:
+    """Interrupts one thread when it is time, again and again, until it is told that the block has ended."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.sent = 0
+        self.is_up = threading.Event()
+        self.is_over = False
+        self.is_ours = False  # an interrupt of ours is on its way
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._target = threading.current_thread()
+        self._is_main = self._target is threading.main_thread()
+        self._is_installed = False
+        self._before: Any = None
+
+    def begin(self) -> None:
+        if self._is_main:
+            self._before = signal.getsignal(signal.SIGINT)
+            self._is_installed = True
+            signal.signal(signal.SIGINT, self._signalled)
+        threading.Thread(target=self._run, name="agent-kernel deadline", daemon=True).start()
+
+    def end(self) -> None:
+        """Nothing is sent from here on, and what was sent has arrived. Again: nothing happens."""
+        late: BaseException | None = None
+        while True:
+            try:
+                self.is_over = True
+                with self._lock:
+                    self._ended.set()
+                if not self._is_main:
+                    _put(self._target, None)
+                elif self._is_installed:
+                    signal.signal(signal.SIGINT, self._before)
+                    self._is_installed = False
+                break
+            except (KeyboardInterrupt, Unheeded) as arrived:
+                late = arrived if self._is_main else None  # on the main thread it is a person's own
+        if late is not None:
+            raise late
+
+    def _run(self) -> None:
+        wait = self.seconds
+        while not self._ended.wait(wait):
+            with self._lock:
+                if self.is_over:
+                    return
+                self.is_up.set()
+                self.sent += 1
+                self.is_ours = True
+                if self._is_main:
+                    interrupt(self._target)
+                else:
+                    _put(self._target, self._what())
+            wait = _FIRST_AGAIN_S if self.sent == 1 else _AGAIN_S
+
+    def _what(self) -> type[BaseException]:
+        return KeyboardInterrupt if self.sent <= STUBBORN else Unheeded
+
+    def _signalled(self, number: int, frame: FrameType | None) -> None:
+        if self.is_ours:
+            self.is_ours = False
+            if not self.is_over:
+                raise self._what()
+        elif callable(self._before):
+            self._before(number, frame)
+
+
+@contextmanager
+def deadline(seconds: float | None) -> Generator[threading.Event]:
+    """Interrupt the code within after so many seconds; the event that is given says that it was time.
+
+    Code that swallows the interrupt is interrupted again, and at last with what is no KeyboardInterrupt.
+
+    Raises:
+        StepTimeout: the time was up, whatever the code made of the interrupt; but what else it raised goes first.
+    """
+    if seconds is None:
+        yield threading.Event()
+        return
+    watch = _Watch(seconds)
+    watch.begin()
+    try:
+        try:
+            yield watch.is_up
+        finally:
+            watch.end()
+    except (KeyboardInterrupt, Unheeded):
+        watch.end()  # the interrupt may have come before it was told so
+        if watch.is_up.is_set():
+            raise StepTimeout(seconds, watch.sent - 1) from None
+        raise
+    if watch.is_up.is_set():
+        raise StepTimeout(seconds, watch.sent)
+
+
+def interrupt(thread: threading.Thread) -> None:
+    """Raise KeyboardInterrupt in a thread, where it is or at its next line of Python."""
+    if thread is threading.main_thread() and hasattr(signal, "pthread_kill") and thread.ident is not None:
+        signal.pthread_kill(thread.ident, signal.SIGINT)
+    elif thread is threading.main_thread():
+        import _thread
+
+        _thread.interrupt_main()
+    else:
+        _put(thread, KeyboardInterrupt)
+
+
+def _put(thread: threading.Thread, what: type[BaseException] | None) -> None:
+    """Let a thread raise this at its next line of Python; None: nothing, if it has not done so yet."""
+    import ctypes
+
+    raised = ctypes.py_object(what) if what is not None else None
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), raised)
+
+
+class Interruptible:
+    """A stretch of code on one thread that others may interrupt while it lasts, and not a moment longer."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def __call__(self) -> Generator[None]:
+        self._thread = threading.current_thread()
+        try:
+            yield
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        late: BaseException | None = None
+        while True:
+            try:
+                with self._lock:
+                    self._thread = None
+                break
+            except KeyboardInterrupt as arrived:
+                late = arrived
+        if late is not None:
+            raise late
+
+    def interrupt(self) -> bool:
+        """Interrupt it, if it lasts still; returns whether it did."""
+        with self._lock:
+            if self._thread is None:
+                return False
+            interrupt(self._thread)
+            return True
