@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeGuard, TypeVar, Unpack, overload
 
 from agent_kernel.agents import context, returning
 from agent_kernel.agents.approving import MODES
@@ -55,6 +55,8 @@ class Agent:
             in memory, any object, no history), or None: a fresh namespace for each task, of which nothing survives.
         approve: `auto`, `risky`, `always` or `never`.
         on_event: is told of every event, also of its sub-agents'.
+        model_settings: how its model is asked, by pydantic-ai's names (temperature, max_tokens …). A run that goes on in
+            another process keeps the plain ones; others, such as headers, are never stored.
 
     >>> agent = Agent("counter", model="scripted:hello")
     >>> agent.start("Sum up some squares").result()
@@ -72,6 +74,7 @@ class Agent:
         approve: str = "auto",
         on_event: Listener | None = None,
         context_tokens: int = 2_000,
+        model_settings: Mapping[str, object] | None = None,
     ) -> None:
         check_ref_name(name)
         if approve not in MODES:
@@ -84,6 +87,7 @@ class Agent:
         self.approve = approve
         self.on_event = on_event
         self.context_tokens = context_tokens
+        self.model_settings = dict(model_settings or {})
 
     def __repr__(self) -> str:
         named = self.model if isinstance(self.model, str) else getattr(self.model, "name", type(self.model).__name__)
@@ -147,6 +151,7 @@ def started(
         approve=approve or agent.approve,
         returns=returns,
         inputs=dict(inputs or {}),
+        settings=agent.model_settings,
         can_ask=can_ask,
     )
     place.namespace.update(setup.inputs)
@@ -164,6 +169,7 @@ def started(
             model=setup.model.name,
             approve=setup.approve,
             limits=setup.limits.as_dict(),
+            settings={name: value for name, value in setup.settings.items() if _is_plain(value)},
             state="versioned" if place.session is not None else "live",
             cell=cell,
             number=number,
@@ -194,6 +200,7 @@ def reopened(
         limits=Limits.of(start.limits),
         approve=start.approve,
         returns=returns,
+        settings=dict(start.settings),
         can_ask=can_ask,
     )
     log = Log(
@@ -212,6 +219,10 @@ def _prompt(task: str, place: Place, budget_tokens: int, inputs: Mapping[str, ob
     """The first message: the task, what it is given, and the namespace."""
     given = f"Given as variables: {', '.join(inputs)}." if inputs else ""
     return "\n\n".join(filter(None, (task.strip(), given, place.describe(task, budget_tokens))))
+
+
+def _is_plain(value: object) -> TypeGuard[str | int | float | bool | None]:
+    return value is None or isinstance(value, str | int | float | bool)
 
 
 def _place(state: State) -> Place:

@@ -72,6 +72,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     approve: str = "auto"
     returns: object = None
     inputs: dict[str, object] = {}
+    settings: dict[str, object] = {}
     earlier: tuple[Message, ...] = ()  # the conversation that this run goes on with
     allowed: frozenset[str] = frozenset()
     can_ask: bool = True
@@ -198,7 +199,7 @@ class Course:
         """Stream one answer."""
         answers = sum(isinstance(event, Action) for event in self.log.events)
         sent = (*self.setup.earlier, *conversation.messages_of(self.log.events))
-        request = Request(self.log.start.instructions, sent, answers, self._patience())
+        request = Request(self.log.start.instructions, sent, answers, self._patience(), self.setup.settings)
         self.stream = stream = Stream(self.setup.model, request)
         answer: Answer | None = None
         while (piece := (yield Wait(stream.next()))) is not None:

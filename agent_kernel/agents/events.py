@@ -129,6 +129,7 @@ class TaskStart(Event, frozen=True, kw_only=True, omit_defaults=True):
     model: str = ""
     approve: str = "auto"
     limits: dict[str, float | None] = {}
+    settings: dict[str, str | int | float | bool | None] = {}  # of the model, the plain ones
     state: str = "versioned"
     cell: str = ""  # id of the notebook cell that it was started in
     number: int | None = None  # and its prompt number

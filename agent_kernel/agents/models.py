@@ -58,12 +58,18 @@ Message: TypeAlias = Told | Said | Returned
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One question to a model. `turn` counts its answers within this run so far."""
+    """One question to a model.
+
+    Attributes:
+        turn: its answers within this run so far.
+        settings: how it is asked (temperature, max_tokens …), by pydantic-ai's names.
+    """
 
     instructions: str
     messages: tuple[Message, ...]
     turn: int = 0
     timeout_s: float | None = None
+    settings: dict[str, object] = {}
 
     @property
     def text(self) -> str:

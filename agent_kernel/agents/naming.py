@@ -43,9 +43,9 @@ def model_named(name: object = "", namespace: Mapping[str, object] | None = None
     if not isinstance(name, str):
         if isinstance(name, Model):
             return register(name)
-        from agent_kernel.agents.providers import Provided
+        from agent_kernel.agents.providers import wrapped
 
-        return Provided(name)  # type: ignore[arg-type]  # one of pydantic-ai's
+        return register(wrapped(name))
     name = name or os.environ.get(ENVIRONMENT, "")
     if not name:
         raise NoModelError

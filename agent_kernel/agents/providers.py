@@ -1,195 +1,188 @@
 """Models of providers, by pydantic-ai's names (`openai:…`, `anthropic:…`, `google:…`, `ollama:…`).
 
-pydantic-ai carries one request and streams one answer; the loop around it is the run's own, because a run has to be
-rebuilt from its events alone, in another process too. Of an answer with several calls the code is joined into one step.
+`openai:NAME@http://127.0.0.1:8000/v1` is a model at an address of its own, as is every `openai:NAME` while
+OPENAI_BASE_URL is set. What is not OpenAI itself is spoken to in Chat Completions, which all such servers know. A name
+may stand in a store that came from elsewhere, so an address in it gets no key but that of its own BASE_URL.
 
 The extra `agent-kernel[agents]` brings pydantic-ai-slim, and a provider's own package is an extra of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+import os
+import re
+from difflib import get_close_matches
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urlsplit
 
-from agent_kernel.agents.events import Usage
-from agent_kernel.agents.models import Answer, Delta, Message, Model, Request, Returned, Said, Told
 from agent_kernel.errors import MissingExtraError, ModelError
 
 if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelMessage, ModelResponse
+    from collections.abc import Callable
+
     from pydantic_ai.models import Model as ProviderModel
-    from pydantic_ai.tools import ToolDefinition
+    from pydantic_ai.providers import Provider
 
-__all__ = ["Provided", "provided"]
+    from agent_kernel.agents.provided import Provided
 
-_TOOL = "run_python"
-_SCHEMA = {
-    "type": "object",
-    "properties": {"code": {"type": "string", "description": "Python to run in the notebook's namespace"}},
-    "required": ["code"],
-    "additionalProperties": False,
-}
-_TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504, 529}
+__all__ = ["EXTRAS", "provided", "wrapped"]
+
+EXTRAS: Final = ("anthropic", "bedrock", "cohere", "google", "groq", "huggingface", "mistral", "openai", "xai")
+_ADDRESSED: Final = ("openai", "openai-chat", "openai-responses", "ollama", "vllm")
+# Those that pydantic-ai knows without naming a model of theirs.
+_FREE: Final = (*_ADDRESSED, "azure", "github", "litellm", "openrouter", "together", "fireworks", "sambanova")
+_RENAMED: Final = {"google-gla": "google", "google-vertex": "google-cloud"}
+_NO_KEY: Final = "no-key"  # the clients want one, and such servers look at none
+
+_ADDRESS = re.compile(r"@(?=https?://)")
+_VARIABLE = re.compile(r"`([A-Z][A-Z0-9_]{3,})`")
+_GROUP = re.compile(r"pydantic-ai-slim\[([\w-]+)\]")
+_PACKAGE = re.compile(r"install (?:the )?`([\w.-]+)`")
 
 
-def provided(name: str) -> Model:
+def provided(name: str) -> Provided:
     """The model of this name.
 
     Raises:
         MissingExtraError: the package that it needs is not installed.
         ModelError: there is no such model, or its key is not set.
     """
+    _require()
+    from pydantic_ai.exceptions import UserError
+
+    from agent_kernel.agents.provided import Provided
+
+    plain, _, address = _at(name)
+    prefix, _, rest = plain.partition(":")
+    if not rest and plain != "test":
+        raise ModelError(name, f"a model is named PROVIDER:NAME{_close(plain)}")
+    if prefix in _RENAMED:
+        raise ModelError(name, f"it is called {_RENAMED[prefix]}:{rest} now")
     try:
-        from pydantic_ai.models import infer_model
+        return Provided(_inferred(prefix, rest, address, plain), name)
     except ImportError as error:
-        raise MissingExtraError("pydantic_ai", "agents") from error
+        raise _missing(name, error) from error
+    except UserError as error:
+        raise ModelError(name, _said(plain, str(error))) from error
+
+
+def wrapped(model: object) -> Provided:
+    """A model of pydantic-ai's own, as runs know models.
+
+    Raises:
+        TypeError: it is none.
+    """
+    _require()
+    from pydantic_ai.models import Model as ProviderModel
+
+    from agent_kernel.agents.provided import Provided
+
+    found: Any = model  # of a generic class, of which nothing says the parameters
+    if not isinstance(found, ProviderModel):
+        raise TypeError(f"a model is a name, a Model, or one of pydantic-ai's, not {type(model).__name__}")
+    return Provided(found)
+
+
+def _require() -> None:
     try:
-        return Provided(infer_model(name), name)
+        import_module("pydantic_ai.models")
     except ImportError as error:
-        raise MissingExtraError(str(error.name or error), name.partition(":")[0]) from error
-    except Exception as error:
-        raise ModelError(name, str(error)) from error
+        raise MissingExtraError(str(error.name or "pydantic_ai").partition(".")[0], "agents") from error
 
 
-class Provided:
-    """A model of pydantic-ai, any object of its `Model` classes."""
-
-    def __init__(self, model: ProviderModel, name: str = "") -> None:
-        self._model = model
-        self.name = name or f"{model.system}:{model.model_name}"
-
-    async def stream(self, request: Request) -> AsyncIterator[Delta | Answer]:
-        from pydantic_ai import exceptions
-        from pydantic_ai.direct import model_request_stream
-        from pydantic_ai.models import ModelRequestParameters
-        from pydantic_ai.settings import ModelSettings
-
-        asked = ModelRequestParameters(function_tools=[_tool()], allow_text_output=True)
-        settings = ModelSettings(parallel_tool_calls=False)
-        try:
-            async with model_request_stream(
-                self._model, _messages(request), model_settings=settings, model_request_parameters=asked
-            ) as stream:
-                async for event in stream:
-                    delta = _delta(event)
-                    if delta is not None:
-                        yield delta
-                answer = _answer(stream.get())
-        except exceptions.ModelHTTPError as error:
-            raise _http_error(self.name, error) from error
-        except (exceptions.ModelAPIError, exceptions.UnexpectedModelBehavior) as error:
-            transient = isinstance(error, exceptions.ModelConnectionError | exceptions.ModelUnavailableError)
-            raise ModelError(self.name, _one_line(error), retry_after_s=1.0 if transient else None) from error
-        except exceptions.UserError as error:
-            raise ModelError(self.name, _one_line(error)) from error
-        yield answer
+def _at(name: str) -> tuple[str, str, str]:
+    found = _ADDRESS.search(name)
+    return (name[: found.start()], "@", name[found.end() :]) if found else (name, "", "")
 
 
-def _tool() -> ToolDefinition:
-    from pydantic_ai.tools import ToolDefinition
+def _inferred(prefix: str, rest: str, address: str, plain: str) -> ProviderModel:
+    """The model that pydantic-ai makes of a name.
 
-    return ToolDefinition(
-        name=_TOOL,
-        description="Run Python in the notebook's own namespace; what it shows and changes comes back.",
-        parameters_json_schema=_SCHEMA,
+    Raises:
+        UserError, ImportError: pydantic-ai's own.
+    """
+    from pydantic_ai.exceptions import UserError
+    from pydantic_ai.models import infer_model
+
+    if address and prefix not in _ADDRESSED:
+        raise UserError(f"only {', '.join(_ADDRESSED)} take an address")
+    where = address or (os.environ.get("OPENAI_BASE_URL", "") if prefix.startswith("openai") else "")
+    if prefix in ("openai", "openai-chat") and where and urlsplit(where).hostname != "api.openai.com":
+        return _compatible(rest, where)
+    if not address:
+        return infer_model(plain)
+    return infer_model(plain, lambda kind: _provider(kind, address))
+
+
+def _compatible(rest: str, address: str) -> ProviderModel:
+    """A model behind an address that speaks as OpenAI does."""
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.profiles.openai import OpenAIModelProfile
+
+    return OpenAIChatModel(
+        rest,
+        provider=_provider("openai", address),
+        profile=OpenAIModelProfile(
+            # A connection that ends early may look like an answer that ended: then only this tells them apart.
+            openai_chat_streaming_requires_finish_reason=True,
+            # The older name of the same, which all of them know.
+            openai_chat_supports_max_completion_tokens=False,
+            # Some refuse what they do not know, and calls are joined anyway.
+            openai_unsupported_model_settings=("parallel_tool_calls",),
+        ),
     )
 
 
-def _messages(request: Request) -> list[ModelMessage]:
-    """The conversation in pydantic-ai's terms; what follows on each other from one side is one message."""
-    from pydantic_ai.messages import ModelRequest, ModelResponse
+def _provider(kind: str, address: str) -> Provider[Any]:
+    from pydantic_ai.providers import infer_provider_class
 
-    found: list[ModelMessage] = []
-    for message in request.messages:
-        if isinstance(message, Said):
-            found.append(ModelResponse(parts=_said(message)))
-        elif found and isinstance(found[-1], ModelRequest):
-            found[-1] = ModelRequest(parts=[*found[-1].parts, _part(message)], instructions=request.instructions)
-        else:
-            found.append(ModelRequest(parts=[_part(message)], instructions=request.instructions))
-    return found
+    makes = cast("Callable[..., Provider[Any]]", infer_provider_class(kind))
+    return makes(base_url=address, api_key=_key_of(kind, address))
 
 
-def _part(message: Message) -> Any:
-    from pydantic_ai.messages import ToolReturnPart, UserPromptPart
-
-    if isinstance(message, Returned):
-        return ToolReturnPart(tool_name=_TOOL, content=message.text, tool_call_id=message.call)
-    assert isinstance(message, Told)
-    return UserPromptPart(content=message.text)
-
-
-def _said(message: Said) -> list[Any]:
-    from pydantic_ai.messages import TextPart, ToolCallPart
-
-    parts: list[Any] = [TextPart(content=message.text)] if message.text else []
-    if message.code is not None:
-        parts.append(ToolCallPart(tool_name=_TOOL, args={"code": message.code}, tool_call_id=message.call))
-    return parts or [TextPart(content="")]
+def _key_of(kind: str, address: str) -> str:
+    """The key that the environment holds for this very address."""
+    variable = kind.partition("-")[0].upper()
+    meant = os.environ.get(f"{variable}_BASE_URL") or ("https://api.openai.com/v1" if variable == "OPENAI" else "")
+    same = _origin(meant) == _origin(address)
+    return (os.environ.get(f"{variable}_API_KEY") if same else "") or _NO_KEY
 
 
-def _delta(event: object) -> Delta | None:
-    from pydantic_ai import messages
-
-    if isinstance(event, messages.PartStartEvent):
-        part = event.part
-        if isinstance(part, messages.ThinkingPart) and part.content:
-            return Delta("thinking", part.content)
-        if isinstance(part, messages.TextPart) and part.content:
-            return Delta("text", part.content)
-        if isinstance(part, messages.ToolCallPart) and isinstance(part.args, str) and part.args:
-            return Delta("code", part.args)
-    if isinstance(event, messages.PartDeltaEvent):
-        piece = event.delta
-        if isinstance(piece, messages.ThinkingPartDelta) and piece.content_delta:
-            return Delta("thinking", piece.content_delta)
-        if isinstance(piece, messages.TextPartDelta) and piece.content_delta:
-            return Delta("text", piece.content_delta)
-        if isinstance(piece, messages.ToolCallPartDelta) and isinstance(piece.args_delta, str) and piece.args_delta:
-            return Delta("code", piece.args_delta)
-    return None
+def _origin(address: str) -> tuple[str, str]:
+    parts = urlsplit(address)
+    return parts.scheme.lower(), parts.netloc.lower()
 
 
-def _answer(response: ModelResponse) -> Answer:
-    """The whole answer.
-
-    Raises:
-        ModelError: it calls a tool that there is not, or was cut off before its code was whole.
-    """
-    from pydantic_ai.messages import TextPart, ThinkingPart, ToolCallPart
-
-    thinking = "".join(part.content for part in response.parts if isinstance(part, ThinkingPart))
-    text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
-    calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
-    codes: list[str] = []
-    for call in calls:
-        try:
-            codes.append(str(call.args_as_dict(raise_if_invalid=True)["code"]))
-        except (KeyError, ValueError) as error:
-            name = response.model_name or "the model"
-            cut = " (its answer was cut off)" if response.finish_reason == "length" else ""
-            raise ModelError(name, f"it called {call.tool_name} without whole code{cut}", retry_after_s=0.0) from error
-    used = response.usage
-    usage = Usage(1, used.input_tokens, used.output_tokens, _cost(response))
-    code = "\n\n".join(codes) if calls else None
-    return Answer(thinking, text, code, calls[0].tool_call_id if calls else "", usage)
+def _missing(name: str, error: ImportError) -> Exception:
+    """The extra of ours that brings what is missing, or what pydantic-ai says."""
+    said = str(error)
+    group, package = _GROUP.search(said), _PACKAGE.search(said)
+    if group is not None and group[1] in EXTRAS:
+        return MissingExtraError(package[1] if package else group[1], group[1])
+    return ModelError(name, " ".join(said.split()))
 
 
-def _cost(response: ModelResponse) -> float | None:
-    try:
-        return float(response.cost().total_price)
-    except (LookupError, ValueError, AssertionError):  # its price is not known
-        return None
+def _said(plain: str, said: str) -> str:
+    """What pydantic-ai says of a name, less what it says of its own API."""
+    if said.startswith("Unknown model"):
+        return f"pydantic-ai knows no such model{_close(plain)}"
+    variables = list(dict.fromkeys(_VARIABLE.findall(said)))
+    if "environment variable" in said and variables:
+        return f"set the environment variable {' or '.join(variables)}"
+    return " ".join(said.split())[:300]
 
 
-def _http_error(name: str, error: Any) -> ModelError:
-    wait = None
-    if error.status_code in _TRANSIENT:
-        headers: dict[str, str] = dict(error.headers or {})
-        asked = headers.get("retry-after", "")
-        wait = float(asked) if asked.replace(".", "", 1).isdigit() else 1.0
-    return ModelError(name, f"HTTP {error.status_code}: {_one_line(error)}", retry_after_s=wait)
+def _close(plain: str) -> str:
+    """Names that are close, to be said behind what was wrong."""
+    from pydantic_ai.models import known_model_names
 
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:400]
+    prefix, _, rest = plain.partition(":")
+    known = [name for name in known_model_names() if not name.startswith("gateway/")]
+    kinds = sorted({*(name.partition(":")[0] for name in known), *_FREE} - {"test"})
+    if rest:
+        near = [f"{kind}:{rest}" for kind in get_close_matches(prefix, kinds, 2, 0.6)]
+    else:
+        near = [name for name in known if get_close_matches(prefix, [name.partition(":")[2]], 1, 0.8)][:3]
+        near += [f"{kind}:NAME" for kind in get_close_matches(prefix, kinds, 1, 0.8)]
+    return f"; did you mean {' or '.join(near)}?" if near else f"; the providers are {', '.join(kinds)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from importlib.util import find_spec
 
@@ -10,9 +11,11 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def no_provider_is_asked() -> Iterator[None]:
-    """pydantic-ai refuses requests to real models, and no model is named from outside."""
+    """pydantic-ai refuses requests to real models, and no model, key or address is named from outside."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("AGENT_KERNEL_MODEL", raising=False)
+        for name in list(os.environ):
+            if name.endswith(("_API_KEY", "_BASE_URL")) or name == "AGENT_KERNEL_MODEL":
+                patch.delenv(name)
         if find_spec("pydantic_ai") is not None:
             patch.setattr("pydantic_ai.models.ALLOW_MODEL_REQUESTS", False)
         yield

@@ -1,0 +1,1 @@
+"""Agents: models, runs, what they may do and what is kept of it."""
