@@ -78,10 +78,9 @@ def wrapped(model: object) -> Provided:
 
     from agent_kernel.agents.provided import Provided
 
-    found: Any = model  # of a generic class, of which nothing says the parameters
-    if not isinstance(found, ProviderModel):
+    if not isinstance(model, ProviderModel):
         raise TypeError(f"a model is a name, a Model, or one of pydantic-ai's, not {type(model).__name__}")
-    return Provided(found)
+    return Provided(cast("Any", model))
 
 
 def _require() -> None:

@@ -58,6 +58,7 @@ COMMITTING = {
     "agent_kernel.values.summaries.dispatch",
     "agent_kernel.values.summaries.masking",
 }
+MODELS = {"genai_prices", "httpx2", "mcp", "openai", "opentelemetry", "pydantic", "pydantic_ai"}
 STANDARD = {"asyncio", "difflib", "fractions", "http", "importlib.metadata", "multiprocessing", "ssl", "urllib.request"}
 
 A_KERNEL = """
@@ -142,3 +143,23 @@ def test_a_first_plain_cell_loads_what_commits_need_and_no_more(tmp_path: Path) 
     loaded = modules_after(f'{A_KERNEL}\nshell.run_cell("x = 1", store_history=True)', tmp_path)
     assert "agent_kernel.session.staging" in loaded
     assert not loaded & ({*UPKEEP, *HEAVY, "importlib.metadata", "ssl"} - {"lmdb"})
+
+
+A_RUN = """
+from agent_kernel.agents.agent import Agent
+assert Agent("x", model="scripted:hello").start("Sum up some squares").result() == 285
+"""
+
+
+def test_a_run_of_a_scripted_model_loads_no_provider_and_no_validation() -> None:
+    loaded = modules_after(A_RUN)
+    assert "agent_kernel.agents.course" in loaded
+    assert not loaded & (MODELS | set(HEAVY) - {"cloudpickle", "lmdb"})
+
+
+def test_a_first_run_in_a_notebook_adds_the_agents_and_what_models_are_asked_with(tmp_path: Path) -> None:
+    plain = modules_after(f'{A_KERNEL}\nshell.run_cell("x = 1", store_history=True)', tmp_path)
+    added = modules_after(f'{A_KERNEL}\nshell.run_cell("x = 1", store_history=True)\n{A_RUN}', tmp_path) - plain
+    packages = {name.partition(".")[0] for name in added}
+    assert packages - sys.stdlib_module_names == {"agent_kernel"}
+    assert not added & (STANDARD | MODELS)
