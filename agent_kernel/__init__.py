@@ -21,13 +21,16 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from agent_kernel.agents import Agent as Agent
+    from agent_kernel.agents import Candidate as Candidate
     from agent_kernel.agents import FunctionModel as FunctionModel
     from agent_kernel.agents import Limits as Limits
     from agent_kernel.agents import Outcome as Outcome
+    from agent_kernel.agents import Race as Race
     from agent_kernel.agents import Run as Run
     from agent_kernel.agents import ScriptedModel as ScriptedModel
     from agent_kernel.agents import Turn as Turn
     from agent_kernel.agents import here as here
+    from agent_kernel.agents import race as race
     from agent_kernel.errors import AgentError as AgentError
     from agent_kernel.errors import AgentKernelError as AgentKernelError
     from agent_kernel.errors import AmbiguousRefError as AmbiguousRefError
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import NotBoundError as NotBoundError
     from agent_kernel.errors import NotFoundError as NotFoundError
     from agent_kernel.errors import NothingToUndoError as NothingToUndoError
+    from agent_kernel.errors import RaceError as RaceError
     from agent_kernel.errors import RefExistsError as RefExistsError
     from agent_kernel.errors import RefNotFoundError as RefNotFoundError
     from agent_kernel.errors import RequestError as RequestError
@@ -91,6 +95,7 @@ __all__ = [
     "Author",
     "BranchInUseError",
     "BranchMovedError",
+    "Candidate",
     "Commit",
     "DamagedObjectError",
     "FunctionModel",
@@ -113,6 +118,8 @@ __all__ = [
     "NotFoundError",
     "NothingToUndoError",
     "Outcome",
+    "Race",
+    "RaceError",
     "RefExistsError",
     "RefNotFoundError",
     "Repository",
@@ -142,10 +149,23 @@ __all__ = [
     "bind",
     "here",
     "open",
+    "race",
 ]
 
 _SESSION = ("Live", "Repository", "Session", "Snapshot", "Versioned", "bind", "open")
-_AGENTS = ("Agent", "FunctionModel", "Limits", "Outcome", "Run", "ScriptedModel", "Turn", "here")
+_AGENTS = (
+    "Agent",
+    "Candidate",
+    "FunctionModel",
+    "Limits",
+    "Outcome",
+    "Race",
+    "Run",
+    "ScriptedModel",
+    "Turn",
+    "here",
+    "race",
+)
 _HOME = (
     {name: "agent_kernel.errors" for name in __all__ if name.endswith("Error")}
     | dict.fromkeys(("Author", "Commit"), "agent_kernel.repository")

@@ -505,3 +505,12 @@ class TaskInterruptedError(AgentError):
     def __str__(self) -> str:
         said = f" ({self.reason})" if self.reason else ""
         return f"run {self.run[-5:]} was stopped{said}; run.resume() or %agent resume goes on"
+
+
+class RaceError(AgentError):
+    """A race cannot be held, or none of its candidates can be picked. What they committed is kept."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason

@@ -11,17 +11,34 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import Agent as Agent
+    from agent_kernel.agents.candidates import Candidate as Candidate
     from agent_kernel.agents.current import here as here
     from agent_kernel.agents.limits import Limits as Limits
     from agent_kernel.agents.models import FunctionModel as FunctionModel
     from agent_kernel.agents.models import ScriptedModel as ScriptedModel
     from agent_kernel.agents.models import Turn as Turn
+    from agent_kernel.agents.racing import Race as Race
+    from agent_kernel.agents.racing import race as race
     from agent_kernel.agents.run import Outcome as Outcome
     from agent_kernel.agents.run import Run as Run
 
-__all__ = ["Agent", "FunctionModel", "Limits", "Outcome", "Run", "ScriptedModel", "Turn", "here"]
+__all__ = [
+    "Agent",
+    "Candidate",
+    "FunctionModel",
+    "Limits",
+    "Outcome",
+    "Race",
+    "Run",
+    "ScriptedModel",
+    "Turn",
+    "here",
+    "race",
+]
 
 _HOMES = {
+    "candidates": ("Candidate",),
+    "racing": ("Race", "race"),
     "agent": ("Agent",),
     "current": ("here",),
     "limits": ("Limits",),

@@ -21,7 +21,7 @@ from agent_kernel.session.versioned import Live, Versioned
 if TYPE_CHECKING:
     from agent_kernel.session import Session
 
-__all__ = ["Agent", "Options", "State", "reopened", "started"]
+__all__ = ["Agent", "Options", "State", "place_of", "reopened", "started"]
 
 T = TypeVar("T")
 State: TypeAlias = "Place | Versioned | Live | Session | dict[str, object] | None"
@@ -111,7 +111,7 @@ class Agent:
         return started(
             self,
             task,
-            _place(options.get("state", self.state)),
+            place_of(options.get("state", self.state)),
             returns=returns,
             inputs=options.get("inputs"),
             listeners=listeners,
@@ -141,8 +141,17 @@ def started(
     limits: Limits | None = None,
     model: object = "",
     can_ask: bool = True,
+    run: str = "",
+    parent_run: str = "",
+    namespace: str = "",
 ) -> Run[Any]:
-    """Begin a run of an agent in a place; `TaskStart` is stored."""
+    """Begin a run of an agent in a place; `TaskStart` is stored.
+
+    Args:
+        run: its id; by default a new one.
+        parent_run: the run that it belongs to.
+        namespace: the agents from the outermost down to this one.
+    """
     if approve and approve not in MODES:
         raise ValueError(f"approve is one of {', '.join(MODES)}, not {approve!r}")
     setup = Setup(
@@ -155,8 +164,14 @@ def started(
         can_ask=can_ask,
     )
     place.namespace.update(setup.inputs)
-    run = new_run_id()
-    log = Log(place.journal, run, listeners=listeners, agent=agent.name, namespace=agent.name)
+    log = Log(
+        place.journal,
+        run or new_run_id(),
+        listeners=listeners,
+        agent=agent.name,
+        namespace=namespace or agent.name,
+        parent_run=parent_run,
+    )
     wanted = returning.type_text(returns)
     cell, number = place.cell()
     log.note(
@@ -225,7 +240,8 @@ def _is_plain(value: object) -> TypeGuard[str | int | float | bool | None]:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-def _place(state: State) -> Place:
+def place_of(state: State) -> Place:
+    """Where a run acts that is given this state."""
     if isinstance(state, Place):
         return state
     if state is None:

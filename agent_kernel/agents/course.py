@@ -293,9 +293,10 @@ class Course:
 
     def _run(self, code: str, step: int) -> _Ran:
         done: Executed | None = None
+        handle = TaskHandle(self.setup.inputs)
         self.place.begin(code, Author(self.log.start.agent, "agent"), self.log.run, step)
         try:
-            with recorded(self.place.quiet_paths()) as effects, offered(TaskHandle(self.setup.inputs)), self.code():
+            with recorded(self.place.quiet_paths()) as effects, offered(handle, self.place.namespace), self.code():
                 done = self.place.executor.run(code, timeout_s=self._step_s())
         finally:
             changed, unsaved = self.place.end(done)

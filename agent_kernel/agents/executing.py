@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import io
 import linecache
 import os
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
+from agent_kernel.agents.capturing import captured
 from agent_kernel.agents.deadlines import StepTimeout, deadline
 from agent_kernel.agents.events import Part
 from agent_kernel.agents.settling import Settled
@@ -86,7 +86,7 @@ class PlainExecutor:
         error: BaseException | None = None
         settled: Settled | None = None
         try:
-            with deadline(timeout_s), contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
+            with deadline(timeout_s), captured(shown):
                 self._run(code, filename)
         except Settled as end:
             settled = end

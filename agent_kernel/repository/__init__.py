@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository.pruning import PruneReport as PruneReport
     from agent_kernel.repository.pruning import Retention as Retention
     from agent_kernel.repository.refnames import check_ref_name as check_ref_name
+    from agent_kernel.repository.refs import ASIDE as ASIDE
     from agent_kernel.repository.refs import Head as Head
     from agent_kernel.repository.refs import ReflogEntry as ReflogEntry
     from agent_kernel.repository.repository import NameDiff as NameDiff
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository.writer import Writer as Writer
 
 __all__ = [
+    "ASIDE",
     "Author",
     "Blob",
     "Cell",
@@ -161,6 +163,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "refnames": ("check_ref_name",),
     "refs": (
+        "ASIDE",
         "Head",
         "ReflogEntry",
     ),

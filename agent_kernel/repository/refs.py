@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository.objects import Objects
 
 DEFAULT_BRANCH: Final = "main"
+ASIDE: Final = "~"  # ids of sessions that work beside others begin so: where they are says nothing of where to go on
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -135,6 +136,18 @@ class Refs:
             set_head(move, session, head.branch, commit)
             if commit is not None:
                 move.log(head_log(session), commit, message, session, _left(move, before, head.branch))
+
+        self.pointers.change(build)
+
+    def drop_head(self, session: str) -> None:
+        """Forget where a session was, and its reflog; nothing happens if it was nowhere."""
+
+        def build(move: Move) -> None:
+            if move.get(head_key(session), HeadRecord) is not None:
+                move.enroll()
+                move.set(head_key(session), None)
+            for key in self.pointers.keys(log_prefix(head_log(session))):
+                move.new[key] = None
 
         self.pointers.change(build)
 
@@ -293,6 +306,9 @@ def set_head(move: Move, session: str, branch: str | None, commit: ObjectId | No
     here, last = head_key(session), move.get(HEADS, HeadRecord)
     if move.get(here, HeadRecord) is None or last is None:
         move.enroll()
+    if session.startswith(ASIDE):
+        move.set(here, HeadRecord(move.stamp, branch, commit))
+        return
     if here == HEADS:
         move.set(HEADS, HeadRecord(move.stamp, branch, commit))
         return

@@ -310,6 +310,10 @@ class Repository:
         """
         self.refs.move_head(session, head, message)
 
+    def drop_head(self, session: str) -> None:
+        """Forget where a session was, and its reflog; nothing happens if it was nowhere."""
+        self.refs.drop_head(session)
+
     def move_branch(
         self, name: str, to: ObjectId, message: str, expected: ObjectId | None, session: str | None = None
     ) -> None:

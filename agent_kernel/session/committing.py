@@ -16,7 +16,20 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_kernel.errors import BranchMovedError, SessionClosedError, StoreError
-from agent_kernel.repository import Author, Cell, Change, Entry, Head, Holder, Kind, ObjectId, Tree, Writer, short
+from agent_kernel.repository import (
+    ASIDE,
+    Author,
+    Cell,
+    Change,
+    Entry,
+    Head,
+    Holder,
+    Kind,
+    ObjectId,
+    Tree,
+    Writer,
+    short,
+)
 from agent_kernel.session import branches, carrying, growth
 from agent_kernel.session.history import (
     Draft,
@@ -420,6 +433,8 @@ class Committing:
         if self.branch is not None:
             with contextlib.suppress(StoreError):  # the store may be gone by now, and its leases with it
                 self.repo.release_lease(self.branch, self._holder)
+                if self.id.startswith(ASIDE):  # nobody goes on from where it was
+                    self.repo.drop_head(self.id)
 
 
 def _labels(staged: Staged, touched: Touched, checked: frozenset[str], outside: frozenset[str]) -> list[str]:

@@ -1,0 +1,69 @@
+"""Which candidate of a race is best: by a function of the candidate, or by an expression over its variables."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections import ChainMap
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from agent_kernel.agents.candidates import Candidate
+
+if TYPE_CHECKING:
+    from agent_kernel.session import Repository
+
+__all__ = ["best", "judged"]
+
+
+def judged(candidate: Candidate, repo: Repository, judge: str | Callable[[Candidate], object] | None) -> Candidate:
+    """The candidate with its score. One that cannot be judged has none, and says why."""
+    if judge is None or not candidate.is_done:
+        return candidate
+    try:
+        found = _evaluated(judge, candidate, repo) if isinstance(judge, str) else judge(candidate)
+        score = float(found)  # type: ignore[arg-type]  # what is no number raises
+    except Exception as error:  # noqa: BLE001 - the judge is the user's own, and so are the values
+        reason = f"it could not be judged: {type(error).__name__}: {error}"
+        return msgspec.structs.replace(candidate, reason=reason)
+    if math.isnan(score):
+        return msgspec.structs.replace(candidate, reason="it could not be judged: its score is not a number")
+    return msgspec.structs.replace(candidate, score=score)
+
+
+def _evaluated(judge: str, candidate: Candidate, repo: Repository) -> object:
+    """The expression's value. Only the variables that it names are loaded, and the live ones are not looked at."""
+    variables = repo.at(candidate.tip)
+    asked = ChainMap[str, object](
+        {"__builtins__": builtins},
+        {} if "result" in variables else _Result(candidate),
+        variables,  # type: ignore[arg-type]
+    )
+    return eval(compile(judge, "<judge>", "eval"), {"__builtins__": builtins}, asked)
+
+
+class _Result(dict[str, object]):
+    """`result`: what the candidate gave back, loaded when it is asked for."""
+
+    def __init__(self, candidate: Candidate) -> None:
+        self._candidate = candidate
+        super().__init__()
+
+    def __contains__(self, name: object) -> bool:
+        return name == "result"
+
+    def __missing__(self, name: str) -> object:
+        if name != "result":
+            raise KeyError(name)
+        return self._candidate.value
+
+
+def best(candidates: Sequence[Candidate], judge: object) -> Candidate | None:
+    """The one with the highest score, of equal ones the cheapest; without a judge, the only one with a result."""
+    done = [one for one in candidates if one.is_done]
+    if judge is None:
+        return done[0] if len(done) == 1 else None
+    scored = [one for one in done if one.score is not None]
+    return max(scored, key=lambda one: (one.score or 0.0, -(one.usage.cost or 0.0), -one.seconds), default=None)

@@ -1,0 +1,243 @@
+"""A race side by side: a column for each candidate, a row for each measure, as text and as HTML that needs no script.
+
+Rows are measures, so that numbers line up to be compared. The best of a row is bold; only the best result has the badge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from agent_kernel.agents.context import masked
+from agent_kernel.agents.journal import short_run
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.candidates import Candidate
+    from agent_kernel.agents.racing import Race
+
+__all__ = ["html_of", "text_of"]
+
+_MOST_NAMES: Final = 8
+_MOST_EFFECTS: Final = 4
+_WIDE: Final = 44
+_LINE: Final = "1px solid rgba(128,128,128,.3)"
+_CELL: Final = f"padding:6px 14px;border-top:{_LINE};text-align:left;vertical-align:top"
+_MUTED: Final = "opacity:.7"
+_CODE: Final = "font-family:var(--jp-code-font-family,monospace)"
+_SIGNS: Final = {"+": "#2e7d32", "~": "#a04000", "-": "#b3261e"}
+_WORDS: Final = {
+    "running": "on its way",
+    "failed": "failed",
+    "interrupted": "interrupted",
+    "cancelled": "given up",
+    "clarify": "has a question",
+    "pending": "waits for approval",
+}
+
+
+class _Cell(msgspec.Struct):
+    """What one candidate has of one measure: lines, each of parts with a manner."""
+
+    lines: list[list[tuple[str, str]]]  # manner: "", strong, muted, bad, good, code, +, ~, -
+
+    @property
+    def texts(self) -> list[str]:
+        return ["".join(text for text, _ in line) for line in self.lines]
+
+
+def text_of(race: Race) -> str:
+    """The race as text."""
+    candidates = race.candidates
+    columns = [[_title(one, race), *_flat(one, race)] for one in candidates]
+    labels = [[""], *([label] for label, _ in _rows(race))]
+    cells = [[_wrapped(part) for part in column] for column in columns]
+    widths = [max((len(line) for cell in column for line in cell), default=0) for column in cells]
+    first = max(len(label[0]) for label in labels)
+    lines = [_caption(race)]
+    for at, label in enumerate(labels):
+        row = [column[at] for column in cells]
+        for line in range(max((len(cell) for cell in row), default=1)):
+            said = label[0] if line == 0 else ""
+            parts = [
+                (cell[line] if line < len(cell) else "").ljust(width) for cell, width in zip(row, widths, strict=True)
+            ]
+            lines.append("  ".join([said.ljust(first), *parts]).rstrip())
+    return "\n".join([*lines, *_footer(race)])
+
+
+def html_of(race: Race) -> str:
+    """The race as a table: inline styles that read on a light and on a dark page, everything escaped."""
+    best = race.best
+    candidates = race.candidates
+    head = "".join(_th(one, race, is_best=best is not None and one.number == best.number) for one in candidates)
+    body = ""
+    for label, cell in _rows(race):
+        columns = "".join(
+            f'<td style="{_CELL};border-left:{_LINE}{_tint(best, one)}">{_html(cell(one))}</td>' for one in candidates
+        )
+        body += f'<tr><th style="{_CELL};{_MUTED};font-weight:400">{escape(label)}</th>{columns}</tr>'
+    style = f"border-collapse:collapse;border:{_LINE};margin:0;color:inherit;font:inherit"
+    table = (
+        f'<table style="{style}"><thead><tr><th style="{_CELL}"></th>{head}</tr></thead><tbody>{body}</tbody></table>'
+    )
+    notes = "".join(f'<p style="margin:4px 0;{_MUTED}">{escape(line)}</p>' for line in _footer(race))
+    said = f'<p style="margin:4px 0">{escape(_caption(race))}</p>'
+    return f'<div class="agent-kernel-race" style="font-size:13px">{said}{table}{notes}</div>'
+
+
+def _rows(race: Race) -> list[tuple[str, Callable[[Candidate], _Cell]]]:
+    done = [one for one in race.candidates if one.is_done]
+    scores = [one.score for one in done if one.score is not None]
+    costs = [one.usage.cost for one in done if one.usage.cost is not None]
+    least_cost, least_s = min(costs, default=None), min((one.seconds for one in done), default=None)
+    rows: list[tuple[str, Callable[[Candidate], _Cell]]] = [
+        ("Returned", _returned),
+        ("Variables", _variables),
+        ("Code", lambda one: _one(f"{_count(one.steps, 'step')}, {_count(one.lines, 'line')}")),
+        ("Outside", _outside),
+        ("Tokens", lambda one: _one(f"{one.usage.tokens:,}")),
+        ("Cost", lambda one: _one(_dollars(one.usage.cost), strong=one.is_done and one.usage.cost == least_cost)),
+        ("Time", lambda one: _one(_time(one.seconds), strong=one.is_done and one.seconds == least_s)),
+    ]
+    if scores:
+        told: tuple[str, Callable[[Candidate], _Cell]] = (
+            "Score",
+            lambda one: _one("" if one.score is None else f"{one.score:.6g}", strong=one.score == max(scores)),
+        )
+        rows.insert(1, told)
+    return rows
+
+
+def _returned(one: Candidate) -> _Cell:
+    if one.status == "completed":
+        parts = [
+            (_said(one.result, 200) or "nothing", "strong"),
+            ("" if one.result.startswith(one.type) else f" {one.type}", "muted"),
+        ]
+        lines = [parts]
+        return _Cell([*lines, [(_said(one.reason), "muted")]] if one.reason else lines)
+    sign = "" if one.status == "running" else "✕ "
+    lines = [[(f"{sign}{_WORDS.get(one.status, one.status)}", "muted" if one.status == "running" else "bad")]]
+    return _Cell([*lines, [(_said(one.reason), "muted")]] if one.reason else lines)
+
+
+def _variables(one: Candidate) -> _Cell:
+    lines = [
+        [
+            (change.how, change.how),
+            (change.name, "code"),
+            (f" {_size(change.size_bytes)}" if change.how != "-" else "", "muted"),
+        ]
+        for change in one.changed[:_MOST_NAMES]
+    ]
+    if len(one.changed) > _MOST_NAMES:
+        lines.append([(f"and {len(one.changed) - _MOST_NAMES} more", "muted")])
+    return _Cell(lines or [[("nothing", "muted")]])
+
+
+def _outside(one: Candidate) -> _Cell:
+    lines = [[(f"{what} ", ""), (_said(target, 80), "code")] for what, target in one.effects[:_MOST_EFFECTS]]
+    if len(one.effects) > _MOST_EFFECTS:
+        lines.append([(f"and {len(one.effects) - _MOST_EFFECTS} more", "muted")])
+    return _Cell(lines or [[("nothing", "muted")]])
+
+
+def _one(text: str, *, strong: bool = False) -> _Cell:
+    return _Cell([[(text, "strong" if strong else "")]])
+
+
+def _caption(race: Race) -> str:
+    done = sum(one.is_done for one in race.candidates)
+    failed = sum(one.status not in ("completed", "running") for one in race.candidates)
+    going = sum(one.status == "running" for one in race.candidates)
+    counts = [f"{done} done", *([f"{failed} not"] if failed else []), *([f"{going} on the way"] if going else [])]
+    cost = _dollars(race.usage.cost)
+    start = race.candidates[0].start[:8] if race.candidates else ""
+    said = ", ".join(counts) + (f" · {cost}" if cost else "")
+    return f"Race {short_run(race.id)}: {_said(race.task, 120)} · from {start} · {said}"
+
+
+def _footer(race: Race) -> list[str]:
+    lines = list(race.notes)
+    best = race.best
+    if race.picked is not None:
+        lines.append(f"candidate {race.picked} was picked")
+    elif best is not None and race.is_over:
+        lines.append(f"pick({best.number}) merges the best; the others stay as branches until discard()")
+    elif race.is_over and any(one.is_done for one in race.candidates):
+        lines.append("pick(NUMBER) merges one; the others stay as branches until discard()")
+    return lines
+
+
+def _title(one: Candidate, race: Race) -> str:
+    several = len({other.agent for other in race.candidates}) > 1
+    name = f"{one.agent} · {one.model}" if several else one.model
+    best = race.best
+    badge = "  ✓ best" if best is not None and best.number == one.number else ""
+    return f"{one.number} · {_said(name, 60)}{badge}"
+
+
+def _flat(one: Candidate, race: Race) -> list[str]:
+    return ["\n".join(cell(one).texts) for _, cell in _rows(race)]
+
+
+def _wrapped(text: str) -> list[str]:
+    return [line if len(line) <= _WIDE else line[: _WIDE - 1] + "…" for line in text.split("\n")]
+
+
+def _th(one: Candidate, race: Race, *, is_best: bool) -> str:
+    title = escape(_title(one, race).removesuffix("  ✓ best"))
+    badge = '<span style="margin-left:10px;padding:0 6px;border:1px solid #2e7d32;color:#2e7d32">✓ best</span>'
+    tint = ";background:rgba(25,118,210,.13)" if is_best else ""
+    return f'<th style="{_CELL};border-left:{_LINE}{tint}">{title}{badge if is_best else ""}</th>'
+
+
+def _tint(best: Candidate | None, one: Candidate) -> str:
+    return ";background:rgba(25,118,210,.13)" if best is not None and best.number == one.number else ""
+
+
+def _html(cell: _Cell) -> str:
+    return "<br>".join("".join(_span(text, manner) for text, manner in line) for line in cell.lines)
+
+
+def _span(text: str, manner: str) -> str:
+    said = escape(text)
+    if manner in _SIGNS:
+        return f'<span style="{_CODE};color:{_SIGNS[manner]}">{said}</span>'
+    style = {"strong": "font-weight:700", "muted": _MUTED, "bad": "color:#b3261e;font-weight:700", "code": _CODE}.get(
+        manner
+    )
+    return f'<span style="{style}">{said}</span>' if style and said else said
+
+
+def _said(text: str, most: int = 200) -> str:
+    """In one line, without what a terminal would act on, and without what looks like a secret."""
+    line = " ".join(masked(text).split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def _dollars(cost: float | None) -> str:
+    return "" if cost is None else f"${cost:.2f}" if cost >= 0.01 or cost == 0 else f"${cost:.4f}"
+
+
+def _time(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}m {rest:02d}s"
+
+
+def _size(size: int) -> str:
+    if size < 1_000:
+        return f"{size} B"
+    for unit, scale in (("kB", 1e3), ("MB", 1e6), ("GB", 1e9)):
+        if size < 1_000 * scale:
+            return f"{size / scale:.1f} {unit}"
+    return f"{size / 1e12:.1f} TB"
+
+
+def _count(many: int, what: str) -> str:
+    return f"{many:,} {what}{'s' * (many != 1)}"
