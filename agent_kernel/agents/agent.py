@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeGuard, TypeVar, Unpack, overload
 
-from agent_kernel.agents import context, returning
+import msgspec
+
+from agent_kernel.agents import context, earlier, returning
 from agent_kernel.agents.approving import MODES
 from agent_kernel.agents.course import Course, Setup
 from agent_kernel.agents.events import TaskStart
@@ -164,6 +166,9 @@ def started(
         can_ask=can_ask,
     )
     place.namespace.update(setup.inputs)
+    before = earlier.runs_before(place, agent.name)
+    heard = earlier.messages(place.journal, before)
+    setup = msgspec.structs.replace(setup, earlier=tuple(heard))
     log = Log(
         place.journal,
         run or new_run_id(),
@@ -186,11 +191,15 @@ def started(
             limits=setup.limits.as_dict(),
             settings={name: value for name, value in setup.settings.items() if _is_plain(value)},
             state="versioned" if place.session is not None else "live",
+            earlier=before,
             cell=cell,
             number=number,
         ),
         before=place.head,
     )
+    left_out = earlier.too_many(heard)
+    if left_out is not None:
+        log.note(left_out, before=place.head)
     return Run(Course(setup, place, log))
 
 
@@ -216,6 +225,7 @@ def reopened(
         approve=start.approve,
         returns=returns,
         settings=dict(start.settings),
+        earlier=tuple(earlier.messages(place.journal, start.earlier)),
         can_ask=can_ask,
     )
     log = Log(

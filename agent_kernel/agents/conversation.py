@@ -22,7 +22,7 @@ from agent_kernel.agents.events import (
 )
 from agent_kernel.agents.models import Message, Returned, Said, Told
 
-__all__ = ["messages_of", "open_action", "within"]
+__all__ = ["messages_of", "open_action", "told_later", "within"]
 
 UNKNOWN = (
     "It is not known whether this step ran to its end: the process died while it ran. Look at the state before you "
@@ -30,9 +30,12 @@ UNKNOWN = (
 )
 
 
-def messages_of(events: Iterable[Event]) -> list[Message]:
-    """What was said in a run so far. A call that nothing came of yet stays open."""
-    found: list[Message] = []
+def messages_of(events: Iterable[Event], earlier: Iterable[Message] = ()) -> list[Message]:
+    """What was said in a run so far, behind what was said in the runs that it goes on with.
+
+    A call that nothing came of yet stays open.
+    """
+    found = list(earlier)
     call = ""
     for event in events:
         match event:
@@ -74,6 +77,15 @@ def closing(events: Sequence[Event]) -> list[Message]:
         case _:
             said = "(stopped before it was done)"
     return [Said(said)]
+
+
+def told_later(events: Sequence[Event]) -> list[Message]:
+    """What runs that come after this one are told of it: all that was said, and how it ended."""
+    found = messages_of([event for event in events if not isinstance(event, Compaction)])
+    if isinstance(found[-1], Said) and found[-1].code is not None:  # nothing came of it, and a call must not stay open
+        found.pop()
+    answered = isinstance(events[-1], Success) and isinstance(found[-1], Said) and found[-1].code is None
+    return found if answered else [*found, *closing(events)]
 
 
 def open_action(events: Sequence[Event]) -> tuple[Action | None, list[Event]]:

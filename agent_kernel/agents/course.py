@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 __all__ = ["Course", "Item", "Setup", "Wait"]
 
 _LONGEST_WAIT_S = 60.0
-_HISTORY_CHARS = 60_000  # of earlier runs that the model is sent again
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -198,7 +197,7 @@ class Course:
     def _answer(self) -> Generator[Item, Any, Answer]:
         """Stream one answer."""
         answers = sum(isinstance(event, Action) for event in self.log.events)
-        sent = (*self.setup.earlier, *conversation.messages_of(self.log.events))
+        sent = tuple(conversation.messages_of(self.log.events, self.setup.earlier))
         request = Request(self.log.start.instructions, sent, answers, self._patience(), self.setup.settings)
         self.stream = stream = Stream(self.setup.model, request)
         answer: Answer | None = None

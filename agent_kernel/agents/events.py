@@ -131,6 +131,7 @@ class TaskStart(Event, frozen=True, kw_only=True, omit_defaults=True):
     limits: dict[str, float | None] = {}
     settings: dict[str, str | int | float | bool | None] = {}  # of the model, the plain ones
     state: str = "versioned"
+    earlier: tuple[tuple[str, int], ...] = ()  # runs whose conversation this one goes on with, each up to this event
     cell: str = ""  # id of the notebook cell that it was started in
     number: int | None = None  # and its prompt number
 

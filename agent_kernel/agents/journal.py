@@ -83,6 +83,12 @@ class Journal:
             raise RunNotFoundError(run)
         return start
 
+    def starts(self) -> list[TaskStart]:
+        """How all runs began, oldest first; of those of which it can be read."""
+        found = self._store.get_many([_key(run, 0) for run in self.runs()])
+        starts = (_decoded(*one) for one in sorted(found.items()))
+        return [start for start in starts if isinstance(start, TaskStart)]
+
     def runs(self) -> list[str]:
         """The ids of all runs, oldest first."""
         found: list[str] = []

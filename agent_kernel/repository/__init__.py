@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository.blobs import read_blob as read_blob
     from agent_kernel.repository.blobs import store_blob as store_blob
     from agent_kernel.repository.collecting import GcReport as GcReport
+    from agent_kernel.repository.commits import NO_CHAT as NO_CHAT
     from agent_kernel.repository.commits import Author as Author
     from agent_kernel.repository.commits import Blob as Blob
     from agent_kernel.repository.commits import Cell as Cell
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ASIDE",
+    "NO_CHAT",
     "Author",
     "Blob",
     "Cell",
@@ -119,6 +121,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "collecting": ("GcReport",),
     "commits": (
+        "NO_CHAT",
         "Author",
         "Blob",
         "Cell",

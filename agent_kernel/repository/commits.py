@@ -14,6 +14,7 @@ import msgspec
 from agent_kernel.repository.ids import ID_SIZE, ObjectId, short
 
 _NAMES: Final = 6  # that a commit's repr spells out
+NO_CHAT: Final = ObjectId(b"")  # for `chat`: no conversation at all
 ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 
 
@@ -41,6 +42,7 @@ _COMMIT_KEYS = {
     "restores": "b",
     "environment": "e",
     "notebook": "j",
+    "chat": "f",
 }
 _MANIFEST_KEYS = {
     "layout": "y",
@@ -116,6 +118,9 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     restores: ObjectId | None = None
     environment: ObjectId | None = None
     notebook: ObjectId | None = None
+    chat: ObjectId | None = (
+        None  # whose conversation with agents goes on here, where it is not that of its tree; or NO_CHAT
+    )
 
     def __repr__(self) -> str:
         """`<Commit cell [7] by ada, tree 1f2e3d4c, on 3f2a91c4: ~df, +model>`; code and messages may hold secrets."""

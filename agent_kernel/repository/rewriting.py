@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
-from agent_kernel.repository.commits import Change, Commit, Unsaved, amended, decode_commit
+from agent_kernel.repository.commits import NO_CHAT, Change, Commit, Unsaved, amended, decode_commit
 from agent_kernel.repository.ids import Kind, ObjectId, short
 from agent_kernel.repository.marking import Reach, commit_keys
 from agent_kernel.repository.pointers import BRANCHES, HEADS, LOGS, TAGS, HeadRecord, LogRecord, Move, Ref
@@ -157,12 +157,16 @@ def _rewritten(
     told = cast("tuple[Unsaved, ...]", said.pop("unsaved", commit.unsaved))
     unsaved = tuple(unsaved for unsaved in told if unsaved.name not in plan.drops)
     restores = None if commit.restores is None else result.places.get(commit.restores)
+    chat = None if commit.chat is None else result.places.get(commit.chat) or NO_CHAT
+    if chat is None and commit.restores is not None and restores is None:
+        chat = NO_CHAT  # what it went back to is gone, and the conversation must not be that of what it left
     fields = {
         "tree": tree.id,
         "parents": parents,
         "changed": changed,
         "unsaved": unsaved,
         "restores": restores,
+        "chat": chat,
         **said,
     }
     if all(getattr(commit, name) == value for name, value in fields.items()):

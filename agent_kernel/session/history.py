@@ -48,6 +48,7 @@ class Draft(msgspec.Struct):
     unsaved: tuple[Unsaved, ...] = ()
     labels: list[str] = msgspec.field(default_factory=list[str])
     restores: ObjectId | None = None
+    chat: ObjectId | None = None
     other_parents: tuple[ObjectId, ...] = ()
     random: ObjectId | None = None
     outputs: Outputs | None = None
@@ -100,6 +101,7 @@ class Recorder:
             run=draft.run,
             step=draft.step,
             restores=draft.restores,
+            chat=draft.chat,
             environment=self._environment_id(writer),
             notebook=self._notebook(writer),
         )

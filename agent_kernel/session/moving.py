@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import msgspec
 
 from agent_kernel.errors import LoadError, NameNotFoundError
-from agent_kernel.repository import Commit, Head, ObjectId, Tree, Unsaved, short
+from agent_kernel.repository import NO_CHAT, Commit, Head, ObjectId, Tree, Unsaved, short
 from agent_kernel.session import carrying, randomness, trust
 from agent_kernel.session.history import Draft, changes_between
 from agent_kernel.session.interrupts import uninterrupted
@@ -111,6 +111,8 @@ class Moving(Stepping):
         draft.changed = changes_between(self.repo, self._tree, tree)
         draft.unsaved = loaded.told
         draft.restores = target
+        if target is None and draft.chat is None:
+            draft.chat = NO_CHAT
         if target is not None and not keep_random and not note:
             draft.random = self.repo.commit_at(target).random
         with self._taking_on(loaded):
@@ -128,6 +130,17 @@ class Moving(Stepping):
             time.perf_counter() - began,
         )
 
+    def _restore_chat(self, target: ObjectId | None, draft: Draft) -> Report:
+        """Make a new commit with the present tree, in which agents know what they knew at an older one."""
+        began = time.perf_counter()
+        self._save_uncommitted()
+        draft.chat = target or NO_CHAT
+        before = self._position
+        with uninterrupted():
+            report = self._record(self.repo.writer(), self._tree, draft, began, self._carried)
+            self._operations.add(Operation(before, self._position), "the conversation was taken back")
+        return report
+
     def _checkout_names(self, rev: str, names: Sequence[str], *, partial: bool) -> Report:
         trust.require(self.repo)
         commit = self.repo.resolve(rev, self.id)
@@ -139,7 +152,7 @@ class Moving(Stepping):
         self._save_uncommitted()
         loaded, names, notes = self._load_names(target, names, partial=partial)
         message = f"take {', '.join(names)} from {self._named(commit, rev)}"
-        draft = Draft(kind="rollback", author=self.author, message=message, restores=commit)
+        draft = Draft(kind="rollback", author=self.author, message=message, restores=commit, chat=self.head)
         if self._brings_other_classes(loaded, target):
             report = self._bind(loaded, draft)
             return msgspec.structs.replace(report, notes=(*report.notes, *notes))

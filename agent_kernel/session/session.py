@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from agent_kernel.errors import RefNotFoundError
-from agent_kernel.repository import Change, Head, ObjectId
+from agent_kernel.repository import NO_CHAT, Change, Head, ObjectId
 from agent_kernel.session import carrying
 from agent_kernel.session.history import Draft
 from agent_kernel.session.interrupts import uninterrupted
@@ -18,6 +18,10 @@ from agent_kernel.session.reports import Report
 
 if TYPE_CHECKING:
     from agent_kernel.repository import ForgetReport, PruneReport, Retention
+
+
+Only: TypeAlias = Literal["", "vars", "chat"]  # of what goes back, this alone
+_SAID: Final[dict[str, str]] = {"": "", "vars": " the variables", "chat": " the conversation"}
 
 
 class Session(Joining):
@@ -32,10 +36,13 @@ class Session(Joining):
         *,
         keep_random: bool = False,
         partial: bool = False,
+        only: Only = "",
     ) -> Report:
         """Make the variables what they were at a commit, or take only `names` from it into what is there now.
 
         Args:
+            only: `vars` leaves agents the conversation that they have here, `chat` leaves the variables; both make a
+                commit here, as `rollback` does.
             rev: without one, the branch's last state, and with it all that a restart took out of memory.
             partial: go on without what cannot be loaded. A placeholder stands for it, whose every use raises, and what
                 is stored of it is kept; of `names`, those that cannot be loaded stay as they are now.
@@ -45,6 +52,10 @@ class Session(Joining):
             LoadError, DamagedObjectError, UntrustedStoreError, SessionClosedError: nothing was changed.
         """
         self._require_open()
+        if only and (names or rev is None):
+            raise ValueError("only goes with a commit, and without names")
+        if only and rev is not None:
+            return self.rollback(rev, keep_random=keep_random, partial=partial, only=only)
         if names:
             return self._checkout_names(rev or "HEAD", names, partial=partial)
         if rev is None:
@@ -115,18 +126,27 @@ class Session(Joining):
             self._operations.add(Operation(before, self._position, moved=True), "a branch was made")
         return Report(self.head, self._record_here(), self.branch)
 
-    def rollback(self, rev: str, *, keep_random: bool = False, partial: bool = False) -> Report:
+    def rollback(self, rev: str, *, keep_random: bool = False, partial: bool = False, only: Only = "") -> Report:
         """Make a new commit that equals an older one; what came between stays in the history.
 
-        `partial` and what it raises: as for `checkout`.
+        `partial`, `only` and what it raises: as for `checkout`.
         """
         self._require_open()
         target = self.repo.resolve(rev, self.id)
-        draft = Draft(kind="rollback", author=self.author, message=f"roll back to {self._named(target, rev)}")
+        draft = Draft(
+            kind="rollback", author=self.author, message=f"roll back{_SAID[only]} to {self._named(target, rev)}"
+        )
+        if only == "chat":
+            return self._restore_chat(target, draft)
+        if only == "vars":
+            self._save_uncommitted()
+            draft.chat = self.head or NO_CHAT
         return self._restore(target, draft, keep_random=keep_random, partial=partial)
 
-    def undo(self, *, partial: bool = False) -> Report:
-        """Reverse this session's last operation; again, the one before. `partial`: as for `checkout`.
+    def undo(self, *, partial: bool = False, only: Only = "") -> Report:
+        """Reverse this session's last operation; again, the one before. `partial`, `only`: as for `checkout`.
+
+        With `only="chat"` the operation itself stays done: it is the conversation that goes back to before it.
 
         Raises:
             NothingToUndoError: there is none left.
@@ -134,7 +154,10 @@ class Session(Joining):
         self._require_open()
         self._save_uncommitted()  # what no cell has committed is the last thing that was done
         operation = self._operations.last("undo")
-        return self._reverse(operation, operation.before, "undo", partial=partial)
+        if only == "chat":
+            message = f"undo the conversation{self._of(operation)}"
+            return self._restore_chat(operation.before.commit, Draft(kind="undo", author=self.author, message=message))
+        return self._reverse(operation, operation.before, "undo", partial=partial, only=only)
 
     def redo(self, *, partial: bool = False) -> Report:
         """Do again what was undone last, as long as no cell changed anything since. `partial`: as for `checkout`.
@@ -147,13 +170,17 @@ class Session(Joining):
         operation = self._operations.last("redo")
         return self._reverse(operation, operation.after, "redo", partial=partial)
 
-    def _reverse(self, operation: Operation, to: Position, verb: str, *, partial: bool) -> Report:
+    def _of(self, operation: Operation) -> str:
+        return "" if operation.after.commit is None else f" of {self._named(operation.after.commit)}"
+
+    def _reverse(self, operation: Operation, to: Position, verb: str, *, partial: bool, only: Only = "") -> Report:
         then = self._operations.shifted(verb)
-        if operation.moved:
+        if operation.moved and not only:
             message = f"{verb}: moving to {to.branch or 'a commit'}"
             return self._move(to, message, to.carried, partial=partial, then=then)
-        what = "" if operation.after.commit is None else f" of {self._named(operation.after.commit)}"
-        draft = Draft(kind=verb, author=self.author, message=verb + what)
+        draft = Draft(kind=verb, author=self.author, message=f"{verb}{_SAID[only]}{self._of(operation)}")
+        if only == "vars":
+            draft.chat = self.head or NO_CHAT
         return self._restore(to.commit, draft, to.carried, partial=partial, then=then)
 
     # -- the rest

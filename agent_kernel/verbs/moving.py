@@ -221,7 +221,10 @@ def _rollback_commit(scope: Scope, rev: str, found: ObjectId, commit: Commit) ->
         changed=changed,
         unsaved=(),
         labels=(),
+        run="",
+        step=None,
         restores=found,
+        chat=None,
     )
     return scope.repo.publish(scope.repo.writer(), made, head=head, session="", message=made.message)
 

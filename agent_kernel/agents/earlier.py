@@ -1,0 +1,106 @@
+"""Which runs an agent remembers: those whose steps lie on the line of history to where it is.
+
+So the conversation goes back and forth with the variables, and nothing has to be rewound. The line to a commit is the
+line to its first parent and the commit's own step; where a commit went back to an older one, the line to that; where it
+names another one for the conversation alone (`chat`), the line to that. A run without any step belongs to the commit at
+which it was begun. A run of which later steps were taken back is remembered as far as its steps are on the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from agent_kernel.agents.conversation import told_later, within
+from agent_kernel.agents.events import Compaction, Event, StepStart, TaskStart
+from agent_kernel.errors import DamagedObjectError
+from agent_kernel.repository import NO_CHAT, hex_of
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.journal import Journal
+    from agent_kernel.agents.models import Message
+    from agent_kernel.agents.place import Place
+    from agent_kernel.repository import Commit, ObjectId
+    from agent_kernel.session.snapshot import Repository
+
+__all__ = ["MOST_CHARS", "line_to", "messages", "runs_before", "too_many"]
+
+MOST_CHARS: Final = 60_000  # of earlier runs that a model is sent again
+_LEFT_OUT = "(Earlier parts of this conversation are left out.)"
+_GOES_BACK = frozenset({"undo", "redo", "rollback"})
+
+
+def runs_before(place: Place, namespace: str) -> tuple[tuple[str, int], ...]:
+    """The runs that an agent remembers here, oldest first, each with the number of its last event that counts.
+
+    Of many, the oldest that could not be told anyway are left out.
+    """
+    if place.session is None:
+        return ()
+    mine = {start.run: start for start in place.journal.starts() if start.namespace == namespace}
+    if not mine:
+        return ()
+    since_ns = min(start.time_ns for start in mine.values())
+    reached: dict[str, int] = {}
+    line: set[str] = set()
+    for at, commit, is_own in line_to(place.session.repo, place.session.head, since_ns):
+        line.add(at)
+        if is_own and commit is not None and commit.run in mine:
+            reached[commit.run] = max(reached.get(commit.run, 0), commit.step or 0)
+    found: list[tuple[str, int]] = []
+    room = MOST_CHARS
+    for run in sorted(mine, key=lambda run: mine[run].time_ns, reverse=True):
+        if run not in reached and mine[run].before not in line:
+            continue
+        events = _as_far_as(list(place.journal.of(run)), reached.get(run))
+        if events:
+            found.insert(0, (run, events[-1].seq))
+            room -= sum(len(message.text) for message in told_later(events))
+        if room < 0:
+            break
+    return tuple(found)
+
+
+def line_to(repo: Repository, head: ObjectId | None, since_ns: int = 0) -> Iterator[tuple[str, Commit | None, bool]]:
+    """The commits on the line, newest first, in hex digits, and whether their own steps count; at last "" before the first.
+
+    Where a commit is gone that the line would go on with, nothing more is known, and the line ends.
+    """
+    at = head
+    while at is not None and at != NO_CHAT:
+        try:
+            commit = repo.commit_at(at)
+        except DamagedObjectError:
+            return
+        if commit.time_ns < since_ns:
+            return
+        goes_back = commit.restores if commit.kind in _GOES_BACK else None
+        elsewhere = goes_back if commit.chat is None else commit.chat
+        yield hex_of(at), commit, elsewhere is None
+        at = next(iter(commit.parents), None) if elsewhere is None else elsewhere
+    if at is None:
+        yield "", None, False
+
+
+def messages(journal: Journal, runs: Iterable[tuple[str, int]]) -> list[Message]:
+    """What was said in these runs, each up to an event."""
+    found: list[Message] = []
+    for run, last in runs:
+        events = [event for event in journal.of(run) if event.seq <= last]
+        if events and isinstance(events[0], TaskStart):
+            found += told_later(events)
+    return found
+
+
+def too_many(heard: list[Message]) -> Compaction | None:
+    """What says that of the earlier conversation only the end is told, where it is too long."""
+    _, dropped = within(heard, MOST_CHARS)
+    return Compaction(dropped=dropped, sent=_LEFT_OUT) if dropped else None
+
+
+def _as_far_as(events: list[Event], step: int | None) -> list[Event]:
+    """The events of a run up to what followed on one of its steps; without one, of a run that has none."""
+    if step is None:
+        return [] if any(isinstance(event, StepStart) for event in events) else events
+    at = next((at for at, event in enumerate(events) if event.step is not None and event.step > step), len(events))
+    return events[:at]
