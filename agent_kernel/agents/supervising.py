@@ -22,7 +22,7 @@ import msgspec
 
 from agent_kernel.agents.candidates import Candidate
 from agent_kernel.agents.scrubbing import scrubbed
-from agent_kernel.agents.workers import Job, failed
+from agent_kernel.agents.workers import BEGUN, Job, failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Processes", "supervised"]
 
 GRACE_S = 5.0  # that a worker has to end by itself once it was told to
+_STARTING_S = 60.0  # that Python has to start, on a busy machine
 _LOOK_S = 0.02
 _MOST_SAID = 2_000  # bytes of what a dead worker's process said last
 _BEGIN = """\
@@ -61,10 +62,10 @@ def supervised(job: Job, stop: threading.Event | None = None) -> Candidate:
         except OSError as error:
             return failed(job, f"its process could not be started: {error}")
         try:
-            why = _wait(process, job.deadline_s, stop)
+            why = _wait(process, answer.fileno(), job.deadline_s, stop)
         finally:
             _sweep(process)
-        answer.seek(0)
+        answer.seek(len(BEGUN))
         found = _read(answer.read())
         if found is not None:
             return msgspec.structs.replace(found, seconds=time.monotonic() - began)
@@ -72,13 +73,19 @@ def supervised(job: Job, stop: threading.Event | None = None) -> Candidate:
         return failed(job, reason, time.monotonic() - began)
 
 
-def _wait(process: subprocess.Popen[bytes], deadline_s: float, stop: threading.Event | None) -> str:
-    """Wait for the end, which comes at the latest some seconds after the deadline; why it was ended, if it was."""
-    # The run's own limit comes first, and lets it end in good order.
-    end = time.monotonic() + deadline_s + GRACE_S
-    stopped: float | None = None
+def _wait(process: subprocess.Popen[bytes], answer: int, deadline_s: float, stop: threading.Event | None) -> str:
+    """Wait for the end, which comes at the latest some seconds after the deadline; why it was ended, if it was.
+
+    Time counts from when Python is there and the work begins. The run's own limit comes first, and lets it end in good
+    order.
+    """
+    end = time.monotonic() + deadline_s + _STARTING_S
+    begun = stopped = None
     while process.poll() is None:
         now = time.monotonic()
+        if begun is None and os.fstat(answer).st_size:
+            begun = now
+            end = now + deadline_s + GRACE_S
         if stopped is None and stop is not None and stop.is_set():
             stopped = now  # it looks by itself whether its race is over
         if stopped is not None and now > stopped + GRACE_S:

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from agent_kernel.agents.run import Run
     from agent_kernel.session import Repository
 
-__all__ = ["Job", "Named", "Task", "lent", "stop_key", "work"]
+__all__ = ["BEGUN", "Job", "Named", "Task", "lent", "stop_key", "work"]
 
+BEGUN = b"!"  # what a worker's process answers first
 _LOOK_S = 0.2  # how often a worker looks whether it is to stop
 
 
@@ -222,6 +223,8 @@ def main(given: BinaryIO) -> None:
     with Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), 1)
     job = msgspec.msgpack.decode(given.read(), type=Job)
+    answer.write(BEGUN)
+    answer.flush()
     _bound_memory(job.memory_bytes)
     parent = os.getppid()
     found = _opened(job, lambda: os.getppid() == parent)

@@ -113,11 +113,21 @@ open({str(note)!r}, "w").write(str(child.pid))
 while True:
     time.sleep(0.1)
 """
-    found = work(job_for(state, scripted(code), deadline_s=2.0))
-    assert found.status == "failed"
-    assert found.reason == "it did not end within 2 s, and was killed"
+    pool = Processes(1)
+    future = pool.submit(work, job_for(state, scripted(code)))
+    until(lambda: note.exists() and bool(note.read_text()))
+    pool.shutdown(cancel_futures=True)
+    found = future.result()
+    assert (found.status, found.reason) == ("failed", "it was stopped, did not end by itself, and was killed")
     pid = int(note.read_text())
     until(lambda: not _is_alive(pid))
+
+
+def test_one_that_does_not_listen_at_its_deadline_is_killed(state: Versioned, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_kernel.agents.supervising.GRACE_S", 0.1)
+    code = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True:\n    time.sleep(0.1)"
+    found = work(job_for(state, scripted(code), deadline_s=0.5))
+    assert (found.status, found.reason) == ("failed", "it did not end within 0.5 s, and was killed")
 
 
 def _is_alive(pid: int) -> bool:
