@@ -12,6 +12,7 @@ from agent_kernel.errors import NameNotFoundError, RefNotFoundError, StoreFullEr
 from agent_kernel.repository.commits import Cell, Commit
 from agent_kernel.repository.ids import ObjectId, hex_of
 from agent_kernel.repository.rewriting import Plan, rewrite, tips
+from agent_kernel.repository.runs import Forgetting, code_of_events, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -38,6 +39,7 @@ class ForgetReport:
     outputs_dropped: int = 0  # cells that changed one or spoke of one, and whose outputs went too
     redacted: bool = False  # whether that code was masked
     code_dropped: tuple[str, ...] = ()  # functions and classes that went too, because their code held it
+    events_masked: int = 0  # of agents' runs, which told of it
     also_in: tuple[str, ...] = ()  # values that hold what the code gave away, and stay
     in_memory: tuple[str, ...] = ()  # live variables that no commit holds any more as they are; the next one will
 
@@ -52,6 +54,7 @@ class Traces:
     shown: set[ObjectId] = field(default_factory=set[ObjectId])  # outputs that may show them
     code: set[str] = field(default_factory=set[str])
     values: set[str] = field(default_factory=set[str])
+    noted: frozenset[str] = frozenset()  # names that events of agents' runs speak of
 
     @property
     def mentioned(self) -> set[ObjectId]:
@@ -62,7 +65,7 @@ class Traces:
         """Raise NameNotFoundError for a name that there is no trace of. `masks`: being spoken of is one."""
         for name in sorted(self.missing):
             many = len(self.spoken_of[name])
-            if not (masks and many):
+            if not (masks and (many or name in self.noted)):
                 spoken = (
                     f", only in the code of {'one cell' if many == 1 else f'{many:,} cells'}, which --sources masks"
                 )
@@ -88,6 +91,7 @@ def traces_of(repo: Repository, names: Collection[str], redaction: Redaction | N
             code, values = redaction.holders(tree)
             found.code |= code - set(names)
             found.values |= values
+    found.noted = Forgetting(repo, names, ()).speaks_of()
     return found
 
 
@@ -95,7 +99,8 @@ def redaction_of(repo: Repository, names: Collection[str], mask: Mask) -> Redact
     """What taking the code of some names out of the sources would take out."""
     from agent_kernel.repository.redacting import Redaction
 
-    return Redaction(repo, names, (commit for _, commit in repo.history.walk(tips(repo))), mask)
+    commits = (commit for _, commit in repo.history.walk(tips(repo)))
+    return Redaction(repo, names, commits, mask, code_of_events(repo))
 
 
 def forget(
@@ -112,6 +117,7 @@ def forget(
     repo.leases.refuse_others()
     if redaction is not None:  # first, so that no commit comes between
         set_masked(repo, masked_names(repo) | frozenset(names))
+    events = Forgetting(repo, names, steps_of(repo, commits), redaction).run()
     result = rewrite(repo, _plan(names, commits, traces, redaction))
     stay = [id for id in traces.mentioned if id not in result.dropped]
     return ForgetReport(
@@ -125,6 +131,7 @@ def forget(
         redacted=redaction is not None,
         code_dropped=_names(traces.code),
         also_in=_names(traces.values),
+        events_masked=events,
     )
 
 

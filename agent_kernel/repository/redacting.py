@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
@@ -34,17 +35,26 @@ class Redaction:
 
     Args:
         mask: gives a source without the literals that belong to names, and those literals.
+        noted: code that stands beside the history, in the events of agents' runs.
     """
 
-    def __init__(self, repo: Repository, names: Iterable[str], commits: Iterable[Commit], mask: Mask) -> None:
+    def __init__(
+        self,
+        repo: Repository,
+        names: Iterable[str],
+        commits: Iterable[Commit],
+        mask: Mask,
+        noted: Iterable[str] = (),
+    ) -> None:
         self._repo = repo
         self._names = frozenset(names)
         self._word = re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(self._names)))})\b")
         self._mask = mask
         given: set[str] = set()
-        for commit in commits:
-            if commit.cell is not None and self.speaks(commit.cell.source):
-                given |= mask(commit.cell.source, self._names)[1]
+        sources = (commit.cell.source for commit in commits if commit.cell is not None)
+        for source in chain(sources, noted):
+            if self.speaks(source):
+                given |= mask(source, self._names)[1]
         self.literals = sorted(given - {MASK}, key=len, reverse=True)
         self._needles = [literal.encode() for literal in self.literals if len(literal) >= _TELLING]
         self.is_telling = cache(self._is_telling)
@@ -53,6 +63,10 @@ class Redaction:
     def speaks(self, source: str) -> bool:
         """Whether the code names one of the variables."""
         return self._word.search(source) is not None
+
+    def code(self, source: str) -> str:
+        """The source without what it gives away."""
+        return self.text(self._mask(source, self._names)[0] if self.speaks(source) else source)
 
     def text(self, text: str) -> str:
         """The text without the literals."""

@@ -16,6 +16,7 @@ from agent_kernel.repository.commits import NO_CHAT, Change, Commit, Unsaved, am
 from agent_kernel.repository.ids import Kind, ObjectId, short
 from agent_kernel.repository.marking import Reach, commit_keys
 from agent_kernel.repository.pointers import BRANCHES, HEADS, LOGS, TAGS, HeadRecord, LogRecord, Move, Ref
+from agent_kernel.repository.runs import move_events
 from agent_kernel.repository.sweeping import Sweeper
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def rewrite(repo: Repository, plan: Plan) -> Rewrite:
     result = Rewrite()
     # Refs may move while this goes on; then what they reach anew is rewritten too, and the move is tried again.
     repo.pointers.change(lambda move: _attempt(repo, plan, result, move))
+    move_events(repo, result.places)
     sweeper = Sweeper(repo)
     result.objects_deleted, result.bytes_freed = sweeper.delete(before.seen)
     return result

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent_kernel.repository.ids import KIND_NAMES, Kind
+from agent_kernel.repository.runs import EVENTS
 from agent_kernel.repository.sweeping import stored_sizes
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ class Stats:
     disk_bytes: int | None  # of the whole store, free pages included; None where the engine cannot tell
     head_bytes: int  # of the values at HEAD, before pieces are shared and compressed
 
+    events: int = 0  # of agents' runs
+    event_bytes: int = 0
+
     @property
     def stored_bytes(self) -> int:
         return sum(self.stored.values())
@@ -44,6 +48,7 @@ def measure(repo: Repository, head: ObjectId | None) -> Stats:
     for kind, name in KIND_NAMES.items():
         sizes = stored_sizes(repo.store, repo.pointers.keys(kind))
         counts[name], stored[name] = len(sizes), sum(sizes.values())
+    sizes = stored_sizes(repo.store, repo.pointers.keys(EVENTS))
     size = getattr(repo.store, "size", None)
     tree = repo.tree_at(head)
     return Stats(
@@ -54,6 +59,8 @@ def measure(repo: Repository, head: ObjectId | None) -> Stats:
         objects=counts,
         stored=stored,
         disk_bytes=None if size is None else size().disk_bytes,
+        events=len(sizes),
+        event_bytes=sum(sizes.values()),
         head_bytes=_value_bytes(repo, (entry for _, entry in tree.items())),
     )
 

@@ -16,6 +16,7 @@ from agent_kernel.repository.ids import KIND_NAMES, Kind, ObjectId, hex_of, id_o
 from agent_kernel.repository.marking import STRUCTURAL, of_commit, of_row, references
 from agent_kernel.repository.nodes import Leaf, decode_node
 from agent_kernel.repository.objects import Fetched
+from agent_kernel.repository.runs import damaged_events
 
 if TYPE_CHECKING:
     from agent_kernel.repository.repository import Repository
@@ -35,6 +36,8 @@ class Problem:
     names: tuple[str, ...]  # variables that need it; none if it is a node of a tree, or belongs to the commit itself
 
     def __str__(self) -> str:
+        if not self.id:  # an event of an agent's run, on which nothing depends
+            return f"{self.kind}: {self.reason}"
         names = f" of {', '.join(self.names[:5])}" if self.names else ""
         many = len(self.reachable_from)
         commits = "one commit" if many == 1 else f"{many:,} commits"
@@ -77,8 +80,9 @@ class Verifier:
             done += len(batch)
             if self._progress is not None:
                 self._progress(done, len(self._seen))
-        problems = self._problems()
-        return VerifyReport(len(self._seen), self._bytes, tuple(problems))
+        count, size, unreadable = damaged_events(self._repo)
+        events = [Problem(f"event {name}", ObjectId(b""), "it cannot be read", (), ()) for name in unreadable]
+        return VerifyReport(len(self._seen) + count, self._bytes + size, (*self._problems(), *events))
 
     def _new(self, keys: Iterable[bytes]) -> list[bytes]:
         fresh = [key for key in dict.fromkeys(keys) if key not in self._seen]

@@ -171,6 +171,8 @@ def _forgotten(scope: Scope, meant: _Meant, report: ForgetReport) -> Said:
         lines.append(f"The same value is, or was, also in {others}: forget them too if it must go")
     if report.outputs_dropped:
         lines.append(f"What {plural(report.outputs_dropped, 'cell')} showed went too, since it may show the value")
+    if report.events_masked:
+        lines.append(f"Took it out of {plural(report.events_masked, 'event')} of agents' runs too")
     if report.mentioned_in:
         many = plural(len(report.mentioned_in), "cell")
         places = " ".join(map(short, report.mentioned_in[:5]))
@@ -200,6 +202,7 @@ def _forgotten(scope: Scope, meant: _Meant, report: ForgetReport) -> Said:
         "erased": report.erased,
         "shared_with": list(report.shared_with),
         "mentioned_in": [hex_of(commit) for commit in report.mentioned_in],
+        "events_masked": report.events_masked,
         "outputs_dropped": report.outputs_dropped,
         "sources_masked": report.redacted,
         "code_dropped": list(report.code_dropped),

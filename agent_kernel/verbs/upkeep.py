@@ -130,6 +130,8 @@ class Measured(Result):
             "stored_bytes": stats.stored_bytes,
             "disk_bytes": stats.disk_bytes,
             "head_bytes": stats.head_bytes,
+            "events": stats.events,
+            "event_bytes": stats.event_bytes,
         }
 
     def blocks(self) -> Sequence[Block]:
@@ -143,6 +145,8 @@ class Measured(Result):
         rows = tuple(
             (kind, f"{count:,}", size_text(stats.stored[kind])) for kind, count in stats.objects.items() if count
         )
+        if stats.events:
+            rows = (*rows, ("event of an agent", f"{stats.events:,}", size_text(stats.event_bytes)))
         return [
             Line(", ".join(many)),
             Line(f"{plural(stats.names, 'variable')} at HEAD, {size_text(stats.head_bytes)} before packing"),

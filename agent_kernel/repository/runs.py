@@ -1,0 +1,202 @@
+"""What upkeep does to the events of agents' runs, which lie beside the history and are no part of it.
+
+The events belong to `agent_kernel.agents`; here they are msgpack `[schema, kind, fields]`, of which only what the history
+has to know is known: which commits a field names, what is code, what is text. An event that cannot be read is left as it
+is, and `verify` names it. Numbers of events never change: a run that goes on finds the next one behind the last.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from agent_kernel.repository.ids import ObjectId, hex_of
+
+if TYPE_CHECKING:
+    from agent_kernel.repository.redacting import Redaction
+    from agent_kernel.repository.repository import Repository
+
+__all__ = ["EVENTS", "Forgetting", "code_of_events", "damaged_events", "events_of", "move_events", "rewrite_events"]
+
+EVENTS: Final = b"e/"
+GONE: Final = "(forgotten)"
+_CODE: Final = ("code",)
+# Text in which a value may stand: what a step showed, said or ended with, and what the model made of it.
+_SHOWN: Final = ("sent", "message", "result", "reason", "question", "target", "thinking", "text")
+_TASK: Final = ("task", "prompt", "instructions")
+_BATCH: Final = 500
+
+Fields = dict[str, Any]
+
+
+class _Event(msgspec.Struct, array_like=True):
+    schema: int
+    kind: str
+    fields: Fields
+
+
+_DECODER = msgspec.msgpack.Decoder(_Event)
+_ENCODER = msgspec.msgpack.Encoder(order="deterministic")
+
+
+def events_of(repo: Repository) -> Iterator[tuple[bytes, bytes, _Event | None]]:
+    """All events with their keys and bytes; None: it cannot be read."""
+    keys = list(repo.pointers.keys(EVENTS))
+    for start in range(0, len(keys), _BATCH):
+        for key, stored in sorted(repo.store.get_many(keys[start : start + _BATCH]).items()):
+            try:
+                yield key, stored, _DECODER.decode(stored)
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                yield key, stored, None
+
+
+def damaged_events(repo: Repository) -> tuple[int, int, list[str]]:
+    """How many events there are, their bytes, and the names of those that cannot be read."""
+    count, size, damaged = 0, 0, list[str]()
+    for key, stored, event in events_of(repo):
+        count, size = count + 1, size + len(stored)
+        if event is None:
+            run, _, number = key[len(EVENTS) :].partition(b"\0")
+            damaged.append(f"{run.decode('utf-8', 'replace')}/{int.from_bytes(number, 'big')}")
+    return count, size, damaged
+
+
+def rewrite_events(repo: Repository, change: Callable[[str, Fields], None]) -> int:
+    """Let a function change the fields of every event; returns how many are others by that."""
+    changed = 0
+    for key, stored, event in events_of(repo):
+        if event is None:
+            continue
+        change(event.kind, event.fields)
+        new = _ENCODER.encode(event)
+        if new != _ENCODER.encode(_DECODER.decode(stored)):
+            changed += repo.store.swap({key: stored}, {key: new})
+    return changed
+
+
+def move_events(repo: Repository, places: Mapping[ObjectId, ObjectId | None]) -> None:
+    """Let events name the commits that took the place of those that they name."""
+    known = {hex_of(old): "" if new is None else hex_of(new) for old, new in places.items() if new != old}
+
+    def move(kind: str, fields: Fields) -> None:
+        for name in ("before", "after"):
+            if fields.get(name) in known:
+                fields[name] = known[fields[name]]
+
+    if known:
+        rewrite_events(repo, move)
+
+
+def code_of_events(repo: Repository) -> Iterator[str]:
+    """All code that the models of the runs have sent, also what was never run."""
+    for _, _, event in events_of(repo):
+        for name in _CODE if event is not None else ():
+            found = event.fields.get(name) if event is not None else None
+            if isinstance(found, str) and found:
+                yield found
+
+
+def steps_of(repo: Repository, commits: Collection[ObjectId]) -> frozenset[tuple[str, int]]:
+    """The steps of runs that these commits are."""
+    found = (repo.commit_at(id) for id in commits)
+    return frozenset((commit.run, commit.step or 0) for commit in found if commit.run)
+
+
+class Forgetting:
+    """Takes out of events what is forgotten: of steps all that they were, of variables what was told of them.
+
+    Args:
+        redaction: takes out of all text what code gave away of the variables, and with it all text that speaks of them.
+    """
+
+    def __init__(
+        self,
+        repo: Repository,
+        names: Collection[str],
+        steps: Collection[tuple[str, int]],
+        redaction: Redaction | None = None,
+    ) -> None:
+        self._repo = repo
+        self._names = frozenset(names)
+        self._steps = frozenset(steps)
+        self._redaction = redaction
+        joined = "|".join(map(re.escape, sorted(self._names)))
+        self._word = re.compile(rf"(?<![\w.])(?:{joined})\b" if joined else r"(?!)")
+        # A line about a variable, as runs are told of their namespace and of what a step changed.
+        self._line = re.compile(rf"(?m)^  (?:[+~] )?(?:{joined}): .*\n?" if joined else r"(?!)")
+        self._telling = self._steps_that_tell()
+
+    def run(self) -> int:
+        """Do it; returns how many events are others by that."""
+        return rewrite_events(self._repo, self._forget)
+
+    def speaks_of(self) -> frozenset[str]:
+        """Those of the variables that any event speaks of."""
+        said: set[str] = set()
+        for _, _, event in events_of(self._repo):
+            for text in event.fields.values() if event is not None else ():
+                said.update(self._word.findall(text) if isinstance(text, str) else ())
+        return frozenset(said & self._names)
+
+    def _steps_that_tell(self) -> frozenset[tuple[str, int]]:
+        """The steps that changed one of the variables, or whose code speaks of one."""
+        found: dict[tuple[str, int], bool] = defaultdict(bool)
+        for _, _, event in events_of(self._repo) if self._names else ():
+            if event is None or "step" not in event.fields:
+                continue
+            changed = {one[1] for one in event.fields.get("changed", ()) if len(one) > 1}
+            code = any(self._word.search(str(event.fields.get(name) or "")) for name in _CODE)
+            found[_step(event.fields)] |= code or not changed.isdisjoint(self._names)
+        return frozenset(step for step, tells in found.items() if tells)
+
+    def _forget(self, kind: str, fields: Fields) -> None:
+        step = _step(fields)
+        if step in self._steps:
+            self._blank(fields, (*_CODE, *_SHOWN))
+            fields["findings"] = ()
+            fields.update({name: () for name in ("changed", "unsaved") if name in fields})
+        if not self._names:
+            return
+        if step in self._telling and kind != "Action":
+            self._blank(fields, _SHOWN)
+        for name in ("changed", "unsaved"):
+            if name in fields:
+                fields[name] = [one for one in fields[name] if self._names.isdisjoint(one[:2])]
+        if isinstance(fields.get("inputs"), dict):
+            fields["inputs"] = {name: told for name, told in fields["inputs"].items() if name not in self._names}
+        for name in (*_SHOWN, *_TASK):
+            if isinstance(fields.get(name), str):
+                fields[name] = self._line.sub("", fields[name])
+        if self._redaction is not None:
+            self._mask(fields, self._redaction)
+
+    def _mask(self, fields: Fields, redaction: Redaction) -> None:
+        for name in _CODE:
+            if isinstance(fields.get(name), str):
+                fields[name] = redaction.code(fields[name])
+        for name in (*_SHOWN, *_TASK):
+            if isinstance(fields.get(name), str) and fields[name]:
+                fields[name] = GONE if self._word.search(fields[name]) else redaction.text(fields[name])
+        for name in ("changed", "unsaved"):
+            if name in fields:
+                fields[name] = [[*one[:-1], redaction.text(str(one[-1]))] for one in fields[name]]
+        if "findings" in fields:
+            fields["findings"] = [[one[0], redaction.code(str(one[1])), *one[2:]] for one in fields["findings"]]
+        if "parts" in fields:
+            fields["parts"] = [[one[0], *map(redaction.text, one[1:])] for one in fields["parts"]]
+
+    def _blank(self, fields: Fields, names: Collection[str]) -> None:
+        for name in names:
+            if fields.get(name):
+                fields[name] = f"# {GONE}" if name in _CODE else GONE
+        if fields.get("parts"):
+            fields["parts"] = ()
+
+
+def _step(fields: Fields) -> tuple[str, int]:
+    step = fields.get("step")
+    return str(fields.get("run", "")), step if isinstance(step, int) else -1
