@@ -166,7 +166,7 @@ def started(
         can_ask=can_ask,
     )
     place.namespace.update(setup.inputs)
-    before = earlier.runs_before(place, agent.name)
+    before = earlier.runs_before(place, namespace or agent.name)
     heard = earlier.messages(place.journal, before)
     setup = msgspec.structs.replace(setup, earlier=tuple(heard))
     log = Log(
