@@ -49,18 +49,19 @@ def model_named(name: object = "", namespace: Mapping[str, object] | None = None
     name = name or os.environ.get(ENVIRONMENT, "")
     if not name:
         raise NoModelError
-    if name in _registered:
-        return _registered[name]
     kind, _, rest = name.partition(":")
-    if kind != "scripted":
-        from agent_kernel.agents.providers import provided
-
-        return provided(name)
-    found: Any = (namespace or {}).get(rest)
+    # What a variable holds now goes before a model of the same name that another run began with.
+    found: Any = (namespace or {}).get(rest) if kind == "scripted" else None
     if isinstance(found, Model):
         return found
     if isinstance(found, list | tuple):
         return ScriptedModel(cast("Sequence[Scripted]", found), name=rest)
+    if name in _registered:
+        return _registered[name]
+    if kind != "scripted":
+        from agent_kernel.agents.providers import provided
+
+        return provided(name)
     from agent_kernel.agents.scripts import SCRIPTS
 
     if rest not in SCRIPTS:

@@ -10,7 +10,7 @@ import time
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
@@ -28,11 +28,14 @@ from agent_kernel.verbs.text import clean
 if TYPE_CHECKING:
     from agent_kernel.repository import Unsaved
     from agent_kernel.session import Report
+    from agent_kernel.session.session import Only
 
 __all__ = [
     "Moved",
     "checkout",
     "checkout_arguments",
+    "only_argument",
+    "only_asked",
     "partial_argument",
     "rollback",
     "rollback_arguments",
@@ -50,6 +53,22 @@ _PARTIAL = (
 
 def partial_argument(parser: Parser) -> None:
     parser.flag("--partial", help=_PARTIAL)
+
+
+def only_argument(parser: Parser) -> None:
+    parser.value(
+        "--only",
+        metavar="vars|chat",
+        help="the variables without the conversation with agents, or the conversation without the variables",
+        default="",
+    )
+
+
+def only_asked(options: Namespace) -> Only:
+    """What `--only` says. Raises: UsageProblem: something else."""
+    if options.only not in ("", "vars", "chat"):
+        raise UsageProblem(f"--only takes vars or chat, not {options.only!r}")
+    return cast("Only", options.only)
 
 
 @dataclass(frozen=True)
@@ -93,23 +112,38 @@ def checkout_arguments(parser: Parser) -> None:
     parser.flag("--keep-random", help=_KEEP)
     parser.flag("--fresh", help="bring nothing back after a restart: the branch goes on without what is not loaded")
     partial_argument(parser)
+    only_argument(parser)
     parser.names("only these variables, from REV into what you have now")
 
 
 def checkout(scope: Scope, options: Namespace) -> Result:
+    only = only_asked(options)
+    if only and (options.fresh or options.names or options.rev is None):
+        raise UsageProblem("--only goes with a commit, and with no names")
     if options.fresh:
         return _start_fresh(scope, options)
     rev = spelled_out(options.rev)
     if rev is not None and scope.branch_meant(rev) is None:
         scope.resolve(rev)  # says more of what it does not find than the session could
     if scope.session is None:
+        _require_live(scope, only)
         return _move_head(scope, rev or "HEAD", options.names)
-    report = scope.session.checkout(rev, options.names, keep_random=options.keep_random, partial=options.partial)
+    report = scope.session.checkout(
+        rev, options.names, keep_random=options.keep_random, partial=options.partial, only=only
+    )
+    if only:
+        said = "Took the conversation back to" if only == "chat" else "Took the variables back to"
+        return Moved(f"{said} {rev}", report.commit or scope.session.head, report.branch, report)
     if options.names:
         names = ", ".join(options.names)
         at = scope.resolve(rev or "HEAD") if report.commit is None else report.commit
         return Moved(f"Loaded {clean(names)} of {rev or 'HEAD'}", at, report.branch, report)
     return _arrived("Checked out", scope, report)
+
+
+def _require_live(scope: Scope, only: Only) -> None:
+    if only:
+        raise UsageProblem("--only is for a running notebook")
 
 
 def _start_fresh(scope: Scope, options: Namespace) -> Result:
@@ -189,14 +223,20 @@ def rollback_arguments(parser: Parser) -> None:
     parser.takes("rev", "ref", help="the commit to be as before", optional=False)
     parser.flag("--keep-random", help=_KEEP)
     partial_argument(parser)
+    only_argument(parser)
 
 
 def rollback(scope: Scope, options: Namespace) -> Result:
     found, commit = scope.commit(options.rev)
-    said = f"Rolled back to {describe.label(found, commit)}"
+    only = only_asked(options)
+    alone = {"": "", "vars": " the variables", "chat": " the conversation"}[only]
+    said = f"Rolled back{alone} to {describe.label(found, commit)}"
     if scope.session is not None:
-        report = scope.session.rollback(options.rev, keep_random=options.keep_random, partial=options.partial)
+        report = scope.session.rollback(
+            options.rev, keep_random=options.keep_random, partial=options.partial, only=only
+        )
         return Moved(said, report.commit, report.branch, report)
+    _require_live(scope, only)
     made = _rollback_commit(scope, options.rev, found, commit)
     branch = scope.head().branch
     return Moved(said if branch else f"{said}, on no branch; {_how_to_name(scope)}", made, branch)

@@ -11,7 +11,7 @@ from agent_kernel.agents.journal import short_run
 from agent_kernel.errors import NothingToUndoError
 from agent_kernel.repository import short
 from agent_kernel.verbs import describe
-from agent_kernel.verbs.moving import Moved, partial_argument
+from agent_kernel.verbs.moving import Moved, only_argument, only_asked, partial_argument
 from agent_kernel.verbs.output import Block, Json, Line, Result
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Unsaved
     from agent_kernel.session import Repository
     from agent_kernel.session.operations import Operation
+    from agent_kernel.session.session import Only
 
 __all__ = ["operation_text", "redo", "redo_arguments", "undo", "undo_arguments"]
 
@@ -27,10 +28,14 @@ __all__ = ["operation_text", "redo", "redo_arguments", "undo", "undo_arguments"]
 def undo_arguments(parser: Parser) -> None:
     parser.takes("count", "text", help="how many operations (1 unless told)", default="1")
     partial_argument(parser)
+    only_argument(parser)
 
 
 def undo(scope: Scope, options: Namespace) -> Result:
-    return _repeated("undo", scope, options)
+    only = only_asked(options)
+    if only == "chat":
+        return _conversation_back(scope, options)
+    return _repeated("undo", scope, options, only)
 
 
 def redo_arguments(parser: Parser) -> None:
@@ -42,23 +47,34 @@ def redo(scope: Scope, options: Namespace) -> Result:
     return _repeated("redo", scope, options)
 
 
-def _repeated(verb: str, scope: Scope, options: Namespace) -> Result:
+def _conversation_back(scope: Scope, options: Namespace) -> Result:
+    """Take the conversation with agents back to before the last operation, and leave the variables."""
+    if options.count != "1":
+        raise UsageProblem("--only chat goes back by one operation; rollback REF --only chat goes further")
+    session = scope.live()
+    what = session.next_undo
+    report = session.undo(only="chat")
+    about = "" if what is None else f" to before {operation_text(scope.repo, what)}"
+    return Moved(f"The conversation went back{about}", report.commit, report.branch, report)
+
+
+def _repeated(verb: str, scope: Scope, options: Namespace, only: Only = "") -> Result:
     """Undo or redo so many operations, as far as there are any."""
     count = options.count.lstrip("0") if options.count.isascii() else ""
     if not count.isdecimal():
         raise UsageProblem(f"{verb} takes a number of operations; rollback REF goes to a commit, checkout REF too")
-    done: list[Moved] = [_once(verb, scope, partial=options.partial)]
+    done: list[Moved] = [_once(verb, scope, only, partial=options.partial)]
     for _ in range(int(count[:9]) - 1):
         try:
-            done.append(_once(verb, scope, partial=options.partial))
+            done.append(_once(verb, scope, only, partial=options.partial))
         except NothingToUndoError:
             return Steps(tuple(done), (Line(f"that is all there is to {verb} in this session"),))
     return done[0] if len(done) == 1 else Steps(tuple(done))
 
 
-def _once(verb: str, scope: Scope, *, partial: bool) -> Moved:
+def _once(verb: str, scope: Scope, only: Only, *, partial: bool) -> Moved:
     session = scope.live()
-    report = session.undo(partial=partial) if verb == "undo" else session.redo(partial=partial)
+    report = session.undo(partial=partial, only=only) if verb == "undo" else session.redo(partial=partial)
     # Asked for afterwards: what no cell had committed became an operation of its own first.
     what = session.next_redo if verb == "undo" else session.next_undo
     said = "Undone" if verb == "undo" else "Done again"

@@ -238,3 +238,46 @@ def test_an_agent_that_a_cell_starts_commits_its_steps_apart_from_the_cell(shell
     assert shell.run("%agent show HEAD --outputs").out.count("before") >= 1
     assert "of the step" not in shell.run("%agent show HEAD --outputs").out.partition("Outputs")[2]
     assert "of the step" in shell.run("%agent show HEAD~2 --outputs").out
+
+
+def told(shell: Shell) -> list[str]:
+    """The tasks that a model is told of as the next run begins."""
+    heard: list[str] = []
+
+    def answer(request: Any) -> str:
+        heard.extend(
+            message.text.partition("\n")[0] for message in request.messages if type(message).__name__ == "Told"
+        )
+        return "task.success()"
+
+    shell.ip.user_ns["_model"] = FunctionModel(answer)
+    shell.run("%agent model scripted:_model")
+    shell.run("%%agent analyst\nSay what you were told.")
+    return heard[:-1]
+
+
+def test_undo_takes_the_conversation_back_with_the_variables(shell: Shell) -> None:
+    use(shell, "x = 1", "task.success()")
+    shell.run("%%agent analyst\nMake an x please.")
+    shell.run("%%agent analyst\nMake another x please.")
+    shell.run("x = 5")
+    assert told(shell) == ["Make an x please.", "Make another x please."]
+    shell.run("%agent undo 4")
+    assert told(shell) == []
+
+
+def test_undo_of_the_variables_alone_leaves_the_conversation(shell: Shell) -> None:
+    shell.run("x = 0")
+    use(shell, "x = 1", "task.success()")
+    shell.run("%%agent analyst\nMake an x please.")
+    shell.run("%agent undo --only vars")
+    assert shell.ns["x"] == 0
+    assert told(shell) == ["Make an x please."]
+
+
+def test_undo_of_the_conversation_alone_leaves_the_variables(shell: Shell) -> None:
+    use(shell, "x = 1", "task.success()")
+    shell.run("%%agent analyst\nMake an x please.")
+    assert "The conversation went back to before the run of analyst" in shell.run("%agent undo --only chat").out
+    assert shell.ns["x"] == 1
+    assert told(shell) == []
