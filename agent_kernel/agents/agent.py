@@ -1,49 +1,36 @@
-"""An agent: a name, a model, what it is told of itself, and what it may take; each task that it is given is a `Run`."""
+"""An agent: a name, a model, what it is told and given, and what it may take; each task that it is given is a `Run`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeGuard, TypeVar, Unpack, overload
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
-import msgspec
-
-from agent_kernel.agents import context, earlier, returning
 from agent_kernel.agents.approving import MODES
-from agent_kernel.agents.course import Course, Setup
-from agent_kernel.agents.events import TaskStart
-from agent_kernel.agents.journal import new_run_id
+from agent_kernel.agents.course import acting
 from agent_kernel.agents.limits import Limits
-from agent_kernel.agents.log import Listener, Log
-from agent_kernel.agents.naming import model_named
-from agent_kernel.agents.place import Place
+from agent_kernel.agents.log import Listener
+from agent_kernel.agents.registering import Member, Registry, Visibility
 from agent_kernel.agents.run import Run
+from agent_kernel.agents.starting import Inputs, Options, State, place_of, reopened, started, started_within
+from agent_kernel.agents.tasks import Task, caller_names
 from agent_kernel.repository.refnames import check_ref_name
-from agent_kernel.session.versioned import Live, Versioned
-
-if TYPE_CHECKING:
-    from agent_kernel.session import Session
 
 __all__ = ["Agent", "Options", "State", "place_of", "reopened", "started"]
 
 T = TypeVar("T")
-State: TypeAlias = "Place | Versioned | Live | Session | dict[str, object] | None"
+R = TypeVar("R")
+P = ParamSpec("P")
+F = TypeVar("F", bound=Callable[..., Any])
+M = TypeVar("M")
 
 
-class Options(TypedDict, total=False):
-    """What may be said of one task; what is left out is as the agent has it.
+class Decorator(Protocol):
+    """Makes a task of a function."""
 
-    Attributes:
-        inputs: values for the task; its code finds them as variables, and as `task.inputs[NAME]`.
-        state: what it acts on; None: a fresh namespace.
-        on_event: is told of every event, besides the agent's own `on_event`.
-    """
-
-    inputs: Mapping[str, object] | None
-    state: State
-    on_event: Listener | None
-    approve: str
-    limits: Limits | None
-    model: object
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, Run[R], R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
 
 
 class Agent:
@@ -90,181 +77,166 @@ class Agent:
         self.on_event = on_event
         self.context_tokens = context_tokens
         self.model_settings = dict(model_settings or {})
+        self.registry = Registry()
 
     def __repr__(self) -> str:
         named = self.model if isinstance(self.model, str) else getattr(self.model, "name", type(self.model).__name__)
         return f"<Agent {self.name}, {named or 'no model named'}>"
 
     @overload
-    def start(self, task: str, *, returns: type[T], **options: Unpack[Options]) -> Run[T]: ...
+    def start(
+        self, task: str, *, returns: type[T], inputs: Inputs | None = None, **options: Unpack[Options]
+    ) -> Run[T]: ...
     @overload
-    def start(self, task: str, *, returns: object = None, **options: Unpack[Options]) -> Run[Any]: ...
-    def start(self, task: str, *, returns: object = None, **options: Unpack[Options]) -> Run[Any]:
+    def start(
+        self, task: str, *, returns: object = None, inputs: Inputs | None = None, **options: Unpack[Options]
+    ) -> Run[Any]: ...
+    def start(
+        self, task: str, *, returns: object = None, inputs: Inputs | None = None, **options: Unpack[Options]
+    ) -> Run[Any]:
         """Begin a task. Nothing runs until the run is driven: iterate over it, await it, or ask for its `result()`.
 
         Args:
             returns: the type that the result must have; a value that does not fit goes back to the model.
+            inputs: values for the task; its code finds them as variables, and as `task.inputs[NAME]`.
             options: see `Options`.
 
         Raises:
             NoModelError, ModelError, MissingExtraError: there is no model that could take it.
         """
-        listeners = [listener for listener in (self.on_event, options.get("on_event")) if listener is not None]
+        parent = acting.get()
+        if parent is not None:
+            return started_within(parent, self, task, returns, inputs or {}, options)
         return started(
-            self,
-            task,
-            place_of(options.get("state", self.state)),
-            returns=returns,
-            inputs=options.get("inputs"),
-            listeners=listeners,
-            approve=options.get("approve", ""),
-            limits=options.get("limits"),
-            model=options.get("model", ""),
+            self, task, place_of(options.get("state", self.state)), returns=returns, inputs=inputs, **options
         )
 
     @overload
-    def __call__(self, task: str, *, returns: type[T], **options: Unpack[Options]) -> T: ...
+    def __call__(
+        self, task: str, *, returns: type[T], inputs: Inputs | None = None, **options: Unpack[Options]
+    ) -> T: ...
     @overload
-    def __call__(self, task: str, *, returns: object = None, **options: Unpack[Options]) -> Any: ...
-    def __call__(self, task: str, *, returns: object = None, **options: Unpack[Options]) -> Any:
+    def __call__(
+        self, task: str, *, returns: object = None, inputs: Inputs | None = None, **options: Unpack[Options]
+    ) -> Any: ...
+    def __call__(
+        self, task: str, *, returns: object = None, inputs: Inputs | None = None, **options: Unpack[Options]
+    ) -> Any:
         """Do a task, and return its result: `start(task, …).result()`."""
-        return self.start(task, returns=returns, **options).result()
+        return self.start(task, returns=returns, inputs=inputs, **options).result()
+
+    def reopen(self, run: str = "", *, returns: object = None, **options: Unpack[Options]) -> Run[Any]:
+        """A run of this agent that was begun before, perhaps in another process; "" is the newest in its state.
+
+        Raises:
+            RunNotFoundError: there is none, or there are several whose id begins or ends so.
+        """
+        place = place_of(options.get("state", self.state))
+        return reopened(place, run, agent=self, returns=returns, **options)
+
+    # -- tasks as functions
+
+    @overload
+    def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, Run[R], R]: ...
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
+    @overload
+    def task(self, text: str = "", /, **options: Unpack[Options]) -> Decorator: ...
+    def task(self, given: Any = "", /, **options: Unpack[Options]) -> Any:
+        """Make a task of a typed, documented, empty function: `@agent.task`, or `@agent.task(setup="import math")`.
+
+        Its docstring, or the text given here, says what is to be done; its arguments are validated and passed as
+        variables, and what it returns is of the annotated type.
+
+        >>> agent = Agent("counter", model="scripted:hello")
+        >>> @agent.task
+        ... def squares(below: int) -> int:
+        ...     '''Sum up the squares below a number.'''
+        >>> squares(10)
+        285
+
+        Raises:
+            TypeError: the function has a body, says nothing, or is annotated with what is not known.
+        """
+        names = caller_names(2)
+        if not isinstance(given, str):
+            return self._task(given, "", options, names)
+
+        def made(function: Any) -> Task[..., Any, Any]:
+            return self._task(function, given, options, names)
+
+        return made
+
+    def _task(self, function: Any, text: str, options: Options, names: Mapping[str, object]) -> Task[..., Any, Any]:
+        return Task(self, function, text, options, names)
+
+    # -- what its code may use
+
+    @overload
+    def fn(self, function: F, /) -> F: ...
+    @overload
+    def fn(self, /, *, name: str = "", visibility: Visibility = "high", doc: str = "") -> Callable[[F], F]: ...
+    def fn(self, function: Any = None, /, *, name: str = "", visibility: Visibility = "high", doc: str = "") -> Any:
+        """Give the agent a function, also a method of a live object, or another agent's task: `@parent.fn @child.task`.
+
+        Args:
+            visibility: whether its model is told of its signature and what it does (high), of its signature alone
+                (medium), or of its name (low).
+            doc: said instead of the first line of its docstring.
+        """
+
+        def given(function: Any) -> Any:
+            named = name or _name_of(function)
+            if not isinstance(function, Task):
+                self.registry.function(function, named, visibility, doc)
+                return function
+            task = cast("Task[..., Any, Any]", function)
+            self.registry.function(task.blocking, named, visibility, doc, about=task.function, agent=True)
+            return task
+
+        return given if function is None else given(function)
+
+    def cls(
+        self,
+        kind: type[T],
+        /,
+        *,
+        name: str = "",
+        visibility: Visibility = "high",
+        include: str | Iterable[str] | None = None,
+        exclude: str | Iterable[str] | None = None,
+        configure: Mapping[str, Member] | None = None,
+    ) -> type[T]:
+        """Give the agent a class. `include` and `exclude` are patterns of the members that its model is told of."""
+        self.registry.kind(kind, name or kind.__name__, visibility, include, exclude, configure or {})
+        return kind
+
+    def module(
+        self,
+        value: M,
+        /,
+        *,
+        name: str = "",
+        visibility: Visibility = "low",
+        include: str | Iterable[str] | None = None,
+        exclude: str | Iterable[str] | None = None,
+        configure: Mapping[str, Member] | None = None,
+        recursive: bool = False,
+    ) -> M:
+        """Give the agent a module, or a live object under a name.
+
+        Args:
+            visibility: as for `fn`, of its members; low tells of the module, and of no members but configured ones.
+            include, exclude: patterns of member names; with either, its code finds only those that are meant.
+            configure: by name, how single members are told of.
+            recursive: its submodules too.
+        """
+        self.registry.module(
+            value, name or _name_of(value), visibility, include, exclude, configure or {}, recursive=recursive
+        )
+        return value
 
 
-def started(
-    agent: Agent,
-    task: str,
-    place: Place,
-    *,
-    returns: object = None,
-    inputs: Mapping[str, object] | None = None,
-    listeners: Sequence[Listener] = (),
-    approve: str = "",
-    limits: Limits | None = None,
-    model: object = "",
-    can_ask: bool = True,
-    run: str = "",
-    parent_run: str = "",
-    namespace: str = "",
-) -> Run[Any]:
-    """Begin a run of an agent in a place; `TaskStart` is stored.
-
-    Args:
-        run: its id; by default a new one.
-        parent_run: the run that it belongs to.
-        namespace: the agents from the outermost down to this one.
-    """
-    if approve and approve not in MODES:
-        raise ValueError(f"approve is one of {', '.join(MODES)}, not {approve!r}")
-    setup = Setup(
-        model=model_named(model or agent.model, place.namespace),
-        limits=limits or agent.limits,
-        approve=approve or agent.approve,
-        returns=returns,
-        inputs=dict(inputs or {}),
-        settings=agent.model_settings,
-        can_ask=can_ask,
-    )
-    place.namespace.update(setup.inputs)
-    before = earlier.runs_before(place, namespace or agent.name)
-    heard = earlier.messages(place.journal, before)
-    setup = msgspec.structs.replace(setup, earlier=tuple(heard))
-    log = Log(
-        place.journal,
-        run or new_run_id(),
-        listeners=listeners,
-        agent=agent.name,
-        namespace=namespace or agent.name,
-        parent_run=parent_run,
-    )
-    wanted = returning.type_text(returns)
-    cell, number = place.cell()
-    log.note(
-        TaskStart(
-            task=task,
-            prompt=_prompt(task, place, agent.context_tokens, setup.inputs),
-            instructions=context.instructions(wanted, primer=agent.primer, taken="task" in place.namespace),
-            inputs={name: place.summary(name) for name in setup.inputs},
-            returns=wanted,
-            model=setup.model.name,
-            approve=setup.approve,
-            limits=setup.limits.as_dict(),
-            settings={name: value for name, value in setup.settings.items() if _is_plain(value)},
-            state="versioned" if place.session is not None else "live",
-            earlier=before,
-            cell=cell,
-            number=number,
-        ),
-        before=place.head,
-    )
-    left_out = earlier.too_many(heard)
-    if left_out is not None:
-        log.note(left_out, before=place.head)
-    return Run(Course(setup, place, log))
-
-
-def reopened(
-    place: Place,
-    run: str,
-    *,
-    model: object = "",
-    returns: object = None,
-    listeners: Sequence[Listener] = (),
-    can_ask: bool = True,
-) -> Run[Any]:
-    """A run that was begun before, perhaps in another process, as far as its events tell.
-
-    Raises:
-        RunNotFoundError: there is none. NoModelError, ModelError, MissingExtraError: its model is not to be had.
-    """
-    run = place.journal.find(run)
-    start = place.journal.first(run)
-    setup = Setup(
-        model=model_named(model or start.model, place.namespace),
-        limits=Limits.of(start.limits),
-        approve=start.approve,
-        returns=returns,
-        settings=dict(start.settings),
-        earlier=tuple(earlier.messages(place.journal, start.earlier)),
-        can_ask=can_ask,
-    )
-    log = Log(
-        place.journal,
-        run,
-        tuple(place.journal.of(run)),
-        listeners,
-        agent=start.agent,
-        namespace=start.namespace,
-        parent_run=start.parent_run,
-    )
-    return Run(Course(setup, place, log))
-
-
-def _prompt(task: str, place: Place, budget_tokens: int, inputs: Mapping[str, object]) -> str:
-    """The first message: the task, what it is given, and the namespace."""
-    given = f"Given as variables: {', '.join(inputs)}." if inputs else ""
-    return "\n\n".join(filter(None, (task.strip(), given, place.describe(task, budget_tokens))))
-
-
-def _is_plain(value: object) -> TypeGuard[str | int | float | bool | None]:
-    return value is None or isinstance(value, str | int | float | bool)
-
-
-def place_of(state: State) -> Place:
-    """Where a run acts that is given this state."""
-    if isinstance(state, Place):
-        return state
-    if state is None:
-        return Place({"__name__": "__agent__"})
-    if isinstance(state, Versioned):
-        return Place(state.session.namespace, state.session)
-    if isinstance(state, Live):
-        return Place(state._namespace)  # pyright: ignore[reportPrivateUsage]
-    if isinstance(state, dict):
-        return Place(state)
-    return Place(state.namespace, state)
-
-
-def is_state(value: object) -> bool:
-    """Whether a value can be what an agent acts on."""
-    return value is None or isinstance(value, Place | Live | dict) or hasattr(value, "begin_step")
+def _name_of(value: object) -> str:
+    name: str = getattr(value, "__name__", "") or type(value).__name__
+    return name.rpartition(".")[2]

@@ -11,7 +11,7 @@ __all__ = ["model_errors", "outputs_in_a_row", "retries_in_a_row", "seconds_take
 
 def steps_of(events: Sequence[Event]) -> int:
     """How many pieces of code the model has sent."""
-    return sum(isinstance(event, Action) and event.code is not None for event in events)
+    return sum(isinstance(event, Action) and event.code is not None and event.source == "model" for event in events)
 
 
 def seconds_taken(events: Sequence[Event]) -> float:

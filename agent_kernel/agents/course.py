@@ -7,9 +7,11 @@ Where it stands follows from the events alone, so that it goes on in another pro
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator, Mapping
 from concurrent.futures import Future
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -27,6 +29,7 @@ from agent_kernel.agents.events import (
     Error,
     Event,
     Fail,
+    Finding,
     Output,
     Retry,
     StateChange,
@@ -37,8 +40,9 @@ from agent_kernel.agents.executing import Executed
 from agent_kernel.agents.log import Log, usage_of
 from agent_kernel.agents.loop import Stream, later
 from agent_kernel.agents.models import Answer, Delta, Message, Model, Request
+from agent_kernel.agents.offering import offered
 from agent_kernel.agents.review import review
-from agent_kernel.agents.settling import Settled, TaskHandle, offered
+from agent_kernel.agents.settling import NAMES, Settled, TaskHandle
 from agent_kernel.errors import ModelError
 from agent_kernel.repository import Author, Change, Unsaved
 from agent_kernel.session.interrupts import uninterrupted
@@ -46,11 +50,16 @@ from agent_kernel.session.interrupts import uninterrupted
 if TYPE_CHECKING:
     from agent_kernel.agents.limits import Limits
     from agent_kernel.agents.place import Place
+    from agent_kernel.agents.subagents import ChildRun
     from agent_kernel.repository import Change, Unsaved
 
-__all__ = ["Course", "Item", "Setup", "Wait"]
+__all__ = ["Course", "Going", "Item", "Setup", "Wait", "acting"]
 
 _LONGEST_WAIT_S = 60.0
+
+
+# The run whose step runs right here: what is begun within it is a sub-agent's.
+acting: ContextVar[Course | None] = ContextVar("agent_kernel_acting", default=None)
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -73,7 +82,9 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     inputs: dict[str, object] = {}
     settings: dict[str, object] = {}
     earlier: tuple[Message, ...] = ()  # the conversation that this run goes on with
+    offers: Mapping[str, object] = {}  # what its code finds beside the variables
     allowed: frozenset[str] = frozenset()
+    agents: frozenset[str] = frozenset()  # those of its names that are sub-agents
     can_ask: bool = True
 
 
@@ -96,6 +107,8 @@ class Course:
         self.value: object = None
         self.stream: Stream | None = None  # while the model answers
         self.code = Interruptible()  # while code runs
+        self.step = 0  # the one that runs, or ran last
+        self.children: list[ChildRun[Any]] = []  # sub-agents that are at work
         self.stopped = ""  # why somebody stopped it from elsewhere
         self._began = time.monotonic() - counting.seconds_taken(log.events)
 
@@ -119,8 +132,15 @@ class Course:
     def stop(self, reason: str) -> None:
         """Stop it from whatever thread: it ends as interrupted as soon as it can."""
         self.stopped = reason
+        for child in tuple(self.children):
+            child.cancel(reason)
         if not self.code.interrupt() and self.stream is not None:
             self.stream.cancel()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been running."""
+        return time.monotonic() - self._began
 
     def _next(self) -> Going:
         action, since = conversation.open_action(self.log.events)
@@ -170,7 +190,7 @@ class Course:
         reached = self.setup.limits.reached(
             steps=counting.steps_of(self.log.events),
             usage=usage_of(self.log.events),
-            seconds=time.monotonic() - self._began,
+            seconds=self.seconds,
         )
         if reached is not None:
             yield self.log.note(Fail(limit=reached[0], reason=reached[1]))
@@ -196,7 +216,7 @@ class Course:
 
     def _answer(self) -> Generator[Item, Any, Answer]:
         """Stream one answer."""
-        answers = sum(isinstance(event, Action) for event in self.log.events)
+        answers = sum(isinstance(event, Action) and event.source == "model" for event in self.log.events)
         sent = tuple(conversation.messages_of(self.log.events, self.setup.earlier))
         request = Request(self.log.start.instructions, sent, answers, self._patience(), self.setup.settings)
         self.stream = stream = Stream(self.setup.model, request)
@@ -215,7 +235,7 @@ class Course:
 
     def _patience(self) -> float | None:
         limits = self.setup.limits
-        left = None if limits.run_s is None else max(0.1, limits.run_s - (time.monotonic() - self._began))
+        left = None if limits.run_s is None else max(0.1, limits.run_s - self.seconds)
         known = [one for one in (limits.model_s, left) if one is not None]
         return min(known, default=None)
 
@@ -235,7 +255,7 @@ class Course:
         if not error.timed_out:
             return ""
         run_s = self.setup.limits.run_s
-        return "model_s" if run_s is None or time.monotonic() - self._began < run_s else "run_s"
+        return "model_s" if run_s is None or self.seconds < run_s else "run_s"
 
     def _words(self, text: str) -> Going:
         """The model answered with words alone: they are the result, where words can be one."""
@@ -256,7 +276,11 @@ class Course:
 
     def _allow(self, action: Action) -> Going:
         code = action.code or ""
+        if action.source == "setup":  # the program's own code
+            yield from self._execute(action, code)
+            return
         findings = review(code, names=self.place.names(), allowed=self.setup.allowed)
+        findings += _sub_agents(code, self.setup.agents)
         verdict = approving.verdict(self.setup.approve, findings, can_ask=self.setup.can_ask)
         if verdict == "run":
             yield from self._execute(action, code)
@@ -284,21 +308,30 @@ class Course:
     def _execute(self, action: Action, code: str, *, edited: bool = False) -> Going:
         step, before = action.step or 0, self.place.head
         yield self.log.note(StepStart(code="" if code == action.code else code), step=step, before=before)
+        noted = len(self.log.events)
         ran = self._run(code, step)
+        yield from self.log.events[noted:]  # what its sub-agents noted meanwhile
         # All that the step came to is stored at once: no crash leaves an output whose end of the run is missing.
-        yield from self.log.note_all(
-            self._outcome(ran, code if edited else ""), step=step, before=before, after=self.place.head
-        )
+        outcome = self._outcome(ran, code if edited else "")
+        if action.source == "setup":
+            outcome += _setup_failed(ran.done)
+        yield from self.log.note_all(outcome, step=step, before=before, after=self.place.head)
 
     def _run(self, code: str, step: int) -> _Ran:
         done: Executed | None = None
-        handle = TaskHandle(self.setup.inputs)
+        self.step = step
+        offers = {**self.setup.offers, **dict.fromkeys(NAMES, TaskHandle(self.setup.inputs))}
         self.place.begin(code, Author(self.log.start.agent, "agent"), self.log.run, step)
+        token = acting.set(self)
         try:
-            with recorded(self.place.quiet_paths()) as effects, offered(handle, self.place.namespace), self.code():
+            with recorded(self.place.quiet_paths()) as effects, offered(offers, self.place.namespace), self.code():
                 done = self.place.executor.run(code, timeout_s=self._step_s())
         finally:
+            acting.reset(token)
+            for child in tuple(self.children):
+                child.leave()
             changed, unsaved = self.place.end(done)
+        assert done is not None  # else an error goes on its way already
         return _Ran(done, changed, unsaved, effects)
 
     def _outcome(self, ran: _Ran, edited: str) -> list[Event]:
@@ -330,7 +363,7 @@ class Course:
 
     def _step_s(self) -> float | None:
         limits = self.setup.limits
-        left = None if limits.run_s is None else max(0.05, limits.run_s - (time.monotonic() - self._began))
+        left = None if limits.run_s is None else max(0.05, limits.run_s - self.seconds)
         return min([one for one in (limits.step_s, left) if one is not None], default=None)
 
     def _sent(self, done: Executed, changed: list[str], edited: str) -> str:
@@ -370,6 +403,19 @@ class Course:
 
         said = "" if self.value is None else summaries.line(summaries.summarize(self.value, "result"))
         return Success(result=said, type=returning.type_text(type(self.value)))
+
+
+def _sub_agents(code: str, agents: Collection[str]) -> tuple[Finding, ...]:
+    """The sub-agents that the code names: they act by themselves, so the approval of this step is the one that they have."""
+    said = set(re.findall(r"[^\W\d]\w*", code)) if agents else set[str]()
+    return tuple(Finding("agent", f"{name} acts by itself", 0, risky=True) for name in sorted(said & set(agents)))
+
+
+def _setup_failed(done: Executed) -> list[Event]:
+    if done.status in ("ok", "interrupted"):
+        return []
+    said = f"{type(done.error).__name__}: {_first_line(done.error)}" if done.error is not None else done.status
+    return [Fail(reason=f"its setup failed: {context.masked(said, 500)}")]
 
 
 def _first_line(error: BaseException) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import AsyncIterator, Generator, Iterator
-from concurrent.futures import Future
+from collections.abc import AsyncIterator, Generator, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.events import Event
     from agent_kernel.agents.models import Delta
 
-__all__ = ["drive", "drive_async"]
+__all__ = ["drive", "drive_async", "drive_together"]
 
 _NAP_S = 0.2
 
@@ -77,6 +77,38 @@ def _waited(future: Future[Any]) -> Any:
         except TimeoutError:
             if future.done():
                 return future.result()
+
+
+def drive_together(courses: Iterable[Going], at_once: int) -> None:
+    """Drive several runs to their ends on this thread: while some wait for their models, one goes on.
+
+    An interrupt stops all that were begun.
+    """
+    left = iter(courses)
+    waiting: dict[Future[Any], Going] = {}
+    try:
+        while True:
+            while len(waiting) < max(1, at_once) and (course := next(left, None)) is not None:
+                _until_wait(course, _advance(course.send, None), waiting)
+            if not waiting:
+                return
+            done, _ = wait(waiting, _NAP_S, FIRST_COMPLETED)  # waking up now and then, as `_waited` does
+            for future in done:
+                course = waiting.pop(future)
+                error = future.exception()
+                item = _advance(course.throw, error) if error is not None else _advance(course.send, future.result())
+                _until_wait(course, item, waiting)
+    except KeyboardInterrupt:
+        for course in waiting.values():
+            _until_wait(course, _advance(course.throw, KeyboardInterrupt()), {})
+        raise
+
+
+def _until_wait(course: Going, item: object, waiting: dict[Future[Any], Going]) -> None:
+    while item is not None and not isinstance(item, Wait):
+        item = _advance(course.send, None)
+    if isinstance(item, Wait):
+        waiting[item.future] = course
 
 
 def _advance(step: Any, value: Any) -> Any:

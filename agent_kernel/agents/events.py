@@ -137,8 +137,12 @@ class TaskStart(Event, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Action(Event, frozen=True, kw_only=True, omit_defaults=True):
-    """What the model answered: code to run as a step, or words alone (`code` is None)."""
+    """What the model answered: code to run as a step, or words alone (`code` is None).
 
+    `source` is "setup" where the program gave the code, to be run before the model is asked.
+    """
+
+    source: str = "model"
     thinking: str = ""
     text: str = ""
     code: str | None = None
@@ -250,13 +254,14 @@ class Compaction(Event, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SubRun(Event, frozen=True, kw_only=True, omit_defaults=True):
-    """Another run belongs to this one: a sub-agent's, or a candidate of a race."""
+    """Another run belongs to this one: a sub-agent's, or a candidate of a race. `usage` is known once that has ended."""
 
     child: str = ""
     child_agent: str = ""
     task: str = ""
     branch: str = ""
     status: str = "running"
+    usage: Usage = Usage()
 
 
 class Unknown(Event, frozen=True, kw_only=True, omit_defaults=True):

@@ -51,6 +51,23 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             return "run_s", f"it ran {seconds:.3g} s and was not done (limit: {self.run_s:.3g} s)"
         return None
 
+    def bounded(self, other: Limits, usage: Usage, seconds: float) -> Limits:
+        """These limits for a sub-agent of a run that has the `other` ones, and took so much of them already."""
+
+        def least(mine: float | None, theirs: float | None, taken: float) -> float | None:
+            left = None if theirs is None else max(0.0, theirs - taken)
+            return min([one for one in (mine, left) if one is not None], default=None)
+
+        tokens = least(self.tokens, other.tokens, usage.tokens)
+        steps = least(self.steps, other.steps, 0)
+        return msgspec.structs.replace(
+            self,
+            steps=None if steps is None else int(steps),
+            tokens=None if tokens is None else int(tokens),
+            cost=least(self.cost, other.cost, usage.cost or 0.0),
+            run_s=least(self.run_s, other.run_s, seconds),
+        )
+
     def as_dict(self) -> dict[str, float | None]:
         """For the event that starts a run."""
         return {name: getattr(self, name) for name in self.__struct_fields__}

@@ -18,6 +18,7 @@ from agent_kernel.agents.events import (
     Output,
     Resumed,
     StepStart,
+    SubRun,
     Success,
     TaskStart,
     Usage,
@@ -111,5 +112,5 @@ def state_of(events: Sequence[Event]) -> State:
 
 
 def usage_of(events: Sequence[Event]) -> Usage:
-    """What the models of a run took so far."""
-    return sum((event.usage for event in events if isinstance(event, Action)), Usage())
+    """What the models of a run took so far, and those of its sub-agents."""
+    return sum((event.usage for event in events if isinstance(event, Action | SubRun)), Usage())

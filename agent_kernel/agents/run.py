@@ -126,12 +126,12 @@ class Run(Generic[T]):
 
     def stream(self) -> Iterator[Event | Delta]:
         """Drive it, and see also the pieces of the model's answers as they come in."""
-        return drive(self._go())
+        return drive(self.going())
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         for event in tuple(self._course.log.events):
             yield event
-        async for item in drive_async(self._go()):
+        async for item in drive_async(self.going()):
             if isinstance(item, Event):
                 yield item
 
@@ -139,7 +139,7 @@ class Run(Generic[T]):
         return self._awaited().__await__()
 
     async def _awaited(self) -> T:
-        async for _ in drive_async(self._go()):
+        async for _ in drive_async(self.going()):
             pass
         return self._result()
 
@@ -171,7 +171,8 @@ class Run(Generic[T]):
             case _:
                 raise TaskInterruptedError(self.id, outcome.reason)
 
-    def _go(self) -> Going:
+    def going(self) -> Going:
+        """What is driven (`driving`): one at a time, and again as long as it is not done."""
         if self._going is None or inspect.getgeneratorstate(self._going) == inspect.GEN_CLOSED:
             self._going = self._course.go()
         return self._going

@@ -6,12 +6,9 @@ does not swallow the end of its own run. The words are agex's.
 
 from __future__ import annotations
 
-import builtins
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
-from typing import Literal, NoReturn, cast
+from typing import Literal, NoReturn
 
-__all__ = ["Settled", "TaskHandle", "offered"]
+__all__ = ["NAMES", "Settled", "TaskHandle"]
 
 NAMES = ("task", "agent_task")
 
@@ -49,24 +46,3 @@ class TaskHandle:
 
     def __repr__(self) -> str:
         return "<task: .success(value), .fail(reason), .clarify(question)>"
-
-
-@contextmanager
-def offered(handle: TaskHandle, namespace: Mapping[str, object] | None = None) -> Generator[None]:
-    """Let code find the handle. It is no variable: it stands among the builtins, where nothing is ever committed.
-
-    Args:
-        namespace: may have builtins of its own, as where several runs go on at once in one process.
-    """
-    own = (namespace or {}).get("__builtins__")
-    place = cast("dict[str, object]", own) if type(own) is dict else builtins.__dict__
-    before = {name: place.get(name) for name in NAMES}
-    place.update(dict.fromkeys(NAMES, handle))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                place.pop(name, None)
-            else:
-                place[name] = value

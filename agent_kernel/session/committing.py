@@ -357,7 +357,14 @@ class Committing:
     def _own_draft(self, message: str, author: Author | None = None) -> Draft:
         """A commit that is no cell's. What was there when the session began is nothing that undo could take back."""
         undoable = self._begun or not self._found_names
-        return Draft(kind="commit", author=author or self.author, message=message, undoable=undoable)
+        draft = Draft(kind="commit", author=author or self.author, message=message, undoable=undoable)
+        return draft if author is not None else self._within_step(draft)
+
+    def _within_step(self, draft: Draft) -> Draft:
+        """What happens within an agent's step is the agent's doing."""
+        if self._cell is not None and self._cell.run:
+            draft.author, draft.run, draft.step = self._cell.author, self._cell.run, self._cell.step
+        return draft
 
     def _follow_rewriting(self, writer: Writer) -> None:
         """Where something else in this process pruned the history, or forgot of it, HEAD is another commit by now."""

@@ -31,6 +31,7 @@ class Joining(Moving):
         theirs: Collection[str] = (),
         resolvers: Mapping[type, Resolver] | None = None,
         message: str = "",
+        fast_forward: bool = True,
         partial: bool = False,
     ) -> Report:
         """Merge another commit into the branch, variable by variable, and dicts key by key.
@@ -44,6 +45,8 @@ class Joining(Moving):
                 NotImplemented or raises MergeConflictError, dicts go on key by key and others stay a conflict; any
                 other error ends the merge with nothing changed. Values that share objects with other variables stay a
                 conflict.
+            fast_forward: where nothing was changed here since, only move the branch; otherwise there is a commit of two
+                parents in any case.
             partial: as for `checkout`. Values that cannot be loaded are not merged by key, and no resolver sees them.
 
         Raises:
@@ -59,11 +62,11 @@ class Joining(Moving):
         began = time.perf_counter()
         trust.require(self.repo)
         writer = self.repo.writer()
-        choices = Choices(frozenset(ours), frozenset(theirs), resolvers or {}, partial)
+        choices = Choices(frozenset(ours), frozenset(theirs), resolvers or {}, partial, fast_forward)
         outcome = merging.merge(self.repo, writer, self.workspace, self.head, other, rev, choices)
         if outcome.tree is None:
             return Report(self.head, self._record_here(), self.branch, notes=(outcome.note,))
-        draft = Draft(kind="merge", author=self.author, message=message or f"merge {rev}")
+        draft = self._within_step(Draft(kind="merge", author=self.author, message=message or f"merge {rev}"))
         loaded = self._load_joined(writer, outcome.tree, draft, other, partial=partial)
         if outcome.fast_forward and self.branch is not None:
             return self._fast_forward(other, loaded, draft, outcome.note)

@@ -55,7 +55,7 @@ def merge(
         raise UnrelatedHistoriesError("HEAD", rev)
     if begin.up_to_date:
         return Outcome(None, f"already up to date with {rev}")
-    if begin.fast_forward and not (choices.ours or choices.theirs):
+    if begin.fast_forward and choices.fast_forward and not (choices.ours or choices.theirs):
         return Outcome(repo.tree_at(other), f"fast-forward to {short(other)}", fast_forward=True)
     return Outcome(_three_way(repo, writer, workspace, Sides(begin.base, here, other), rev, choices))
 

@@ -32,6 +32,7 @@ class Choices(msgspec.Struct, frozen=True):
     theirs: frozenset[str] = frozenset()
     resolvers: Mapping[type, Resolver] = {}
     partial: bool = False
+    fast_forward: bool = True
 
 
 class Sides(NamedTuple):

@@ -8,7 +8,7 @@ from agent_kernel.session.committing import Committing
 from agent_kernel.session.operations import Operation
 
 if TYPE_CHECKING:
-    from agent_kernel.repository import Author, Outputs
+    from agent_kernel.repository import Author, ObjectId, Outputs
     from agent_kernel.session.reports import Report
 
 
@@ -48,6 +48,16 @@ class Stepping(Committing):
             self._join(run, min(before, len(self._operations.done)))
             if self._cell is not None:
                 self.workspace.monitor.start()
+
+    def save_step(self) -> ObjectId:
+        """Commit what the running step did so far, and return where that led: a sub-agent begins there."""
+        self._save_uncommitted()
+        return self.head or self._record_beginning()
+
+    def _record_beginning(self) -> ObjectId:
+        made = self.commit("begin").commit
+        assert made is not None  # with a message there is a commit
+        return made
 
     def _join(self, run: str, before: int) -> None:
         """Make what was done since, and what the same run did right before, one operation."""

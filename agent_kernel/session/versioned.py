@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from agent_kernel.values.lost import unloaded_of
 if TYPE_CHECKING:
     from agent_kernel.session.reports import Report
     from agent_kernel.session.snapshot import Snapshot
+    from agent_kernel.storage import Store
 
 
 class Live(MutableMapping[str, object]):
@@ -23,6 +25,18 @@ class Live(MutableMapping[str, object]):
 
     def __init__(self) -> None:
         self._namespace: dict[str, object] = {}
+
+    @property
+    def namespace(self) -> dict[str, object]:
+        """The dict that code runs in."""
+        return self._namespace
+
+    @functools.cached_property
+    def beside(self) -> Store:
+        """What is kept beside the variables as long as this object lives: the events of agents that acted on them."""
+        from agent_kernel.storage import MemoryStore
+
+        return MemoryStore()
 
     def __getitem__(self, name: str) -> object:
         return self._namespace[name]
@@ -47,7 +61,7 @@ class Live(MutableMapping[str, object]):
 class Versioned(Live):
     """A mapping on a branch of a store: `commit` saves what changed, `checkout` and `undo` bring states back.
 
-    Opening one loads the branch's last state; of that, a key whose value cannot be loaded raises LoadError when it is
+    Without a store or the path of one it is kept in memory. Opening one loads the branch's last state; of that, a key whose value cannot be loaded raises LoadError when it is
     asked for, and what is stored of it is kept. Keys are text without NUL; values are anything that a session can save.
 
     >>> from agent_kernel.storage import MemoryStore
@@ -61,7 +75,9 @@ class Versioned(Live):
     ['look', 'think']
     """
 
-    def __init__(self, repo: Repository | Path | str, branch: str | None = None, author: Author | None = None) -> None:
+    def __init__(
+        self, repo: Repository | Path | str = "memory:", branch: str | None = None, author: Author | None = None
+    ) -> None:
         super().__init__()
         self._owns_repo = not isinstance(repo, Repository)
         self.repo = repo if isinstance(repo, Repository) else Repository.open(repo)

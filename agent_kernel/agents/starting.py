@@ -1,0 +1,245 @@
+"""Beginning a run of an agent, and finding one again that was begun before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeGuard, Unpack
+
+from agent_kernel.agents import context, earlier, returning
+from agent_kernel.agents.approving import MODES
+from agent_kernel.agents.course import Course, Setup
+from agent_kernel.agents.events import Action, TaskStart
+from agent_kernel.agents.journal import Journal, new_run_id
+from agent_kernel.agents.limits import Limits
+from agent_kernel.agents.log import Listener, Log
+from agent_kernel.agents.naming import model_named
+from agent_kernel.agents.place import Place
+from agent_kernel.agents.run import Run
+from agent_kernel.agents.subagents import ChildRun, Fork, approval_within, limits_within
+from agent_kernel.session.versioned import Live, Versioned
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.agent import Agent
+    from agent_kernel.agents.models import Message
+    from agent_kernel.session import Session
+
+__all__ = ["Inputs", "Options", "State", "place_of", "reopened", "started", "started_within"]
+
+State: TypeAlias = "Place | Versioned | Live | Session | dict[str, object] | None"
+Inputs: TypeAlias = Mapping[str, object]
+
+
+class Options(TypedDict, total=False):
+    """What may be said of one task; what is left out is as the agent has it.
+
+    Attributes:
+        state: what it acts on; None: a fresh namespace.
+        on_event: is told of every event, besides the agent's own `on_event`.
+        setup: code of yours that runs first, in the same place; the model sees what came of it.
+    """
+
+    state: State
+    on_event: Listener | None
+    approve: str
+    limits: Limits | None
+    model: object
+    setup: str
+
+
+def started(
+    agent: Agent,
+    task: str,
+    place: Place,
+    *,
+    returns: object = None,
+    inputs: Inputs | None = None,
+    listeners: Sequence[Listener] = (),
+    can_ask: bool = True,
+    parent: Course | None = None,
+    fork: Fork | None = None,
+    run: str = "",
+    parent_run: str = "",
+    namespace: str = "",
+    **options: Unpack[Options],
+) -> Run[Any]:
+    """Begin a run of an agent in a place; `TaskStart` is stored.
+
+    Args:
+        can_ask: somebody is there who can be asked to approve a step.
+        parent: the run whose step begins this one.
+        fork: the branch that this one has for itself.
+        run: its id; by default a new one.
+        parent_run: the run that it belongs to, where no step of that begins it.
+        namespace: the agents from the outermost down to this one.
+    """
+    above = parent.log.start if parent is not None else None
+    named = namespace or (agent.name if above is None else f"{above.namespace}/{agent.name}")
+    before = earlier.runs_before(place, named) if parent is None else ()  # a function remembers nothing
+    heard = earlier.messages(place.journal, before)
+    made = _setup(agent, place, returns, inputs or {}, options, parent, heard, can_ask=can_ask)
+    place.namespace.update(made.inputs)
+    log = Log(
+        place.journal,
+        run or new_run_id(),
+        listeners=_listeners(agent, options, parent, listeners),
+        agent=agent.name,
+        namespace=named,
+        parent_run=parent_run if above is None else above.run,
+    )
+    log.note(_task_start(agent, task, place, made, before), before=place.head)
+    left_out = earlier.too_many(heard)
+    if left_out is not None:
+        log.note(left_out, before=place.head)
+    if options.get("setup"):
+        log.note(Action(source="setup", code=options.get("setup"), call="setup"), step=0, before=place.head)
+    course = Course(made, place, log)
+    return Run(course) if parent is None else ChildRun(course, parent, fork)
+
+
+def started_within(
+    parent: Course, agent: Agent, task: str, returns: object, inputs: Inputs, options: Options
+) -> Run[Any]:
+    """A run that the step of another begins. Without a state of its own it acts on a fork of its parent's."""
+    run = new_run_id()
+    fork: Fork | None = None
+    state = options.get("state", agent.state)
+    if state is not None:
+        place = place_of(state)
+    elif parent.place.session is not None:
+        fork = Fork(parent.place, parent.place.session, agent.name, run, inputs)
+        place = fork.place
+    else:
+        place = Place({"__name__": "__agent__"}, journal=parent.place.journal)
+    return started(agent, task, place, returns=returns, inputs=inputs, parent=parent, fork=fork, run=run, **options)
+
+
+def reopened(
+    place: Place,
+    run: str,
+    *,
+    agent: Agent | None = None,
+    returns: object = None,
+    listeners: Sequence[Listener] = (),
+    can_ask: bool = True,
+    **options: Unpack[Options],
+) -> Run[Any]:
+    """A run that was begun before, perhaps in another process, as far as its events tell.
+
+    Args:
+        agent: whose it is; without it, its code finds nothing that was registered for it.
+
+    Raises:
+        RunNotFoundError: there is none. NoModelError, ModelError, MissingExtraError: its model is not to be had.
+    """
+    run = place.journal.find(run)
+    start = place.journal.first(run)
+    model = options.get("model", "") or start.model
+    setup = Setup(
+        model=model_named(model, place.namespace),
+        limits=options.get("limits") or Limits.of(start.limits),
+        approve=options.get("approve", "") or start.approve,
+        returns=returns,
+        settings=dict(start.settings) if agent is None else agent.model_settings,
+        earlier=tuple(earlier.messages(place.journal, start.earlier)),
+        can_ask=can_ask,
+        offers={} if agent is None else agent.registry.objects,
+        allowed=frozenset() if agent is None else agent.registry.allowed,
+        agents=frozenset() if agent is None else agent.registry.agents,
+    )
+    log = Log(
+        place.journal,
+        run,
+        tuple(place.journal.of(run)),
+        _listeners(agent, options, None, listeners),
+        agent=start.agent,
+        namespace=start.namespace,
+        parent_run=start.parent_run,
+    )
+    return Run(Course(setup, place, log))
+
+
+def place_of(state: State) -> Place:
+    """Where a run with this state acts."""
+    if isinstance(state, Place):
+        return state
+    if state is None:
+        return Place({"__name__": "__agent__"})
+    if isinstance(state, Versioned):
+        return Place(state.session.namespace, state.session)
+    if isinstance(state, Live):
+        return Place(state.namespace, journal=Journal(state.beside))
+    if isinstance(state, dict):
+        return Place(state)
+    return Place(state.namespace, state)
+
+
+def _setup(
+    agent: Agent,
+    place: Place,
+    returns: object,
+    inputs: Inputs,
+    options: Options,
+    parent: Course | None,
+    heard: Sequence[Message],
+    *,
+    can_ask: bool,
+) -> Setup:
+    approve = options.get("approve", "") or agent.approve
+    if approve not in MODES:
+        raise ValueError(f"approve is one of {', '.join(MODES)}, not {approve!r}")
+    limits = options.get("limits") or agent.limits
+    return Setup(
+        model=model_named(options.get("model") or agent.model, place.namespace),
+        limits=limits if parent is None else limits_within(parent, limits),
+        approve=approve if parent is None else approval_within(parent),
+        returns=returns,
+        inputs=dict(inputs),
+        settings=agent.model_settings,
+        earlier=tuple(heard),
+        can_ask=can_ask and parent is None,
+        offers=agent.registry.objects,
+        allowed=agent.registry.allowed,
+        agents=agent.registry.agents,
+    )
+
+
+def _listeners(
+    agent: Agent | None, options: Options, parent: Course | None, more: Sequence[Listener]
+) -> list[Listener]:
+    """Who is told of the events, each once: the agent's own, the task's, and those of the run that began it."""
+    own = [agent.on_event if agent is not None else None, options.get("on_event")]
+    above: Sequence[Listener] = parent.log.listeners if parent is not None else ()
+    found: list[Listener] = []
+    for one in (*own, *more, *above):
+        if one is not None and one not in found:
+            found.append(one)
+    return found
+
+
+def _task_start(agent: Agent, task: str, place: Place, made: Setup, before: tuple[tuple[str, int], ...]) -> TaskStart:
+    wanted = returning.type_text(made.returns)
+    cell, number = place.cell()
+    given = f"Given as variables: {', '.join(made.inputs)}." if made.inputs else ""
+    prompt = "\n\n".join(filter(None, (task.strip(), given, place.describe(task, agent.context_tokens))))
+    told = agent.registry.text(agent.context_tokens)
+    return TaskStart(
+        task=task,
+        prompt=prompt,
+        instructions=context.instructions(
+            wanted, primer=agent.primer, taken="task" in place.namespace, extra=[told] if told else []
+        ),
+        inputs={name: place.summary(name) for name in made.inputs},
+        returns=wanted,
+        model=made.model.name,
+        approve=made.approve,
+        limits=made.limits.as_dict(),
+        settings={name: value for name, value in made.settings.items() if _is_plain(value)},
+        earlier=before,
+        state="versioned" if place.session is not None else "live",
+        cell=cell,
+        number=number,
+    )
+
+
+def _is_plain(value: object) -> TypeGuard[str | int | float | bool | None]:
+    return value is None or isinstance(value, str | int | float | bool)

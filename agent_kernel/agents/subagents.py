@@ -1,0 +1,146 @@
+"""Agents that work for agents: what an agent's code begins is a run within its run.
+
+In a versioned state the sub-agent acts on a branch of its own, forked from where the parent's step is, and what it made
+is merged into the parent's by a commit of two parents; what both changed is an error that the parent sees. Elsewhere it
+acts in a namespace of its own. Either way it has its arguments, no more budget than its parent has left, and the
+approval that its parent's step has.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from agent_kernel.agents.events import SubRun
+from agent_kernel.agents.journal import short_run
+from agent_kernel.agents.log import usage_of
+from agent_kernel.agents.place import Place
+from agent_kernel.agents.run import Run
+from agent_kernel.errors import MergeConflictError
+from agent_kernel.repository import Author
+from agent_kernel.repository.refs import ASIDE
+from agent_kernel.session.session import Session
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.course import Course
+    from agent_kernel.agents.limits import Limits
+    from agent_kernel.repository import ObjectId
+
+__all__ = ["ChildRun", "Fork", "approval_within", "limits_within"]
+
+T = TypeVar("T")
+
+
+def limits_within(parent: Course, own: Limits) -> Limits:
+    """A sub-agent's limits: its own, and no more than its parent has left."""
+    return own.bounded(parent.setup.limits, usage_of(parent.log.events), parent.seconds)
+
+
+def approval_within(parent: Course) -> str:
+    """Whether a sub-agent's steps are asked about: its parent's step was, or needed not to be."""
+    return "never" if parent.setup.approve == "never" else "auto"
+
+
+class Fork:
+    """A branch of a sub-agent's own, from where its parent's step is."""
+
+    def __init__(self, parent: Place, session: Session, agent: str, run: str, inputs: Mapping[str, object]) -> None:
+        at = session.save_step()
+        self.branch = f"{agent}-{short_run(run)}"
+        session.repo.create_branch(self.branch, at)
+        self._at: ObjectId = at
+        self._parent = session
+        self._inputs = dict(inputs)
+        namespace: dict[str, object] = {}
+        author, aside = Author(agent, "agent"), ASIDE + secrets.token_hex(4)
+        self.session = Session(namespace, session.repo, branch=self.branch, author=author, session_id=aside)
+        self.session.bring_back(partial=True)
+        self._before = {name: namespace[name] for name in inputs if name in namespace}
+        self.place = Place(namespace, self.session, journal=parent.journal, hidden=parent.hidden)
+
+    def merge(self, message: str) -> None:
+        """Take what was made on the branch into the parent's state, less the arguments, and drop the branch.
+
+        Raises:
+            MergeConflictError: both changed the same. The branch is kept.
+        """
+        namespace = self.place.namespace
+        for name, value in self._inputs.items():
+            if namespace.get(name) is value:
+                namespace.pop(name)
+                namespace.update({name: self._before[name]} if name in self._before else {})
+        self.session.commit(full=True)
+        self.leave()
+        self._parent.merge(self.branch, message=message, fast_forward=False, partial=True)
+        self._parent.repo.delete_branch(self.branch, force=True)
+
+    def leave(self) -> None:
+        """Give the branch back as it is."""
+        self.session.close()
+        if self.session.head == self._at:  # nothing was done on it
+            self._parent.repo.delete_branch(self.branch, force=True)
+
+
+class ChildRun(Run[T]):
+    """The run of a sub-agent. As it ends, what it made comes to its parent."""
+
+    def __init__(self, course: Course, parent: Course, fork: Fork | None) -> None:
+        super().__init__(course)
+        self._parent = parent
+        self._fork = fork
+        self._is_open = True
+        parent.children.append(self)
+        self._tell("running")
+
+    def _result(self) -> T:
+        if self._is_open:
+            self._end()
+        if self.status == "interrupted":
+            self._stop_parent()
+        return super()._result()
+
+    def _stop_parent(self) -> NoReturn:
+        # Not an error that the parent's code could handle: who interrupts a sub-agent means the whole.
+        raise KeyboardInterrupt(self.outcome.reason)
+
+    def _end(self) -> None:
+        status: str = self.status
+        try:
+            if self._fork is not None and status == "completed":
+                self._fork.merge(f"merge what {self.agent} did: {self.task.partition(chr(10))[0][:60]}")
+            elif self._fork is not None:
+                self._fork.leave()
+        except MergeConflictError:
+            status = "conflict"
+            raise
+        finally:
+            self._close(status)
+
+    def leave(self) -> None:
+        """The step in which it was begun has ended: nobody can drive it any more."""
+        if not self._is_open:
+            return
+        if self._fork is not None:
+            self._fork.leave()
+        self._close("interrupted" if self.status == "running" else self.status)
+
+    def _close(self, status: str) -> None:
+        self._is_open = False
+        self._parent.children.remove(self)
+        self._tell(status)
+
+    def _tell(self, status: str) -> None:
+        branch = self._fork.branch if self._fork is not None else ""
+        note = SubRun(child=self.id, child_agent=self.agent, task=self.task, branch=branch, status=status)
+        if status != "running":
+            note = SubRun(
+                child=note.child,
+                child_agent=note.child_agent,
+                task=note.task,
+                branch=branch,
+                status=status,
+                usage=self.usage,
+            )
+        place: Any = self._parent.place
+        self._parent.log.note(note, step=self._parent.step, before=place.head)

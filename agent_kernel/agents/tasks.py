@@ -1,0 +1,171 @@
+"""Tasks as functions: the signature says what goes in and comes out, the docstring what is to be done, an agent does it."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+import sys
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
+
+from agent_kernel.agents import returning
+from agent_kernel.agents.driving import drive_together
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from agent_kernel.agents.agent import Agent, Options, State
+    from agent_kernel.agents.events import Event
+    from agent_kernel.agents.log import Listener
+    from agent_kernel.agents.models import Delta
+    from agent_kernel.agents.run import Run
+
+__all__ = ["Task"]
+
+P = ParamSpec("P")
+C = TypeVar("C")
+R = TypeVar("R")
+_NOTHING_DONE = frozenset(
+    [
+        "CACHE",
+        "CALL_INTRINSIC_1",
+        "COPY_FREE_VARS",
+        "LOAD_CONST",
+        "LOAD_GLOBAL",
+        "MAKE_CELL",
+        "NOP",
+        "POP_TOP",
+        "RAISE_VARARGS",
+        "RERAISE",
+        "RESUME",
+        "RETURN_CONST",
+        "RETURN_GENERATOR",
+        "RETURN_VALUE",
+    ]
+)
+_ASIDE = ("state", "on_event")  # said of a call, where the function has no parameters of these names
+
+
+class Task(Generic[P, C, R]):
+    """A function whose body is an agent's work. What it gives is of the type that it is annotated with.
+
+    Calling it does the task and returns its result; that of an `async def` is awaited. `state=` and `on_event=` may be
+    said beside its own arguments.
+    """
+
+    def __init__(
+        self, agent: Agent, function: Callable[P, object], text: str, options: Options, localns: Mapping[str, object]
+    ) -> None:
+        name = getattr(function, "__name__", "the task")
+        code = getattr(function, "__code__", None)
+        if not isinstance(code, CodeType):
+            raise TypeError(f"a task is made of a function, not of {type(function).__name__}")
+        if not _is_empty(code, function.__doc__):
+            raise TypeError(f"the body of {name} must be empty: the agent does what its docstring says")
+        self.text = inspect.cleandoc(text or function.__doc__ or "")
+        if not self.text:
+            raise TypeError(f"{name} needs a docstring, which says what is to be done")
+        self.agent = agent
+        self.function = function
+        self._options = options
+        self._hints = _hints(function, name, localns)
+        self._signature = inspect.signature(function)
+        self.is_async = inspect.iscoroutinefunction(function)
+        functools.update_wrapper(self, function)
+
+    def __repr__(self) -> str:
+        return f"<task {self.__name__}{self._signature} of {self.agent.name}>"
+
+    __name__: str
+
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C: ...
+    @overload
+    def __call__(self, *args: Any, state: State, **kwargs: Any) -> C: ...
+    @overload
+    def __call__(self, *args: Any, on_event: Listener, **kwargs: Any) -> C: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Do it.
+
+        Raises:
+            TypeError: the arguments do not fit the signature. Otherwise what `Run.result` raises.
+        """
+        aside = {name: kwargs.pop(name) for name in _ASIDE if name in kwargs and name not in self._signature.parameters}
+        run = self._start(args, kwargs, cast("Options", {**self._options, **aside}))
+        return run if self.is_async else run.result()
+
+    def start(self, *args: P.args, **kwargs: P.kwargs) -> Run[R]:
+        """Begin it; nothing runs until the run is driven. Raises: TypeError: the arguments do not fit."""
+        return self._start(args, kwargs, self._options)
+
+    def stream(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Event | Delta]:
+        """Do it, and see its events, and the pieces of the model's answers, as they come."""
+        return self._start(args, kwargs, self._options).stream()
+
+    def on(self, **options: Unpack[Options]) -> Task[P, C, R]:
+        """The same task with another state, model, limits, approval or listener."""
+        said = cast("Options", {**self._options, **options})
+        return Task(self.agent, self.function, self.text, said, {**self._hints})
+
+    def map(self, *arguments: Iterable[Any], at_once: int = 4) -> list[R]:
+        """Do it once for each argument, as `map` would, and return the results in order.
+
+        While one waits for its model the others go on; their code runs one after the other, on this thread. Tasks that
+        share a state are done one after the other. All are done before an error of one is raised.
+
+        Args:
+            at_once: so many are begun before the first of them is done.
+        """
+        runs = [self._start(given, {}, self._options) for given in zip(*arguments, strict=False)]
+        has_state = self._options.get("state", self.agent.state) is not None
+        drive_together([run.going() for run in runs], 1 if has_state else at_once)
+        return [run.result() for run in runs]
+
+    def blocking(self, *args: Any, **kwargs: Any) -> R:
+        """Do it and return its result, also where it is an `async def`: what another agent's code calls."""
+        return self._start(args, kwargs, self._options).result()
+
+    def _start(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: Options) -> Run[R]:
+        returns = self._hints.get("return")
+        run = self.agent.start(self.text, returns=returns, inputs=self._inputs(args, kwargs), **options)
+        return cast("Run[R]", run)
+
+    def _inputs(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, object]:
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return {name: self._checked(name, value) for name, value in bound.arguments.items()}
+
+    def _checked(self, name: str, value: Any) -> object:
+        wanted = self._hints.get(name)
+        kind = self._signature.parameters[name].kind
+        try:
+            if kind is inspect.Parameter.VAR_POSITIONAL:
+                return tuple(returning.fitted(one, wanted) for one in value)
+            if kind is inspect.Parameter.VAR_KEYWORD:
+                return {key: returning.fitted(one, wanted) for key, one in value.items()}
+            default = self._signature.parameters[name].default
+            return value if value is default else returning.fitted(value, wanted)
+        except returning.Misfit as misfit:
+            raise TypeError(f"{self.__name__}(): argument {name!r} does not fit: {misfit}") from None
+
+
+def _hints(function: Callable[..., object], name: str, localns: Mapping[str, object]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function, localns=dict(localns), include_extras=True)
+    except NameError as error:
+        raise TypeError(f"an annotation of {name} is not known here: {error}") from error
+
+
+def _is_empty(code: CodeType, doc: str | None) -> bool:
+    """Whether a function does nothing: `pass`, `...`, a docstring, or `raise NotImplementedError`."""
+    consts = [one for one in code.co_consts if one is not None and one is not ... and one != doc]
+    names = set(code.co_names) - {"NotImplementedError"}
+    return not consts and not names and {one.opname for one in dis.get_instructions(code)} <= _NOTHING_DONE
+
+
+def caller_names(depth: int) -> dict[str, object]:
+    """Names of the function in which a task is defined, for its annotations."""
+    return dict(sys._getframe(depth).f_locals)  # pyright: ignore[reportPrivateUsage]
