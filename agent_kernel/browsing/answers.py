@@ -46,11 +46,28 @@ class DayRow(msgspec.Struct, frozen=True, tag="day", tag_field="kind"):
     graph: Graph
 
 
-class FoldRow(msgspec.Struct, frozen=True, tag="fold", tag_field="kind"):
-    """Neighbours that changed nothing, or repeated runs of one cell."""
+class RunFacts(msgspec.Struct, frozen=True):
+    """What there is to say of an agent's run as a whole. `tip`: its newest commit, in full."""
 
     id: str
-    why: Literal["nothing", "repeated"]
+    short: str
+    author: Author
+    status: Literal["running", "pending", "clarify", "interrupted", "cancelled", "completed", "failed"]
+    steps: int
+    tokens: int
+    cost: float | None  # US dollars; None: not known
+    tip: str
+    refs: tuple[Ref, ...]
+    chips: tuple[tuple[Sign, str, int], ...]
+    more: int
+    counts: dict[Sign, int]
+
+
+class FoldRow(msgspec.Struct, frozen=True, tag="fold", tag_field="kind"):
+    """Neighbours that changed nothing, repeated runs of one cell, or the steps of an agent's run (`run`)."""
+
+    id: str
+    why: Literal["nothing", "repeated", "run"]
     n: int
     matching: int  # of them, where something is searched for; else 0
     prompt: str
@@ -59,6 +76,7 @@ class FoldRow(msgspec.Struct, frozen=True, tag="fold", tag_field="kind"):
     took_s: float
     time_ms: int
     graph: Graph
+    run: RunFacts | None = None
 
 
 class CommitRow(msgspec.Struct, frozen=True, tag="commit", tag_field="kind"):

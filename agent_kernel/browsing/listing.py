@@ -181,7 +181,7 @@ def _runs(view: View, tz_s: int) -> Iterator[tuple[int, list[Record], str]]:
     for record in view.order:
         day = (record.time_ns // 1_000_000_000 + tz_s) // 86_400
         last = run[-1] if run else None
-        if last is not None and day == run_day and _folds(last, record, pinned):
+        if last is not None and (day == run_day or record.run) and _folds(last, record, pinned):
             run.append(record)
             continue
         if run:
@@ -192,7 +192,9 @@ def _runs(view: View, tz_s: int) -> Iterator[tuple[int, list[Record], str]]:
 
 
 def _folds(newer: Record, older: Record, pinned: Collection[ObjectId | None]) -> bool:
-    """Whether two neighbours may stand as one row. What a name points at stays in sight."""
+    """Whether two neighbours may stand as one row. What a name points at stays in sight, but in an agent's run."""
+    if newer.run or older.run:  # a run is one thing, whatever day it is and whatever points into it
+        return newer.run == older.run and newer.parents[:1] == (older.id,)
     alike = newer.mark == older.mark != 0 and newer.parents == (older.id,)
     return alike and newer.id not in pinned and older.id not in pinned
 
@@ -204,6 +206,8 @@ def _fold(members: list[Record], why: str, matching: int, unfolded: Collection[s
 
 
 def _why(run: list[Record]) -> str:
+    if run[0].run:
+        return "run"
     return "" if len(run) < 2 else "nothing" if run[0].mark == NOTHING else "repeated"
 
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
-from agent_kernel.browsing.answers import CommitRow, DayRow, FoldRow, Graph, Ref, Row, Sign
+from agent_kernel.browsing.answers import CommitRow, DayRow, FoldRow, Graph, Ref, Row
 from agent_kernel.browsing.book import Book, Spread
+from agent_kernel.browsing.chips import chips_of, counts_of
 from agent_kernel.browsing.listing import Fold, Item, Listing
+from agent_kernel.browsing.runs import run_row
 from agent_kernel.browsing.wording import cleaned, prompts, subject_of
-from agent_kernel.repository import Change, Commit, ObjectId, hex_of, short
+from agent_kernel.repository import Commit, ObjectId, hex_of, short
 from agent_kernel.session.labels import prompt, shown
 from agent_kernel.verbs.text import plural
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["counts_of", "row_of", "sign_of", "why"]
-
-_CHIPS = 4
+__all__ = ["node_of", "row_of", "why"]
 
 
 def row_of(book: Book, listing: Listing, item: Item, spread: Spread) -> Row:
@@ -26,18 +25,22 @@ def row_of(book: Book, listing: Listing, item: Item, spread: Spread) -> Row:
     graph = listing.graph(item, spread.colours)
     if item.record is not None:
         return _commit_row(book, item, item.record.id, spread.refs.get(item.record.id, ()), graph)
-    return DayRow(item.day, graph) if item.fold is None else _fold_row(book.repo, item.fold, graph)
+    if item.fold is None:
+        return DayRow(item.day, graph)
+    if item.fold.why == "run":
+        return run_row(book, item.fold, spread, graph)
+    return _fold_row(book.repo, item.fold, graph)
 
 
 def _commit_row(book: Book, item: Item, id: ObjectId, refs: tuple[Ref, ...], graph: Graph) -> CommitRow:
     commit = book.repo.commit_at(id)
     subject, code = subject_of(commit)
-    chips, more = chips_of(commit)
+    chips, more = chips_of((commit.changed, commit.unsaved))
     return CommitRow(
         id=hex_of(id),
         short=short(id),
         depth=int(item.fold is not None),
-        prompt=prompt(commit),
+        prompt=f".{commit.step}" if item.fold is not None and commit.run and commit.step else prompt(commit),
         subject=subject,
         is_code=code,
         author=book.author(commit),
@@ -46,7 +49,7 @@ def _commit_row(book: Book, item: Item, id: ObjectId, refs: tuple[Ref, ...], gra
         refs=refs,
         chips=chips,
         more=more,
-        counts=counts_of(commit),
+        counts=counts_of((commit.changed, commit.unsaved)),
         took_s=commit.cell.duration_s if commit.cell is not None else None,
         time_ms=commit.time_ns // 1_000_000,
         graph=graph,
@@ -88,35 +91,3 @@ def why(commit: Commit) -> str:
     cell = shown(commit).cell
     error = cell.error if cell is not None else ""
     return "interrupted" if commit.status == "interrupted" else cleaned(error, 200) or "failed"
-
-
-def chips_of(commit: Commit) -> tuple[tuple[tuple[Sign, str, int], ...], int]:
-    """The changed names, the largest first, and how many there are beyond these. One that is not saved is among them."""
-    saved, not_saved = _apart(commit)
-    saved.sort(key=lambda change: -change.size)
-    room = _CHIPS - bool(not_saved)
-    chips = [_chip(sign_of(change.how), change.name, change.size) for change in saved[:room]]
-    chips += [_chip("!", name) for name in not_saved[: _CHIPS - len(chips)]]
-    return tuple(chips), len(saved) + len(not_saved) - len(chips)
-
-
-def _apart(commit: Commit) -> tuple[list[Change], list[str]]:
-    """What changed and is saved, and the names that are not, each once: some that belong together are told as one."""
-    not_saved = dict.fromkeys(name for one in commit.unsaved for name in one.name.split(", "))
-    return [change for change in commit.changed if change.name not in not_saved], list(not_saved)
-
-
-def _chip(sign: Sign, name: str, size: int = 0) -> tuple[Sign, str, int]:
-    return sign, cleaned(name, 60), size
-
-
-def counts_of(commit: Commit) -> dict[Sign, int]:
-    saved, not_saved = _apart(commit)
-    counts: Counter[Sign] = Counter(sign_of(change.how) for change in saved)
-    if not_saved:
-        counts["!"] = len(not_saved)
-    return dict(counts)
-
-
-def sign_of(how: str) -> Sign:
-    return "+" if how == "+" else "-" if how == "-" else "~"

@@ -7,7 +7,7 @@ import msgspec
 from agent_kernel.browsing.answers import Sign
 from agent_kernel.browsing.arguments import At
 from agent_kernel.browsing.book import Book
-from agent_kernel.browsing.rows import sign_of
+from agent_kernel.browsing.chips import sign_of
 from agent_kernel.browsing.wording import called, cleaned
 from agent_kernel.repository import Commit
 from agent_kernel.verbs.environments import environment_changes, environment_facts, environment_of

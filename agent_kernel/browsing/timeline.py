@@ -35,6 +35,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     time_ns: int
     mark: int  # neighbours of the same mark fold into one row; 0: never
     cell: int  # equal for runs of one cell; 0: no cell, or one whose id is not known
+    run: str  # the agent's run that it is a step of; "": of none
     is_named: bool
     is_error: bool
 
@@ -205,6 +206,7 @@ def _record_of(id: ObjectId, commit: Commit) -> Record:
         time_ns=commit.time_ns,
         mark=_mark(commit),
         cell=hash(commit.cell.id) if commit.cell is not None and commit.cell.id else 0,
+        run=commit.run,
         is_named=bool(commit.message.strip()),
         is_error=commit.status != "ok",
     )

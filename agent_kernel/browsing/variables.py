@@ -12,6 +12,7 @@ from agent_kernel.browsing.arguments import OfVariable
 from agent_kernel.browsing.arrays import array_face, numbers_in
 from agent_kernel.browsing.book import Book
 from agent_kernel.browsing.changes import is_picture, summary_of
+from agent_kernel.browsing.chips import sign_of
 from agent_kernel.browsing.details import before_of
 from agent_kernel.browsing.faces import ArrayFace, Face, Pair, PairsFace, PicturesFace, TableFace, TextFace
 from agent_kernel.browsing.frames import Frame, frame_of
@@ -19,7 +20,6 @@ from agent_kernel.browsing.hiding import is_hidden, is_named_a_secret, may_name_
 from agent_kernel.browsing.lines import diff_lines
 from agent_kernel.browsing.noted import series_face, summary_face
 from agent_kernel.browsing.pairs import attribute_rows, key_rows
-from agent_kernel.browsing.rows import sign_of
 from agent_kernel.browsing.shown import picture_of
 from agent_kernel.browsing.tables import table_face
 from agent_kernel.browsing.wording import called, cleaned

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from agent_kernel.browsing.chips import chips_of
 from agent_kernel.browsing.mime import FOOTER
-from agent_kernel.browsing.rows import chips_of
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.repository import hex_of, short
 from agent_kernel.values import summaries
@@ -67,7 +67,7 @@ def footer(
         news: what could not be saved, and was not told before.
     """
     named = {cleaned(name, 60) for name in unsaved_names(news)}
-    chips, more = chips_of(commit)
+    chips, more = chips_of((commit.changed, commit.unsaved))
     line = _Line(
         commit=hex_of(id),
         short=short(id),

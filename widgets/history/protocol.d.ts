@@ -78,8 +78,10 @@ export interface Head { branch: string | null; id: string | null; prompt: string
 export interface Page { version: string; from: number; total: number /* rows */; commits: number /* in all */; matches: number; rows: Row[] }
 export type Row = DayRow | FoldRow | CommitRow;
 export interface DayRow { kind: "day"; day: string /* 2026-11-21 */; graph: Graph }
-/** Neighbours that changed nothing, or repeated runs of one cell. Open, its commits follow as rows of depth 1. */
-export interface FoldRow { kind: "fold"; id: string; why: "nothing" | "repeated"; n: number; matching: number; prompt: string; subject: string; unfolded: boolean; took_s: number; time_ms: number; graph: Graph }
+/** Neighbours that changed nothing, repeated runs of one cell, or the steps of an agent's run: then `subject` is its task. Open, its commits follow as rows of depth 1. */
+export interface FoldRow { kind: "fold"; id: string; why: "nothing" | "repeated" | "run"; n: number; matching: number; prompt: string; subject: string; unfolded: boolean; took_s: number; time_ms: number; graph: Graph; run: RunFacts | null }
+/** An agent's run as a whole. `tip`: its newest commit; `cost`: US dollars, null: not known. `chips`, `more`, `counts`: as of a commit, of all its steps together. */
+export interface RunFacts { id: string; short: string; author: CommitRow["author"]; status: "running" | "pending" | "clarify" | "interrupted" | "cancelled" | "completed" | "failed"; steps: number; tokens: number; cost: number | null; tip: string; refs: Ref[]; chips: [Sign, string, number][]; more: number; counts: Partial<Record<Sign, number>> }
 export interface CommitRow {
   kind: "commit"; id: string; short: string; depth: 0 | 1;
   prompt: string;                                    // "[7]" or ""
