@@ -50,6 +50,10 @@ def model_named(name: object = "", namespace: Mapping[str, object] | None = None
     if not name:
         raise NoModelError
     kind, _, rest = name.partition(":")
+    if kind == "outside":
+        from agent_kernel.agents.outside import outside
+
+        return outside(rest)
     # What a variable holds now goes before a model of the same name that another run began with.
     found: Any = (namespace or {}).get(rest) if kind == "scripted" else None
     if isinstance(found, Model):

@@ -75,7 +75,7 @@ def _dispatch(words: Sequence[str]) -> int:
             from agent_kernel.cli.install import install
 
             return _print(install(words[1:]), as_json=False)
-        verb = verb_named(words[0], [*(name for name, verb in VERBS.items() if verb.needs == "store"), "install"])
+        verb = verb_named(words[0], [*(name for name, verb in VERBS.items() if verb.needs == "store"), "install", "mcp"])
         if verb.needs != "store":
             raise UsageProblem(f"{verb.name} is for a running notebook: use it there as %agent {verb.name}")
         options = _parser(verb).read(words[1:])
@@ -92,7 +92,9 @@ def _version() -> str:
 def _overview() -> Overview:
     verbs = [verb for verb in VERBS.values() if verb.needs == "store"]
     install = Verb("install", "make the kernel “Python 3 (Agent)” known to Jupyter", "")
-    return Overview(_COMMAND, [*verbs, install], alone=True)
+    # Another door, which `agent_kernel.__main__` opens: doors do not import each other.
+    mcp = Verb("mcp", "serve the variables of a store, or of a running kernel, to agents outside", "")
+    return Overview(_COMMAND, [*verbs, install, mcp], alone=True)
 
 
 def _parser(verb: Verb) -> Parser:

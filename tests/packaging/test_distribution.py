@@ -47,7 +47,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
 def test_the_wheel_has_the_command_and_the_license(wheel: Path) -> None:
     with ZipFile(wheel) as archive:
         texts = {Path(name).name: archive.read(name).decode() for name in archive.namelist() if ".dist-info/" in name}
-    assert "agent-kernel = agent_kernel.cli:main" in texts["entry_points.txt"]
+    assert "agent-kernel = agent_kernel.__main__:main" in texts["entry_points.txt"]
     assert "Apache License" in texts["LICENSE"]
     assert "Requires-Python: >=3.11" in texts["METADATA"]
 

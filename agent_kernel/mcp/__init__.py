@@ -1,0 +1,18 @@
+"""A door for agents outside: `agent-kernel mcp` serves a store's variables, or those of a running kernel, by MCP.
+
+What the tools do is in `tools`, on whatever namespace stands behind them. It runs on the main thread (`hands`), where an
+interrupt reaches it, or in the kernel (`kernel`); the protocol is spoken on a thread of its own (`serving`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Serve until the client leaves, and return the exit status of the command."""
+    from agent_kernel.mcp.command import main as run
+
+    return run(argv)

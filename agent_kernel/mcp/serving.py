@@ -1,0 +1,124 @@
+"""The protocol: tools and resources by MCP, over standard input and output or over HTTP on the loopback."""
+
+from __future__ import annotations
+
+import hmac
+import inspect
+import socket
+import sys
+import typing
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from agent_kernel.mcp.tools import TOOLS, Told, Tools, about
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+__all__ = ["Call", "guarded", "over_http", "over_stdio", "server_of"]
+
+Call: typing.TypeAlias = Callable[[str, dict[str, object]], Awaitable[Told]]
+
+_READS: Final = frozenset({"list_variables", "preview", "history", "show", "diff"})
+_INSTRUCTIONS: Final = """\
+The variables of a Python notebook, with their history. Look at them with list_variables and preview; act by run_python,
+whose code runs in their namespace. Each run is a commit in your name: history, show and diff tell what happened, undo
+takes the last one back, checkout goes to any. Files, processes and messages to others are not covered by undo."""
+
+
+def server_of(call: Call, version: str) -> MCPServer[Any]:
+    """A server of all tools. `call` uses one of them."""
+    from mcp.server.mcpserver import MCPServer
+    from mcp_types import ToolAnnotations
+
+    server: MCPServer[Any] = MCPServer("agent-kernel", instructions=_INSTRUCTIONS, version=version, log_level="WARNING")
+    for name in TOOLS:
+        reads = name in _READS
+        server.add_tool(
+            _tool(name, call),
+            name=name,
+            description=about(name),
+            annotations=ToolAnnotations(read_only_hint=reads, destructive_hint=not reads),
+            structured_output=False,
+        )
+
+    async def variables() -> str:
+        return (await call("list_variables", {})).text
+
+    async def variable(name: str) -> str:
+        return (await call("preview", {"name": name})).text
+
+    async def history() -> str:
+        return (await call("history", {})).text
+
+    server.resource("notebook://variables", description="All variables, a line each")(variables)
+    server.resource("notebook://variables/{name}", description="One variable: what it is, and its first rows")(variable)
+    server.resource("notebook://history", description="The newest commits")(history)
+    return server
+
+
+def _tool(name: str, call: Call) -> Callable[..., Awaitable[str]]:
+    """A function with the tool's own signature, from which its schema is made."""
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    method = getattr(Tools, name)
+
+    async def use(**arguments: object) -> str:
+        told = await call(name, arguments)
+        if told.failed:
+            raise ToolError(told.text)
+        return told.text
+
+    hints = typing.get_type_hints(method)
+    parameters = list(inspect.signature(method).parameters.values())[1:]
+    typed = [one.replace(annotation=hints[one.name]) for one in parameters]
+    use.__name__ = name
+    use.__annotations__ = hints
+    use.__signature__ = inspect.Signature(typed, return_annotation=str)  # type: ignore[attr-defined]
+    return use
+
+
+async def over_stdio(server: MCPServer[Any]) -> None:
+    """Serve the client that started this process."""
+    await server.run_stdio_async()
+
+
+async def over_http(server: MCPServer[Any], port: int, token: str) -> None:
+    """Serve on the loopback until the process is interrupted. `port` 0: any that is free."""
+    import uvicorn
+
+    listening = socket.create_server(("127.0.0.1", port))
+    at = listening.getsockname()[1]
+    app = guarded(server.streamable_http_app(), at, token)
+    config = uvicorn.Config(app, log_level="warning")
+    sys.stderr.write(f"Serving http://127.0.0.1:{at}/mcp\nAuthorization: Bearer {token}\n")
+    sys.stderr.flush()
+    await uvicorn.Server(config).serve(sockets=[listening])
+
+
+def guarded(app: ASGIApp, port: int, token: str) -> ASGIApp:
+    """The app, for those who know the token, and for no page of a browser that comes from elsewhere."""
+    ours = {f"http://127.0.0.1:{port}".encode(), f"http://localhost:{port}".encode()}
+    wanted = f"Bearer {token}".encode()
+
+    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            headers: dict[bytes, bytes] = dict(scope["headers"])
+            if headers.get(b"origin", next(iter(ours))) not in ours:
+                await _refuse(send, 403, b"this origin may not ask")
+                return
+            if not hmac.compare_digest(headers.get(b"authorization", b""), wanted):
+                await _refuse(send, 401, b"the bearer token is missing or wrong")
+                return
+        await app(scope, receive, send)
+
+    return guard
+
+
+async def _refuse(send: Send, status: int, said: bytes) -> None:
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(said)).encode())]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": said})

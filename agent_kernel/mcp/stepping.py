@@ -1,0 +1,111 @@
+"""Code of agents outside, run as steps: reviewed, approved, committed in their name, with what they did outside told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from agent_kernel.agents import deciding
+from agent_kernel.agents.agent import Agent, reopened, started
+from agent_kernel.agents.events import ApprovalRequested, Effect, Event, Output, StateChange
+from agent_kernel.agents.journal import short_run
+from agent_kernel.agents.limits import Limits
+from agent_kernel.agents.log import state_of
+from agent_kernel.agents.outside import outside
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.place import Place
+    from agent_kernel.agents.run import Run
+
+__all__ = ["Steps"]
+
+_MOST_TASK: Final = 120
+_UNDECIDED = "This code has not run yet: a person has to allow it (run {run})."
+
+
+class Steps:
+    """What one agent outside does in one namespace.
+
+    Args:
+        place: opens the namespace.
+        approve: `risky`, `always`, `auto` or `never`.
+        step_s: seconds that one piece of code may run.
+        decides: how a person decides, with {run} where the run's id goes.
+    """
+
+    def __init__(
+        self, place: Callable[[], Place], *, agent: str, approve: str, step_s: float | None, decides: str
+    ) -> None:
+        self._place = place
+        self._agent = Agent(agent, approve=approve, limits=Limits(step_s=step_s), context_tokens=0)
+        self._decides = decides
+        self._running: Run[Any] | None = None
+
+    def opened(self) -> Place:
+        """The namespace, opened now if it was not."""
+        return self._place()
+
+    def run(self, code: str, purpose: str) -> str:
+        """Run code as a step, or say what it waits for."""
+        task = purpose.strip() or next((line.strip() for line in code.splitlines() if line.strip()), "")
+        model = outside(self._agent.name, code)
+        return self._driven(started(self._agent, task[:_MOST_TASK], self._place(), model=model))
+
+    def result(self, run: str) -> str:
+        """What came of a step; of one that was allowed meanwhile, by running it now.
+
+        Raises:
+            RunNotFoundError: there is no such run.
+        """
+        place = self._place()
+        found = place.journal.find(run)
+        if state_of(tuple(place.journal.of(found))) == "running":
+            return self._driven(reopened(place, found))
+        return self._told(tuple(place.journal.of(found)))
+
+    def stop(self) -> None:
+        """Interrupt the code that runs, if any does; from any thread."""
+        if self._running is not None:
+            self._running.cancel("the agent outside took it back")
+
+    def _driven(self, run: Run[Any]) -> str:
+        self._running = run
+        try:
+            for _ in run.stream():
+                pass
+        except KeyboardInterrupt:
+            run.halt()
+            raise
+        finally:
+            self._running = None
+        return self._told(run.events)
+
+    def _told(self, events: Sequence[Event]) -> str:
+        """The last step: what it showed and changed, and what it did that going back does not cover."""
+        asked = deciding.waiting(events)
+        if asked is not None:
+            return self._asks(asked)
+        output = next((event for event in reversed(events) if isinstance(event, Output)), None)
+        if output is None:
+            return "It was stopped before its code ran."
+        said = [output.sent]
+        lost = [one for event in events if isinstance(event, StateChange) for one in event.unsaved]
+        said += [f"Not saved: {name} ({reason})" for name, reason in lost]
+        effects = [f"  {event.what} {event.target}" for event in events if isinstance(event, Effect)]
+        if effects:
+            said.append("\n".join(["Outside the variables, so that undo does not cover it:", *effects]))
+        if output.after and output.after != output.before:
+            said.append(f"Commit {output.after[:8]}.")
+        return "\n\n".join(said)
+
+    def _asks(self, asked: ApprovalRequested) -> str:
+        risky = [one for one in asked.findings if one.risky] or list(asked.findings)
+        run = short_run(asked.run)
+        return "\n".join(
+            [
+                _UNDECIDED.format(run=run),
+                *(f"  {one.kind}: {one.what}" for one in risky),
+                self._decides.replace("{run}", run),
+                f"Then call result with run={run!r}. Until then, do without it or ask the person.",
+            ]
+        )

@@ -1,0 +1,58 @@
+"""Names that are hidden from agents are told to none of them, by whatever tool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import agent_kernel as ak
+from agent_kernel.agents.place import Place
+from agent_kernel.mcp.stepping import Steps
+from agent_kernel.mcp.tools import Tools
+
+
+@pytest.fixture
+def tools() -> Iterator[Tools]:
+    repo = ak.open("memory:")
+    state = ak.Versioned(repo)
+    state["salaries"] = [1, 2, 3]
+    state["names"] = ["a", "b"]
+    state.commit("salaries and names")
+    state["salaries"] = [4]
+    state.commit("more")
+    place = Place(state.session.namespace, state.session, hidden=lambda name: name == "salaries")
+    steps = Steps(lambda: place, agent="visitor", approve="auto", step_s=None, decides="")
+    yield Tools(repo, lambda: place, steps)
+    state.close()
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("list_variables", {}),
+        ("list_variables", {"ref": "HEAD~1"}),
+        ("history", {}),
+        ("show", {}),
+        ("diff", {}),
+        ("run_python", {"code": "salaries.append(5)"}),
+        ("undo", {}),
+    ],
+)
+def test_no_tool_tells_a_hidden_name(tools: Tools, tool: str, arguments: dict[str, object]) -> None:
+    told = tools.call(tool, arguments)
+    assert not told.failed
+    assert "salaries" not in told.text
+
+
+def test_a_hidden_variable_is_as_good_as_absent(tools: Tools) -> None:
+    told = tools.call("preview", {"name": "salaries"})
+    assert told.failed
+    assert "[4]" not in told.text
+    assert "names" in tools.call("list_variables", {}).text
+
+
+def test_a_tool_that_there_is_not_is_told_apart(tools: Tools) -> None:
+    told = tools.call("remove_everything", {})
+    assert told.failed
+    assert "run_python" in told.text
