@@ -514,3 +514,13 @@ class RaceError(AgentError):
 
     def __str__(self) -> str:
         return self.reason
+
+
+class PreviewRefusedError(AgentError):
+    """A fork of this process is not safe now. Nothing ran."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        way = "a worker on a branch of its own can try it: agent_kernel.race(task, n=1), or %%agent --fork 1"
+        return f"no preview: {self.reason}; {way}"

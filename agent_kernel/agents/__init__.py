@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from agent_kernel.agents.models import FunctionModel as FunctionModel
     from agent_kernel.agents.models import ScriptedModel as ScriptedModel
     from agent_kernel.agents.models import Turn as Turn
+    from agent_kernel.agents.preview import Preview as Preview
+    from agent_kernel.agents.preview import preview as preview
     from agent_kernel.agents.racing import Race as Race
     from agent_kernel.agents.racing import race as race
     from agent_kernel.agents.run import Outcome as Outcome

@@ -14,7 +14,7 @@ from agent_kernel.agents.review import is_risky
 if TYPE_CHECKING:
     from agent_kernel.agents.events import Finding
 
-__all__ = ["MODES", "Mode", "Verdict", "denial", "verdict"]
+__all__ = ["MODES", "Mode", "Verdict", "denial", "is_forbidden", "verdict"]
 
 Mode: TypeAlias = Literal["risky", "always", "auto", "never"]
 Verdict: TypeAlias = Literal["run", "ask", "deny"]
@@ -28,6 +28,11 @@ def verdict(mode: str, findings: Collection[Finding], *, can_ask: bool) -> Verdi
     if mode == "never":
         return "deny"
     return "ask" if can_ask else "deny"
+
+
+def is_forbidden(mode: str, findings: Collection[Finding]) -> bool:
+    """Whether the mode itself says no, and not that nobody is there to ask."""
+    return mode == "never" and is_risky(findings)
 
 
 def denial(findings: Collection[Finding], reason: str) -> str:

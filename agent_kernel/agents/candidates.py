@@ -135,7 +135,7 @@ def _told(events: Sequence[Event]) -> dict[str, Any]:
     }
 
 
-def changed_between(repo: Repository, start: ObjectId, tip: ObjectId) -> tuple[Changed, ...]:
+def changed_between(repo: Repository, start: ObjectId | None, tip: ObjectId) -> tuple[Changed, ...]:
     """The variables that differ, with a line about what each is now. Nothing is loaded."""
     old, new = repo.tree_at(start), repo.tree_at(tip)
     found: list[Changed] = []

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from agent_kernel.agents import approving, context, conversation, counting, recovering, returning
+from agent_kernel.agents import approving, context, conversation, counting, deciding, recovering, returning
 from agent_kernel.agents.deadlines import Interruptible
-from agent_kernel.agents.effects import Recorder, recorded
+from agent_kernel.agents.effects import recorded
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -86,6 +86,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     allowed: frozenset[str] = frozenset()
     agents: frozenset[str] = frozenset()  # those of its names that are sub-agents
     can_ask: bool = True
+    preview: bool = False  # try each step on a fork first, and ask about what it did there
 
 
 class _Ran(msgspec.Struct, frozen=True):
@@ -94,7 +95,8 @@ class _Ran(msgspec.Struct, frozen=True):
     done: Executed
     changed: list[Change]
     unsaved: list[Unsaved]
-    effects: Recorder
+    effects: dict[tuple[str, str], int]
+    note: str = ""  # what else the model has to know
 
 
 class Course:
@@ -136,6 +138,17 @@ class Course:
             child.cancel(reason)
         if not self.code.interrupt() and self.stream is not None:
             self.stream.cancel()
+
+    def forget_preview(self) -> None:
+        """Nobody will decide about the step that waits: what it did on a fork goes."""
+        asked = deciding.waiting(self.log.events)
+        if asked is not None:
+            self._drop(asked)
+
+    @property
+    def offers(self) -> dict[str, object]:
+        """What code finds beside the variables."""
+        return {**self.setup.offers, **dict.fromkeys(NAMES, TaskHandle(self.setup.inputs))}
 
     @property
     def seconds(self) -> float:
@@ -282,28 +295,64 @@ class Course:
         findings = review(code, names=self.place.names(), allowed=self.setup.allowed)
         findings += _sub_agents(code, self.setup.agents)
         verdict = approving.verdict(self.setup.approve, findings, can_ask=self.setup.can_ask)
+        forbidden = verdict == "deny" and self.setup.approve == "never"
+        if self.setup.preview and verdict == "run":
+            verdict = "ask" if self.setup.can_ask else "deny"
         if verdict == "run":
             yield from self._execute(action, code)
             return
-        yield self.log.note(ApprovalRequested(code=code, findings=findings), step=action.step, before=self.place.head)
+        asked = ApprovalRequested(code=code, findings=findings)
+        if self.setup.preview and verdict == "ask":
+            from agent_kernel.agents import trying  # a fork costs its modules only where there is one
+
+            asked = trying.tried(self, asked, action.step or 0)
+        yield self.log.note(asked, step=action.step, before=self.place.head)
         if verdict == "deny":
-            reason = "nobody is there to ask" if self.setup.approve != "never" else "nothing of the kind is allowed"
+            reason = "nothing of the kind is allowed" if forbidden else "nobody is there to ask"
             decided = self.log.note(ApprovalDecided(decision="deny", by="policy", reason=reason), step=action.step)
             yield decided
             yield from self._follow(action, decided)
 
     def _follow(self, action: Action, decided: ApprovalDecided) -> Going:
+        asked = next((e for e in reversed(self.log.events) if isinstance(e, ApprovalRequested)), ApprovalRequested())
+        if decided.decision == "approve" and asked.branch:
+            yield from self._take(action, asked)
+            return
+        self._drop(asked)
         if decided.decision != "deny":
             yield from self._execute(action, decided.code or action.code or "", edited=decided.code is not None)
             return
-        findings = next((e.findings for e in reversed(self.log.events) if isinstance(e, ApprovalRequested)), ())
         yield self.log.note(
-            Output(status="denied", sent=approving.denial(findings, decided.reason)),
+            Output(status="denied", sent=approving.denial(asked.findings, decided.reason)),
             step=action.step,
             before=self.place.head,
         )
 
+    def _drop(self, asked: ApprovalRequested) -> None:
+        if asked.branch:
+            from agent_kernel.agents import trying
+
+            trying.dropped(self.place, asked)
+
     # -- running
+
+    def _take(self, action: Action, asked: ApprovalRequested) -> Going:
+        """Take on what a step did on a fork; where what is here now does not go with it, run it."""
+        from agent_kernel.agents import trying
+
+        step, before = action.step or 0, self.place.head
+        yield self.log.note(StepStart(), step=step, before=before)
+        noted: tuple[Event, ...] = ()
+        with uninterrupted():
+            taken = trying.taken(self.place, asked, self.log.run)
+            if taken is not None:
+                outcome = self._outcome(_Ran(*taken), "")
+                noted = self.log.note_all(outcome, step=step, before=before, after=self.place.head)
+        if taken is None:
+            again = "(The variables had changed since this was tried, so it was run again.)"
+            ran = msgspec.structs.replace(self._run(asked.code, step), note=again)
+            noted = self.log.note_all(self._outcome(ran, ""), step=step, before=before, after=self.place.head)
+        yield from noted
 
     def _execute(self, action: Action, code: str, *, edited: bool = False) -> Going:
         step, before = action.step or 0, self.place.head
@@ -320,26 +369,25 @@ class Course:
     def _run(self, code: str, step: int) -> _Ran:
         done: Executed | None = None
         self.step = step
-        offers = {**self.setup.offers, **dict.fromkeys(NAMES, TaskHandle(self.setup.inputs))}
         self.place.begin(code, Author(self.log.start.agent, "agent"), self.log.run, step)
         token = acting.set(self)
         try:
-            with recorded(self.place.quiet_paths()) as effects, offered(offers, self.place.namespace), self.code():
-                done = self.place.executor.run(code, timeout_s=self._step_s())
+            with recorded(self.place.quiet_paths()) as effects, offered(self.offers, self.place.namespace), self.code():
+                done = self.place.executor.run(code, timeout_s=self.step_s())
         finally:
             acting.reset(token)
             for child in tuple(self.children):
                 child.leave()
             changed, unsaved = self.place.end(done)
         assert done is not None  # else an error goes on its way already
-        return _Ran(done, changed, unsaved, effects)
+        return _Ran(done, changed, unsaved, effects.found)
 
     def _outcome(self, ran: _Ran, edited: str) -> list[Event]:
         """What is written down of a step that has run, in order."""
         done = ran.done
         told = context.change_lines(ran.changed, self.place.summary)
         shown = tuple(msgspec.structs.replace(part, text=context.masked(part.text, 100_000)) for part in done.parts)
-        sent = self._sent(done, told, edited)
+        sent = "\n\n".join(filter(None, (ran.note, self._sent(done, told, edited))))
         output = Output(status=done.status, sent=sent, parts=shown, duration_s=round(done.seconds, 6))
         found: list[Event] = [output, *self._aside(ran)]
         if done.status == "interrupted":
@@ -358,10 +406,10 @@ class Course:
         error = ran.done.error
         if error is not None and ran.done.status != "interrupted":
             yield Error(source="code", message=context.masked(f"{type(error).__name__}: {_first_line(error)}", 500))
-        for (what, target), count in ran.effects.found.items():
+        for (what, target), count in ran.effects.items():
             yield Effect(what=what, target=context.masked(target, 300), count=count)
 
-    def _step_s(self) -> float | None:
+    def step_s(self) -> float | None:
         limits = self.setup.limits
         left = None if limits.run_s is None else max(0.05, limits.run_s - self.seconds)
         return min([one for one in (limits.step_s, left) if one is not None], default=None)

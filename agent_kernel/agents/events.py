@@ -132,6 +132,7 @@ class TaskStart(Event, frozen=True, kw_only=True, omit_defaults=True):
     settings: dict[str, str | int | float | bool | None] = {}  # of the model, the plain ones
     state: str = "versioned"
     earlier: tuple[tuple[str, int], ...] = ()  # runs whose conversation this one goes on with, each up to this event
+    preview: bool = False  # each step is tried on a fork first
     cell: str = ""  # id of the notebook cell that it was started in
     number: int | None = None  # and its prompt number
 
@@ -156,6 +157,14 @@ class ApprovalRequested(Event, frozen=True, kw_only=True, omit_defaults=True):
 
     code: str = ""
     findings: tuple[Finding, ...] = ()
+    # What the step did where it was tried on a fork first.
+    preview: str = ""  # ok, failed, interrupted, timeout, crashed, killed; refused: it was not tried; "": nobody asked
+    told: str = ""  # what to say of that: why it was not tried, or what approving would do beyond keeping what it did
+    changed: tuple[tuple[str, str, str], ...] = ()  # how, name, what it is then
+    output: str = ""
+    effects: tuple[tuple[str, str, int], ...] = ()  # what, target, how often: these have happened already
+    branch: str = ""  # holds what it changed until somebody decides
+    held: bytes = b""  # the rest, for whoever approves it
 
 
 class ApprovalDecided(Event, frozen=True, kw_only=True, omit_defaults=True):

@@ -226,4 +226,5 @@ class Run(Generic[T]):
         """Give it up for good, where it stands. Raises: RunStateError: it is done."""
         if self.status in ("completed", "failed", "cancelled"):
             raise RunStateError(self.id, deciding.said_of(self.status), "given up")
+        self._course.forget_preview()
         self._course.log.note(Cancelled(during="pause", reason=reason, final=True))

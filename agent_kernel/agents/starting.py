@@ -36,6 +36,8 @@ class Options(TypedDict, total=False):
         state: what it acts on; None: a fresh namespace.
         on_event: is told of every event, besides the agent's own `on_event`.
         setup: code of yours that runs first, in the same place; the model sees what came of it.
+        preview: try each step on a fork of this process first; the run then waits for `approve()`, which takes on what it
+            did there, or `deny()`.
     """
 
     state: State
@@ -44,6 +46,7 @@ class Options(TypedDict, total=False):
     limits: Limits | None
     model: object
     setup: str
+    preview: bool
 
 
 def started(
@@ -145,6 +148,7 @@ def reopened(
         offers={} if agent is None else agent.registry.objects,
         allowed=frozenset() if agent is None else agent.registry.allowed,
         agents=frozenset() if agent is None else agent.registry.agents,
+        preview=options.get("preview", start.preview),
     )
     log = Log(
         place.journal,
@@ -200,6 +204,7 @@ def _setup(
         offers=agent.registry.objects,
         allowed=agent.registry.allowed,
         agents=agent.registry.agents,
+        preview=parent is None and options.get("preview", False),
     )
 
 
@@ -232,6 +237,7 @@ def _task_start(agent: Agent, task: str, place: Place, made: Setup, before: tupl
         returns=wanted,
         model=made.model.name,
         approve=made.approve,
+        preview=made.preview,
         limits=made.limits.as_dict(),
         settings={name: value for name, value in made.settings.items() if _is_plain(value)},
         earlier=before,

@@ -52,6 +52,13 @@ def publish(
     return id
 
 
+def store_loose(repo: Repository, writer: Writer, commit: Commit) -> ObjectId:
+    """See `Repository.store_loose`."""
+    id = _add_commit(repo, writer, commit)
+    writer.flush()
+    return id
+
+
 def younger_than_parents(repo: Repository, commit: Commit) -> Commit:
     """The commit with its time raised above its parents' where clocks disagree: walks go by time."""
     oldest = max((repo.commit_at(parent).time_ns for parent in commit.parents), default=0)

@@ -222,6 +222,12 @@ class Repository:
 
         return publish(self, writer, commit, head, session, message, branch)
 
+    def store_loose(self, writer: Writer, commit: Commit) -> ObjectId:
+        """Store what is left in the writer and the commit, and let no ref name it. It is garbage until one does."""
+        from agent_kernel.repository.publishing import store_loose
+
+        return store_loose(self, writer, commit)
+
     def merge_trees(
         self,
         base: Tree,

@@ -82,7 +82,19 @@ class Recorder:
         self, writer: Writer, tree: Tree, draft: Draft, head: Head, branch: str | None
     ) -> tuple[ObjectId, Commit]:
         """Store the commit and move `branch`; raises what `Repository.publish` raises, and then nothing was changed."""
-        commit = Commit(
+        said = draft.message or draft.kind
+        id = self.repo.publish(
+            writer,
+            self._commit(writer, tree, draft, head),
+            head=head,
+            session=self.session_id,
+            message=said.strip().partition("\n")[0][:80],
+            branch=branch if branch != head.branch else None,
+        )
+        return id, self.repo.commit_at(id)
+
+    def _commit(self, writer: Writer, tree: Tree, draft: Draft, head: Head) -> Commit:
+        return Commit(
             tree=tree.id,
             parents=(*(() if head.commit is None else (head.commit,)), *draft.other_parents),
             author=draft.author,
@@ -105,16 +117,6 @@ class Recorder:
             environment=self._environment_id(writer),
             notebook=self._notebook(writer),
         )
-        said = draft.message or draft.kind
-        id = self.repo.publish(
-            writer,
-            commit,
-            head=head,
-            session=self.session_id,
-            message=said.strip().partition("\n")[0][:80],
-            branch=branch if branch != head.branch else None,
-        )
-        return id, self.repo.commit_at(id)
 
     # What only commits need loads with the first one.
 
@@ -144,6 +146,16 @@ class Recorder:
         from agent_kernel.repository import store_outputs
 
         return msgspec.structs.replace(cell, outputs=store_outputs(writer, draft.outputs))
+
+
+class LooseRecorder(Recorder):
+    """Stores commits that nothing names: whoever learns their ids may give them a name before they are collected."""
+
+    def publish(
+        self, writer: Writer, tree: Tree, draft: Draft, head: Head, branch: str | None
+    ) -> tuple[ObjectId, Commit]:
+        id = self.repo.store_loose(writer, self._commit(writer, tree, draft, head))
+        return id, self.repo.commit_at(id)
 
 
 def _cwd() -> str:

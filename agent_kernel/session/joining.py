@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from agent_kernel.repository import ObjectId, hex_of
-from agent_kernel.session import trust
+from agent_kernel.session import randomness, trust
 from agent_kernel.session.history import Draft, changes_between
 from agent_kernel.session.labels import title
 from agent_kernel.session.moving import Moving
@@ -72,6 +72,27 @@ class Joining(Moving):
             return self._fast_forward(other, loaded, draft, outcome.note)
         draft.other_parents = (other,)
         return self._record_joined(writer, outcome.tree, draft, loaded, began)
+
+    def take_step(self, rev: str, run: str) -> Report:
+        """Merge the commits of a step that ran on a fork, as a step of its run: undo takes back the run as a whole.
+
+        Raises:
+            MergeConflictError, LoadError: nothing was changed.
+        """
+        before = len(self._operations.done)
+        # What it drew is drawn: whatever draws next goes on from there.
+        generators, _ = randomness.prepare(self.repo, self.repo.resolve(rev, self.id), keep=False, partial=True)
+        if self._cell is not None:
+            self.workspace.monitor.stop()
+        try:
+            report = self.merge(rev)
+            generators()
+        finally:
+            if run:
+                self._join(run, min(before, len(self._operations.done)))
+            if self._cell is not None:
+                self.workspace.monitor.start()
+        return report
 
     def cherry_pick(
         self,

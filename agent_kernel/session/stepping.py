@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent_kernel.session.committing import Committing
+from agent_kernel.session.history import LooseRecorder
 from agent_kernel.session.operations import Operation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from agent_kernel.repository import Author, ObjectId, Outputs
     from agent_kernel.session.reports import Report
 
@@ -58,6 +61,21 @@ class Stepping(Committing):
         made = self.commit("begin").commit
         assert made is not None  # with a message there is a commit
         return made
+
+    # -- steps that are seen on a fork first
+
+    def before_fork(self) -> None:
+        """Commit all that is not committed yet, so that what a fork changes is the step's own doing."""
+        self._require_open()
+        self._save_uncommitted()
+
+    def in_fork(self) -> None:
+        """In a forked child: from here on commits have no name, and nothing that the parent relies on is moved."""
+        reopen: Callable[[], None] | None = getattr(self.repo.store, "reopen_after_fork", None)
+        if reopen is not None:
+            reopen()
+        self._recorder = LooseRecorder(self.repo, self.id)
+        self.branch = self.branch or self._base  # else the first commit would start one
 
     def _join(self, run: str, before: int) -> None:
         """Make what was done since, and what the same run did right before, one operation."""

@@ -194,6 +194,11 @@ class LmdbStore:
 
         return compact(self._writable_environment())
 
+    def reopen_after_fork(self) -> None:
+        """In a forked child: open the file anew, also to write. Its caller sees to it that the child moves no ref."""
+        self._environment()
+        self._is_forked = False
+
     def close(self) -> None:
         """Let go of the file; the last store of this process on it closes it."""
         if not self._closed:

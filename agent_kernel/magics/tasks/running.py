@@ -15,6 +15,7 @@ from agent_kernel.agents.settling import Settled
 if TYPE_CHECKING:
     from agent_kernel.magics.outputs.recorder import OutputRecorder
     from agent_kernel.magics.shell import Shell
+    from agent_kernel.magics.tasks.forked import ForkedShell
     from agent_kernel.repository import Outputs
     from agent_kernel.repository.outputs import Output
 
@@ -54,6 +55,12 @@ class ShellExecutor:
         text = "".join(part.text for part in parts)
         seconds = time.perf_counter() - began
         return Executed(text, parts, kept, None if settled else error, settled, seconds)
+
+    def in_fork(self) -> ForkedShell:
+        """What runs code in a forked child."""
+        from agent_kernel.magics.tasks.forked import ForkedShell
+
+        return ForkedShell(self._shell)
 
     @contextmanager
     def _as_part_of_the_cell(self) -> Generator[None]:

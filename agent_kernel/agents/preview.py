@@ -1,0 +1,403 @@
+r"""Run code on a fork of this process, look at what it did to the variables, and take that on, or leave it.
+
+The fork sees all that is live here, also what no store can hold, and nothing that it does to memory comes back by itself.
+It commits what it changed to commits that nothing names; the parent gives them a branch, and merges that if the preview
+is accepted: the code does not run a second time. What could not be saved has no such way back, so then it does run again,
+and that is said beforehand. What the code does outside the variables is real the first time.
+
+    >>> import agent_kernel as ak
+    >>> state = ak.Versioned(ak.open("memory:"))
+    >>> state["prices"] = [3, 1, 2]
+    >>> seen = preview("prices.sort()\nlowest = prices[0]\nprint(lowest)", state)
+    >>> seen.text, [(one.how, one.name) for one in seen.changed]
+    ('1\n', [('+', 'lowest'), ('~', 'prices')])
+    >>> state["prices"]
+    [3, 1, 2]
+    >>> _ = seen.accept()
+    >>> state["prices"]
+    [1, 2, 3]
+"""
+
+from __future__ import annotations
+
+import pickle
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import msgspec
+
+from agent_kernel.agents import forking
+from agent_kernel.agents.candidates import Changed, changed_between, pickled
+from agent_kernel.agents.context import masked
+from agent_kernel.agents.deadlines import StepTimeout
+from agent_kernel.agents.effects import recorded
+from agent_kernel.agents.events import Part
+from agent_kernel.agents.executing import Executed, Executor, PlainExecutor
+from agent_kernel.agents.offering import offered
+from agent_kernel.agents.settling import Settled
+from agent_kernel.errors import PreviewRefusedError, RefNotFoundError
+from agent_kernel.repository import Author, Change, Outputs, Unsaved
+from agent_kernel.session import randomness
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.place import Place
+    from agent_kernel.agents.starting import State
+    from agent_kernel.session.reports import Report
+    from agent_kernel.storage import Store
+
+__all__ = ["Preview", "Seen", "preview", "previewed"]
+
+Status = Literal["ok", "failed", "interrupted", "timeout", "crashed", "killed"]
+
+_DEADLINE_S = 60.0
+_PAGE = 10_000
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What a fork did, as it says so itself; `tip` is the commit that it led to, in hex digits.
+
+    Attributes:
+        again: why accepting it would run the code again; "": it does not.
+        settled, value, said: how the code ended its run, with what, pickled, or in words.
+        items: objects that the fork stored where only it can see them.
+    """
+
+    status: Status
+    text: str = ""
+    parts: tuple[Part, ...] = ()
+    outputs: Outputs | None = None
+    error: tuple[str, str] | None = None
+    settled: Literal["", "success", "fail", "clarify"] = ""
+    value: bytes | None = None
+    said: str = ""
+    changed: tuple[Changed, ...] = ()
+    unsaved: tuple[Unsaved, ...] = ()
+    effects: tuple[tuple[str, str, int], ...] = ()
+    tip: str = ""
+    again: str = ""
+    why: str = ""
+    seconds: float = 0.0
+    items: dict[bytes, bytes] = {}
+
+
+def preview(
+    code: str, state: State, *, deadline_s: float = _DEADLINE_S, offers: Mapping[str, object] | None = None
+) -> Preview:
+    """Run code on a fork of this process; see what it did, then `accept` or `reject` it.
+
+    Args:
+        offers: what the code finds beside the variables.
+
+    Raises:
+        PreviewRefusedError: a fork is not safe now; it says why. Nothing ran.
+    """
+    from agent_kernel.agents.starting import place_of
+
+    return previewed(code, place_of(state), deadline_s=deadline_s, offers=offers)
+
+
+def previewed(
+    code: str,
+    place: Place,
+    *,
+    author: Author | None = None,
+    run: str = "",
+    step: int = 0,
+    deadline_s: float = _DEADLINE_S,
+    offers: Mapping[str, object] | None = None,
+) -> Preview:
+    """The same for a step of a run. Raises: PreviewRefusedError."""
+    reason = forking.refusal()
+    if reason:
+        raise PreviewRefusedError(reason)
+    session = place.session
+    if session is not None:
+        session.before_fork()
+    drawn = randomness.capture()
+    by = author or (session.author if session is not None else Author("agent", "agent"))
+
+    def work(send: Callable[[bytes], None]) -> None:
+        randomness.prepared(drawn)()  # Python seeds its generator anew in a fork
+        send(msgspec.msgpack.encode(_in_child(code, place, by, run, step, deadline_s, dict(offers or {}))))
+
+    ended = forking.forked(work, deadline_s)
+    if not ended.answer:
+        seen = Seen(
+            status="killed" if ended.died == "killed" else "crashed",
+            text=ended.printed,
+            parts=(Part("text/plain", ended.printed),) if ended.printed else (),
+            why=ended.why,
+            again=f"{ended.why}: approving runs it here",
+            seconds=ended.seconds,
+        )
+        return Preview(place, code, seen)
+    seen = msgspec.msgpack.decode(ended.answer, type=Seen)
+    if ended.printed:  # past Python: C code, other programs
+        parts = (*seen.parts, Part("text/plain", ended.printed))
+        seen = msgspec.structs.replace(seen, text=seen.text + ended.printed, parts=parts)
+    return Preview(place, code, _kept(place, seen))
+
+
+def _kept(place: Place, seen: Seen) -> Seen:
+    """Store what only the child could see."""
+    if seen.items and place.session is not None:
+        place.session.repo.store.put_many(seen.items)
+    return msgspec.structs.replace(seen, items={})
+
+
+# -- in the child
+
+
+def _in_child(
+    code: str, place: Place, author: Author, run: str, step: int, deadline_s: float, offers: dict[str, object]
+) -> Seen:
+    session = place.session
+    start = place.head
+    stored = _keys(session.repo.store) if session is not None and _is_in_memory(place) else None
+    executor = _executor(place)
+    if session is not None:
+        session.in_fork()
+    place.begin(code, author, run, step)
+    done: Executed | None = None
+    try:
+        with recorded(place.quiet_paths()) as effects, offered(offers, place.namespace):
+            done = executor.run(code, timeout_s=deadline_s)
+    finally:
+        changes, unsaved = place.end(done)
+    assert done is not None  # else an error goes on its way already
+    seen = Seen(
+        status=done.status,
+        text=done.text,
+        parts=done.parts,
+        outputs=done.outputs,
+        error=_error(done.error),
+        changed=_changed(place, start, changes),
+        unsaved=tuple(unsaved),
+        effects=tuple((what, target, count) for (what, target), count in effects.found.items()),
+        tip=place.head,
+        seconds=done.seconds,
+        items=_new(session.repo.store, stored) if session is not None and stored is not None else {},
+    )
+    return _with_end(seen, done.settled, place)
+
+
+def _executor(place: Place) -> Executor:
+    """What runs code here without touching a connection to a front end."""
+    own: Callable[[], Executor] | None = getattr(place.executor, "in_fork", None)
+    return own() if own is not None else PlainExecutor(place.namespace)
+
+
+def _error(error: BaseException | None) -> tuple[str, str] | None:
+    if error is None:
+        return None
+    said = [argument for argument in error.args[:1] if type(argument) is str]
+    return type(error).__name__, said[0][:2_000] if said else ""
+
+
+def _changed(place: Place, start: str, changes: list[Change]) -> tuple[Changed, ...]:
+    session = place.session
+    if session is None or session.head is None:
+        return tuple(Changed(one.how, one.name, "" if one.how == "-" else place.summary(one.name)) for one in changes)
+    return changed_between(session.repo, session.repo.resolve(start) if start else None, session.head)
+
+
+def _with_end(seen: Seen, settled: Settled | None, place: Place) -> Seen:
+    """With how the code ended its run, and why its changes could not be taken on as they are, if so."""
+    lost = sorted({one.name for one in seen.unsaved} & {one.name for one in seen.changed})
+    again = f"{', '.join(lost)} cannot be saved: approving runs the code again" if lost else ""
+    if place.session is None:
+        again = "this state has no history to merge into: approving runs the code again"
+    if settled is None:
+        return msgspec.structs.replace(seen, again=again)
+    if settled.how != "success":
+        return msgspec.structs.replace(seen, again=again, settled=settled.how, said=str(settled.value)[:4_000])
+    value = _by_name_or_value(settled.value)
+    if value is None:
+        again = again or "its result cannot be pickled: approving runs the code again"
+    said = place_line(settled.value)
+    return msgspec.structs.replace(seen, again=again, settled="success", value=value, said=said)
+
+
+def place_line(value: object) -> str:
+    """One line about a value that no name is bound to."""
+    from agent_kernel.values import summaries
+
+    return summaries.line(summaries.summarize(value, "result"))
+
+
+def _by_name_or_value(value: object) -> bytes | None:
+    """The value as bytes; where it can be, classes go by their names, so that the parent finds its own."""
+    with suppress(Exception):
+        return pickle.dumps(value)
+    return pickled(value)
+
+
+def _is_in_memory(place: Place) -> bool:
+    return place.session is not None and place.session.repo.store.url.startswith("memory:")
+
+
+def _keys(store: Store) -> set[bytes]:
+    found: set[bytes] = set()
+    last = b""
+    while keys := store.keys(b"", last, _PAGE):
+        found.update(keys)
+        last = keys[-1]
+    return found
+
+
+def _new(store: Store, before: set[bytes]) -> dict[bytes, bytes]:
+    return store.get_many(_keys(store) - before)
+
+
+# -- what the parent makes of it
+
+
+class Preview:
+    """Code that ran on a fork, and what it did there. It holds nothing but a branch, until it is accepted or rejected."""
+
+    def __init__(self, place: Place, code: str, seen: Seen, branch: str = "") -> None:
+        self.code = code
+        self.seen = seen
+        self._place = place
+        self.branch = branch
+        session = place.session
+        if not branch and session is not None and seen.tip and not seen.again:
+            self.branch = f"preview/{secrets.token_hex(4)}"
+            session.repo.create_branch(self.branch, session.repo.resolve(seen.tip))
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"{one.how}{one.name}" for one in self.changed) or "nothing changed"
+        return f"<Preview, {self.status}: {names}>"
+
+    @property
+    def status(self) -> Status:
+        """How it ended: `ok`, `failed`, `interrupted`, `timeout`, or without an answer: `crashed`, `killed`."""
+        return self.seen.status
+
+    @property
+    def text(self) -> str:
+        """What it printed and showed."""
+        return self.seen.text
+
+    @property
+    def changed(self) -> tuple[Changed, ...]:
+        """The variables that are others then."""
+        return self.seen.changed
+
+    @property
+    def effects(self) -> tuple[tuple[str, str, int], ...]:
+        """What it did outside the variables, which has happened: what, target, how often."""
+        return self.seen.effects
+
+    @property
+    def told(self) -> str:
+        """What somebody has to know before they accept it, if anything: that the code would run again, and why."""
+        return self.seen.again or self.seen.why
+
+    def accept(self, run: str = "") -> Report | None:
+        """Take on what it did, as if it had run here. Where that cannot be (`told`), the code runs here, now.
+
+        Raises:
+            MergeConflictError: the same variables were changed here meanwhile. Nothing was changed.
+        """
+        if self.seen.again:
+            return self._run_again(run)
+        return self.take(run)
+
+    def take(self, run: str = "") -> Report:
+        """Merge what it did; the branch goes. Raises: MergeConflictError, LoadError: nothing was changed."""
+        session = self._place.session
+        if session is None or not self.branch:
+            raise RefNotFoundError(self.branch or "preview", ())
+        report = session.take_step(self.branch, run)
+        self.reject()
+        return report
+
+    def _run_again(self, run: str) -> Report | None:
+        place = self._place
+        author = place.session.author if place.session is not None else Author("agent", "agent")
+        place.begin(self.code, author, run, 0)
+        done: Executed | None = None
+        try:
+            done = place.executor.run(self.code, timeout_s=None)
+        finally:
+            place.end(done)
+        assert done is not None  # else an error goes on its way already
+        if done.error is not None:
+            raise done.error
+        return None
+
+    def reject(self) -> None:
+        """Leave what it did; nothing stays of it but what it did outside the variables."""
+        session = self._place.session
+        if self.branch and session is not None:
+            with suppress(RefNotFoundError):
+                session.repo.delete_branch(self.branch, force=True)
+        self.branch = ""
+
+    # -- as a step of a run
+
+    def executed(self) -> Executed:
+        """What running it came to, as of code that ran here."""
+        seen = self.seen
+        return Executed(seen.text, seen.parts, seen.outputs, _raised(seen), _settled(seen), seen.seconds)
+
+    def held(self) -> bytes:
+        """What somebody who accepts it elsewhere has to have."""
+        return msgspec.msgpack.encode(self.seen)
+
+    @classmethod
+    def restored(cls, place: Place, code: str, held: bytes, branch: str) -> Preview:
+        """A preview that was made before, perhaps in another process.
+
+        Raises:
+            UntrustedStoreError: the store was made by someone else: what it holds is not unpickled.
+        """
+        from agent_kernel.session import trust
+
+        if place.session is not None:
+            trust.require(place.session.repo)
+        seen = msgspec.msgpack.decode(held, type=Seen)
+        session = place.session
+        if not seen.again and (session is None or session.repo.branches().get(branch) is None):
+            seen = msgspec.structs.replace(seen, again="what it changed is not there any more: the code runs again")
+        return cls(place, code, seen, branch)
+
+    # -- faces
+
+    def __str__(self) -> str:
+        lines = [f"preview: {self.status}{f', {self.seen.why}' if self.seen.why else ''}"]
+        lines += [f"  {one.how} {one.name}{f': {one.summary}' if one.summary else ''}" for one in self.changed]
+        lines += [] if self.changed else ["  no variable changed"]
+        lines += [f"  has happened already: {what} {target}" for what, target, _ in self.effects]
+        lines += [f"  {self.seen.again}"] if self.seen.again else []
+        shown = masked(self.text, 2_000).rstrip()
+        return "\n".join([*lines, *(["output:", shown] if shown else [])])
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f'<pre class="agent-kernel-preview">{escape(str(self))}</pre>'
+
+
+def _raised(seen: Seen) -> BaseException | None:
+    """An error like the one that was raised there: its own class may be known there alone."""
+    match seen.status:
+        case "ok":
+            return None
+        case "interrupted":
+            return KeyboardInterrupt()
+        case "timeout":
+            return StepTimeout(seen.seconds)
+        case _:
+            name, said = seen.error or ("Error", seen.why)
+            return cast("BaseException", type(name, (Exception,), {})(said))
+
+
+def _settled(seen: Seen) -> Settled | None:
+    if not seen.settled:
+        return None
+    value: Any = seen.said if seen.value is None else pickle.loads(seen.value)
+    return Settled(seen.settled, value)

@@ -1,0 +1,44 @@
+"""Run a step of an agent on a fork of the kernel: what it shows is kept as text, and nothing is sent to a front end.
+
+The kernel's connections belong to its process: what a fork sent through them would reach a front end in the parent's
+name, or break them. So IPython only says what magics mean in Python there, and displays are written as text.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from agent_kernel.agents.executing import Executed, PlainExecutor
+
+if TYPE_CHECKING:
+    from agent_kernel.magics.shell import Shell
+
+__all__ = ["ForkedShell"]
+
+
+class _AsText:
+    """In place of what publishes displays."""
+
+    is_publishing = False
+
+    def publish(self, data: Mapping[str, str], *_: object, **__: object) -> None:
+        text = data.get("text/plain", "")
+        if text:
+            sys.stdout.write(f"{text}\n")
+
+    def clear_output(self, wait: bool = False) -> None:
+        """There is nothing to clear."""
+
+
+class ForkedShell(PlainExecutor):
+    """Runs code in a notebook's namespace, with its magics, in a process that must not use its connections."""
+
+    def __init__(self, shell: Shell) -> None:
+        super().__init__(shell.user_ns)
+        self._shell = shell
+
+    def run(self, code: str, *, timeout_s: float | None) -> Executed:
+        self._shell.display_pub = _AsText()
+        return super().run(self._shell.transform_cell(code), timeout_s=timeout_s)
