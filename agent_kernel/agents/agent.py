@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
 from agent_kernel.agents.approving import MODES
+from agent_kernel.agents.context import POLICIES
 from agent_kernel.agents.course import acting
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.log import Listener
@@ -44,6 +45,9 @@ class Agent:
             in memory, any object, no history), or None: a fresh namespace for each task, of which nothing survives.
         approve: `auto`, `risky`, `always` or `never`.
         on_event: is told of every event, also of its sub-agents'.
+        context_tokens: how long its first message may be, besides the task.
+        context: how much of a variable it is told unasked: `names` alone, `schema` (types, shapes, columns) or `values`.
+            What its code prints is sent in any case.
         model_settings: how its model is asked, by pydantic-ai's names (temperature, max_tokens …). A run that goes on in
             another process keeps the plain ones; others, such as headers, are never stored.
 
@@ -63,6 +67,7 @@ class Agent:
         approve: str = "auto",
         on_event: Listener | None = None,
         context_tokens: int = 2_000,
+        context: str = "values",
         model_settings: Mapping[str, object] | None = None,
     ) -> None:
         check_ref_name(name)
@@ -76,6 +81,9 @@ class Agent:
         self.approve = approve
         self.on_event = on_event
         self.context_tokens = context_tokens
+        if context not in POLICIES:
+            raise ValueError(f"context is one of {', '.join(POLICIES)}, not {context!r}")
+        self.context = context
         self.model_settings = dict(model_settings or {})
         self.registry = Registry()
 

@@ -2,25 +2,28 @@
 
 It is told once, as the run begins; afterwards only what each step changed. So what was sent once stays as it was sent.
 Nothing of a value's own code runs for it: what is told are summaries. What looks like a secret is masked, and a hidden
-name is not told at all.
+name is not told at all (`veiling`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from agent_kernel.values import summaries
+from agent_kernel.values.summaries import Column, Summary
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Change
 
-__all__ = ["INSTRUCTIONS", "change_lines", "describe", "instructions", "masked", "tokens_of"]
+__all__ = ["INSTRUCTIONS", "POLICIES", "change_lines", "cut", "describe", "instructions", "tokens_of", "told"]
 
-_CHARS_A_TOKEN = 4
-# Colours and other escape sequences, and what else a terminal would act on; line ends and tabs stay.
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+CHARS_A_TOKEN: Final = 4
+_NOTE_CHARS: Final = 44  # of the note that something was left out
+POLICIES: Final = ("names", "schema", "values")
 _WORD = re.compile(r"[^\W\d]\w*")
 
 INSTRUCTIONS = """\
@@ -49,42 +52,50 @@ def instructions(returns: str, *, primer: str = "", taken: bool = False, extra: 
 
 def tokens_of(text: str) -> int:
     """About as many tokens as the text takes."""
-    return -(-len(text) // _CHARS_A_TOKEN)
+    return -(-len(text) // CHARS_A_TOKEN)
+
+
+def told(summary: Summary, policy: str) -> str:
+    """One line about a value: `values` shows what is in it, `schema` only what it is made of, `names` nothing."""
+    if policy == "names":
+        return ""
+    if policy == "schema":
+        text = summary.text if summary.kind in ("function", "class", "module") else ""
+        columns = summary.columns if summary.kind == "frame" else tuple(Column(one.name, "") for one in summary.columns)
+        summary = msgspec.structs.replace(summary, text=text, rows=(), columns=columns)
+    return summaries.line(summary).strip()
 
 
 def describe(
-    namespace: Mapping[str, object],
     names: Iterable[str],
+    summary: Callable[[str], str],
     *,
     task: str = "",
     recent: Collection[str] = (),
-    budget_tokens: int = 2_000,
-    summary: Callable[[str], str] | None = None,
+    room: int = 8_000,
 ) -> str:
     """The namespace in lines: what the task mentions first, then what changed last, then the rest, by name.
 
     Args:
         names: those that may be told.
+        summary: a line about one of them; "": its name is enough.
         recent: names that changed lately, the latest first.
-        summary: what is known of a name already; by default it is made from the live value.
+        room: characters that it may take; a line that says how many there are is the least.
     """
     order = _ordered(list(names), set(_WORD.findall(task)), list(recent))
     if not order:
         return "The notebook has no variables yet."
-
-    def told(name: str) -> str:
-        return summary(name) if summary else summaries.line(summaries.summarize(namespace[name], name))
-
-    room = budget_tokens * _CHARS_A_TOKEN
-    lines: list[str] = []
+    lines = ["The notebook's variables:"]
+    room -= len(lines[0])
     for at, name in enumerate(order):
-        line = f"  {name}: {told(name)}"
-        if len(line) > room - 200 and at:
-            lines.append(_left(order[at:], max(200, room)))
+        line = f"  {name}: {said}" if (said := summary(name)) else f"  {name}"
+        rest = len(order) - at - 1
+        if len(line) + 1 + (len(_more(rest)) + 1 if rest else 0) > room:
+            lines.append(_left(order[at:], room))
             break
         room -= len(line) + 1
         lines.append(line)
-    return "\n".join(["The notebook's variables:", *lines])
+    return "\n".join(lines)
 
 
 def _ordered(names: list[str], mentioned: set[str], recent: list[str]) -> list[str]:
@@ -94,30 +105,35 @@ def _ordered(names: list[str], mentioned: set[str], recent: list[str]) -> list[s
     )
 
 
+def _more(many: int) -> str:
+    return f"  and {many:,} more"
+
+
 def _left(names: list[str], room: int) -> str:
     """The rest by name alone, as far as there is room."""
-    said: list[str] = []
-    for name in names:
-        room -= len(name) + 2
-        if room < 0:
-            break
-        said.append(name)
-    more = len(names) - len(said)
-    return f"  and {', '.join(said)}{f' and {more:,} more' if more else ''}" if said else f"  and {more:,} more"
+    said = ""
+    for at, name in enumerate(names):
+        longer = f"{said}, {name}" if said else f"  and {name}"
+        rest = len(names) - at - 1
+        if len(longer) + (len(_more(rest)) if rest else 0) + 1 > room:
+            return f"{said}{_more(rest + 1)[1:]}" if said else _more(len(names))
+        said = longer
+    return said
 
 
 def change_lines(changed: Iterable[Change], summary: Callable[[str], str], most: int = 20) -> list[str]:
     """What a step changed, a line each."""
     found = list(changed)
-    lines = [f"  {one.how} {one.name}" + ("" if one.how == "-" else f": {summary(one.name)}") for one in found[:most]]
+    said = ["" if one.how == "-" else summary(one.name) for one in found[:most]]
+    lines = [f"  {one.how} {one.name}{f': {text}' if text else ''}" for one, text in zip(found, said, strict=False)]
     return [*lines, f"  and {len(found) - most} more"] if len(found) > most else lines
 
 
-def masked(text: str, most_chars: int | None = None) -> str:
-    """The text without what looks like a secret, and no longer than so many characters: its middle is left out."""
-    text = summaries.mask_text(_CONTROL.sub("", text))
-    if most_chars is None or len(text) <= most_chars:
+def cut(text: str, most_chars: int) -> str:
+    """The text, no longer than so many characters: of a longer one the middle is left out."""
+    if len(text) <= most_chars:
         return text
-    left = len(text) - most_chars
-    head, tail = most_chars * 2 // 3, most_chars // 3
-    return f"{text[:head]}\n[… {left:,} characters left out …]\n{text[len(text) - tail :]}"
+    room = max(0, most_chars - _NOTE_CHARS)
+    said = f"\n[… {len(text) - room:,} characters left out …]\n"
+    head, tail = room * 2 // 3, room - room * 2 // 3
+    return f"{text[:head]}{said}{text[len(text) - tail :]}"[:most_chars]

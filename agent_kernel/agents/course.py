@@ -194,7 +194,7 @@ class Course:
         found = recovering.commit_of(self.place.session.repo, self.log.run, action.step or 0, start.time_ns)
         if found is None:
             return ()
-        events, after = recovering.outcome_of(self.place.session.repo, *found, self.setup.limits.output_chars)
+        events, after = recovering.outcome_of(self.place, *found, self.setup.limits.output_chars)
         return self.log.note_all(events, step=action.step, before=start.before, after=after)
 
     # -- asking
@@ -323,7 +323,7 @@ class Course:
             yield from self._execute(action, decided.code or action.code or "", edited=decided.code is not None)
             return
         yield self.log.note(
-            Output(status="denied", sent=approving.denial(asked.findings, decided.reason)),
+            Output(status="denied", sent=self.place.masked(approving.denial(asked.findings, decided.reason))),
             step=action.step,
             before=self.place.head,
         )
@@ -385,8 +385,10 @@ class Course:
     def _outcome(self, ran: _Ran, edited: str) -> list[Event]:
         """What is written down of a step that has run, in order."""
         done = ran.done
-        told = context.change_lines(ran.changed, self.place.summary)
-        shown = tuple(msgspec.structs.replace(part, text=context.masked(part.text, 100_000)) for part in done.parts)
+        self.place.look([one.name for one in ran.changed])
+        seen = [one for one in ran.changed if not self.place.hidden(one.name)]
+        told = context.change_lines(seen, self.place.summary)
+        shown = tuple(msgspec.structs.replace(part, text=self.place.masked(part.text)) for part in done.parts)
         sent = "\n\n".join(filter(None, (ran.note, self._sent(done, told, edited))))
         output = Output(status=done.status, sent=sent, parts=shown, duration_s=round(done.seconds, 6))
         found: list[Event] = [output, *self._aside(ran)]
@@ -400,14 +402,19 @@ class Course:
         """What is told beside the output: what changed, what went wrong, what it did outside."""
         if ran.changed or ran.unsaved:
             said = tuple(
-                (one.how, one.name, "" if one.how == "-" else self.place.summary(one.name)) for one in ran.changed
+                (
+                    one.how,
+                    one.name,
+                    "" if one.how == "-" or self.place.hidden(one.name) else self.place.summary(one.name),
+                )
+                for one in ran.changed
             )
             yield StateChange(changed=said, unsaved=tuple((one.name, one.reason) for one in ran.unsaved))
         error = ran.done.error
         if error is not None and ran.done.status != "interrupted":
-            yield Error(source="code", message=context.masked(f"{type(error).__name__}: {_first_line(error)}", 500))
+            yield Error(source="code", message=self.place.masked(f"{type(error).__name__}: {_first_line(error)}", 500))
         for (what, target), count in ran.effects.items():
-            yield Effect(what=what, target=context.masked(target, 300), count=count)
+            yield Effect(what=what, target=self.place.masked(target, 300), count=count)
 
     def step_s(self) -> float | None:
         limits = self.setup.limits
@@ -416,8 +423,9 @@ class Course:
 
     def _sent(self, done: Executed, changed: list[str], edited: str) -> str:
         """What the model is told of a step."""
-        said = [f"The person changed the code before it ran:\n{edited}"] if edited else []
-        text = context.masked(done.text, self.setup.limits.output_chars).rstrip()
+        said = [f"The person changed the code before it ran:\n{self.place.veil.masked(edited)}"] if edited else []
+        most = self.setup.limits.output_chars
+        text = self.place.masked(done.text, most).rstrip()
         match done.status:
             case "timeout":
                 said.append(f"The step was interrupted: {done.error}. What it had changed by then is kept.")
@@ -428,21 +436,22 @@ class Course:
         said += [text] if text else []
         if changed:
             said.append("\n".join(["Changed variables:", *changed]))
-        return "\n\n".join(said) or "(no output, and no variable changed)"
+        return context.cut("\n\n".join(said) or "(no output, and no variable changed)", most)
 
     def _settled(self, settled: Settled) -> Iterator[Event]:
         """How the code ended the run, if what it gave fits."""
         match settled.how:
             case "fail":
-                yield Fail(reason=context.masked(str(settled.value), 2_000))
+                yield Fail(reason=self.place.masked(str(settled.value), 2_000))
             case "clarify":
-                yield Clarify(question=str(settled.value)[:4_000])
+                yield Clarify(question=self.place.masked(str(settled.value), 4_000))
             case _:
                 try:
                     self.value = returning.fitted(settled.value, self.setup.returns)
                 except returning.Misfit as misfit:
-                    yield Error(source="value", message=str(misfit)[:500])
-                    yield self._told(f"task.success was given a value that does not fit: {misfit}")
+                    said = self.place.masked(str(misfit), 500)
+                    yield Error(source="value", message=said)
+                    yield self._told(f"task.success was given a value that does not fit: {said}")
                     return
                 yield self._success()
 
@@ -450,7 +459,7 @@ class Course:
         from agent_kernel.values import summaries
 
         said = "" if self.value is None else summaries.line(summaries.summarize(self.value, "result"))
-        return Success(result=said, type=returning.type_text(type(self.value)))
+        return Success(result=self.place.masked(said), type=returning.type_text(type(self.value)))
 
 
 def _sub_agents(code: str, agents: Collection[str]) -> tuple[Finding, ...]:

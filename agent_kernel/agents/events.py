@@ -131,6 +131,7 @@ class TaskStart(Event, frozen=True, kw_only=True, omit_defaults=True):
     limits: dict[str, float | None] = {}
     settings: dict[str, str | int | float | bool | None] = {}  # of the model, the plain ones
     state: str = "versioned"
+    context: str = "values"  # how much of a variable the model is told unasked: names, schema, values
     earlier: tuple[tuple[str, int], ...] = ()  # runs whose conversation this one goes on with, each up to this event
     preview: bool = False  # each step is tried on a fork first
     cell: str = ""  # id of the notebook cell that it was started in

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from agent_kernel.agents import context
 from agent_kernel.agents.executing import Executor, PlainExecutor
 from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.veiling import Veil
 from agent_kernel.repository import hex_of
+from agent_kernel.session.hiding import HideList
 from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ class Place:
         journal: keeps the events; by default in the session's store, or in memory.
         executor: by default code runs as in a script.
         names: those that are the user's; by default all that a session would version.
-        hidden: says which names no model is told of.
+        hidden: says which names no model is told of; by default those that the store's list has.
     """
 
     def __init__(
@@ -40,16 +42,37 @@ class Place:
         journal: Journal | None = None,
         executor: Executor | None = None,
         names: Callable[[], Iterable[str]] | None = None,
-        hidden: Callable[[str], bool] = lambda _name: False,
+        hidden: Callable[[str], bool] | None = None,
         cell: Callable[[], tuple[str, int | None]] = lambda: ("", None),
     ) -> None:
         self.namespace = namespace
         self.session = session
         self.executor = executor or PlainExecutor(namespace)
         self.journal = journal or Journal(session.repo.store if session is not None else _in_memory())
-        self.hidden = hidden
+        self._hide_list = HideList(session.repo) if session is not None and hidden is None else None
+        self._is_hidden = hidden
+        self.policy = "values"  # how much of a variable models are told unasked
+        self.veil = Veil(self.hidden)
         self.cell = cell
         self._names = names
+
+    def hidden(self, name: str) -> bool:
+        """Whether no model is told of this name."""
+        if self._is_hidden is not None:
+            return self._is_hidden(name)
+        return self._hide_list is not None and name in self._hide_list
+
+    def look(self, names: Iterable[str] | None = None) -> None:
+        """Learn which values must not be sent: of these variables, by default of all."""
+        if self._hide_list is not None:
+            self._hide_list.reread()
+        if names is None:
+            self.veil.learn_environment()
+        self.veil.learn(self.namespace, list(self.namespace) if names is None else names)
+
+    def masked(self, text: str, most_chars: int = 100_000) -> str:
+        """The text as it may be sent and kept, no longer than so many characters."""
+        return context.cut(self.veil.masked(text), most_chars)
 
     def names(self) -> list[str]:
         """The variables that a model may be told of."""
@@ -92,13 +115,11 @@ class Place:
 
     def summary(self, name: str) -> str:
         """One line about a variable as it is now, without running any of its code."""
-        return summaries.line(summaries.summarize(self.namespace.get(name), name))
+        return self.masked(context.told(summaries.summarize(self.namespace.get(name), name), self.policy))
 
-    def describe(self, task: str, budget_tokens: int) -> str:
-        """The namespace for a model."""
-        return context.describe(
-            self.namespace, self.names(), task=task, recent=self._recent(), budget_tokens=budget_tokens
-        )
+    def describe(self, task: str, room: int) -> str:
+        """The namespace for a model, in no more than so many characters."""
+        return context.describe(self.names(), self.summary, task=task, recent=self._recent(), room=room)
 
     def _recent(self) -> list[str]:
         """Names that the last commits changed, the latest first."""

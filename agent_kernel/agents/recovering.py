@@ -14,6 +14,7 @@ from agent_kernel.repository import hex_of
 from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
+    from agent_kernel.agents.place import Place
     from agent_kernel.repository import Commit, ObjectId
     from agent_kernel.session.snapshot import Repository
 
@@ -33,21 +34,27 @@ def commit_of(repo: Repository, run: str, step: int, began_ns: int) -> tuple[Obj
     return None
 
 
-def outcome_of(repo: Repository, id: ObjectId, commit: Commit, most_chars: int) -> tuple[list[Event], str]:
+def outcome_of(place: Place, id: ObjectId, commit: Commit, most_chars: int) -> tuple[list[Event], str]:
     """The events that say what a step came to, read from its commit, and the commit's id in hex digits."""
-    text = context.masked(_shown(repo, commit), most_chars).rstrip()
+    assert place.session is not None
+    repo = place.session.repo
+    place.look()
+    text = place.masked(_shown(repo, commit), most_chars).rstrip()
     tree = repo.tree(commit.tree)
 
     def summary(name: str) -> str:
         entry = tree.get(name)
         stored = repo.read_summary(entry) if entry is not None else b""
-        return summaries.line(summaries.decode(stored)) if stored else "it is not known what it was"
+        if not stored or place.hidden(name):
+            return ""
+        return place.masked(context.told(summaries.decode(stored), place.policy))
 
-    lines = context.change_lines(commit.changed, summary)
+    lines = context.change_lines([one for one in commit.changed if not place.hidden(one.name)], summary)
     told = [KEPT, *([text] if text else []), *(["\n".join(["Changed variables:", *lines])] if lines else [])]
     parts = (Part("text/plain", text),) if text else ()
     seconds = commit.cell.duration_s if commit.cell is not None else 0.0
-    found: list[Event] = [Output(status=_status(commit), sent="\n\n".join(told), parts=parts, duration_s=seconds)]
+    sent = context.cut("\n\n".join(told), most_chars)
+    found: list[Event] = [Output(status=_status(commit), sent=sent, parts=parts, duration_s=seconds)]
     if commit.changed or commit.unsaved:
         said = tuple((one.how, one.name, "" if one.how == "-" else summary(one.name)) for one in commit.changed)
         found.append(StateChange(changed=said, unsaved=tuple((one.name, one.reason) for one in commit.unsaved)))

@@ -89,6 +89,8 @@ def started(
         namespace=named,
         parent_run=parent_run if above is None else above.run,
     )
+    place.policy = agent.context
+    place.look()
     log.note(_task_start(agent, task, place, made, before), before=place.head)
     left_out = earlier.too_many(heard)
     if left_out is not None:
@@ -136,6 +138,8 @@ def reopened(
     """
     run = place.journal.find(run)
     start = place.journal.first(run)
+    place.policy = start.context
+    place.look()
     model = options.get("model", "") or start.model
     setup = Setup(
         model=model_named(model, place.namespace),
@@ -224,22 +228,25 @@ def _listeners(
 def _task_start(agent: Agent, task: str, place: Place, made: Setup, before: tuple[tuple[str, int], ...]) -> TaskStart:
     wanted = returning.type_text(made.returns)
     cell, number = place.cell()
-    given = f"Given as variables: {', '.join(made.inputs)}." if made.inputs else ""
-    prompt = "\n\n".join(filter(None, (task.strip(), given, place.describe(task, agent.context_tokens))))
+    named = [name for name in made.inputs if not place.hidden(name)]
+    given = f"Given as variables: {', '.join(named)}." if named else ""
+    said = "\n\n".join(filter(None, (place.veil.masked(task.strip()), given)))
+    room = agent.context_tokens * context.CHARS_A_TOKEN - len(said) - 2
     told = agent.registry.text(agent.context_tokens)
     return TaskStart(
         task=task,
-        prompt=prompt,
+        prompt=f"{said}\n\n{place.describe(task, room)}",
         instructions=context.instructions(
             wanted, primer=agent.primer, taken="task" in place.namespace, extra=[told] if told else []
         ),
-        inputs={name: place.summary(name) for name in made.inputs},
+        inputs={name: place.summary(name) for name in named},
         returns=wanted,
         model=made.model.name,
         approve=made.approve,
         preview=made.preview,
         limits=made.limits.as_dict(),
         settings={name: value for name, value in made.settings.items() if _is_plain(value)},
+        context=agent.context,
         earlier=before,
         state="versioned" if place.session is not None else "live",
         cell=cell,

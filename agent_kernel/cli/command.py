@@ -75,7 +75,9 @@ def _dispatch(words: Sequence[str]) -> int:
             from agent_kernel.cli.install import install
 
             return _print(install(words[1:]), as_json=False)
-        verb = verb_named(words[0], [*(name for name, verb in VERBS.items() if verb.needs == "store"), "install", "mcp"])
+        verb = verb_named(
+            words[0], [*(name for name, verb in VERBS.items() if verb.needs == "store"), "install", "mcp"]
+        )
         if verb.needs != "store":
             raise UsageProblem(f"{verb.name} is for a running notebook: use it there as %agent {verb.name}")
         options = _parser(verb).read(words[1:])

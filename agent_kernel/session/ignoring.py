@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from fnmatch import translate
+from typing import ClassVar
 
 import msgspec
 
 from agent_kernel.repository import Repository
-
-_SETTING = "ignored"
 
 
 def is_pattern(text: str) -> bool:
@@ -21,12 +20,18 @@ def is_pattern(text: str) -> bool:
     return any(sign in text for sign in "*?[")
 
 
-class IgnoreList:
-    """A set of names and patterns that survives the session."""
+class NameList:
+    """A set of names and patterns that a store remembers."""
+
+    setting: ClassVar[str]
 
     def __init__(self, repo: Repository) -> None:
         self._repo = repo
-        stored = repo.setting(_SETTING)
+        self.reread()
+
+    def reread(self) -> None:
+        """Take up what another list of the same store has set since."""
+        stored = self._repo.setting(self.setting)
         self._names: set[str] = set() if stored is None else set(msgspec.msgpack.decode(stored, type=list[str]))
         self._patterns = self._compiled()
 
@@ -35,23 +40,33 @@ class IgnoreList:
         return name in self._names or (self._patterns is not None and self._patterns.match(name) is not None)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(sorted(self._names))
 
     def add(self, name: str) -> None:
         self._set(self._names | {name})
 
     def remove(self, name: str) -> None:
-        """Store it again, and what code says of it, too."""
+        """Take it off the list; nothing happens where it is not there."""
         self._set(self._names - {name})
-        masked = self._repo.masked_names()
-        if name in masked:
-            self._repo.mask_from_now_on(masked - {name})
 
     def _set(self, names: set[str]) -> None:
-        self._repo.set_setting(_SETTING, msgspec.msgpack.encode(sorted(names)))
+        self._repo.set_setting(self.setting, msgspec.msgpack.encode(sorted(names)))
         self._names = names  # only now: a store that refuses has changed nothing
         self._patterns = self._compiled()
 
     def _compiled(self) -> re.Pattern[str] | None:
         patterns = sorted(filter(is_pattern, self._names))
         return re.compile("|".join(map(translate, patterns))) if patterns else None
+
+
+class IgnoreList(NameList):
+    """The variables that are never stored."""
+
+    setting = "ignored"
+
+    def remove(self, name: str) -> None:
+        """Store it again, and what code says of it, too."""
+        super().remove(name)
+        masked = self._repo.masked_names()
+        if name in masked:
+            self._repo.mask_from_now_on(masked - {name})

@@ -1,0 +1,219 @@
+"""Keep values out of what a model is sent: those of hidden names, and those whose names say that they are secrets.
+
+Summaries mask a value where its name stands beside it. Here the values themselves are learnt, so that they are masked
+wherever they turn up: printed alone, in an error's text, in a result. What is learnt are texts and numbers of four
+characters and more, from variables, entries, attributes and columns, and from the environment. A value that code has
+turned into something else (reversed, encoded, cut to pieces) is not known again; nor is one that code made and threw
+away within one step, unless its own characters give it away.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import fractions
+import os
+import re
+import uuid
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from types import FunctionType, ModuleType
+from typing import Any, Final, cast
+
+from agent_kernel.values import summaries
+from agent_kernel.values.summaries.known import ExactTypes
+from agent_kernel.values.summaries.masking import names_its_neighbours
+from agent_kernel.values.summaries.reading import instance_dict
+
+__all__ = ["HIDDEN", "Veil", "without_controls"]
+
+HIDDEN: Final = "(a hidden variable)"
+_SHORTEST: Final = 4  # characters of a value that is looked for
+_TELLING: Final = 8  # of a longer one, so many at its beginning are enough: it may be shown cut off
+_MOST_VALUES: Final = 5_000
+_MOST_LOOKED_AT: Final = 20_000
+_MOST_OF_ONE: Final = 1_000  # rows from either end, items
+_DEEPEST: Final = 4
+
+# Colours and other escape sequences, and what else a terminal would act on; line ends and tabs stay.
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_ENVIRONMENT = re.compile(r"environ\(\{.*?\}\)", re.DOTALL)
+_MAPPINGS: ExactTypes[bool] = ExactTypes([(kind, True) for kind in (dict, OrderedDict, defaultdict)])
+_SEQUENCES: ExactTypes[bool] = ExactTypes([(kind, True) for kind in (list, tuple, set, frozenset, deque)])
+_NUMBERS: ExactTypes[bool] = ExactTypes([(kind, True) for kind in (int, float, complex)])
+_SPELLED: ExactTypes[bool] = ExactTypes(
+    [
+        (kind, True)
+        for kind in (decimal.Decimal, fractions.Fraction, uuid.UUID, datetime.date, datetime.datetime, datetime.time)
+    ]
+)
+_LEAVES: ExactTypes[bool] = ExactTypes([(kind, True) for kind in (bool, type(None), FunctionType, ModuleType, type)])
+_TABLES: ExactTypes[str] = ExactTypes(
+    libraries={"pandas:DataFrame": "frame", "pandas:Series": "series", "numpy:ndarray": "array"}
+)
+
+
+def without_controls(text: str) -> str:
+    """The text without what a terminal would act on."""
+    return _CONTROL.sub("", text)
+
+
+class Veil:
+    """What must not be sent from one namespace, as far as it was seen so far.
+
+    Args:
+        hidden: says which names no model is told of.
+    """
+
+    def __init__(self, hidden: Callable[[str], bool]) -> None:
+        self._hidden = hidden
+        self._texts: set[str] = set()
+        self._numbers: set[str] = set()
+        self._names: set[str] = set()
+        self._ordered: list[str] | None = None
+        self._words: re.Pattern[str] | None = None
+
+    def learn(self, namespace: Mapping[str, object], names: Iterable[str]) -> None:
+        """Look at these variables, as they are now."""
+        reader = _Reader(self._texts, self._numbers)
+        for name in names:
+            is_hidden = self._hidden(name)
+            if is_hidden:
+                self._names.add(name)
+            if name in namespace:
+                reader.read(namespace[name], is_hidden or summaries.names_a_secret(name), 0)
+        self._ordered = self._words = None
+
+    def learn_environment(self) -> None:
+        """Look at the environment's variables whose names or values look like secrets."""
+        for name, value in os.environ.items():
+            if summaries.names_a_secret(name) or summaries.holds_a_secret(value):
+                self._texts.update(_faces(value))
+        self._ordered = None
+
+    def masked(self, text: str) -> str:
+        """The text without all that."""
+        if not text:
+            return text
+        text = without_controls(text)
+        if self._ordered is None:
+            self._ordered = sorted(self._texts, key=len, reverse=True)
+            spelled = [rf"(?<!\w){re.escape(number)}(?!\w)" for number in sorted(self._numbers, key=len, reverse=True)]
+            self._words = re.compile("|".join(spelled)) if spelled else None
+        for value in self._ordered:
+            text = _without(text, value)
+        if self._words is not None:
+            text = self._words.sub(summaries.MASK, text)
+        text = summaries.mask_text(_ENVIRONMENT.sub(f"environ({summaries.MASK})", text))
+        if self._names:
+            named = "|".join(map(re.escape, sorted(self._names)))
+            text = re.sub(rf"\b(?:{named})\b", HIDDEN, text)
+        return text
+
+
+def _without(text: str, value: str) -> str:
+    """The text without a value, also where only its beginning is shown."""
+    begins = value[:_TELLING]
+    at = text.find(begins)
+    while at >= 0:
+        end = at + len(begins)
+        while end < len(text) and end - at < len(value) and text[end] == value[end - at]:
+            end += 1
+        text = text[:at] + summaries.MASK + text[end:]
+        at = text.find(begins, at + len(summaries.MASK))
+    return text
+
+
+def _faces(value: str) -> set[str]:
+    """The value as it may stand in a text: as it is, as Python writes it, line by line."""
+    found = {value.strip(), repr(value)[1:-1]}
+    if "\n" in value:
+        found |= {line.strip() for line in islice(value.splitlines(), _MOST_OF_ONE) if len(line.strip()) >= _TELLING}
+    return {face for face in found if len(face) >= _SHORTEST and summaries.MASK not in face}
+
+
+class _Reader:
+    """Goes through values without running any code of theirs."""
+
+    def __init__(self, texts: set[str], numbers: set[str]) -> None:
+        self._texts = texts
+        self._numbers = numbers
+        self._left = _MOST_LOOKED_AT
+
+    def read(self, value: object, hide: bool, depth: int) -> None:
+        """Learn a value that is to be hidden, or of another one the parts that are."""
+        self._left -= 1
+        kind = type(value)
+        if self._left < 0 or depth > _DEEPEST or _LEAVES.find(kind) or len(self._texts) > _MOST_VALUES:
+            return
+        if kind is str or kind is bytes or kind is bytearray:
+            if hide:
+                self._learn(cast("str | bytes", value))
+        elif _NUMBERS.find(kind):
+            if hide:
+                self._number(repr(value))
+        elif _SPELLED.find(kind):
+            if hide:
+                self._texts.update(face for face in (str(value), repr(value)) if len(face) >= _SHORTEST)
+        elif _MAPPINGS.find(kind):
+            self._entries(cast("dict[object, object]", value), hide, depth)
+        elif _SEQUENCES.find(kind):
+            self._items(list(islice(cast("Iterable[object]", value), _MOST_OF_ONE)), hide, depth)
+        elif (table := _TABLES.find(kind)) is not None:
+            self._table(value, table, hide, depth)
+        else:
+            for name, held in list(islice(instance_dict(value).items(), _MOST_OF_ONE)):
+                self.read(held, hide or summaries.names_a_secret(name), depth + 1)
+
+    def _learn(self, value: str | bytes | bytearray) -> None:
+        if isinstance(value, str):
+            self._texts.update(_faces(value))
+        else:
+            self._texts.update(_faces(bytes(value).decode("utf-8", "replace")))
+            self._texts.update(_faces(repr(bytes(value))[2:-1]))
+
+    def _number(self, spelled: str) -> None:
+        if len(spelled.lstrip("-")) >= _SHORTEST:
+            self._numbers.add(spelled)
+            if spelled.isdigit():
+                self._numbers.add(f"{int(spelled):,}")
+
+    def _entries(self, value: dict[object, object], hide: bool, depth: int) -> None:
+        entries = list(islice(dict.items(value), _MOST_OF_ONE))
+        hide = hide or any(names_its_neighbours(key, held) for key, held in entries)
+        for key, held in entries:
+            self.read(held, hide or (type(key) is str and summaries.names_a_secret(key)), depth + 1)
+
+    def _items(self, items: list[object], hide: bool, depth: int) -> None:
+        first = items[0] if items else None
+        pair = len(items) == 2 and type(first) is str and summaries.names_a_secret(first)
+        for at, held in enumerate(items):
+            self.read(held, hide or (pair and at > 0), depth + 1)
+
+    def _table(self, value: Any, table: str, hide: bool, depth: int) -> None:
+        if table == "array":
+            if hide and value.dtype.kind in "OSUif":
+                self._cells(value.reshape(-1), depth, words=True)
+        elif table == "series":
+            if hide or (type(value.name) is str and summaries.names_a_secret(value.name)):
+                self._cells(value.array, depth, words=hide)
+        else:
+            for at, name in enumerate(islice(value.columns, _MOST_OF_ONE)):
+                if hide or (type(name) is str and summaries.names_a_secret(name)):
+                    self._cells(value.iloc[:, at].array, depth, words=hide)
+
+    def _cells(self, cells: Any, depth: int, *, words: bool) -> None:
+        """The first and the last of many. `words`: also short words, which a column called `token` may be full of."""
+        many = len(cells)
+        ends = range(many) if many <= 2 * _MOST_OF_ONE else (*range(_MOST_OF_ONE), *range(many - _MOST_OF_ONE, many))
+        for held in dict.fromkeys(map(str, (cells[at] for at in ends))):
+            if words or not (held.isalpha() and len(held) < _TELLING):
+                if _is_number(held):
+                    self._number(held)
+                else:
+                    self.read(held, True, depth + 1)
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).lstrip("-").isdigit()

@@ -1,0 +1,223 @@
+"""What leaves the machine: no hidden name, no value of one, nothing that goes under the name of a secret, no environment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agent_kernel.agents import Agent, FunctionModel, Limits, Turn
+from agent_kernel.agents.context import cut, describe, tokens_of
+from agent_kernel.agents.events import Output, TaskStart
+from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.models import Request
+from agent_kernel.session import Repository, Session
+from agent_kernel.session.hiding import HideList
+from agent_kernel.session.versioned import Versioned
+from agent_kernel.storage import MemoryStore
+
+CANARY = "zebra-4711-quagga"
+
+
+def sent(namespace: dict[str, object], *code: str, hide: tuple[str, ...] = (), **more: Any) -> tuple[str, str]:
+    """All that a model was sent while it ran this code, but for the code itself; and all events, as text."""
+    session = Session(namespace, Repository.open(MemoryStore()))
+    for name in hide:
+        HideList(session.repo).add(name)
+    requests: list[Request] = []
+
+    def answer(request: Request) -> Turn:
+        requests.append(request)
+        return Turn(code[request.turn] if request.turn < len(code) else "task.success(1)")
+
+    run = Agent("ada", model=FunctionModel(answer), state=session, **more).start("look at it")
+    list(run.stream())
+    told = [message.text for request in requests for message in request.messages]
+    told += [request.instructions for request in requests]
+    events = "\n".join(repr(event) for event in run.events if event.kind not in ("Action", "ApprovalRequested"))
+    return "\n".join(told), events
+
+
+def test_a_hide_list_survives_the_session_and_knows_patterns(tmp_path: Path) -> None:
+    with Versioned(tmp_path / "store") as state:
+        hidden = HideList(state.repo)
+        hidden.add("salaries")
+        hidden.add("tmp_*")
+        hidden.add("once")
+        hidden.remove("once")
+        hidden.remove("never there")
+    with Versioned(tmp_path / "store") as state:
+        hidden = HideList(state.repo)
+        assert list(hidden) == ["salaries", "tmp_*"]
+        assert "salaries" in hidden
+        assert "tmp_1" in hidden
+        assert "once" not in hidden
+        assert "salaries" not in state.session.ignoring
+
+
+def test_a_hidden_name_and_its_value_are_in_no_prompt() -> None:
+    told, events = sent(
+        {"plan": CANARY, "number": 918273, "shown": "fine"},
+        "print(plan, number, f'{number:,}')",
+        "plan = plan + ' again'",
+        "raise ValueError(plan)",
+        "task.clarify(f'is it {plan}?')",
+        hide=("plan", "number"),
+    )
+    for text in (told, events):
+        assert CANARY not in text
+        assert "918273" not in text
+        assert "918,273" not in text
+    assert "plan" not in told.replace("look at it", "")
+    assert "shown: str 'fine'" in told
+
+
+def test_who_hides_a_name_while_a_run_goes_on_is_heard() -> None:
+    session = Session({"plan": CANARY}, Repository.open(MemoryStore()))
+    requests: list[Request] = []
+
+    def answer(request: Request) -> str:
+        requests.append(request)
+        HideList(session.repo).add("late")
+        return ["late = 'okapi-' + '31337'", "print(late)", "task.success(1)"][request.turn]
+
+    Agent("ada", model=FunctionModel(answer), state=session)("go")
+    assert "okapi-31337" not in requests[-1].text.replace("'okapi-' + '31337'", "")
+
+
+PLACES: dict[str, tuple[str, str]] = {
+    "a variable": ("password = {0!r}", "print(password)"),
+    "an entry": ("config = {{'host': 'h', 'db_password': {0!r}}}", "print(config['db_password'])"),
+    "a deep entry": ("config = {{'a': [{{'api_key': {0!r}}}]}}", "print(config['a'][0]['api_key'])"),
+    "a record": ("rows = [{{'name': 'password', 'value': {0!r}}}]", "print(rows[0]['value'])"),
+    "a pair": ("pairs = [('secret', {0!r})]", "print(pairs[0][1])"),
+    "an attribute": ("class C: pass\nc = C()\nc.access_token = {0!r}", "print(c.access_token)"),
+    "a column": ("import pandas\nframe = pandas.DataFrame({{'user': ['a'], 'password': [{0!r}]}})", "print(frame)"),
+    "a cell": ("import pandas\nframe = pandas.DataFrame({{'password': [{0!r}]}})", "frame.password[0]"),
+    "an error": ("token = {0!r}", "raise RuntimeError('no access with ' + token)"),
+    "a cut text": ("secret = {0!r} * 30", "print(secret[:40] + '…')"),
+    "a result": ("secret = {0!r}", "task.success(secret)"),
+    "a failure": ("secret = {0!r}", "task.fail('not ' + secret)"),
+    "bytes": ("secret = {0!r}.encode()", "secret"),
+    "lines": ("private_key = 'BEGIN\\n' + {0!r} + '\\nEND'", "print(private_key)"),
+    "a new variable": ("x = 1", "my_password = ''.join(list({0!r}))"),
+    "a copy": ("secret = {0!r}", "other = [secret]"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@given(canary=st.from_regex(r"[a-z]{5}[!$%/ ]?[0-9]{4}[a-zäö]{3}", fullmatch=True))
+def test_a_secret_by_its_name_leaves_from_nowhere(place: str, canary: str) -> None:
+    setup, show = (text.format(canary) for text in PLACES[place])
+    namespace: dict[str, object] = {}
+    exec(setup, namespace)
+    namespace.pop("__builtins__")
+    told, events = sent(namespace, show)
+    assert canary not in told
+    assert canary not in events
+
+
+@pytest.mark.parametrize("secret", ["ghp_" + "a1" * 18, "sk-" + "abcdef123456" * 2, "postgres://me:hunter22@db/x"])
+def test_what_looks_like_a_secret_leaves_from_nowhere(secret: str) -> None:
+    told, events = sent({"plain": secret}, "print(plain)", "raise ValueError(plain)", "task.success(plain)")
+    for part in ("ghp_a1", "sk-abc", "hunter22"):
+        assert part not in told
+        assert part not in events
+
+
+def test_no_environment_is_stored_or_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACME_API_KEY", CANARY)
+    monkeypatch.setenv("ACME_REGION", "walrus-region-1")
+    session = Session({}, Repository.open(MemoryStore()))
+    told, events = sent({}, "import os\nprint(os.environ['ACME_API_KEY'])", "print(os.environ)", "os.environ")
+    for text in (told, events):
+        assert CANARY not in text
+        assert "walrus-region-1" not in text
+    run = Agent("ada", model=FunctionModel(lambda _: "x = 1\ntask.success(x)"), state=session).start("go")
+    run.result()
+    stored: list[bytes] = []
+    after = b""
+    while keys := session.repo.store.keys(b"", after, 500):
+        stored += session.repo.store.get_many(keys).values()
+        after = keys[-1]
+    assert CANARY.encode() not in b"".join(stored)
+    assert b"walrus" not in b"".join(stored)
+    assert os.environ["ACME_API_KEY"] == CANARY
+
+
+@pytest.mark.parametrize(
+    ("policy", "line"), [("names", "  rows"), ("schema", "  rows: list of 3 int"), ("values", "[7001, ")]
+)
+def test_a_policy_says_how_much_of_the_variables_is_told_unasked(policy: str, line: str) -> None:
+    told, _ = sent({"rows": [7001, 7002, 7003], "word": "aardvark", "n": 5551}, "n = n + 1", context=policy)
+    assert line in told
+    assert ("7001" in told) == (policy == "values")
+    assert ("aardvark" in told) == (policy == "values")
+    assert ("5552" in told) == (policy == "values")
+    assert "  ~ n" in told
+
+
+def test_a_run_that_goes_on_elsewhere_keeps_its_policy() -> None:
+    from agent_kernel.agents.agent import reopened
+    from agent_kernel.agents.place import Place
+
+    session = Session({"n": 5551}, Repository.open(MemoryStore()))
+    model = FunctionModel(lambda request: ["n += 1", "n += 1", "task.success(1)"][request.turn])
+    run = Agent("ada", model=model, state=session, context="names").start("go")
+    for event in run:
+        if isinstance(event, Output):
+            break
+    again = reopened(Place(session.namespace, session), run.id, model=model)
+    list(again.stream())
+    assert "5553" not in "".join(event.sent for event in again.events if isinstance(event, Output))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    names=st.lists(st.from_regex(r"[a-z]{1,30}", fullmatch=True), min_size=1, max_size=60, unique=True),
+    tokens=st.integers(20, 400),
+    length=st.integers(0, 200),
+)
+def test_the_description_of_a_namespace_keeps_within_its_budget(names: list[str], tokens: int, length: int) -> None:
+    said = describe(names, lambda _: "v" * length, room=tokens * 4)
+    assert tokens_of(said) <= tokens
+    shown = sum(name in said for name in names)
+    assert shown == len(names) or "more" in said or shown
+
+
+def test_the_first_message_keeps_within_the_budget_of_tokens() -> None:
+    session = Session({f"name_{n}": list(range(n)) for n in range(300)}, Repository.open(MemoryStore()))
+    for tokens in (50, 300, 2_000):
+        agent = Agent("ada", model=FunctionModel(lambda _: "1"), state=session, context_tokens=tokens)
+        start = agent.start("say what name_7 is", inputs={"limit": 3}).events[0]
+        assert isinstance(start, TaskStart)
+        assert tokens_of(start.prompt) <= tokens
+        assert "name_7" in start.prompt
+
+
+@pytest.mark.parametrize("most", [10, 100, 5_000])
+def test_what_is_sent_of_a_step_keeps_within_its_characters(most: int) -> None:
+    session = Session({}, Repository.open(MemoryStore()))
+    code = "for n in range(60): globals()[f'a{n}'] = 'x' * 50\nprint('y' * 20_000)"
+    run = Agent(
+        "ada", model=FunctionModel(lambda r: [code, "1/0", "task.success(1)"][r.turn]), state=session,
+        limits=Limits(output_chars=most),
+    ).start("go")  # fmt: skip
+    run.result()
+    outputs = [event for event in run.events if isinstance(event, Output)]
+    assert all(len(output.sent) <= most for output in outputs)
+    assert list(Journal(session.repo.store).of(run.id))[3] == outputs[0]
+
+
+def test_cutting_keeps_both_ends() -> None:
+    assert cut("short", 10) == "short"
+    said = cut("a" * 1_000 + "b" * 1_000, 300)
+    assert said.startswith("aaa")
+    assert said.endswith("bbb")
+    assert "1,744 characters left out" in said
+    assert len(said) <= 300
