@@ -363,7 +363,7 @@ class Course:
         # All that the step came to is stored at once: no crash leaves an output whose end of the run is missing.
         outcome = self._outcome(ran, code if edited else "")
         if action.source == "setup":
-            outcome += _setup_failed(ran.done)
+            outcome += _setup_failed(ran.done, self.place)
         yield from self.log.note_all(outcome, step=step, before=before, after=self.place.head)
 
     def _run(self, code: str, step: int) -> _Ran:
@@ -468,11 +468,11 @@ def _sub_agents(code: str, agents: Collection[str]) -> tuple[Finding, ...]:
     return tuple(Finding("agent", f"{name} acts by itself", 0, risky=True) for name in sorted(said & set(agents)))
 
 
-def _setup_failed(done: Executed) -> list[Event]:
+def _setup_failed(done: Executed, place: Place) -> list[Event]:
     if done.status in ("ok", "interrupted"):
         return []
     said = f"{type(done.error).__name__}: {_first_line(done.error)}" if done.error is not None else done.status
-    return [Fail(reason=f"its setup failed: {context.masked(said, 500)}")]
+    return [Fail(reason=f"its setup failed: {place.masked(said, 500)}")]
 
 
 def _first_line(error: BaseException) -> str:

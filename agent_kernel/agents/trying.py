@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.agents import context
 from agent_kernel.agents.events import ApprovalRequested
 from agent_kernel.agents.executing import Executed
 from agent_kernel.agents.preview import Preview, previewed
@@ -58,8 +57,8 @@ def tried(course: Course, asked: ApprovalRequested, step: int) -> ApprovalReques
         preview=seen.status,
         told=told,
         changed=tuple((one.how, one.name, one.summary) for one in seen.changed),
-        output=context.masked(seen.text, course.setup.limits.output_chars),
-        effects=tuple((what, context.masked(target, 300), count) for what, target, count in seen.effects),
+        output=course.place.masked(seen.text, course.setup.limits.output_chars),
+        effects=tuple((what, course.place.masked(target, 300), count) for what, target, count in seen.effects),
         branch=seen.branch,
         held=held,
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent_kernel.agents import context
+from agent_kernel.agents.veiling import masked
 from agent_kernel.errors import AgentKernelError, NameNotFoundError
 from agent_kernel.repository import split_path
 from agent_kernel.verbs import describe
@@ -190,7 +190,7 @@ class Tools:
 
     def _clean(self, text: str) -> str:
         """The text as it may be told: masked, without hidden names, and no longer than a model can read."""
-        shown = context.masked(text, MOST_CHARS)
+        shown = masked(text, MOST_CHARS)
         hidden = {word for word in set(_WORD.findall(shown)) if self._is_hidden(word)}
         return _WORD.sub(lambda found: "(hidden)" if found[0] in hidden else found[0], shown) if hidden else shown
 
