@@ -22,15 +22,21 @@ if TYPE_CHECKING:
 
     from agent_kernel.agents import Agent as Agent
     from agent_kernel.agents import Candidate as Candidate
+    from agent_kernel.agents import Events as Events
     from agent_kernel.agents import FunctionModel as FunctionModel
     from agent_kernel.agents import Limits as Limits
+    from agent_kernel.agents import Member as Member
     from agent_kernel.agents import Outcome as Outcome
     from agent_kernel.agents import Race as Race
     from agent_kernel.agents import Run as Run
     from agent_kernel.agents import ScriptedModel as ScriptedModel
+    from agent_kernel.agents import Task as Task
     from agent_kernel.agents import Turn as Turn
     from agent_kernel.agents import here as here
+    from agent_kernel.agents import pprint_events as pprint_events
     from agent_kernel.agents import race as race
+    from agent_kernel.agents import view as view
+    from agent_kernel.agents.listing import events as events
     from agent_kernel.errors import AgentError as AgentError
     from agent_kernel.errors import AgentKernelError as AgentKernelError
     from agent_kernel.errors import AmbiguousRefError as AmbiguousRefError
@@ -98,12 +104,14 @@ __all__ = [
     "Candidate",
     "Commit",
     "DamagedObjectError",
+    "Events",
     "FunctionModel",
     "InvalidRefNameError",
     "Limits",
     "Live",
     "LoadError",
     "LostValueError",
+    "Member",
     "MergeChoiceError",
     "MergeCommitError",
     "MergeConflictError",
@@ -136,6 +144,7 @@ __all__ = [
     "StoreFullError",
     "StoreReadOnlyError",
     "StoreUnavailableError",
+    "Task",
     "TaskClarifyError",
     "TaskFailedError",
     "TaskInterruptedError",
@@ -147,30 +156,39 @@ __all__ = [
     "UntrustedStoreError",
     "Versioned",
     "bind",
+    "events",
     "here",
     "open",
+    "pprint_events",
     "race",
+    "view",
 ]
 
 _SESSION = ("Live", "Repository", "Session", "Snapshot", "Versioned", "bind", "open")
 _AGENTS = (
     "Agent",
     "Candidate",
+    "Events",
     "FunctionModel",
     "Limits",
+    "Member",
     "Outcome",
     "Race",
     "Run",
     "ScriptedModel",
+    "Task",
     "Turn",
     "here",
+    "pprint_events",
     "race",
+    "view",
 )
 _HOME = (
     {name: "agent_kernel.errors" for name in __all__ if name.endswith("Error")}
     | dict.fromkeys(("Author", "Commit"), "agent_kernel.repository")
     | dict.fromkeys(_SESSION, "agent_kernel.session")
     | dict.fromkeys(_AGENTS, "agent_kernel.agents")
+    | {"events": "agent_kernel.agents.listing"}  # `agents.events` is the module of their classes
 )
 
 

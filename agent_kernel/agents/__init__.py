@@ -14,28 +14,38 @@ if TYPE_CHECKING:
     from agent_kernel.agents.candidates import Candidate as Candidate
     from agent_kernel.agents.current import here as here
     from agent_kernel.agents.limits import Limits as Limits
+    from agent_kernel.agents.listing import Events as Events
     from agent_kernel.agents.models import FunctionModel as FunctionModel
     from agent_kernel.agents.models import ScriptedModel as ScriptedModel
     from agent_kernel.agents.models import Turn as Turn
     from agent_kernel.agents.preview import Preview as Preview
     from agent_kernel.agents.preview import preview as preview
+    from agent_kernel.agents.printing import pprint_events as pprint_events
     from agent_kernel.agents.racing import Race as Race
     from agent_kernel.agents.racing import race as race
+    from agent_kernel.agents.registering import Member as Member
     from agent_kernel.agents.run import Outcome as Outcome
     from agent_kernel.agents.run import Run as Run
+    from agent_kernel.agents.tasks import Task as Task
+    from agent_kernel.agents.views import view as view
 
 __all__ = [
     "Agent",
     "Candidate",
+    "Events",
     "FunctionModel",
     "Limits",
+    "Member",
     "Outcome",
     "Race",
     "Run",
     "ScriptedModel",
+    "Task",
     "Turn",
     "here",
+    "pprint_events",
     "race",
+    "view",
 ]
 
 _HOMES = {
@@ -44,8 +54,13 @@ _HOMES = {
     "agent": ("Agent",),
     "current": ("here",),
     "limits": ("Limits",),
+    "listing": ("Events",),
     "models": ("FunctionModel", "ScriptedModel", "Turn"),
+    "printing": ("pprint_events",),
+    "registering": ("Member",),
     "run": ("Outcome", "Run"),
+    "tasks": ("Task",),
+    "views": ("view",),
 }
 _HOME = {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}
 

@@ -117,6 +117,11 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The name of its class."""
         return type(self).__name__
 
+    def _repr_html_(self) -> str:
+        from agent_kernel.agents.printing import html_of
+
+        return html_of([self])
+
 
 class TaskStart(Event, frozen=True, kw_only=True, omit_defaults=True):
     """A run begins. `prompt` is what the model is sent, `instructions` what it is told about its place."""

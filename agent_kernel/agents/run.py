@@ -21,6 +21,7 @@ from agent_kernel.agents.events import (
     Usage,
 )
 from agent_kernel.agents.journal import short_run
+from agent_kernel.agents.listing import Events
 from agent_kernel.agents.log import usage_of
 from agent_kernel.errors import (
     RunStateError,
@@ -32,6 +33,7 @@ from agent_kernel.errors import (
 
 if TYPE_CHECKING:
     from agent_kernel.agents.course import Going
+    from agent_kernel.agents.journal import Journal
     from agent_kernel.agents.log import State
     from agent_kernel.agents.models import Delta
 
@@ -78,9 +80,19 @@ class Run(Generic[T]):
         return self._course.log.start.task
 
     @property
-    def events(self) -> tuple[Event, ...]:
-        """All that happened so far."""
-        return tuple(self._course.log.events)
+    def model(self) -> str:
+        """The name of the model that it began with."""
+        return self._course.log.start.model
+
+    @property
+    def events(self) -> Events:
+        """All that happened so far; of its sub-agents `agent_kernel.events(run)` tells too."""
+        return Events(self._course.log.events)
+
+    @property
+    def journal(self) -> Journal:
+        """Where its events are kept."""
+        return self._course.log.journal
 
     @property
     def status(self) -> State:

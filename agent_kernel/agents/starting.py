@@ -15,7 +15,7 @@ from agent_kernel.agents.log import Listener, Log
 from agent_kernel.agents.naming import model_named
 from agent_kernel.agents.place import Place
 from agent_kernel.agents.run import Run
-from agent_kernel.agents.subagents import ChildRun, Fork, approval_within, limits_within
+from agent_kernel.agents.subagents import ChildRun, Fork, approval_within, beside, limits_within
 from agent_kernel.session.versioned import Live, Versioned
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def started_within(
         fork = Fork(parent.place, parent.place.session, agent.name, run, inputs)
         place = fork.place
     else:
-        place = Place({"__name__": "__agent__"}, journal=parent.place.journal)
+        place = beside(parent.place, {"__name__": "__agent__"})
     return started(agent, task, place, returns=returns, inputs=inputs, parent=parent, fork=fork, run=run, **options)
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.limits import Limits
     from agent_kernel.repository import ObjectId
 
-__all__ = ["ChildRun", "Fork", "approval_within", "limits_within"]
+__all__ = ["ChildRun", "Fork", "approval_within", "beside", "limits_within"]
 
 T = TypeVar("T")
 
@@ -40,6 +40,13 @@ def limits_within(parent: Course, own: Limits) -> Limits:
 def approval_within(parent: Course) -> str:
     """Whether a sub-agent's steps are asked about: its parent's step was, or needed not to be."""
     return "never" if parent.setup.approve == "never" else "auto"
+
+
+def beside(parent: Place, namespace: dict[str, object], session: Session | None = None) -> Place:
+    """A place for a sub-agent: what its parent's model is not told, its own is not told either."""
+    place = Place(namespace, session, journal=parent.journal, hidden=parent.hidden)
+    place.policy, place.veil = parent.policy, parent.veil
+    return place
 
 
 class Fork:
@@ -57,7 +64,7 @@ class Fork:
         self.session = Session(namespace, session.repo, branch=self.branch, author=author, session_id=aside)
         self.session.bring_back(partial=True)
         self._before = {name: namespace[name] for name in inputs if name in namespace}
-        self.place = Place(namespace, self.session, journal=parent.journal, hidden=parent.hidden)
+        self.place = beside(parent, namespace, self.session)
 
     def merge(self, message: str) -> None:
         """Take what was made on the branch into the parent's state, less the arguments, and drop the branch.

@@ -230,6 +230,7 @@ def test_an_interrupt_while_the_model_answers_leaves_no_step_behind() -> None:
     run = Agent("ada", model=FunctionModel(answer), state=session).start("go")
     with pytest.raises(TaskInterruptedError):
         run.result()
-    assert isinstance(run.events[-1], Cancelled)
-    assert run.events[-1].during == "model"
+    last = run.events[-1]
+    assert isinstance(last, Cancelled)
+    assert last.during == "model"
     assert not any(isinstance(event, Action) for event in run.events)
