@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from agent_kernel.agents import race as race
     from agent_kernel.agents import view as view
     from agent_kernel.agents.listing import events as events
+    from agent_kernel.agents.preview import Preview as Preview
+    from agent_kernel.agents.preview import preview as preview
     from agent_kernel.errors import AgentError as AgentError
     from agent_kernel.errors import AgentKernelError as AgentKernelError
     from agent_kernel.errors import AmbiguousRefError as AmbiguousRefError
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import NotBoundError as NotBoundError
     from agent_kernel.errors import NotFoundError as NotFoundError
     from agent_kernel.errors import NothingToUndoError as NothingToUndoError
+    from agent_kernel.errors import PreviewRefusedError as PreviewRefusedError
     from agent_kernel.errors import RaceError as RaceError
     from agent_kernel.errors import RefExistsError as RefExistsError
     from agent_kernel.errors import RefNotFoundError as RefNotFoundError
@@ -126,6 +129,8 @@ __all__ = [
     "NotFoundError",
     "NothingToUndoError",
     "Outcome",
+    "Preview",
+    "PreviewRefusedError",
     "Race",
     "RaceError",
     "RefExistsError",
@@ -160,6 +165,7 @@ __all__ = [
     "here",
     "open",
     "pprint_events",
+    "preview",
     "race",
     "view",
 ]
@@ -189,6 +195,7 @@ _HOME = (
     | dict.fromkeys(_SESSION, "agent_kernel.session")
     | dict.fromkeys(_AGENTS, "agent_kernel.agents")
     | {"events": "agent_kernel.agents.listing"}  # `agents.events` is the module of their classes
+    | dict.fromkeys(("Preview", "preview"), "agent_kernel.agents.preview")  # whose name is the function's too
 )
 
 

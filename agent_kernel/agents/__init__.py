@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from agent_kernel.agents.models import FunctionModel as FunctionModel
     from agent_kernel.agents.models import ScriptedModel as ScriptedModel
     from agent_kernel.agents.models import Turn as Turn
-    from agent_kernel.agents.preview import Preview as Preview
-    from agent_kernel.agents.preview import preview as preview
     from agent_kernel.agents.printing import pprint_events as pprint_events
     from agent_kernel.agents.racing import Race as Race
     from agent_kernel.agents.racing import race as race
