@@ -1,151 +1,222 @@
 """What a step did outside the variables, as Python's audit hooks tell it: files written, processes, connections.
 
 It is a record, not a fence: C code can act without telling. Going back covers none of it, and whoever goes back is told.
+
+A hook can never be taken out again, so without a step it must cost next to nothing: one look at a list. What happens
+belongs to the step on whose thread it happens, and to the one whose code started that thread. On a thread that nobody
+started within a step it belongs to the only step that there is; of several, to none.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
+from weakref import WeakKeyDictionary
 
 __all__ = ["Recorder", "recorded"]
 
-_Heard: TypeAlias = "Callable[[tuple[Any, ...]], tuple[str, str]]"
-
 _MOST: Final = 100  # different effects that one step may have recorded
-_WRITE_FLAGS: Final = 0o1 | 0o2 | 0o100 | 0o1000 | 0o2000  # write, read and write, create, truncate, append (Linux)
-# What our own store and Python itself write while code runs.
-_OURS: Final = (".agent-kernel", "__pycache__", ".ipython", "/dev/null", "/dev/tty", "/dev/pts", ".cache/matplotlib")
+_LONGEST: Final = 300
+_WRITE_FLAGS: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+# What our own stores, Python itself and libraries write by the way while code runs.
+_QUIET_FOLDERS: Final = frozenset({".agent-kernel", "__pycache__", ".ipython", ".matplotlib"})
+_QUIET_PARTS: Final = ("/.cache/matplotlib", "/.cache/fontconfig", "/.config/matplotlib", "/.local/share/jupyter")
+_QUIET_STARTS: Final = ("/dev/null", "/dev/tty", "/dev/pts", "/dev/shm", "/proc/self")
+
+Told: TypeAlias = tuple[str, str]
+Args: TypeAlias = tuple[Any, ...]
+
+# Not current_thread(): that makes an object for a thread that has none.
+_THREADS: Final[dict[int, threading.Thread]] = vars(threading)["_active"]
 
 
 class Recorder:
     """The effects of one step: what kind, on what, how often."""
 
-    def __init__(self) -> None:
-        self.found: dict[tuple[str, str], int] = {}
+    def __init__(self, quiet: tuple[str, ...] = ()) -> None:
+        self.found: dict[Told, int] = {}
         self.dropped = 0
+        self.thread = threading.get_ident()
+        self._quiet = tuple(str(Path(path).absolute()) for path in quiet if path)
+        self._lock = threading.Lock()
 
     def note(self, what: str, target: str) -> None:
-        key = (what, target[:300])
-        if key not in self.found and len(self.found) >= _MOST:
-            self.dropped += 1
+        if self._quiet and str(Path(target).absolute()).startswith(self._quiet):
             return
-        self.found[key] = self.found.get(key, 0) + 1
+        key = (what, target[:_LONGEST])
+        with self._lock:
+            if key not in self.found and len(self.found) >= _MOST:
+                self.dropped += 1
+            else:
+                self.found[key] = self.found.get(key, 0) + 1
 
 
-_recording: list[Recorder] = []  # the innermost step last
-_installed = threading.Event()
-_lock = threading.Lock()
-_busy = threading.local()
+class _Ear:
+    """The one hook of this process, and who listens by it."""
+
+    def __init__(self) -> None:
+        self.recording: list[Recorder] = []  # the innermost step last
+        self.started: WeakKeyDictionary[threading.Thread, tuple[Recorder, ...]] = WeakKeyDictionary()
+        self.lock = threading.Lock()
+        self.busy = threading.local()
+        self.is_installed = False
+
+    def install(self) -> None:
+        with self.lock:
+            if not self.is_installed:
+                sys.addaudithook(_hook(self.recording, self.hear))
+                self.is_installed = True
+
+    def hear(self, event: str, args: Args) -> None:
+        """Something happens, and a step is going on."""
+        told = _HEARD.get(event)
+        if (told is None and event != "_thread.start_new_thread") or getattr(self.busy, "now", False):
+            return
+        self.busy.now = True
+        try:
+            if told is None:
+                self._thread_starts(args)
+                return
+            what, target = told(args)
+            if what and not _is_quiet(target):
+                for one in self._theirs():
+                    one.note(what, target)
+        except Exception:  # noqa: BLE001 - a hook that raises would make the user's own call fail
+            return
+        finally:
+            self.busy.now = False
+
+    def _theirs(self) -> tuple[Recorder, ...]:
+        """The steps that what happens on this thread belongs to."""
+        here = threading.get_ident()
+        mine = tuple(one for one in self.recording if one.thread == here)
+        if mine:
+            return mine
+        thread = _THREADS.get(here)
+        if thread is not None and thread in self.started:
+            return tuple(one for one in self.started[thread] if one in self.recording)
+        return tuple(self.recording) if len({one.thread for one in self.recording}) == 1 else ()
+
+    def _thread_starts(self, args: Args) -> None:
+        thread = getattr(args[0], "__self__", None)
+        if isinstance(thread, threading.Thread):
+            self.started[thread] = self._theirs()
+
+
+def _hook(recording: list[Recorder], hear: Callable[[str, Args], None]) -> Callable[[str, Args], None]:
+    def hook(event: str, args: Args) -> None:
+        if recording:
+            hear(event, args)
+
+    return hook
+
+
+_ear = _Ear()
 
 
 @contextmanager
 def recorded(quiet: tuple[str, ...] = ()) -> Generator[Recorder]:
-    """Record what happens from here on, on all threads, until the end.
+    """Record what happens from here on, on this thread and on those that it starts, until the end.
 
     Args:
         quiet: paths below which files are somebody else's doing (the store's own folder).
     """
-    with _lock:
-        if not _installed.is_set():
-            sys.addaudithook(_hear)  # there is no way to take it out again; without a step it does next to nothing
-            _installed.set()
-    mine = Recorder()
-    mine_quiet = tuple(str(Path(path)) for path in quiet if path)
-    _quiet.append(mine_quiet)
-    _recording.append(mine)
+    _ear.install()
+    mine = Recorder(quiet)
+    _ear.recording.append(mine)
     try:
         yield mine
     finally:
-        _recording.remove(mine)
-        _quiet.remove(mine_quiet)
+        _ear.recording.remove(mine)
 
 
-_quiet: list[tuple[str, ...]] = []
+def _is_quiet(target: str) -> bool:
+    if target.startswith(_QUIET_STARTS):
+        return True
+    path = target.replace("\\", "/")
+    return not _QUIET_FOLDERS.isdisjoint(path.split("/")) or any(part in path for part in _QUIET_PARTS)
 
 
-def _hear(event: str, args: tuple[object, ...]) -> None:
-    if not _recording or event not in _HEARD:
-        return
-    if getattr(_busy, "now", False):
-        return
-    _busy.now = True
-    try:
-        what, target = _HEARD[event](args)
-        if what and not any(quiet in target for quiet in (*_OURS, *(one for each in _quiet for one in each))):
-            for one in _recording:
-                one.note(what, target)
-    except Exception:  # noqa: BLE001 - a hook that raises would make the user's own call fail
-        return
-    finally:
-        _busy.now = False
+def _text(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, list | tuple):
+        return " ".join(map(_text, cast("list[object]", value)))
+    return str(value) if isinstance(value, str | int | Path) else type(value).__name__
 
 
-def _opened(args: tuple[Any, ...]) -> tuple[str, str]:
-    path, mode, flags = (*args, None, None, None)[:3]
+def _opened(args: Args) -> Told:
+    path, mode, flags = args
     writes = (
         bool(set(mode) & set("wax+"))
         if isinstance(mode, str)
         else bool(isinstance(flags, int) and flags & _WRITE_FLAGS)
     )
-    if not writes or isinstance(path, int):
-        return "", ""
-    return "writes", _text(path)
+    return ("writes", _text(path)) if writes and not isinstance(path, int) else ("", "")
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, list | tuple):
-        return " ".join(map(_text, cast("Sequence[object]", value)))
-    return str(value) if isinstance(value, str | int | Path) else type(value).__name__
+def _first(what: str) -> Callable[[Args], Told]:
+    return lambda args: (what, _text(args[0]) if args else "")
 
 
-def _named(what: str, at: int = 0) -> _Heard:
-    def told(args: tuple[Any, ...]) -> tuple[str, str]:
-        return what, _text(args[at]) if len(args) > at else ""
+def _pair(what: str) -> Callable[[Args], Told]:
+    return lambda args: (what, " → ".join(_text(part) for part in args[:2]))
+
+
+def _address(what: str) -> Callable[[Args], Told]:
+    def told(args: Args) -> Told:
+        address: Any = args[1] if len(args) > 1 else ""
+        parts: tuple[Any, ...] = address[:2] if type(address) is tuple else (address,)
+        return what, ":".join(map(_text, parts))
 
     return told
 
 
-def _connected(args: tuple[Any, ...]) -> tuple[str, str]:
-    address: Any = args[1] if len(args) > 1 else ""
-    if isinstance(address, tuple):
-        return "connects", ":".join(map(_text, cast("Sequence[object]", address)[:2]))
-    return "connects", _text(address)
+def _started(args: Args) -> Told:
+    given: list[Any] = list(args)
+    command = given[1] if len(given) > 1 and given[1] else given[0]
+    if type(command) is list and command[:2] == ["/bin/sh", "-c"]:
+        return "runs", _text(command[2:])
+    return "runs", _text(command)
 
 
-def _started(args: tuple[Any, ...]) -> tuple[str, str]:
-    return "runs", _text(args[1] if len(args) > 1 and args[1] else args[:1])
+def _database(args: Args) -> Told:
+    return ("", "") if args and args[0] in (":memory:", "") else ("opens database", _text(args[0]))
 
 
-_HEARD: Final[dict[str, _Heard]] = {
+_HEARD: Final[dict[str, Callable[[Args], Told]]] = {
     "open": _opened,
-    "os.remove": _named("deletes"),
-    "os.rmdir": _named("deletes"),
-    "os.rename": _named("renames"),
-    "os.mkdir": _named("makes"),
-    "os.truncate": _named("writes"),
-    "os.chmod": _named("changes mode of"),
-    "os.link": _named("links"),
-    "os.symlink": _named("links"),
-    "os.putenv": _named("sets environment of"),
-    "os.system": _named("runs"),
-    "os.exec": _named("runs"),
-    "os.posix_spawn": _named("runs"),
-    "os.spawn": _named("runs", 1),
+    "os.remove": _first("deletes"),
+    "os.rmdir": _first("deletes"),
+    "os.rename": _pair("renames"),
+    "os.mkdir": _first("makes"),
+    "os.truncate": _first("writes"),
+    "os.chmod": _first("changes mode of"),
+    "os.chown": _first("changes owner of"),
+    "os.link": _pair("links"),
+    "os.symlink": _pair("links"),
+    "os.putenv": _first("sets environment of"),
+    "os.unsetenv": _first("unsets environment of"),
+    "os.chdir": _first("changes folder to"),
+    "os.kill": _first("signals"),
+    "os.system": _first("runs"),
+    "os.exec": _first("runs"),
+    "os.posix_spawn": _first("runs"),
+    "os.spawn": lambda args: ("runs", _text(args[1]) if len(args) > 1 else ""),
     "os.fork": lambda args: ("forks", ""),
+    "os.forkpty": lambda args: ("forks", ""),
     "subprocess.Popen": _started,
-    "socket.connect": _connected,
-    "socket.bind": lambda args: ("listens", _connected(args)[1]),
-    "socket.sendto": _connected,
-    "shutil.rmtree": _named("deletes"),
-    "shutil.move": _named("moves"),
-    "shutil.copyfile": _named("writes", 1),
-    "smtplib.send": _named("sends mail"),
-    "ftplib.connect": _named("connects", 1),
+    "socket.connect": _address("connects"),
+    "socket.bind": _address("listens"),
+    "socket.sendto": _address("sends to"),
+    "urllib.Request": _first("requests"),
+    "shutil.rmtree": _first("deletes"),
+    "sqlite3.connect": _database,
+    "smtplib.send": lambda args: ("sends mail", ""),
+    "ftplib.connect": lambda args: ("connects", _text(args[1]) if len(args) > 1 else ""),
 }

@@ -1,134 +1,76 @@
 """What a piece of code would do, read from it before it runs: a report for a person, and whether it has to be asked about.
 
 It is read, not run: code can hide what it does from any reader (`dynamic` findings say where), so this helps somebody
-who looks, and stops nobody who means harm.
+who looks, and stops nobody who means harm. Names are followed through imports, aliases and constants of the same code.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Collection, Iterator
 from typing import Final
 
 from agent_kernel.agents.events import Finding
+from agent_kernel.agents.reaching import (
+    BUILTINS,
+    FUNCTIONS,
+    HARMLESS,
+    METHODS,
+    MODULES,
+    PATH_WORDS,
+    QUIET,
+    WRITERS,
+)
+from agent_kernel.agents.unmagic import without_magics
 
 __all__ = ["is_risky", "review"]
 
-# Modules that reach outside, by what they reach.
-_REACHES: Final = {
-    "network": "socket ssl http urllib urllib2 urllib3 httpx requests aiohttp ftplib smtplib imaplib poplib telnetlib "
-    "websockets websocket paramiko boto3 botocore s3fs gcsfs google.cloud azure xmlrpc socketserver",
-    "processes": "subprocess multiprocessing pty pexpect sh signal",
-    "files": "shutil tempfile glob zipfile tarfile",
-    "dynamic": "ctypes cffi importlib imp code codeop marshal",
-}
-_MODULES: Final = {name: kind for kind, names in _REACHES.items() for name in names.split()}
-_QUIET_MODULES: Final = frozenset({"glob", "tempfile", "importlib"})  # importing them does nothing by itself
-_CALLS: Final = {
-    "open": "files",
-    "eval": "dynamic",
-    "exec": "dynamic",
-    "compile": "dynamic",
-    "__import__": "dynamic",
-    "input": "person",
-    "breakpoint": "person",
-    "exit": "kernel",
-    "quit": "kernel",
-}
-_OS: Final = {
-    **dict.fromkeys(
-        [
-            "remove",
-            "unlink",
-            "rmdir",
-            "removedirs",
-            "rename",
-            "renames",
-            "replace",
-            "makedirs",
-            "mkdir",
-            "chmod",
-            "chown",
-            "link",
-            "symlink",
-            "truncate",
-            "open",
-            "write",
-        ],
-        "files",
-    ),
-    **dict.fromkeys(
-        [
-            "system",
-            "popen",
-            "fork",
-            "forkpty",
-            "kill",
-            "killpg",
-            "abort",
-            "_exit",
-            "execv",
-            "execve",
-            "execvp",
-            "execl",
-            "spawnl",
-            "spawnv",
-            "startfile",
-            "posix_spawn",
-        ],
-        "processes",
-    ),
-    **dict.fromkeys(["putenv", "unsetenv", "chdir", "setuid"], "process state"),
-}
-_METHODS: Final = {
-    **dict.fromkeys(
-        [
-            "write_text",
-            "write_bytes",
-            "unlink",
-            "rmdir",
-            "mkdir",
-            "touch",
-            "rename",
-            "symlink_to",
-            "hardlink_to",
-            "chmod",
-            "to_csv",
-            "to_parquet",
-            "to_excel",
-            "to_pickle",
-            "to_json",
-            "to_hdf",
-            "to_feather",
-            "to_sql",
-            "to_html",
-            "to_latex",
-            "savefig",
-            "tofile",
-            "savetxt",
-            "imsave",
-            "write_csv",
-            "write_parquet",
-            "write_json",
-            "write_excel",
-            "save_pretrained",
-        ],
-        "files",
-    ),
-    **dict.fromkeys(["urlopen", "urlretrieve", "sendmail", "push_to_hub"], "network"),
-}
-_READS: Final = [
-    "read_csv",
-    "read_parquet",
-    "read_excel",
-    "read_json",
-    "read_html",
-    "read_sql",
-    "read_table",
-    "read_feather",
-    "read_pickle",
-]
+_LONGEST: Final = 120
+_READS: Final = re.compile(r"read_\w+|loadtxt|genfromtxt|imread|load_dataset|fetch_\w+|scan_\w+")
+_MODE: Final = re.compile(r"[rwaxbtU+]{1,4}")
+_PLACES: Final = frozenset(
+    {"path_or_buf", "buf", "path", "fname", "excel_writer", "path_or_buffer", "file", "filepath"}
+)
+_PATHS: Final = frozenset({"Path", "pathlib.Path", "PosixPath", "pathlib.PosixPath", "os.path.join"})
+_DANGEROUS_KEYS: Final = frozenset({"__builtins__", "__import__", "__loader__", "__spec__", "__globals__"})
+_HARMLESS_DUNDERS: Final = frozenset(
+    [
+        "__init__",
+        "__name__",
+        "__doc__",
+        "__class__",
+        "__len__",
+        "__version__",
+        "__file__",
+        "__qualname__",
+        "__module__",
+        "__repr__",
+        "__str__",
+        "__iter__",
+        "__next__",
+        "__enter__",
+        "__exit__",
+        "__post_init__",
+        "__annotations__",
+        "__all__",
+        "__array__",
+        "__dataclass_fields__",
+        "__eq__",
+        "__hash__",
+        "__call__",
+        "__getitem__",
+        "__setitem__",
+        "__contains__",
+        "__new__",
+        "__init_subclass__",
+        "__add__",
+        "__mul__",
+        "__sub__",
+    ]
+)
+_ENVIRON_CHANGES: Final = frozenset({"update", "pop", "setdefault", "clear", "popitem", "__setitem__"})
 
 
 def review(code: str, *, names: Collection[str] = (), allowed: Collection[str] = ()) -> tuple[Finding, ...]:
@@ -139,18 +81,16 @@ def review(code: str, *, names: Collection[str] = (), allowed: Collection[str] =
         allowed: modules, and calls by dotted name, that need no asking.
     """
     found: dict[tuple[str, str], Finding] = {}
-    lines, magics = _without_magics(code)
-    for finding in magics:
-        found.setdefault((finding.kind, finding.what), finding)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(lines)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line = getattr(error, "lineno", 0) or 0
-        unread = Finding("unreadable", f"{type(error).__name__}: it will not run as Python", line, risky=False)
-        return (*found.values(), unread)
-    for finding in _findings(tree, frozenset(names), frozenset(allowed)):
+    tree = _parsed(code)
+    if isinstance(tree, str):
+        lines, magics = without_magics(code)
+        for finding in magics:
+            found.setdefault((finding.kind, finding.what), finding)
+        tree = _parsed(lines)
+    if isinstance(tree, str):
+        return (*found.values(), Finding("unreadable", f"{tree}: it will not run as Python", 0, risky=False))
+    reader = _Reader(tree, frozenset(names), frozenset(allowed))
+    for finding in (*reader.findings(), *_bound(tree, frozenset(names))):
         found.setdefault((finding.kind, finding.what), finding)
     return tuple(found.values())
 
@@ -160,137 +100,314 @@ def is_risky(findings: Collection[Finding]) -> bool:
     return any(finding.risky for finding in findings)
 
 
-def _without_magics(code: str) -> tuple[str, list[Finding]]:
-    """The code with its magic and shell lines blanked out, and what those are."""
-    if code.lstrip().startswith("%%"):
-        name = code.lstrip().split(maxsplit=1)[0]
-        return "", [
-            Finding(
-                "magic",
-                f"{name}: the whole step is a cell magic",
-                1,
-                risky=name not in ("%%time", "%%timeit", "%%capture"),
-            )
-        ]
-    kept: list[str] = []
-    found: list[Finding] = []
-    for number, line in enumerate(code.splitlines(), 1):
-        bare = line.strip()
-        assigned = bare.partition("=")[2].strip() if "=" in bare else ""
-        said = bare if bare.startswith(("!", "%")) else assigned if assigned.startswith(("!", "%")) else ""
-        if said.startswith("!"):
-            found.append(Finding("shell", said[:120], number, risky=True))
-        elif (said.startswith("%") and said[1:2].isalpha()) or said.startswith("%%"):
-            found.append(Finding("magic", said[:120], number, risky=True))
-        else:
-            kept.append(line)
-            continue
-        kept.append(line[: len(line) - len(line.lstrip())] + "pass")
-    return "\n".join(kept), found
+def _parsed(code: str) -> ast.Module | str:
+    """The code as a tree; or the name of the error that keeps it from being one."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return type(error).__name__
 
 
-def _findings(tree: ast.AST, names: frozenset[str], allowed: frozenset[str]) -> Iterator[Finding]:
-    for node in ast.walk(tree):
-        line = getattr(node, "lineno", 0)
+class _Reader:
+    """Goes through the code once, knowing what names stand for in it."""
+
+    def __init__(self, tree: ast.Module, names: frozenset[str], allowed: frozenset[str]) -> None:
+        self._tree = tree
+        self._names = names
+        self._allowed = allowed
+        self._meant: dict[str, str] = {}  # names, and the dotted names that they stand for
+        self._texts: dict[str, str] = {}  # names, and the constant texts that they are bound to
+        self._paths: set[str] = set()
+        self._bound = {
+            node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        }
+        for node in ast.walk(tree):
+            self._learn(node)
+
+    def findings(self) -> Iterator[Finding]:
+        called = {id(node.func) for node in ast.walk(self._tree) if isinstance(node, ast.Call)}
+        for node in ast.walk(self._tree):
+            line = getattr(node, "lineno", 0)
+            if isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Load) and id(node) not in called:
+                yield from self._handed_on(node, line)
+            match node:
+                case ast.Import(names=imported):
+                    for alias in imported:
+                        yield from self._import(alias.name, line)
+                case ast.ImportFrom(module=module, names=imported):
+                    yield from self._import_from(module or ".", [alias.name for alias in imported], line)
+                case ast.Call():
+                    yield from self._call(node, line)
+                case ast.Attribute(attr=attribute) if _is_dunder(attribute):
+                    yield Finding("dunder", attribute, line, risky=True)
+                case ast.Name(id=name) if name in _DANGEROUS_KEYS:
+                    yield Finding("dunder", name, line, risky=True)
+                case ast.Subscript(slice=ast.Constant(value=str() as key)) if key in _DANGEROUS_KEYS:
+                    yield Finding("dunder", key, line, risky=True)
+                case ast.Subscript(ctx=ast.Store() | ast.Del()) if self._dotted(node.value) == "os.environ":
+                    yield Finding("process state", _shown(node), line, risky=True)
+                case _:
+                    pass
+
+    # -- what names stand for
+
+    def _learn(self, node: ast.AST) -> None:
         match node:
             case ast.Import(names=imported):
                 for alias in imported:
-                    yield from _import(alias.name, line, allowed)
-            case ast.ImportFrom(module=module, names=imported):
-                yield from _import(module or ".", line, allowed)
+                    self._meant[alias.asname or alias.name.partition(".")[0]] = (
+                        alias.name if alias.asname else alias.name.partition(".")[0]
+                    )
+            case ast.ImportFrom(module=str() as module, names=imported, level=0):
                 for alias in imported:
-                    kind = _OS.get(alias.name) if module in ("os", "posix", "nt") else None
-                    if kind and f"{module}.{alias.name}" not in allowed:
-                        yield Finding(kind, f"{module}.{alias.name}", line, risky=True)
-            case ast.Call(func=function):
-                yield from _call(function, node, line, allowed)
-            case ast.Delete(targets=targets):
-                for target in targets:
-                    if isinstance(target, ast.Name):
-                        yield Finding("deletes", target.id, line, risky=target.id in names)
-            case ast.Attribute(attr=attribute) if _is_dunder(attribute):
-                yield Finding("dunder", attribute, line, risky=True)
-            case ast.Name(id=name) if name in ("__builtins__", "__loader__", "__spec__"):
-                yield Finding("dunder", name, line, risky=True)
+                    self._meant[alias.asname or alias.name] = f"{module}.{alias.name}"
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.NamedExpr(target=ast.Name(id=name), value=value)
+            ):
+                self._assigned(name, value)
             case _:
                 pass
-    yield from _written(tree, names)
+
+    def _assigned(self, name: str, value: ast.expr) -> None:
+        if isinstance(value, ast.Attribute | ast.Name):
+            dotted = self._dotted(value)
+            if _reaches(dotted) or dotted in BUILTINS:
+                self._meant[name] = dotted
+        elif text := self._text(value):
+            self._texts[name] = text
+        if self._is_path(value):
+            self._paths.add(name)
+
+    def _dotted(self, node: ast.expr) -> str:
+        """`os.remove` for whatever the code calls it; a part that is no name is `…`."""
+        parts: list[str] = []
+        while True:
+            if isinstance(node, ast.Attribute):
+                parts.append(node.attr)
+                node = node.value
+            elif _is_getattr(node) and isinstance(node, ast.Call):
+                attribute = node.args[1]
+                parts.append(attribute.value if isinstance(attribute, ast.Constant) else "…")  # type: ignore[arg-type]  # text
+                node = node.args[0]
+            else:
+                break
+        head = node.id if isinstance(node, ast.Name) else "…"
+        head = self._meant.get(head, head)
+        head = _USUAL.get(head, head) if head not in self._bound else head
+        dotted = ".".join([head, *reversed(parts)])
+        return dotted.removeprefix("builtins.").replace("posix.", "os.", 1) if parts else dotted
+
+    def _text(self, node: ast.expr | None) -> str:
+        """The text that an expression begins with, as far as it is known."""
+        match node:
+            case ast.Constant(value=str() as text):
+                return text
+            case ast.JoinedStr(values=[ast.Constant(value=str() as text), *_]):
+                return text
+            case ast.BinOp(left=left):
+                return self._text(left)
+            case ast.Name(id=name):
+                return self._texts.get(name, "")
+            case _:
+                return ""
+
+    def _is_path(self, node: ast.expr) -> bool:
+        for part in ast.walk(node):
+            if isinstance(part, ast.Call) and self._dotted(part.func) in _PATHS:
+                return True
+            if isinstance(part, ast.Name) and (part.id in self._paths or any(w in part.id.lower() for w in PATH_WORDS)):
+                return True
+        return False
+
+    def _handed_on(self, node: ast.expr, line: int) -> Iterator[Finding]:
+        """A function that reaches outside and is not called here: somebody else will, as `map(os.remove, files)` does."""
+        name = self._dotted(node)
+        kind = FUNCTIONS.get(name) or (BUILTINS.get(name) if name not in self._bound | self._names else None)
+        if kind and not self._is_allowed(name):
+            yield Finding(kind, name, line, risky=True)
+
+    # -- imports
+
+    def _import(self, module: str, line: int) -> Iterator[Finding]:
+        parts = module.split(".")
+        prefixes = [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
+        yield Finding("imports", module, line)
+        kind = next((MODULES[prefix] for prefix in prefixes if prefix in MODULES), None)
+        if kind is not None and module not in QUIET and not any(prefix in self._allowed for prefix in prefixes):
+            yield Finding(kind, f"import {module}", line, risky=True)
+
+    def _import_from(self, module: str, imported: list[str], line: int) -> Iterator[Finding]:
+        if any(f"{module}.{name}" not in QUIET for name in imported):
+            yield from self._import(module, line)
+        else:
+            yield Finding("imports", module, line)
+        for name in imported:
+            kind = FUNCTIONS.get(f"{module}.{name}")
+            if kind and not self._is_allowed(f"{module}.{name}"):
+                yield Finding(kind, f"{module}.{name}", line, risky=True)
+            if name == "*" and module in ("os", "shutil", "posix", "builtins"):
+                yield Finding("dynamic", f"from {module} import *", line, risky=True)
+
+    # -- calls
+
+    def _call(self, node: ast.Call, line: int) -> Iterator[Finding]:
+        name = self._dotted(node.func)
+        if self._is_allowed(name) or name in HARMLESS or name.rpartition(".")[0] in HARMLESS:
+            return
+        head, _, last = name.rpartition(".")
+        kind = self._kind(node, name, head, last)
+        if kind:
+            yield Finding(kind, _shown(node), line, risky=True)
+        elif last == "open" and not name.startswith("…") and node.args:
+            yield Finding("files", _shown(node), line, risky=False)
+        elif name == "getattr" and len(node.args) > 1 and not isinstance(node.args[1], ast.Constant):
+            yield Finding("dynamic", _shown(node), line, risky=_reaches(self._dotted(node.args[0])))
+        elif name in ("globals", "locals", "vars", "setattr", "delattr"):
+            yield Finding("dynamic", f"{name}()", line, risky=False)
+        elif head and _READS.fullmatch(last):
+            yield from self._read(node, last, line)
+
+    def _kind(self, node: ast.Call, name: str, head: str, last: str) -> str:
+        """What a call reaches that has to be asked about; "": nothing."""
+        if name in FUNCTIONS or name in BUILTINS:
+            return FUNCTIONS.get(name) or BUILTINS[name]
+        if name.startswith("get_ipython") or (not head and name == "get_ipython"):
+            return "shell"
+        if head and (kind := _module_kind(name)) and name.partition(".")[0] not in self._bound:
+            return kind
+        if head == "os.environ" and last in _ENVIRON_CHANGES:
+            return "process state"
+        if last == "open":
+            return "files" if self._opens_to_write(node, is_method=bool(head)) else ""
+        if name in ("ZipFile", "zipfile.ZipFile", "tarfile.open", "h5py.File"):
+            return "files" if self._opens_to_write(node, is_method=False) else ""
+        if name == "sqlite3.connect":
+            return "" if self._text(node.args[0] if node.args else None) == ":memory:" else "files"
+        if head and last in METHODS:
+            return METHODS[last]
+        if head and last in WRITERS:
+            return "files" if _is_given_a_place(node, last) else ""
+        if (
+            last in ("rename", "replace", "chmod")
+            and isinstance(node.func, ast.Attribute)
+            and self._is_path(node.func.value)
+        ):
+            return "files"
+        if isinstance(node.func, ast.Call) and "…" in name and _is_getattr(node.func):
+            return "dynamic"  # what is called is not to be read
+        if head.startswith("globals") or (
+            head == "…" and isinstance(node.func, ast.Attribute) and _is_globals(node.func.value)
+        ):
+            return "deletes" if last in ("pop", "clear", "popitem", "__delitem__") else ""
+        return ""
+
+    def _opens_to_write(self, node: ast.Call, *, is_method: bool) -> bool:
+        given = [keyword.value for keyword in node.keywords if keyword.arg == "mode"]
+        given = given or (node.args[:2] if is_method else node.args[1:2])
+        for mode in given:
+            text = self._text(mode)
+            if not isinstance(mode, ast.Constant) and not text and not is_method:
+                return True  # nobody knows before it runs
+            if _MODE.fullmatch(text) and set(text) & set("wax+"):
+                return True
+        return False
+
+    def _read(self, node: ast.Call, last: str, line: int) -> Iterator[Finding]:
+        given = node.args[0] if node.args else next((k.value for k in node.keywords), None)
+        address = self._text(given)
+        remote = ("://" in address and not address.startswith("file:")) or last.startswith("fetch_")
+        risky = remote or last == "read_pickle"
+        yield Finding("network" if remote else "files", _shown(node), line, risky=risky)
+
+    def _is_allowed(self, name: str) -> bool:
+        parts = name.split(".")
+        return any(".".join(parts[:end]) in self._allowed for end in range(1, len(parts) + 1))
 
 
-_HARMLESS: Final = frozenset(
-    ["__init__", "__name__", "__doc__", "__class__", "__len__", "__version__", "__file__", "__qualname__", "__module__"]
-)
+# As people import them, where a cell before did so.
+_USUAL: Final = {"np": "numpy", "sns": "seaborn", "sa": "sqlalchemy"}
+
+
+def _module_kind(name: str) -> str:
+    """What the module reaches that a dotted name begins with, where its name cannot well be a variable's."""
+    parts = name.split(".")
+    for end in range(len(parts) - 1, 0, -1):
+        prefix = ".".join(parts[:end])
+        if prefix in MODULES and prefix not in ("sh", "code", "http", "imp", "websocket"):
+            return MODULES[prefix]
+    return ""
+
+
+def _reaches(dotted: str) -> bool:
+    return (
+        dotted in FUNCTIONS
+        or dotted in ("os", "shutil", "builtins", "sys", "pathlib", "importlib")
+        or dotted in MODULES
+        or bool(_module_kind(dotted))
+    )
+
+
+def _is_getattr(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "getattr"
+        and len(node.args) > 1
+        and (not isinstance(node.args[1], ast.Constant) or isinstance(node.args[1].value, str))
+    )
+
+
+def _is_globals(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("globals", "vars", "locals")
+    )
 
 
 def _is_dunder(name: str) -> bool:
-    return name.startswith("__") and name.endswith("__") and name not in _HARMLESS
+    return name.startswith("__") and name.endswith("__") and name not in _HARMLESS_DUNDERS
 
 
-def _import(module: str, line: int, allowed: frozenset[str]) -> Iterator[Finding]:
-    parts = module.split(".")
-    prefixes = [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
-    yield Finding("imports", module, line)
-    kind = next((_MODULES[prefix] for prefix in prefixes if prefix in _MODULES), None)
-    if kind is not None and not any(prefix in allowed for prefix in prefixes):
-        yield Finding(kind, f"import {module}", line, risky=module not in _QUIET_MODULES)
-
-
-def _call(function: ast.expr, node: ast.Call, line: int, allowed: frozenset[str]) -> Iterator[Finding]:
-    name = _dotted(function)
-    if not name or name in allowed or name.partition(".")[0] in allowed:
-        return
-    head, _, last = name.rpartition(".")
-    if not head and last in _CALLS:
-        kind = _CALLS[last]
-        writes = last != "open" or _opens_to_write(node)
-        yield Finding(kind, _call_text(name, node), line, risky=writes)
-    elif head in ("os", "posix") and last in _OS:
-        yield Finding(_OS[last], _call_text(name, node), line, risky=True)
-    elif last in _METHODS and head:
-        yield Finding(_METHODS[last], _call_text(name, node), line, risky=True)
-    elif last in _READS and head:
-        address = _first_text(node)
-        remote = "://" in address and not address.startswith("file:")
-        kind = "network" if remote else "files"
-        yield Finding(kind, _call_text(name, node), line, risky=remote or last == "read_pickle")
-    elif name in ("get_ipython", "globals", "locals", "vars", "setattr", "delattr"):
-        yield Finding("dynamic", f"{name}()", line, risky=name == "get_ipython")
-
-
-def _opens_to_write(node: ast.Call) -> bool:
-    mode = node.args[1] if len(node.args) > 1 else next((k.value for k in node.keywords if k.arg == "mode"), None)
-    if mode is None:
+def _is_given_a_place(node: ast.Call, method: str) -> bool:
+    """Whether a method that may write or return what it makes was given a place to write to."""
+    if method == "dump":  # json.dump(value, file): the file was opened, and that was asked about
         return False
-    return not (isinstance(mode, ast.Constant) and isinstance(mode.value, str) and not set(mode.value) & set("wax+"))
+    first = node.args[0] if node.args else next((k.value for k in node.keywords if k.arg in _PLACES), None)
+    return first is not None and not (isinstance(first, ast.Constant) and first.value is None)
 
 
-def _written(tree: ast.AST, names: frozenset[str]) -> Iterator[Finding]:
-    """Names that the code binds at its top level."""
-    for node in ast.walk(tree):
+def _bound(tree: ast.Module, names: frozenset[str]) -> Iterator[Finding]:
+    """What the code binds and deletes at its top level, not within functions, classes and comprehensions."""
+    for node in _own_scope(tree):
         line = getattr(node, "lineno", 0)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield Finding("changes" if node.id in names else "writes", node.id, line)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield Finding("changes" if node.name in names else "writes", node.name, line)
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()):
+                yield Finding("changes" if name in names else "writes", name, line)
+            case ast.Name(id=name, ctx=ast.Del()):
+                yield Finding("deletes", name, line, risky=name in names)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield Finding("changes" if name in names else "writes", name, line)
+            case ast.Delete(targets=[ast.Subscript(value=held)]) if _is_globals(held):
+                yield Finding("deletes", _shown(node), line, risky=True)
+            case _:
+                pass
 
 
-def _dotted(node: ast.expr) -> str:
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if isinstance(node, ast.Name):
-        parts.append(node.id)
-    elif parts:
-        parts.append("…")
-    return ".".join(reversed(parts))
+_SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp
+_ALL_SCOPES = _SCOPES | ast.GeneratorExp
 
 
-def _first_text(node: ast.Call) -> str:
-    first = node.args[0] if node.args else None
-    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
+def _own_scope(tree: ast.Module) -> Iterator[ast.AST]:
+    waiting: list[ast.AST] = list(reversed(tree.body))
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, _ALL_SCOPES):
+            waiting.extend(reversed(list(ast.iter_child_nodes(node))))
 
 
-def _call_text(name: str, node: ast.Call) -> str:
+def _shown(node: ast.AST) -> str:
     text = ast.unparse(node)
-    return text if len(text) <= 120 else f"{name}(…)"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -40,6 +40,7 @@ _DEEPEST: Final = 4
 # Colours and other escape sequences, and what else a terminal would act on; line ends and tabs stay.
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _ENVIRONMENT = re.compile(r"environ\(\{.*?\}\)", re.DOTALL)
+_entries_of = dict[object, object].items
 _MAPPINGS: ExactTypes[bool] = ExactTypes([(kind, True) for kind in (dict, OrderedDict, defaultdict)])
 _SEQUENCES: ExactTypes[bool] = ExactTypes([(kind, True) for kind in (list, tuple, set, frozenset, deque)])
 _NUMBERS: ExactTypes[bool] = ExactTypes([(kind, True) for kind in (int, float, complex)])
@@ -187,7 +188,7 @@ class _Reader:
                 self._numbers.add(f"{int(spelled):,}")
 
     def _entries(self, value: dict[object, object], hide: bool, depth: int) -> None:
-        entries = list(islice(dict.items(value), _MOST_OF_ONE))
+        entries = list(islice(_entries_of(value), _MOST_OF_ONE))
         hide = hide or any(names_its_neighbours(key, held) for key, held in entries)
         for key, held in entries:
             self.read(held, hide or (type(key) is str and summaries.names_a_secret(key)), depth + 1)
@@ -206,7 +207,8 @@ class _Reader:
             if hide or (type(value.name) is str and summaries.names_a_secret(value.name)):
                 self._cells(value.array, depth, words=hide)
         else:
-            for at, name in enumerate(islice(value.columns, _MOST_OF_ONE)):
+            names: list[object] = list(islice(value.columns, _MOST_OF_ONE))
+            for at, name in enumerate(names):
                 if hide or (type(name) is str and summaries.names_a_secret(name)):
                     self._cells(value.iloc[:, at].array, depth, words=hide)
 

@@ -110,7 +110,9 @@ PLACES: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(canary=st.from_regex(r"[a-z]{5}[!$%/ ]?[0-9]{4}[a-zäö]{3}", fullmatch=True))
 def test_a_secret_by_its_name_leaves_from_nowhere(place: str, canary: str) -> None:
     setup, show = (text.format(canary) for text in PLACES[place])

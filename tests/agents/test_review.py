@@ -1,0 +1,168 @@
+"""What is read from code before it runs: what reaches outside has to be asked about, ordinary work on data has not."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_kernel.agents.review import is_risky, review
+
+RISKY = [
+    ("files", "open('x', 'w')"),
+    ("files", "open('x', mode='a')"),
+    ("files", "open('x', 'r+')"),
+    ("files", "m = 'r'\nopen('x', how)"),
+    ("files", "import io\nio.open('x', 'wb')"),
+    ("files", "import gzip\ngzip.open('x.gz', 'wt')"),
+    ("files", "from pathlib import Path\nPath('x').open('w')"),
+    ("files", "from pathlib import Path\nPath('x').write_text('y')"),
+    ("files", "from pathlib import Path\nPath('x').unlink()"),
+    ("files", "from pathlib import Path\np = Path('a') / 'b'\np.rename('c')"),
+    ("files", "out_path.replace('c')"),
+    ("files", "from pathlib import Path\n(Path.home() / 'd').mkdir(parents=True)"),
+    ("files", "import os\nos.remove('x')"),
+    ("files", "os.remove('x')"),
+    ("files", "import os as o\no.remove('x')"),
+    ("files", "from os import remove"),
+    ("files", "import os\nf = os.remove\nf('x')"),
+    ("files", "import os\nlist(map(os.unlink, ['a', 'b']))"),
+    ("files", "import os\ngetattr(os, 'remove')('x')"),
+    ("dynamic", "import os\ngetattr(os, 're' + 'move')('x')"),
+    ("files", "import shutil\nshutil.rmtree('x')"),
+    ("files", "from shutil import rmtree as r\nr('x')"),
+    ("files", "import shutil as s\ns.move('a', 'b')"),
+    ("files", "def clean():\n    def inner():\n        import os\n        os.rmdir('x')\n    inner()"),
+    ("files", "[__builtins__.open(f, 'w') for f in files]"),
+    ("files", "df.to_csv('x.csv')"),
+    ("files", "df.to_csv(path_or_buf=target)"),
+    ("files", "df.to_parquet('x.parquet')"),
+    ("files", "import matplotlib.pyplot as plt\nplt.savefig('x.png')"),
+    ("files", "import numpy as np\nnp.save('x.npy', a)"),
+    ("files", "image.save('x.png')"),
+    ("files", "import joblib\njoblib.dump(model, 'm')"),
+    ("files", "import zipfile\nzipfile.ZipFile('x.zip', 'w')"),
+    ("files", "import sqlite3\nsqlite3.connect('x.db')"),
+    ("database", "cursor.execute('DROP TABLE t')"),
+    ("database", "df.to_sql('t', engine)"),
+    ("network", "import requests\nrequests.get('https://x.org')"),
+    ("network", "requests.post(url, json=d)"),
+    ("network", "import socket"),
+    ("network", "import socket as s\ns.create_connection(('h', 1))"),
+    ("network", "from urllib.request import urlopen\nurlopen('http://x')"),
+    ("network", "import pandas as pd\npd.read_csv('https://x.org/a.csv')"),
+    ("network", "import pandas as pd\nname = 'a'\npd.read_csv(f'https://x.org/{name}.csv')"),
+    ("network", "base = 'https://x.org/'\npd.read_json(base + 'a.json')"),
+    ("network", "from sklearn.datasets import fetch_openml\nd = sklearn.datasets.fetch_openml('mnist')"),
+    ("processes", "import subprocess"),
+    ("processes", "import subprocess as sp\nsp.run(['ls'])"),
+    ("processes", "from os import system as s\ns('ls')"),
+    ("processes", "import os\nos.popen('ls')"),
+    ("shell", "!rm -rf x"),
+    ("shell", "files = !ls"),
+    ("shell", "if True:\n    !ls"),
+    ("shell", "get_ipython().system('ls')"),
+    ("shell", "shell = get_ipython()\nshell.run_line_magic('run', 'x.py')"),
+    ("magic", "%pip install x"),
+    ("magic", "%run x.py"),
+    ("magic", "x = %sql SELECT 1"),
+    ("magic", "%cd /"),
+    ("magic", "%%bash\nls"),
+    ("magic", "%%writefile x.py\ny = 1"),
+    ("files", "%%time\nimport os\nos.remove('x')"),
+    ("files", "%time os.remove('x')"),
+    ("files", "%timeit -n 1 -r 1 os.remove('x')"),
+    ("dynamic", "eval('1')"),
+    ("dynamic", "exec(code)"),
+    ("dynamic", "list(map(eval, texts))"),
+    ("dynamic", "__import__('os').system('ls')"),
+    ("dynamic", "import importlib\nimportlib.import_module('os')"),
+    ("dynamic", "import pickle\npickle.loads(b)"),
+    ("dynamic", "import ctypes"),
+    ("dynamic", "from os import *"),
+    ("dunder", "().__class__.__bases__[0].__subclasses__()"),
+    ("dunder", "globals()['__builtins__']"),
+    ("dunder", "f.__globals__"),
+    ("deletes", "del kept"),
+    ("deletes", "del globals()['kept']"),
+    ("deletes", "globals().pop('kept')"),
+    ("process state", "import os\nos.environ['X'] = '1'"),
+    ("process state", "from os import environ\nenviron.update(X='1')"),
+    ("process state", "import os\nos.chdir('/')"),
+    ("person", "name = input('?')"),
+    ("person", "breakpoint()"),
+    ("kernel", "exit()"),
+    ("kernel", "import sys\nsys.exit(1)"),
+]
+
+ORDINARY = [
+    "import numpy as np\nimport pandas as pd\nrng = np.random.default_rng(0)\ndf = pd.DataFrame({'a': rng.normal(size=9)})",
+    "df = df.rename(columns={'a': 'b'}).replace({'x': 'y'}).assign(c=lambda d: d.b * 2)",
+    "df['a'] = df['a'].str.replace('x', 'y').rename('z')",
+    "by = df.groupby('a').agg(['mean', 'count']).reset_index()\nby.head()",
+    "df.query('a > 1').eval('b = a + 1')",
+    "df.to_dict(), df.to_numpy(), df.to_string(), df.to_csv(), df.to_html(index=False), df.to_json(orient='records')",
+    "import pandas as pd\nflights = pd.read_csv('data/flights.csv')\nflights.merge(other, on='x', how='left')",
+    "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot(x, y)\nax.set_title('%s' % title)\nplt.show()",
+    "from sklearn.model_selection import train_test_split\nX_train, X_test = train_test_split(X)\nmodel.fit(X_train)",
+    "from sklearn.pipeline import make_pipeline\nmodel = make_pipeline(scaler, clf).fit(X, y)\nmodel.score(X, y)",
+    "import torch\nmodel.eval()\nwith torch.no_grad():\n    out = model(x).numpy()",
+    "import re\npattern = re.compile(r'\\d+')\nfound = [pattern.findall(t) for t in texts]",
+    "import json\nd = json.loads(text)\nprint(json.dumps(d, indent=1))",
+    "with open('notes.txt') as f:\n    lines = f.readlines()",
+    "from pathlib import Path\nsizes = {p.name: p.stat().st_size for p in Path('.').glob('*.csv')}\nPath('a').read_text()",
+    "import os\nos.getcwd(), os.listdir('.'), os.path.join('a', 'b'), os.environ.get('HOME'), os.cpu_count()",
+    "class Scorer:\n    def __init__(self, x):\n        super().__init__()\n        self.x = x\n    def __repr__(self):\n        return f'{self.__class__.__name__}'",
+    "def f(n):\n    kept = n\n    del kept\n    return n\n\nf(3)",
+    "%time total = df.sum()\n%matplotlib inline\ndf?",
+    "%%timeit\nsum(range(10))",
+    "text = '''\n!not a command\n%d items\n'''\nprint(text % 3)",
+    "from collections import Counter\nfrom datetime import datetime\nimport math, itertools, functools\nCounter('abc').most_common(1)",
+    "import scipy.stats as st\nsignal = np.sin(t)\nsignal.mean(), st.ttest_ind(a, b)",
+    "value = getattr(model, 'coef_', None)\nname = getattr(row, column)",
+    "from urllib.parse import urlparse\nhosts = urls.map(lambda u: urlparse(u).netloc)",
+    "import shutil\nshutil.disk_usage('.').free",
+    "import seaborn as sns\nsns.histplot(df, x='a')\nsns.set_theme()",
+    "task.success({'best': best, 'score': score})",
+    "try:\n    x = int(text)\nexcept ValueError as error:\n    print(error)\nfinally:\n    done = True",
+    "async def g():\n    return 1\n\nr = await g()",
+]
+
+
+@pytest.mark.parametrize(("kind", "code"), RISKY)
+def test_what_reaches_outside_has_to_be_asked_about(kind: str, code: str) -> None:
+    found = review(code, names=["kept"])
+    assert kind in {one.kind for one in found if one.risky}, found
+
+
+@pytest.mark.parametrize("code", ORDINARY)
+def test_ordinary_work_on_data_has_not(code: str) -> None:
+    found = review(code, names=["df", "kept"])
+    assert not is_risky(found), [one for one in found if one.risky]
+    assert not any(one.kind == "unreadable" for one in found), found
+
+
+@pytest.mark.parametrize("code", ["x = ", "a b c", "\0", "(" * 500, "def f(:\n pass"])
+def test_what_is_no_python_says_so_and_is_let_fail_by_itself(code: str) -> None:
+    found = review(code)
+    assert [one.kind for one in found] == ["unreadable"]
+    assert not is_risky(found)
+
+
+def test_what_is_allowed_is_not_asked_about() -> None:
+    code = "import requests\nrequests.get('https://x')\nimport os\nos.remove('x')"
+    assert is_risky(review(code, allowed=["requests"]))
+    assert not is_risky(review(code, allowed=["requests", "os.remove"]))
+
+
+def test_the_report_says_what_is_bound_and_deleted_at_the_top_level_alone() -> None:
+    code = "x = 1\nold = 2\ndef f():\n    inner = 3\n[y for y in range(3)]\nclass C: attribute = 1\nfor i in 'ab': pass\ndel gone"
+    found = {(one.kind, one.what) for one in review(code, names=["old", "gone"])}
+    assert found == {
+        ("writes", "x"), ("changes", "old"), ("writes", "f"), ("writes", "C"), ("writes", "i"), ("deletes", "gone"),
+    }  # fmt: skip
+
+
+def test_a_finding_says_what_and_where() -> None:
+    (found,) = (one for one in review("x = 1\n\nopen('results.csv', 'w')") if one.risky)
+    assert (found.kind, found.what, found.line) == ("files", "open('results.csv', 'w')", 3)
+    (found,) = (one for one in review(f"open({'x' * 300!r}, 'w')") if one.risky)
+    assert len(found.what) == 120
