@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from agent_kernel.agents.veiling import without_controls
 from agent_kernel.values import summaries
 from agent_kernel.values.summaries import Column, Summary
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Change
 
-__all__ = ["INSTRUCTIONS", "POLICIES", "change_lines", "cut", "describe", "instructions", "tokens_of", "told"]
+__all__ = ["INSTRUCTIONS", "POLICIES", "change_lines", "cut", "describe", "instructions", "masked", "tokens_of", "told"]
 
 CHARS_A_TOKEN: Final = 4
 _NOTE_CHARS: Final = 44  # of the note that something was left out
@@ -127,6 +128,12 @@ def change_lines(changed: Iterable[Change], summary: Callable[[str], str], most:
     said = ["" if one.how == "-" else summary(one.name) for one in found[:most]]
     lines = [f"  {one.how} {one.name}{f': {text}' if text else ''}" for one, text in zip(found, said, strict=False)]
     return [*lines, f"  and {len(found) - most} more"] if len(found) > most else lines
+
+
+def masked(text: str, most_chars: int | None = None) -> str:
+    """A text of nobody's namespace without what looks like a secret, and no longer than so many characters."""
+    text = summaries.mask_text(without_controls(text))
+    return text if most_chars is None else cut(text, most_chars)
 
 
 def cut(text: str, most_chars: int) -> str:
