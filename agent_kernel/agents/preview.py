@@ -30,13 +30,13 @@ import msgspec
 
 from agent_kernel.agents import forking
 from agent_kernel.agents.candidates import Changed, changed_between, pickled
+from agent_kernel.agents.context import masked
 from agent_kernel.agents.deadlines import StepTimeout
 from agent_kernel.agents.effects import recorded
 from agent_kernel.agents.events import Part
 from agent_kernel.agents.executing import Executed, Executor, PlainExecutor
 from agent_kernel.agents.offering import offered
 from agent_kernel.agents.settling import Settled
-from agent_kernel.agents.veiling import masked
 from agent_kernel.errors import PreviewRefusedError, RefNotFoundError
 from agent_kernel.repository import Author, Change, Outputs, Unsaved
 from agent_kernel.session import randomness

@@ -8,7 +8,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from agent_kernel.agents.veiling import masked
+from agent_kernel.agents.context import masked
 from agent_kernel.errors import ModelError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from agent_kernel.agents.context import masked
 from agent_kernel.agents.journal import short_run
-from agent_kernel.agents.veiling import masked
 
 if TYPE_CHECKING:
     from agent_kernel.agents.candidates import Candidate

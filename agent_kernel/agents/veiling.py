@@ -21,13 +21,12 @@ from itertools import islice
 from types import FunctionType, ModuleType
 from typing import Any, Final, cast
 
-from agent_kernel.agents.context import cut
 from agent_kernel.values import summaries
 from agent_kernel.values.summaries.known import ExactTypes
 from agent_kernel.values.summaries.masking import names_its_neighbours
 from agent_kernel.values.summaries.reading import instance_dict
 
-__all__ = ["HIDDEN", "Veil", "masked", "without_controls"]
+__all__ = ["HIDDEN", "Veil", "without_controls"]
 
 HIDDEN: Final = "(a hidden variable)"
 _SHORTEST: Final = 4  # characters of a value that is looked for
@@ -59,12 +58,6 @@ _TABLES: ExactTypes[str] = ExactTypes(
 def without_controls(text: str) -> str:
     """The text without what a terminal would act on."""
     return _CONTROL.sub("", text)
-
-
-def masked(text: str, most_chars: int | None = None) -> str:
-    """The text without what looks like a secret by itself, cut in its middle where it is longer than so many characters."""
-    text = summaries.mask_text(without_controls(text))
-    return text if most_chars is None else cut(text, most_chars)
 
 
 class Veil:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent_kernel.agents.veiling import masked
+from agent_kernel.agents.context import masked
 from agent_kernel.errors import AgentKernelError, NameNotFoundError
 from agent_kernel.repository import split_path
 from agent_kernel.verbs import describe
