@@ -12,6 +12,8 @@ from agent_kernel.agents.events import Action, Event, TaskStart
 from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.agents.log import state_of, usage_of
 from agent_kernel.session.branches import person
+from agent_kernel.session.hiding import HideList
+from agent_kernel.verbs.ignoring import check_entry
 from agent_kernel.verbs.output import Block, Json, Line, Result, Said, Table
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
@@ -27,6 +29,8 @@ __all__ = [
     "deny_arguments",
     "edit",
     "edit_arguments",
+    "hide",
+    "hide_arguments",
     "model",
     "model_arguments",
     "resume",
@@ -209,3 +213,41 @@ def model(scope: Scope, options: Namespace) -> Result:
         )
     notebook.tasks.choose(options.name)
     return Said((f"Tasks go to {options.name} from now on",), {"model": options.name})
+
+
+# -- keeping
+
+
+def hide_arguments(parser: Parser) -> None:
+    parser.takes_all(
+        "names", "name", help="variables, or patterns ('client_*'); without any, list those that are hidden"
+    )
+    parser.flag("--remove", help="models may be told of them again")
+    parser.explains(
+        "A hidden variable stays in the history and can be used by code; its name and value are left out of what models\n"
+        "are sent. An agent that guesses the name can still use it: `ignore` and `forget` keep a value out of the history."
+    )
+
+
+def hide(scope: Scope, options: Namespace) -> Result:
+    hidden = HideList(scope.repo)
+    names: list[str] = list(dict.fromkeys(options.words))
+    if not names:
+        if options.remove:
+            raise UsageProblem("say which variables")
+        listed = sorted(hidden)
+        return Said(
+            (f"Hidden: {', '.join(map(clean, listed))}" if listed else "No variable is hidden.",), {"hidden": listed}
+        )
+    if options.remove:
+        unknown = [name for name in names if name not in set(hidden)]
+        if unknown:
+            raise UsageProblem(f"{clean(', '.join(unknown))} is not on the list of what is hidden")
+        for name in names:
+            hidden.remove(name)
+        return Said(tuple(f"Models may be told of {clean(name)} again" for name in names), {"shown": names})
+    for name in names:
+        check_entry(name)
+    for name in names:
+        hidden.add(name)
+    return Said(tuple(f"No model is told of {clean(name)} from now on" for name in names), {"hidden": names})

@@ -14,7 +14,7 @@ from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.text import clean, plural
 
-__all__ = ["ignore", "ignore_arguments"]
+__all__ = ["check_entry", "ignore", "ignore_arguments"]
 
 _PATTERN = re.compile(r"[\w*?\[\]!-]+")
 
@@ -40,7 +40,7 @@ def ignore(scope: Scope, options: Namespace) -> Result:
         return _remove(scope, ignored, names)
     known = _known(scope)
     for name in names:
-        _check(name, known)
+        check_entry(name, known)
     for name in names:
         (ignored.add if scope.session is None else scope.session.ignore)(name)
     return Said(tuple(line for name in names for line in _told(scope, name, known)), {"ignored": names})
@@ -63,7 +63,8 @@ def _known(scope: Scope) -> set[str]:
     return stored | set(scope.session.namespace if scope.session is not None else ())
 
 
-def _check(name: str, known: Collection[str]) -> None:
+def check_entry(name: str, known: Collection[str] = ()) -> None:
+    """Raises: UsageProblem: this is neither a variable's name nor a pattern of names."""
     if name in known or name.isidentifier():
         return
     if not (is_pattern(name) and _PATTERN.fullmatch(name)):

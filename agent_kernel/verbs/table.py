@@ -84,6 +84,7 @@ _ALL = (
     ),
     Verb("edit", "change the code of the step that waits, in a cell", "agents", needs="notebook"),
     Verb("resume", "go on with a run that was stopped, or answer its question", "agents", needs="notebook"),
+    Verb("hide", "keep a variable out of what models are told", "agents"),
     Verb("trust", "allow loading from a store that someone else made", "binding"),
     Verb("on", "let cells be commits again", "binding", needs="notebook"),
     Verb("off", "stop making cells commits", "binding", needs="notebook"),

@@ -281,3 +281,26 @@ def test_undo_of_the_conversation_alone_leaves_the_variables(shell: Shell) -> No
     assert "The conversation went back to before the run of analyst" in shell.run("%agent undo --only chat").out
     assert shell.ns["x"] == 1
     assert told(shell) == []
+
+
+def test_a_hidden_variable_is_in_no_prompt(shell: Shell) -> None:
+    heard: list[str] = []
+
+    def answer(request: Any) -> str:
+        heard.append(request.text)
+        return "client_list\nprint(client_list, rows)" if request.turn == 0 else "task.success()"
+
+    shell.ip.user_ns["_model"] = FunctionModel(answer)
+    shell.run("%agent model scripted:_model")
+    shell.run("client_list = ['Rosalind Quince']\nrows = 3")
+    assert "No model is told of client_list" in shell.run("%agent hide client_list").out
+    assert "client_list" in shell.run("%agent hide").out
+    shell.run("%%agent analyst\nLook at what there is.")
+    assert "rows" in heard[0]
+    assert not any("Quince" in text for text in heard)
+    assert not any(
+        "client_list" in text.partition("The notebook's variables")[2].partition("client_list\nprint")[0]
+        for text in heard[:1]
+    )
+    shell.run("%agent hide --remove client_list")
+    assert "No variable is hidden" in shell.run("%agent hide").out
