@@ -73,11 +73,11 @@ class Fork:
             MergeConflictError: both changed the same. The branch is kept.
         """
         namespace = self.place.namespace
-        for name, value in self._inputs.items():
-            if namespace.get(name) is value:
-                namespace.pop(name)
-                namespace.update({name: self._before[name]} if name in self._before else {})
-        self.session.commit(full=True)
+        given = [name for name, value in self._inputs.items() if name in namespace and namespace[name] is value]
+        for name in given:
+            del namespace[name]
+        namespace.update({name: self._before[name] for name in given if name in self._before})
+        self.session.commit(f"put away {', '.join(given)}" if given else "", full=True)
         self.leave()
         self._parent.merge(self.branch, message=message, fast_forward=False, partial=True)
         self._parent.repo.delete_branch(self.branch, force=True)
