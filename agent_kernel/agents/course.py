@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from agent_kernel.agents import approving, context, conversation, counting, deciding, recovering, returning
-from agent_kernel.agents.deadlines import Interruptible
+from agent_kernel.agents.deadlines import STUBBORN, Interruptible
 from agent_kernel.agents.effects import recorded
 from agent_kernel.agents.events import (
     Action,
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 __all__ = ["Course", "Going", "Item", "Setup", "Wait", "acting"]
 
 _LONGEST_WAIT_S = 60.0
+_MOST_TEXT = 1_000_000  # characters of an output that are looked at
 
 
 # The run whose step runs right here: what is begun within it is a sub-agent's.
@@ -372,8 +373,8 @@ class Course:
         self.place.begin(code, Author(self.log.start.agent, "agent"), self.log.run, step)
         token = acting.set(self)
         try:
-            with recorded(self.place.quiet_paths()) as effects, offered(self.offers, self.place.namespace), self.code():
-                done = self.place.executor.run(code, timeout_s=self.step_s())
+            with recorded(self.place.quiet_paths()) as effects, offered(self.offers, self.place.namespace):
+                done = self.code.run(lambda: self.place.executor.run(code, timeout_s=self.step_s()))
         finally:
             acting.reset(token)
             for child in tuple(self.children):
@@ -389,14 +390,31 @@ class Course:
         seen = [one for one in ran.changed if not self.place.hidden(one.name)]
         told = context.change_lines(seen, self.place.summary)
         shown = tuple(msgspec.structs.replace(part, text=self.place.masked(part.text)) for part in done.parts)
-        sent = "\n\n".join(filter(None, (ran.note, self._sent(done, told, edited))))
-        output = Output(status=done.status, sent=sent, parts=shown, duration_s=round(done.seconds, 6))
+        whole = "\n\n".join(filter(None, (ran.note, self._sent(done, told, edited))))
+        sent = context.cut(whole, self.setup.limits.output_chars)
+        dropped = max(0, len(whole) - len(sent))
+        output = Output(status=done.status, sent=sent, dropped=dropped, parts=shown, duration_s=round(done.seconds, 6))
         found: list[Event] = [output, *self._aside(ran)]
         if done.status == "interrupted":
             found.append(Cancelled(during="code", reason=self.stopped))
         elif done.settled is not None:
             found += self._settled(done.settled)
+        else:
+            found += self._overrun(output, done.error)
         return found
+
+    def _overrun(self, output: Output, error: BaseException | None) -> Iterator[Fail]:
+        """The end of the run, where its steps were told too often, one after the other, that they are too much."""
+        limits = self.setup.limits
+        if output.status == "timeout" and limits.step_s is not None:
+            again = counting.outputs_in_a_row(self.log.events, lambda one: one.status == "timeout")
+            if again >= limits.retries or getattr(error, "swallowed", 0) >= STUBBORN:
+                yield Fail(limit="step_s", reason=f"its code could not be kept within its time: {error}")
+        elif output.dropped:
+            again = counting.outputs_in_a_row(self.log.events, lambda one: one.dropped > 0)
+            if again >= limits.retries:
+                many = f"{limits.output_chars:,}"
+                yield Fail(limit="output_chars", reason=f"its steps went on to show more than {many} characters")
 
     def _aside(self, ran: _Ran) -> Iterator[Event]:
         """What is told beside the output: what changed, what went wrong, what it did outside."""
@@ -424,8 +442,7 @@ class Course:
     def _sent(self, done: Executed, changed: list[str], edited: str) -> str:
         """What the model is told of a step."""
         said = [f"The person changed the code before it ran:\n{self.place.veil.masked(edited)}"] if edited else []
-        most = self.setup.limits.output_chars
-        text = self.place.masked(done.text, most).rstrip()
+        text = self.place.masked(done.text, _MOST_TEXT).rstrip()
         match done.status:
             case "timeout":
                 said.append(f"The step was interrupted: {done.error}. What it had changed by then is kept.")
@@ -436,7 +453,7 @@ class Course:
         said += [text] if text else []
         if changed:
             said.append("\n".join(["Changed variables:", *changed]))
-        return context.cut("\n\n".join(said) or "(no output, and no variable changed)", most)
+        return "\n\n".join(said) or "(no output, and no variable changed)"
 
     def _settled(self, settled: Settled) -> Iterator[Event]:
         """How the code ended the run, if what it gave fits."""

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-__all__ = ["STUBBORN", "Interruptible", "StepTimeout", "deadline", "interrupt"]
+__all__ = ["STUBBORN", "Interruptible", "StepTimeout", "interrupt", "within"]
+
+T = TypeVar("T")
 
 STUBBORN: Final = 3  # interrupts that code may swallow, before something that is not an interrupt is raised
 _FIRST_AGAIN_S: Final = 2.0  # what code that was interrupted has for tidying up
@@ -105,23 +106,21 @@ class _Watch:
             self._before(number, frame)
 
 
-@contextmanager
-def deadline(seconds: float | None) -> Generator[threading.Event]:
-    """Interrupt the code within after so many seconds; the event that is given says that it was time.
+def within(seconds: float | None, act: Callable[[], T]) -> T:
+    """Do something, and interrupt it after so many seconds; what swallows the interrupt is interrupted again.
 
-    Code that swallows the interrupt is interrupted again, and at last with what is no KeyboardInterrupt.
+    This is no context manager: an interrupt that came while one is left would leave it behind half-way.
 
     Raises:
         StepTimeout: the time was up, whatever the code made of the interrupt; but what else it raised goes first.
     """
     if seconds is None:
-        yield threading.Event()
-        return
+        return act()
     watch = _Watch(seconds)
-    watch.begin()
     try:
         try:
-            yield watch.is_up
+            watch.begin()
+            result = act()
         finally:
             watch.end()
     except (KeyboardInterrupt, Unheeded):
@@ -131,6 +130,7 @@ def deadline(seconds: float | None) -> Generator[threading.Event]:
         raise
     if watch.is_up.is_set():
         raise StepTimeout(seconds, watch.sent)
+    return result
 
 
 def interrupt(thread: threading.Thread) -> None:
@@ -160,13 +160,17 @@ class Interruptible:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    @contextmanager
-    def __call__(self) -> Generator[None]:
-        self._thread = threading.current_thread()
+    def run(self, act: Callable[[], T]) -> T:
+        """Do something that others may interrupt."""
         try:
-            yield
-        finally:
-            self._end()
+            try:
+                self._thread = threading.current_thread()
+                return act()
+            finally:
+                self._end()
+        except KeyboardInterrupt:
+            self._end()  # it may have come before the end was told
+            raise
 
     def _end(self) -> None:
         late: BaseException | None = None

@@ -193,6 +193,7 @@ class Output(Event, frozen=True, kw_only=True, omit_defaults=True):
 
     status: str = "ok"  # ok, failed, interrupted, timeout, denied, unknown
     sent: str = ""
+    dropped: int = 0  # characters that it was too long by, and that the model is not told
     parts: tuple[Part, ...] = ()
     duration_s: float = 0.0
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import msgspec
 
 from agent_kernel.agents.capturing import captured
-from agent_kernel.agents.deadlines import StepTimeout, deadline
+from agent_kernel.agents.deadlines import StepTimeout, within
 from agent_kernel.agents.events import Part
 from agent_kernel.agents.settling import Settled
 from agent_kernel.session.history import written
@@ -86,8 +86,8 @@ class PlainExecutor:
         error: BaseException | None = None
         settled: Settled | None = None
         try:
-            with deadline(timeout_s), captured(shown):
-                self._run(code, filename)
+            with captured(shown):
+                within(timeout_s, lambda: self._run(code, filename))
         except Settled as end:
             settled = end
         except BaseException as raised:  # noqa: BLE001 - whatever the code raises is its outcome

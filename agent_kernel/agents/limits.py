@@ -17,9 +17,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         tokens: read and written by the model, over all steps.
         cost: in US dollars; counts only models whose price is known.
         step_s: seconds that one step's code may run. The code is interrupted, and the model is told.
+            After `retries` such steps one after the other, or where code goes on in spite of it, the run ends.
         run_s: seconds from its start, waiting for a person not counted.
         model_s: seconds that one answer of the model may take.
-        output_chars: of what a step printed, so much is sent to the model.
+        output_chars: of what comes of a step, so much is sent to the model; of more the middle is left out, and
+            after `retries` such steps one after the other the run ends.
         retries: times that the model is told that its answer does not fit, or is asked again after an error of its
             provider, one after the other.
     """

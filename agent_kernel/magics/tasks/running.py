@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, cast
 
-from agent_kernel.agents.deadlines import StepTimeout, deadline
+from agent_kernel.agents.deadlines import StepTimeout, within
 from agent_kernel.agents.events import Part
 from agent_kernel.agents.executing import Executed
 from agent_kernel.agents.settling import Settled
@@ -41,11 +41,16 @@ class ShellExecutor:
         """Run it; never raises what the code raises."""
         began = time.perf_counter()
         error: BaseException | None = None
+
+        def run_cell() -> None:
+            nonlocal error
+            result = self._shell.run_cell(_as_typed(code), store_history=False)
+            error = result.error_before_exec or result.error_in_exec
+
         self._outputs.begin_step()
         try:
-            with self._as_part_of_the_cell(), deadline(timeout_s):
-                result = self._shell.run_cell(_as_typed(code), store_history=False)
-                error = result.error_before_exec or result.error_in_exec
+            with self._as_part_of_the_cell():
+                within(timeout_s, run_cell)
         except (KeyboardInterrupt, StepTimeout) as raised:  # IPython keeps the interrupt: the deadline says it was one
             error = error if isinstance(error, Settled) else raised
         finally:

@@ -1,0 +1,205 @@
+"""Code that runs too long is interrupted, again if it does not heed it, and nobody else is."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from agent_kernel.agents import Agent, Limits, Run, ScriptedModel, deadlines
+from agent_kernel.agents.deadlines import Interruptible, StepTimeout, within
+from agent_kernel.agents.events import Output
+from agent_kernel.agents.executing import PlainExecutor
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code is interrupted again sooner than people would have it."""
+    monkeypatch.setattr(deadlines, "_FIRST_AGAIN_S", 0.1)
+    monkeypatch.setattr(deadlines, "_AGAIN_S", 0.05)
+
+
+def on_thread(act: Callable[[], object]) -> None:
+    """Do it on another thread than the main one, and raise here what it raises there."""
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            act()
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    if errors:
+        raise errors[0]
+
+
+def on_main(act: Callable[[], object]) -> None:
+    act()
+
+
+THREADS = pytest.mark.parametrize("where", [on_main, on_thread])
+
+
+def timed_out(code: str, seconds: float = 0.1) -> float:
+    """How long code took that is interrupted."""
+    began = time.monotonic()
+    done = PlainExecutor({}).run(code, timeout_s=seconds)
+    assert done.status == "timeout", done
+    return time.monotonic() - began
+
+
+def test_waiting_on_the_main_thread_ends_at_once() -> None:
+    assert timed_out("import time\ntime.sleep(30)") < 5
+
+
+@THREADS
+def test_a_loop_ends(where: Callable[[Callable[[], object]], None]) -> None:
+    where(lambda: timed_out("while True: pass"))
+
+
+def test_a_call_into_c_ends_when_it_returns() -> None:
+    """`sum` over a range looks at no signal before it is done."""
+    assert timed_out("for _ in range(1000): sum(range(3_000_000))", 0.05) < 10
+
+
+def test_what_other_threads_of_the_code_do_does_not_keep_it() -> None:
+    code = "import threading, time\nt = threading.Thread(target=time.sleep, args=(0.5,))\nt.start()\nwhile True: time.sleep(1)"
+    assert timed_out(code) < 5
+
+
+@THREADS
+@pytest.mark.usefixtures("impatient")
+def test_code_that_swallows_its_interrupts_is_stopped_by_something_else(
+    where: Callable[[Callable[[], object]], None],
+) -> None:
+    code = "import time\nwhile True:\n    try:\n        while True: time.sleep(0.001)\n    except (KeyboardInterrupt, Exception): pass"
+    where(lambda: timed_out(code))
+
+
+@pytest.mark.usefixtures("impatient")
+def test_code_that_swallowed_one_interrupt_and_ended_has_still_run_too_long() -> None:
+    code = "import time\ntry: time.sleep(30)\nexcept KeyboardInterrupt: partial = 1"
+    namespace: dict[str, object] = {}
+    done = PlainExecutor(namespace).run(code, timeout_s=0.05)
+    assert done.status == "timeout"
+    assert "interrupted once" in str(done.error)
+    assert namespace["partial"] == 1
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_run_whose_code_cannot_be_stopped_fails_and_says_so() -> None:
+    loop = "for n in range(8):\n    try: time.sleep(5)\n    except BaseException: pass"
+    run = Agent(model=ScriptedModel([f"import time\n{loop}"] * 3), limits=Limits(step_s=0.05)).start("Loop")
+    list(run.stream())
+    assert run.outcome.limit == "step_s"
+    assert "went on after it was interrupted" in run.outcome.reason
+    assert sum(isinstance(event, Output) for event in run.events) == 1
+
+
+def failed(code: str, limits: Limits) -> Run[object]:
+    run: Run[object] = Agent(model=ScriptedModel([code] * 9), limits=limits).start("Go on for ever")
+    list(run.stream())
+    assert run.outcome.status == "failed"
+    return run
+
+
+def test_steps_that_are_too_long_one_after_the_other_end_the_run() -> None:
+    run = failed("kept = 1\nwhile True: pass", Limits(step_s=0.05, retries=2))
+    assert run.outcome.limit == "step_s"
+    assert [event.status for event in run.events if isinstance(event, Output)] == ["timeout"] * 3
+    assert run._course.place.namespace["kept"] == 1
+
+
+def test_steps_that_show_too_much_one_after_the_other_end_the_run() -> None:
+    run = failed("print('x' * 500)", Limits(output_chars=100, retries=1))
+    assert run.outcome.limit == "output_chars"
+    outputs = [event for event in run.events if isinstance(event, Output)]
+    assert len(outputs) == 2
+    assert all(event.dropped > 300 and len(event.sent) <= 100 for event in outputs)
+
+
+def test_values_that_never_fit_end_the_run() -> None:
+    run: Run[int] = Agent(model=ScriptedModel(["task.success('no')"] * 9), limits=Limits(retries=2)).start(
+        "n", returns=int
+    )
+    list(run.stream())
+    assert run.outcome.limit == "retries"
+
+
+@THREADS
+@pytest.mark.timeout(240)
+def test_steps_about_as_long_as_their_deadline_never_interrupt_the_caller(
+    where: Callable[[Callable[[], object]], None],
+) -> None:
+    chance = random.Random(1)
+
+    def steps() -> None:
+        executor = PlainExecutor({})
+        outcomes: set[str] = set()
+        for _ in range(300):
+            takes = chance.uniform(0.0005, 0.0035)
+            code = f"import time\nend = time.perf_counter() + {takes}\nwhile time.perf_counter() < end: pass"
+            outcomes.add(executor.run(code, timeout_s=0.002).status)
+            for _ in range(200):  # where a late interrupt would show
+                pass
+        assert outcomes == {"ok", "timeout"}
+
+    where(steps)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler or sys.gettrace() is not None
+
+
+def test_a_person_s_own_interrupt_goes_through_a_deadline() -> None:
+    def interrupted() -> None:
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(10)
+
+    with pytest.raises(KeyboardInterrupt):
+        within(30, interrupted)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_another_error_goes_first_and_no_deadline_is_none() -> None:
+    def other() -> None:
+        try:
+            time.sleep(5)
+        except KeyboardInterrupt:
+            raise ZeroDivisionError from None
+
+    with pytest.raises(ZeroDivisionError):
+        within(0.01, other)
+    assert within(None, lambda: 5) == within(60, lambda: 5) == 5
+    with pytest.raises(StepTimeout, match=r"0\.01 s"):
+        within(0.01, lambda: time.sleep(5))
+
+
+@pytest.mark.timeout(120)
+def test_a_stretch_that_others_may_interrupt_ends_where_it_ends() -> None:
+    code = Interruptible()
+    hits = 0
+    for number in range(200):
+
+        def interrupt() -> None:
+            time.sleep(0.002)
+            code.interrupt()
+
+        def work(number: int = number) -> None:
+            time.sleep(0.001 * (number % 5))
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        try:
+            code.run(work)
+        except KeyboardInterrupt:
+            hits += 1
+        thread.join()
+    assert 0 < hits < 200
+    assert not code.interrupt()
