@@ -24,6 +24,7 @@ WORKLOADS = (
     "history_10k",
     "history_browser",
     "footer",
+    "agent_steps",
     "faithful",
 )
 

@@ -42,17 +42,20 @@ class ShellExecutor:
         began = time.perf_counter()
         error: BaseException | None = None
 
-        def run_cell() -> None:
-            nonlocal error
+        ended: list[Settled] = []
+
+        def run_cell() -> BaseException | None:
             result = self._shell.run_cell(_as_typed(code), store_history=False)
-            error = result.error_before_exec or result.error_in_exec
+            found = result.error_before_exec or result.error_in_exec
+            ended.extend([found] if isinstance(found, Settled) else [])
+            return found
 
         self._outputs.begin_step()
         try:
             with self._as_part_of_the_cell():
-                within(timeout_s, run_cell)
+                error = within(timeout_s, run_cell)
         except (KeyboardInterrupt, StepTimeout) as raised:  # IPython keeps the interrupt: the deadline says it was one
-            error = error if isinstance(error, Settled) else raised
+            error = next(iter(ended), raised)
         finally:
             kept = self._outputs.end_step()
         settled = error if isinstance(error, Settled) else None
