@@ -182,6 +182,7 @@ def _close(plain: str) -> str:
     if rest:
         near = [f"{kind}:{rest}" for kind in get_close_matches(prefix, kinds, 2, 0.6)]
     else:
-        near = [name for name in known if get_close_matches(prefix, [name.partition(":")[2]], 1, 0.8)][:3]
+        named = {name.partition(":")[2]: name for name in reversed(known)}
+        near = [named[close] for close in get_close_matches(prefix, list(named), 3, 0.8)]
         near += [f"{kind}:NAME" for kind in get_close_matches(prefix, kinds, 1, 0.8)]
     return f"; did you mean {' or '.join(near)}?" if near else f"; the providers are {', '.join(kinds)}"

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent_kernel.agents.context import masked
+from agent_kernel.agents import context
+from agent_kernel.agents.veiling import HIDDEN, Veil
 from agent_kernel.errors import AgentKernelError, NameNotFoundError
 from agent_kernel.repository import split_path
+from agent_kernel.session.hiding import HideList
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.parsing import UsageProblem
 from agent_kernel.verbs.scope import Scope
@@ -46,7 +48,6 @@ class Tools:
     Args:
         live: the namespace, opened when it is first needed; None where nothing but looking has been asked for.
         steps: runs code in it, as steps of an agent.
-        hidden: says which names no agent is told of, also before the namespace is opened.
     """
 
     def __init__(
@@ -54,13 +55,11 @@ class Tools:
         repo: Repository | None,
         live: Callable[[], Place | None],
         steps: Steps,
-        *,
-        hidden: Callable[[str], bool] = lambda _name: False,
     ) -> None:
         self._repo = repo
         self._live = live
         self._steps = steps
-        self._hidden = hidden
+        self._hidden = HideList(repo) if repo is not None else None
 
     def call(self, tool: str, arguments: dict[str, object]) -> Told:
         """Use a tool by its name. What goes wrong on purpose is an answer too."""
@@ -186,13 +185,20 @@ class Tools:
 
     def _is_hidden(self, name: str) -> bool:
         place = self._live()
-        return self._hidden(name) or (place is not None and place.hidden(name))
+        return place.hidden(name) if place is not None else self._hidden is not None and name in self._hidden
 
     def _clean(self, text: str) -> str:
         """The text as it may be told: masked, without hidden names, and no longer than a model can read."""
-        shown = masked(text, MOST_CHARS)
+        place = self._live()
+        veil = Veil(self._is_hidden)
+        if place is not None:
+            place.look()
+            veil = place.veil
+        elif self._hidden is not None:
+            self._hidden.reread()
+        shown = context.cut(veil.masked(text), MOST_CHARS)
         hidden = {word for word in set(_WORD.findall(shown)) if self._is_hidden(word)}
-        return _WORD.sub(lambda found: "(hidden)" if found[0] in hidden else found[0], shown) if hidden else shown
+        return _WORD.sub(lambda found: HIDDEN if found[0] in hidden else found[0], shown) if hidden else shown
 
 
 TOOLS: Final = (

@@ -176,7 +176,7 @@ class TestNames:
             ("antropic:claude", "anthropic:claude"),
             ("google-gla:gemini-2.5-pro", "google:gemini-2.5-pro"),
             ("gpt-4o-mini@x", "PROVIDER:NAME"),
-            ("claude-opus-5-5", "anthropic:claude-opus-5-5"),
+            ("claude-sonnet-4-6", "did you mean anthropic:claude-sonnet-4-6 or"),
             ("ollama", "ollama:NAME"),
             ("nothing:at-all", "the providers are"),
             ("groq:llama@http://127.0.0.1:1/v1", "only openai"),

@@ -10,6 +10,7 @@ import agent_kernel as ak
 from agent_kernel.agents.place import Place
 from agent_kernel.mcp.stepping import Steps
 from agent_kernel.mcp.tools import Tools
+from agent_kernel.session.hiding import HideList
 
 
 @pytest.fixture
@@ -56,3 +57,18 @@ def test_a_tool_that_there_is_not_is_told_apart(tools: Tools) -> None:
     told = tools.call("remove_everything", {})
     assert told.failed
     assert "run_python" in told.text
+
+
+def test_what_the_store_says_of_hidden_names_counts_before_anything_is_loaded() -> None:
+    repo = ak.open("memory:")
+    with ak.Versioned(repo) as state:
+        state["salaries"] = [1, 2, 3]
+        state["names"] = ["a", "b"]
+        state.commit("salaries and names")
+    steps = Steps(lambda: pytest.fail("it was loaded"), agent="visitor", approve="auto", step_s=None, decides="")
+    tools = Tools(repo, lambda: None, steps)
+    assert "salaries" in tools.call("list_variables", {}).text
+    HideList(repo).add("salaries")
+    for tool in ("list_variables", "show", "history", "diff"):
+        assert "salaries" not in tools.call(tool, {}).text
+    assert tools.call("preview", {"name": "salaries"}).failed
