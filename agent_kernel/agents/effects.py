@@ -180,8 +180,9 @@ def _address(what: str) -> Callable[[Args], Told]:
 def _started(args: Args) -> Told:
     given: list[Any] = list(args)
     command = given[1] if len(given) > 1 and given[1] else given[0]
-    if type(command) is list and command[:2] == ["/bin/sh", "-c"]:
-        return "runs", _text(command[2:])
+    parts = cast("list[object]", command) if type(command) is list else []
+    if parts[:2] == ["/bin/sh", "-c"]:
+        return "runs", _text(parts[2:])
     return "runs", _text(command)
 
 

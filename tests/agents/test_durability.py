@@ -56,7 +56,7 @@ def answer(request):
         return Turn("task.success(seen)", delay_s=0.01)
     inside = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)" if where == "code" and STEP == 2 else ""
     return Turn(
-        f"open({marks!r}, 'a').write('{STEP}\\\\n')\\nseen = globals().get('seen', []) + [{STEP}]\\nprint('step {STEP}')\\n{inside}",
+        f"with open({marks!r}, 'a') as file: file.write('{STEP}\\\\n')\\nseen = globals().get('seen', []) + [{STEP}]\\nprint('step {STEP}')\\n{inside}",
         delay_s=0.01,
     )
 
