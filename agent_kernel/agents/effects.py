@@ -171,19 +171,17 @@ def _pair(what: str) -> Callable[[Args], Told]:
 def _address(what: str) -> Callable[[Args], Told]:
     def told(args: Args) -> Told:
         address: Any = args[1] if len(args) > 1 else ""
-        parts: tuple[Any, ...] = address[:2] if type(address) is tuple else (address,)
+        parts = cast("tuple[object, ...]", address)[:2] if isinstance(address, tuple) else (address,)
         return what, ":".join(map(_text, parts))
 
     return told
 
 
 def _started(args: Args) -> Told:
-    given: list[Any] = list(args)
+    given: list[object] = list(args)
     command = given[1] if len(given) > 1 and given[1] else given[0]
-    parts = cast("list[object]", command) if type(command) is list else []
-    if parts[:2] == ["/bin/sh", "-c"]:
-        return "runs", _text(parts[2:])
-    return "runs", _text(command)
+    parts = cast("list[object]", command) if isinstance(command, list) else [command]
+    return "runs", _text(parts[2:] if parts[:2] == ["/bin/sh", "-c"] else parts)
 
 
 def _database(args: Args) -> Told:
