@@ -31,6 +31,8 @@ _OURS: Final = re.compile(
     r"agent-kernel\b.*|IOPub|Heartbeat|Control|Shell channel|subshell-.*|IPythonHistorySavingThread"
     r"|Thread-\d+ \(_watch_pipe_fd\)|Thread-\d+ \(_watch_streams\)|pydevd.*|execnet.*|pytest_timeout.*"
 )
+_THEIRS: Final = frozenset({"ipykernel", "IPython", "zmq"})
+_POOLS: Final = ("jax", "tensorflow", "cupy", "polars", "duckdb")
 _OPENMP: Final = re.compile(r"/(?:lib(?:[gi]omp5?|omp)\b[^/]*\.so[^/]*|lib(?:i?omp5?|omp)[^/]*\.dylib)$")
 
 
@@ -40,7 +42,7 @@ def refusal() -> str:
         return "this system cannot fork"
     if threading.current_thread() is not threading.main_thread():
         return f"the step would run on thread {threading.current_thread().name!r}, and only the main one can be forked from"
-    return _cuda() or _openmp() or _threads()
+    return _cuda() or _pools() or _openmp() or _threads()
 
 
 def _cuda() -> str:
@@ -48,10 +50,13 @@ def _cuda() -> str:
     with suppress(AttributeError):
         if torch is not None and torch.cuda.is_initialized():
             return "CUDA is in use, which a forked process cannot use"
-    for name in ("jax", "tensorflow", "cupy"):
-        if name in sys.modules:
-            return f"{name} is loaded, whose own threads and devices do not survive a fork"
     return ""
+
+
+def _pools() -> str:
+    """Libraries with thread pools of their own that nothing tells apart from harmless ones once they are loaded."""
+    found = next((name for name in _POOLS if name in sys.modules), "")
+    return f"{found} is loaded, whose own threads do not survive a fork" if found else ""
 
 
 def _openmp() -> str:
@@ -107,13 +112,27 @@ def _threads() -> str:
     others = [
         thread.name
         for thread in threading.enumerate()
-        if thread is not threading.current_thread() and thread.is_alive() and not _OURS.fullmatch(thread.name)
+        if thread is not threading.current_thread() and thread.is_alive() and not _is_known(thread)
     ]
     if not others:
         return ""
     named = ", ".join(repr(name) for name in others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
     is_one = len(others) == 1
     return f"{'thread' if is_one else 'threads'} {named} {'runs' if is_one else 'run'}, and may hold a lock that a fork would wait for"
+
+
+def _is_known(thread: threading.Thread) -> bool:
+    """Ours by its name, the kernel's own by its class (some of those have no name), or one of a pool, without work."""
+    is_theirs = type(thread).__module__.partition(".")[0] in _THEIRS
+    return _OURS.fullmatch(thread.name) is not None or is_theirs or _is_idle(thread)
+
+
+def _is_idle(thread: threading.Thread) -> bool:
+    """Whether it is a pool's and waits for work: where it waits it holds nothing."""
+    frame = sys._current_frames().get(thread.ident or 0)  # pyright: ignore[reportPrivateUsage]
+    if frame is None or frame.f_globals.get("__name__") != "concurrent.futures.thread":
+        return False
+    return frame.f_code.co_name == "_worker"  # not `run`, which may be within a function of C
 
 
 # -- the fork

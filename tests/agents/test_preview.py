@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,14 @@ def state(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Versioned]
         assert set(state.repo.heads()) == {"", state.session.id}
         assert open_files() <= files
     assert children() == before
+
+
+@pytest.fixture(autouse=True)
+def alone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests of this process may have loaded what would refuse a fork, and these forks do not use it."""
+    if "refused" not in request.node.name:
+        monkeypatch.setattr(forking, "_openmp", lambda: "")
+        monkeypatch.setattr(forking, "_pools", lambda: "")
 
 
 def open_files() -> int:
@@ -222,7 +231,7 @@ def test_numbers_that_were_drawn_are_not_drawn_again(state: Versioned) -> None:
     assert [state["first"], random.random()] == expected
 
 
-def test_a_thread_that_nobody_knows_is_named_and_the_fork_refused(state: Versioned) -> None:
+def test_a_thread_that_nobody_knows_is_named_and_the_fork_denied(state: Versioned) -> None:
     gate = threading.Event()
     thread = threading.Thread(target=gate.wait, name="downloader")
     thread.start()
@@ -248,6 +257,33 @@ def test_threads_of_our_own_do_not_stand_in_the_way(state: Versioned) -> None:
         thread.join()
 
 
+def test_a_pool_without_work_does_not_either_but_one_at_work_does(state: Versioned) -> None:
+    gate = threading.Event()
+    with ThreadPoolExecutor(1, "pool") as pool:
+        pool.submit(int).result()
+        preview("x = 1", state).reject()
+        begun = threading.Event()
+
+        def work() -> bool:
+            begun.set()
+            return gate.wait()
+
+        working = pool.submit(work)
+        begun.wait()
+        try:
+            with pytest.raises(PreviewRefusedError, match="'pool_0'"):
+                preview("x = 1", state)
+        finally:
+            gate.set()
+        assert working.result()
+
+
+def test_a_library_with_a_pool_of_its_own_is_refused(state: Versioned, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jax", type(sys)("jax"))
+    with pytest.raises(PreviewRefusedError, match="jax is loaded"):
+        preview("x = 1", state)
+
+
 def test_from_a_thread_there_is_no_preview(state: Versioned) -> None:
     found: list[str] = []
     thread = threading.Thread(target=lambda: found.append(forking.refusal()), name="aside")
@@ -257,6 +293,7 @@ def test_from_a_thread_there_is_no_preview(state: Versioned) -> None:
 
 
 def test_openmp_with_several_threads_is_refused(state: Versioned, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forking, "_pools", lambda: "")
     monkeypatch.setattr(forking, "_mapped_openmp", lambda: {"/lib/libgomp.so.1"})
     monkeypatch.setattr(forking, "_native_threads", lambda: True)
     monkeypatch.setattr(forking, "_most_threads", lambda _: 4)
@@ -429,3 +466,15 @@ def test_a_fork_of_much_memory_is_quick(tmp_path: Path) -> None:
         began = time.monotonic()
         preview("y = 1", state).accept()
         assert time.monotonic() - began < 5
+
+
+def test_a_preview_that_is_bound_to_a_name_takes_nothing_along_into_the_history(state: Versioned) -> None:
+    state["seen"] = preview("best = 1", state)
+    report = state.commit("look at it")
+    assert [(one.name, one.reason) for one in report.unsaved] == [("seen", "it holds an open store")]
+    assert [change.name for change in report.changed] == ["seen"]
+    seen = state["seen"]
+    assert isinstance(seen, Preview)
+    seen.accept()
+    assert state["best"] == 1
+    assert state["seen"] is seen

@@ -383,3 +383,11 @@ def test_several_races_on_one_state_do_not_stand_in_each_others_way(state: Versi
     began = time.monotonic()
     assert all(one.is_done for one in [*first.wait().candidates, *second.wait().candidates])
     assert time.monotonic() - began < 20
+
+
+def test_a_race_that_is_bound_to_a_name_takes_nothing_along_into_the_history(state: Versioned, pool: Executor) -> None:
+    tries = race("lowest", models=[GOOD], n=1, state=state, executor=pool).wait()
+    state["tries"] = tries
+    assert [one.reason for one in state.commit("look at it").unsaved] == ["it holds an open store"]
+    tries.pick(1)
+    assert state["tries"] is tries

@@ -1,0 +1,43 @@
+"""A step that is tried on a fork of a notebook's process has its magics, and what it shows stays text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import agent_kernel as ak
+from agent_kernel.agents import forking
+from tests.magics.shells import Shell
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
+    # Other tests of this process may have loaded what would refuse a fork, and these forks do not use it.
+    monkeypatch.setattr(forking, "_openmp", lambda: "")
+    monkeypatch.setattr(forking, "_pools", lambda: "")
+    with Shell(store=str(tmp_path / "store")) as shell:
+        yield shell
+
+
+def test_magics_work_and_displays_are_text(shell: Shell) -> None:
+    shell.run("rows = [3, 1, 2]")
+    seen = ak.preview("from IPython.display import display\ndisplay(rows)\n%time rows.sort()\nrows", ak.here())
+    assert seen.status == "ok", seen.text
+    assert seen.text.startswith("[3, 1, 2]\n")
+    assert "Wall time" in seen.text
+    assert seen.text.endswith("[1, 2, 3]\n")
+    assert shell.ns["rows"] == [3, 1, 2]
+    seen.accept()
+    assert shell.ns["rows"] == [1, 2, 3]
+
+
+def test_a_preview_within_a_cell_is_no_part_of_the_cell(shell: Shell) -> None:
+    shell.run("import agent_kernel as ak\nrows = [3, 1, 2]")
+    typed = shell.run("before = 1\nak.preview('rows.sort()', ak.here()).accept()\nafter = rows[0]")
+    assert typed.result.success, typed.err
+    assert (shell.ns["rows"], shell.ns["after"]) == ([1, 2, 3], 1)
+    assert [name for name in ak.here().session.repo.branches() if name != "main"] == []  # type: ignore[union-attr]
+    last = shell.log("-n 1")[0]
+    assert {change["name"] for change in last["changed"]} == {"after"}
