@@ -43,8 +43,8 @@ def without_magics(code: str) -> tuple[str, list[Finding]]:
         name = first[2:].split(maxsplit=1)[0] if first[2:].strip() else ""
         if name not in _RUNS_CODE:
             return "", [Finding("magic", f"{first[:_LONGEST]}: the whole step is a cell magic", 1, risky=True)]
-        body, found = without_magics(rest)
-        return "\n" + body, [Finding("magic", f"%%{name}", 1, risky=False), *found]
+        body, inside = without_magics(rest)
+        return "\n" + body, [Finding("magic", f"%%{name}", 1, risky=False), *inside]
     kept: list[str] = []
     found: list[Finding] = []
     for number, line in enumerate(code.splitlines(), 1):

@@ -110,11 +110,9 @@ def test_undo_of_the_variables_alone_keeps_the_conversation() -> None:
     chat.do("first")
     chat.do("second")
     chat.session.undo(only="vars")
-    assert chat.session.namespace["x"] == 1
-    assert chat.remembers() == ["first", "second"]
+    assert (chat.session.namespace["x"], chat.remembers()) == (1, ["first", "second"])
     chat.session.redo()
-    assert chat.session.namespace["x"] == 2
-    assert chat.remembers() == ["first", "second"]
+    assert (chat.session.namespace["x"], chat.remembers()) == (2, ["first", "second"])
 
 
 def test_undo_of_the_conversation_alone_keeps_the_variables_and_can_be_undone() -> None:

@@ -13,6 +13,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,7 @@ def test_what_stores_python_and_libraries_write_by_the_way_is_not_named(
     for name in (".agent-kernel/nb/data.mdb", "__pycache__/m.pyc", ".cache/matplotlib/fontlist.json", "mine/data.mdb"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        assert found(lambda path=path: path.write_text("x"), (str(tmp_path / "mine"),)) == {}
+        assert found(partial(path.write_text, "x"), (str(tmp_path / "mine"),)) == {}
     assert found(lambda: __import__("module")) == {}
     assert (tmp_path / "__pycache__").exists()
     with Versioned(tmp_path / "store") as state:
@@ -124,7 +125,12 @@ def test_a_step_s_effects_are_events_of_the_step(tmp_path: Path) -> None:
 def test_threads_that_the_step_starts_are_its_own(tmp_path: Path) -> None:
     def act() -> None:
         inner = threading.Thread(target=lambda: (tmp_path / "inner").write_text("x"))
-        outer = threading.Thread(target=lambda: (inner.start(), inner.join()))
+
+        def both() -> None:
+            inner.start()
+            inner.join()
+
+        outer = threading.Thread(target=both)
         outer.start()
         outer.join()
 
