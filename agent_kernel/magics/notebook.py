@@ -10,7 +10,6 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -73,15 +72,18 @@ class LiveNotebook:
         self._page: NotebookSnapshot | None = None
         self.session: Session | None = None
         self.repo: Repository | None = None
+        self._tasks: Tasks | None = None
         self.cell_id = ""  # of the cell that runs
         self._is_agents = False  # whether that is an agent's, taken for Python
 
-    @cached_property
+    @property
     def tasks(self) -> Tasks:
         """What agents do here; what they need loads with the first task."""
-        from agent_kernel.magics.tasks.door import Tasks
+        if self._tasks is None:
+            from agent_kernel.magics.tasks.door import Tasks
 
-        return Tasks(self._shell, self, self._outputs)
+            self._tasks = Tasks(self._shell, self, self._outputs)
+        return self._tasks
 
     @property
     def options(self) -> Options:

@@ -163,7 +163,8 @@ def edit(scope: Scope, options: Namespace) -> Result:
 
 def _waiting(scope: Scope, run: str) -> str:
     journal = Journal(scope.repo.store)
-    found = journal.find(run) if run else deciding.newest(journal, ("pending",))
+    pending: tuple[State, ...] = ("pending",)
+    found = journal.find(run) if run else deciding.newest(journal, pending)
     if not found:
         raise UsageProblem("no run waits for approval")
     return found

@@ -66,9 +66,10 @@ def only_argument(parser: Parser) -> None:
 
 def only_asked(options: Namespace) -> Only:
     """What `--only` says. Raises: UsageProblem: something else."""
-    if options.only not in ("", "vars", "chat"):
-        raise UsageProblem(f"--only takes vars or chat, not {options.only!r}")
-    return cast("Only", options.only)
+    asked: str = options.only
+    if asked not in ("", "vars", "chat"):
+        raise UsageProblem(f"--only takes vars or chat, not {asked!r}")
+    return cast("Only", asked)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ def use(shell: Shell, *turns: Turn | str) -> None:
 
 
 def runs(shell: Shell) -> list[Any]:
-    return json.loads(shell.run("%agent runs --json").out)
+    found: list[Any] = json.loads(shell.run("%agent runs --json").out)
+    return found
 
 
 def test_each_step_of_a_task_is_a_commit_by_the_agent(shell: Shell) -> None:

@@ -137,7 +137,7 @@ def joined(pieces: Sequence[Outputs | None]) -> Outputs | None:
     found = [piece for piece in pieces if piece is not None]
     if len(found) < 2:
         return found[0] if found else None
-    from agent_kernel.magics.outputs.collecting import ROOM
+    from agent_kernel.magics.outputs.items import ROOM
 
     kept: list[Output] = []
     used = dropped = dropped_bytes = 0

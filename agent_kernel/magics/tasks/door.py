@@ -86,12 +86,10 @@ class Tasks:
         found = self._find(run)
         by = person().name
         if decision == "deny":
-            found.deny(reason, by=by)
-        elif code is not None:
-            found.edit(code, by=by)
+            decided = found.deny(reason, by=by)
         else:
-            found.approve(by=by)
-        return self._told(self._drive(found))
+            decided = found.approve(by=by) if code is None else found.edit(code, by=by)
+        return self._told(self._drive(decided))
 
     def resume(self, run: str, answer: str) -> Result:
         """Let a run go on."""
