@@ -19,18 +19,15 @@ _lock = threading.RLock()
 
 
 class _Router(io.TextIOBase):
-    """Stands in place of a stream. A thread that captures nothing itself prints for the only one that does."""
+    """Stands in place of a stream. Where the main thread captures, it does so for threads that capture nothing."""
 
-    def __init__(self, stream: Any) -> None:
-        self.stream = stream
+    def __init__(self) -> None:
+        self.stream: Any = None
         self.takers: dict[int, list[TextIO]] = {}
 
     def taker(self) -> Any:
-        mine = self.takers.get(threading.get_ident())
-        if mine:
-            return mine[-1]
-        others = list(self.takers.values())
-        return others[0][-1] if len(others) == 1 else self.stream
+        mine = self.takers.get(threading.get_ident()) or self.takers.get(threading.main_thread().ident or 0)
+        return mine[-1] if mine else self.stream
 
     def write(self, text: str) -> int:
         return int(self.taker().write(text) or len(text))
@@ -52,24 +49,22 @@ class _Router(io.TextIOBase):
         return str(getattr(self.stream, "encoding", "utf-8"))
 
 
-_routers: dict[str, _Router] = {}
+# Of each stream's routers none ever goes: `print` holds no reference to the stream that it prints to, and another
+# thread may end its capturing, and with it the last reference to a router, in the middle of a line.
+_routers: dict[str, list[_Router]] = {"stdout": [], "stderr": []}
 
 
 @contextmanager
 def captured(taker: TextIO) -> Generator[None]:
     """Give what this thread writes to `sys.stdout` and `sys.stderr` to `taker`.
 
-    Threads that the code starts print there too, as long as no other thread captures at the same time.
+    On the main thread that is also what threads print that capture nothing: the code may have started them.
     """
     thread = threading.get_ident()
     with _lock:
-        for name in ("stdout", "stderr"):
-            router = _routers.get(name)
-            if router is None or getattr(sys, name) is not router:
-                router = _routers[name] = _Router(getattr(sys, name))
-                setattr(sys, name, router)
+        mine = {name: _installed(name) for name in _routers}
+        for router in mine.values():
             router.takers.setdefault(thread, []).append(taker)
-    mine = dict(_routers)
     try:
         yield
     finally:
@@ -80,4 +75,17 @@ def captured(taker: TextIO) -> Generator[None]:
                     del router.takers[thread]
                 if not router.takers and getattr(sys, name) is router:
                     setattr(sys, name, router.stream)
-                    _routers.pop(name, None)
+
+
+def _installed(name: str) -> _Router:
+    """The router that stands in a stream's place by now."""
+    now = getattr(sys, name)
+    if isinstance(now, _Router):
+        return now
+    router = next((one for one in _routers[name] if not one.takers), None)
+    if router is None:
+        router = _Router()
+        _routers[name].append(router)
+    router.stream = now
+    setattr(sys, name, router)
+    return router

@@ -1,0 +1,97 @@
+"""What code prints is taken from the thread that it runs on, and what others print meanwhile stays where it belongs."""
+
+from __future__ import annotations
+
+import gc
+import io
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from agent_kernel.agents.capturing import captured
+
+
+def test_each_thread_has_what_it_printed() -> None:
+    begun = threading.Barrier(4)
+
+    def work(who: int) -> str:
+        taken = io.StringIO()
+        begun.wait()
+        with captured(taken):
+            for at in range(200):
+                print(who, at)
+        return taken.getvalue()
+
+    before = sys.stdout
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(work, range(4)))
+    assert found == ["".join(f"{who} {at}\n" for at in range(200)) for who in range(4)]
+    assert sys.stdout is before
+
+
+def test_while_another_thread_captures_the_main_one_prints_where_it_did(capsys: pytest.CaptureFixture[str]) -> None:
+    begun, done = threading.Event(), threading.Event()
+    taken = io.StringIO()
+
+    def work() -> None:
+        with captured(taken):
+            print("mine")
+            begun.set()
+            done.wait()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    begun.wait()
+    print("theirs")
+    done.set()
+    thread.join()
+    assert taken.getvalue() == "mine\n"
+    assert capsys.readouterr().out == "theirs\n"
+
+
+def test_threads_that_the_code_of_the_main_one_starts_print_for_it() -> None:
+    taken = io.StringIO()
+    with captured(taken):
+        thread = threading.Thread(target=print, args=("from a thread",))
+        thread.start()
+        thread.join()
+    assert taken.getvalue() == "from a thread\n"
+
+
+def test_captures_within_captures_have_their_own() -> None:
+    outer, inner = io.StringIO(), io.StringIO()
+    with captured(outer):
+        print("a")
+        with captured(inner):
+            print("b")
+        print("c", file=sys.stderr)
+    assert (outer.getvalue(), inner.getvalue()) == ("a\nc\n", "b\n")
+
+
+def test_a_line_that_is_printed_while_another_thread_ends_its_capturing_is_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # `print` holds no reference to the stream: were it freed in between, this would end the process.
+    interval, done = sys.getswitchinterval(), threading.Event()
+    sys.setswitchinterval(1e-6)
+
+    def work() -> None:
+        while not done.is_set():
+            with captured(io.StringIO()):
+                pass
+            gc.collect(0)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for at in range(3_000):
+            print(at, at)
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+        sys.setswitchinterval(interval)
+    assert capsys.readouterr().out == "".join(f"{at} {at}\n" for at in range(3_000))
