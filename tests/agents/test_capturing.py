@@ -83,7 +83,7 @@ def test_a_line_that_is_printed_while_another_thread_ends_its_capturing_is_print
                 pass
             gc.collect(0)
 
-    threads = [threading.Thread(target=work) for _ in range(2)]
+    threads = [threading.Thread(target=work)]
     for thread in threads:
         thread.start()
     try:
