@@ -6,14 +6,14 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from agent_kernel.agents.conversation import open_action
-from agent_kernel.agents.events import ApprovalDecided, ApprovalRequested, Event
+from agent_kernel.agents.events import ApprovalDecided, ApprovalRequested, Clarify, Event
 from agent_kernel.agents.log import Log, State, state_of
 from agent_kernel.errors import RunStateError
 
 if TYPE_CHECKING:
     from agent_kernel.agents.journal import Journal
 
-__all__ = ["decide", "log_of", "newest", "said_of", "waiting"]
+__all__ = ["asked_by", "decide", "log_of", "newest", "said_of", "waiting"]
 
 
 def decide(log: Log, decision: str, *, code: str | None = None, reason: str = "", by: str = "") -> ApprovalDecided:
@@ -34,6 +34,13 @@ def waiting(events: Sequence[Event]) -> ApprovalRequested | None:
     if state_of(events) != "pending":
         return None
     return next((event for event in reversed(events) if isinstance(event, ApprovalRequested)), None)
+
+
+def asked_by(events: Sequence[Event]) -> ApprovalRequested | Clarify | None:
+    """What a run asks a person, if it waits: for approval, or for an answer."""
+    if state_of(events) == "clarify":
+        return next((event for event in reversed(events) if isinstance(event, Clarify)), None)
+    return waiting(events)
 
 
 def newest(journal: Journal, states: Collection[State]) -> str:

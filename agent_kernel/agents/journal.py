@@ -2,27 +2,42 @@
 
 A key is `e/`, the run's id, NUL, and the event's number; each is written by a swap that expects it to be absent, so that
 two processes that go on with one run cannot both write its next event. `e/` keys are no objects: collecting garbage
-leaves them alone.
+leaves them alone. Beside them a run that waits for a person has a key `w/`, written by the same swaps: whoever lists what
+waits, or looks whether that has changed, need not read how every run of the store stands.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent_kernel.agents.events import Event, TaskStart, Unknown, decode_event, encode_event
+from agent_kernel.agents.events import (
+    ApprovalDecided,
+    ApprovalRequested,
+    Cancelled,
+    Clarify,
+    Event,
+    Fail,
+    Resumed,
+    Success,
+    TaskStart,
+    Unknown,
+    decode_event,
+    encode_event,
+)
 from agent_kernel.errors import RunBusyError, RunNotFoundError
 
 if TYPE_CHECKING:
     from agent_kernel.storage import Store
 
-__all__ = ["PREFIX", "Journal", "new_run_id", "short_run"]
+__all__ = ["PREFIX", "WAITING", "Journal", "new_run_id", "short_run"]
 
 PREFIX: Final = b"e/"
+WAITING: Final = b"w/"
 _PAGE: Final = 500
 
 
@@ -55,7 +70,12 @@ class Journal:
             self._last_ns = max(time.time_ns(), self._last_ns + 1)
             stamped.append(msgspec.structs.replace(event, time_ns=self._last_ns))
         new: dict[bytes, bytes | None] = {_key(event.run, event.seq): encode_event(event) for event in stamped}
-        if not self._store.swap(dict.fromkeys(new), new):
+        expected: dict[bytes, bytes | None] = dict.fromkeys(new)
+        for marker, waits in _waiting_after(stamped).items():
+            before = self._store.get_many([marker]).get(marker)
+            expected[marker] = None if before is None else bytes(before)
+            new[marker] = b"\1" if waits else None
+        if not self._store.swap(expected, new):
             raise RunBusyError(events[0].run)
         return tuple(stamped)
 
@@ -99,6 +119,15 @@ class Journal:
             last = PREFIX + run + b"\1"  # behind every event of this run: their keys go on with NUL
         return found
 
+    def waiting(self) -> list[str]:
+        """The ids of the runs that wait for a person, to approve a step or to answer, oldest first."""
+        found: list[str] = []
+        last = b""
+        while keys := self._store.keys(WAITING, last, _PAGE):
+            found += [key[len(WAITING) :].decode() for key in keys]
+            last = keys[-1]
+        return found
+
     def find(self, part: str) -> str:
         """The run whose id begins or ends so; "" is the newest one. Ids begin with the time, so they differ at the end.
 
@@ -116,6 +145,7 @@ class Journal:
         prefix = _prefix(run)
         while keys := self._store.keys(prefix, b"", _PAGE):
             self._store.delete_many(keys)
+        self._store.delete_many([WAITING + run.encode()])
 
 
 def _decoded(key: bytes, stored: bytes) -> Event:
@@ -124,6 +154,17 @@ def _decoded(key: bytes, stored: bytes) -> Event:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         run, _, number = key[len(PREFIX) :].partition(b"\0")
         return Unknown(name="damaged", run=run.decode("utf-8", "replace"), seq=int.from_bytes(number, "big"))
+
+
+def _waiting_after(events: Sequence[Event]) -> dict[bytes, bool]:
+    """The keys of the runs that begin to wait with these events, or do not wait any more."""
+    found: dict[bytes, bool] = {}
+    for event in events:
+        if isinstance(event, ApprovalRequested | Clarify):
+            found[WAITING + event.run.encode()] = True
+        elif isinstance(event, ApprovalDecided | Resumed | Cancelled | Success | Fail):
+            found[WAITING + event.run.encode()] = False
+    return found
 
 
 def _prefix(run: str) -> bytes:

@@ -79,6 +79,21 @@ class FoldRow(msgspec.Struct, frozen=True, tag="fold", tag_field="kind"):
     run: RunFacts | None = None
 
 
+class WaitRow(msgspec.Struct, frozen=True, tag="wait", tag_field="kind"):
+    """A step that does not run before a person says so, or an agent's question. `depth`: 0 where its run has no row."""
+
+    id: str
+    run: str  # in full
+    depth: int
+    prompt: str
+    subject: str  # a line of the step's code, the question, or, where its run has no row, the task
+    is_code: bool
+    author: Author
+    waits_for: Literal["approval", "answer"]
+    time_ms: int
+    graph: Graph
+
+
 class CommitRow(msgspec.Struct, frozen=True, tag="commit", tag_field="kind"):
     """A commit."""
 
@@ -90,6 +105,7 @@ class CommitRow(msgspec.Struct, frozen=True, tag="commit", tag_field="kind"):
     is_code: bool
     author: Author
     node: Literal["cell", "agent", "merge", "failed", "interrupted"]
+    run: str  # the agent's run that it is a step of, in full; "": of none
     why: str
     refs: tuple[Ref, ...]
     chips: tuple[tuple[Sign, str, int], ...]
@@ -100,7 +116,7 @@ class CommitRow(msgspec.Struct, frozen=True, tag="commit", tag_field="kind"):
     graph: Graph
 
 
-Row: TypeAlias = DayRow | FoldRow | CommitRow
+Row: TypeAlias = DayRow | FoldRow | WaitRow | CommitRow
 
 
 class Page(msgspec.Struct, frozen=True, rename={"start": "from"}):

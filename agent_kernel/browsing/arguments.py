@@ -16,6 +16,7 @@ __all__ = [
     "Listed",
     "Located",
     "Nothing",
+    "OfRun",
     "OfVariable",
     "Opened",
     "Planned",
@@ -78,6 +79,12 @@ class One(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """One commit."""
 
     id: Revision
+
+
+class OfRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One run of an agent, by its full id."""
+
+    id: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
 
 
 class OfVariable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

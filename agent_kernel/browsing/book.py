@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 from blake3 import blake3
 
+from agent_kernel.agents.deciding import asked_by
+from agent_kernel.agents.journal import Journal
 from agent_kernel.browsing.answers import Author, Ref
 from agent_kernel.browsing.colours import Colours, colours_of
 from agent_kernel.browsing.listing import Listing, listing_of
@@ -20,6 +22,7 @@ from agent_kernel.repository import Commit, ObjectId
 from agent_kernel.session.branches import person
 
 if TYPE_CHECKING:
+    from agent_kernel.agents.events import ApprovalRequested, Clarify
     from agent_kernel.session import Repository
 
 __all__ = ["Book", "Query", "Spread", "store_id"]
@@ -47,6 +50,7 @@ class Spread(msgspec.Struct, frozen=True):
     colours: Colours
     refs: Mapping[ObjectId, tuple[Ref, ...]]
     lists: dict[tuple[object, ...], Listing]
+    waiting: Mapping[str, ApprovalRequested | Clarify] = {}  # what each run that waits asks a person
 
 
 class Book:
@@ -84,8 +88,13 @@ class Book:
                 if self._spread is not None and self._spread.view.epoch != view.epoch:
                     self._finder = Finder(self.repo)  # nothing of what was forgotten stays here
                 colours = colours_of(view)
-                self._spread = Spread(view, colours, refs_by_commit(view, colours), {})
+                waiting = dict(filter(None, map(self._asked, view.waiting)))
+                self._spread = Spread(view, colours, refs_by_commit(view, colours), {}, waiting)
             return self._spread
+
+    def _asked(self, run: str) -> tuple[str, ApprovalRequested | Clarify] | None:
+        found = asked_by(tuple(Journal(self.repo.store).of(run)))
+        return None if found is None else (run, found)
 
     def listing(self, query: Query) -> tuple[Spread, Listing]:
         """The rows of a query, and the history that they are of."""
@@ -95,7 +104,9 @@ class Book:
             found = spread.lists.pop(key, None)
             if found is None:
                 matching = self._finder.find(spread.view, query.text, query.show, query.tz_s)
-                found = listing_of(spread.view, spread.colours, matching, query.tz_s, frozenset(query.unfolded))
+                asked_ns = {run: asked.time_ns for run, asked in spread.waiting.items()}
+                unfolded = frozenset(query.unfolded)
+                found = listing_of(spread.view, spread.colours, matching, query.tz_s, unfolded, asked_ns=asked_ns)
             spread.lists[key] = found  # the one used last stands last
             for oldest in list(spread.lists)[:-_MOST_LISTS]:
                 del spread.lists[oldest]

@@ -7,7 +7,7 @@ parents are the nearest ancestors that are listed, and the line to one that is n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
@@ -15,7 +15,8 @@ import msgspec
 
 from agent_kernel.browsing.answers import Graph, Line
 from agent_kernel.browsing.colours import Colours
-from agent_kernel.browsing.timeline import NOTHING, Record, View
+from agent_kernel.browsing.gathering import Piece, day_of, pieces_of
+from agent_kernel.browsing.timeline import Record, View
 from agent_kernel.repository import ObjectId, hex_of
 from agent_kernel.verbs.lanes import Step, Strand, assign
 
@@ -23,6 +24,7 @@ __all__ = ["Fold", "Item", "Listing", "listing_of"]
 
 _LAST_LANE = 6  # lanes beyond the sixth are drawn as one
 _MOST_PARENTS = 8  # of a listed commit, nearest first, where others are filtered out
+_NONE: Mapping[str, int] = {}
 
 
 class Fold(msgspec.Struct, frozen=True):
@@ -33,15 +35,21 @@ class Fold(msgspec.Struct, frozen=True):
     members: tuple[Record, ...]
     matching: int  # members that a filter leaves; 0: there is none
     is_open: bool
+    run: str = ""  # the agent's run that it is
 
 
 class Item(msgspec.Struct, frozen=True, gc=False):
-    """A row: a commit, a fold, or (neither) the day of those that follow. `node`: its place among the graph's nodes."""
+    """A row: a commit, a fold, a step that waits, or (none of these) the day of those that follow.
+
+    `node`: its place among the graph's nodes; of a step that waits that of the commit that it would follow on.
+    """
 
     node: int
     record: Record | None = None
     fold: Fold | None = None
     day: str = ""
+    waits: str = ""  # the run whose step it is
+    is_under: bool = False  # a step that waits stands right above this commit
 
     @property
     def is_node(self) -> bool:
@@ -72,14 +80,24 @@ class Listing:
     def graph(self, item: Item, colours: Colours) -> Graph:
         """The piece of the graph beside a row."""
         self._steps.extend(islice(self._more, max(0, item.node + 1 - len(self._steps))))
+        if not self._nodes or (item.waits and item.fold is None):
+            return Graph(0 if item.waits else None, 0, ())
         step = self._steps[item.node]
         colour = self._colour(item.node, colours)
         passing = [(at, strand) for at, strand in enumerate(step.above) if strand is not None]
+        if item.waits:
+            down = (None, step.lane, colour, 1)
+            return Graph(
+                min(step.lane, _LAST_LANE),
+                colour,
+                _unique([*((at, at, *self._how(strand, colours)) for at, strand in passing), down]),
+            )
         if not item.is_node:
             return Graph(None, colour, _unique([(at, at, *self._how(strand, colours)) for at, strand in passing]))
         into = [(at, None if strand.parent == item.node else at, *self._how(strand, colours)) for at, strand in passing]
         out = [(None, at, *self._how(strand, colours)) for at, strand in step.sent]
-        return Graph(min(step.lane, _LAST_LANE), colour, _unique([*into, *out]))
+        above = [(step.lane, None, colour, 1)] if item.is_under else []
+        return Graph(min(step.lane, _LAST_LANE), colour, _unique([*into, *out, *above]))
 
     def _how(self, strand: Strand[int], colours: Colours) -> tuple[int, int]:
         # A line is of the branch that it was drawn for: down to a first parent the child's, to others the parent's.
@@ -136,19 +154,30 @@ def listing_of(
     unfolded: Collection[str] = (),
     *,
     fold: bool = True,
+    asked_ns: Mapping[str, int] = _NONE,
 ) -> Listing:
     """Lay out the rows.
 
     Args:
         matching: the commits that a filter leaves; None: all of them.
         fold: whether neighbours stand as one row at all.
+        asked_ns: the runs that wait for a person, which stand open, and when they asked.
     """
     items: list[Item] = []
     rows: dict[ObjectId, int] = {}
     node_of: dict[ObjectId, int] = {}  # also of what is folded away
+    seen: set[str] = set()  # the runs whose waiting step is listed: one that was resumed may be in several pieces
     nodes: list[Sequence[Record]] = []
     matches, today = 0, -1
-    for day, members, why in _runs(view, tz_s):
+    pieces = pieces_of(view, tz_s)
+    without = [] if matching is not None or not fold else _without_commits(asked_ns, pieces)
+    for run in without:  # they stand before all others: what waits is what there is to do
+        if today < 0:
+            today = max(day_of(asked_ns[run], tz_s), pieces[0].day if pieces else 0)
+            items.append(Item(0, day=_date(today)))
+        items.append(Item(0, waits=run))
+    for piece in pieces:
+        members, day = piece.records, piece.day
         found = members if matching is None else [record for record in members if record.id in matching]
         if not found:
             continue
@@ -156,59 +185,39 @@ def listing_of(
         if day != today:
             items.append(Item(len(nodes), day=_date(day)))
             today = day
-        folded = _fold(members, why, 0 if matching is None else len(found), unfolded) if fold and why else None
-        if folded is not None:
+        folded = None
+        if fold and piece.why:
+            folded = _fold(piece, 0 if matching is None else len(found), unfolded, asked_ns)
             items.append(Item(len(nodes), fold=folded))
         if folded is not None and not folded.is_open:
             rows.update((record.id, len(items) - 1) for record in found)
             node_of.update((record.id, len(nodes)) for record in members)
             nodes.append(members)
             continue
-        for record in found:
+        waits = folded is not None and folded.run in asked_ns and folded.run not in seen
+        if waits and folded is not None:
+            seen.add(folded.run)
+            items.append(Item(len(nodes), fold=folded, waits=folded.run))
+        for at, record in enumerate(found):
             rows[record.id] = len(items)
             node_of[record.id] = len(nodes)
-            items.append(Item(len(nodes), record, folded))
+            items.append(Item(len(nodes), record, folded, is_under=waits and not at))
             nodes.append((record,))
     keep = _tip_of_first(view, colours, node_of)
     return Listing(items, matches, rows, nodes, Edges(view, nodes, node_of), keep)
 
 
-def _runs(view: View, tz_s: int) -> Iterator[tuple[int, list[Record], str]]:
-    """Commits one by one or, where they may fold, in runs of two and more: the day, the commits, why they fold."""
-    pinned = {view.head.commit, *view.branches.values(), *view.tags.values()}
-    run: list[Record] = []
-    run_day = 0
-    for record in view.order:
-        day = (record.time_ns // 1_000_000_000 + tz_s) // 86_400
-        last = run[-1] if run else None
-        if last is not None and (day == run_day or record.run) and _folds(last, record, pinned):
-            run.append(record)
-            continue
-        if run:
-            yield run_day, run, _why(run)
-        run, run_day = [record], day
-    if run:
-        yield run_day, run, _why(run)
+def _without_commits(asked_ns: Mapping[str, int], pieces: Sequence[Piece]) -> list[str]:
+    """The runs that wait and have made no commit yet, newest first."""
+    listed = {piece.run for piece in pieces}
+    return sorted(asked_ns.keys() - listed, key=lambda run: -asked_ns[run])
 
 
-def _folds(newer: Record, older: Record, pinned: Collection[ObjectId | None]) -> bool:
-    """Whether two neighbours may stand as one row. What a name points at stays in sight, but in an agent's run."""
-    if newer.run or older.run:  # a run is one thing, whatever day it is and whatever points into it
-        return newer.run == older.run and newer.parents[:1] == (older.id,)
-    alike = newer.mark == older.mark != 0 and newer.parents == (older.id,)
-    return alike and newer.id not in pinned and older.id not in pinned
-
-
-def _fold(members: list[Record], why: str, matching: int, unfolded: Collection[str]) -> Fold:
+def _fold(piece: Piece, matching: int, unfolded: Collection[str], asked_ns: Mapping[str, int]) -> Fold:
     # Named after its oldest commit, which stays the same while the fold grows.
-    id = f"f{hex_of(members[-1].id)[:16]}"
-    return Fold(id, why, tuple(members), matching, id in unfolded)
-
-
-def _why(run: list[Record]) -> str:
-    if run[0].run:
-        return "run"
-    return "" if len(run) < 2 else "nothing" if run[0].mark == NOTHING else "repeated"
+    id = f"f{hex_of(piece.records[-1].id)[:16]}"
+    is_open = id in unfolded or piece.run in asked_ns
+    return Fold(id, piece.why, tuple(piece.records), matching, is_open, piece.run)
 
 
 def _date(day: int) -> str:

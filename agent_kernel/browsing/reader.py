@@ -84,5 +84,6 @@ QUESTIONS: Mapping[str, Question] = {
     "outputs": Question(ask_for.One, "shown"),
     "plan": Question(ask_for.Planned, "plans"),
     "rows": Question(ask_for.Listed, "lists"),
+    "run": Question(ask_for.OfRun, "agents"),
     "variable": Question(ask_for.OfVariable, "variables"),
 }

@@ -8,7 +8,7 @@ from agent_kernel.browsing.answers import CommitRow, DayRow, FoldRow, Graph, Ref
 from agent_kernel.browsing.book import Book, Spread
 from agent_kernel.browsing.chips import chips_of, counts_of
 from agent_kernel.browsing.listing import Fold, Item, Listing
-from agent_kernel.browsing.runs import run_row
+from agent_kernel.browsing.runs import run_row, wait_row
 from agent_kernel.browsing.wording import cleaned, prompts, subject_of
 from agent_kernel.repository import Commit, ObjectId, hex_of, short
 from agent_kernel.session.labels import prompt, shown
@@ -25,6 +25,8 @@ def row_of(book: Book, listing: Listing, item: Item, spread: Spread) -> Row:
     graph = listing.graph(item, spread.colours)
     if item.record is not None:
         return _commit_row(book, item, item.record.id, spread.refs.get(item.record.id, ()), graph)
+    if item.waits:
+        return wait_row(book, item.waits, spread.waiting[item.waits], graph, depth=int(item.fold is not None))
     if item.fold is None:
         return DayRow(item.day, graph)
     if item.fold.why == "run":
@@ -39,12 +41,13 @@ def _commit_row(book: Book, item: Item, id: ObjectId, refs: tuple[Ref, ...], gra
     return CommitRow(
         id=hex_of(id),
         short=short(id),
-        depth=int(item.fold is not None),
+        depth=_depth(item, commit),
         prompt=f".{commit.step}" if item.fold is not None and commit.run and commit.step else prompt(commit),
         subject=subject,
         is_code=code,
         author=book.author(commit),
         node=node_of(commit),
+        run=commit.run,
         why=why(commit),
         refs=refs,
         chips=chips,
@@ -54,6 +57,13 @@ def _commit_row(book: Book, item: Item, id: ObjectId, refs: tuple[Ref, ...], gra
         time_ms=commit.time_ns // 1_000_000,
         graph=graph,
     )
+
+
+def _depth(item: Item, commit: Commit) -> int:
+    """How deep it stands: a step of a sub-agent stands below those of the run that it works for."""
+    if item.fold is None:
+        return 0
+    return 2 if item.fold.run and commit.run != item.fold.run else 1
 
 
 def _fold_row(repo: Repository, fold: Fold, graph: Graph) -> FoldRow:

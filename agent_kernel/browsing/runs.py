@@ -1,26 +1,30 @@
-"""An agent's run as one row: its task, how it ended, what all its steps together changed, and what it took.
+"""An agent's run as one row: its task, how it stands, what all its steps together changed, and what it took.
 
 What the run's events say is read where they are still there; a run of which they were forgotten still has its commits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agent_kernel.agents.events import TaskStart
+from agent_kernel.agents.events import ApprovalRequested, Clarify, TaskStart
 from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.agents.log import state_of, usage_of
-from agent_kernel.browsing.answers import FoldRow, Graph, RunFacts
+from agent_kernel.browsing.answers import Author, FoldRow, Graph, RunFacts, WaitRow
 from agent_kernel.browsing.chips import changed_by, chips_of, counts_of
 from agent_kernel.browsing.wording import cleaned, prompts, subject_of
 from agent_kernel.repository import hex_of
+from agent_kernel.session.labels import about
 from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
+    from agent_kernel.agents.events import Event
     from agent_kernel.browsing.book import Book, Spread
     from agent_kernel.browsing.listing import Fold
+    from agent_kernel.repository import Commit
 
-__all__ = ["run_row"]
+__all__ = ["code_line", "run_row", "task_of", "wait_row"]
 
 _TASK = 200
 
@@ -28,29 +32,28 @@ _TASK = 200
 def run_row(book: Book, fold: Fold, spread: Spread, graph: Graph) -> FoldRow:
     """The row of a run, whose steps follow where it is open."""
     commits = [book.repo.commit_at(record.id) for record in fold.members]
-    events = tuple(Journal(book.repo.store).of(commits[0].run))
-    start = events[0] if events and isinstance(events[0], TaskStart) else None
+    own = [commit for commit in commits if commit.run == fold.run] or commits
+    events = tuple(Journal(book.repo.store).of(fold.run))
     usage = usage_of(events)
     changed = changed_by(reversed(commits))
     chips, more = chips_of(changed)
-    task = start.task.strip().partition("\n")[0] if start is not None else ""
     return FoldRow(
         id=fold.id,
         why="run",
         n=len(commits),
         matching=fold.matching,
-        prompt=prompts(commits[0], commits[-1]),
-        subject=cleaned(summaries.mask_text(task), _TASK) or subject_of(commits[0])[0],
+        prompt=prompts(own[0], own[-1]),
+        subject=task_of(events) or subject_of(own[0])[0],
         unfolded=fold.is_open,
-        took_s=sum(commit.cell.duration_s for commit in commits if commit.cell is not None),
+        took_s=sum(commit.cell.duration_s for commit in own if commit.cell is not None),
         time_ms=commits[0].time_ns // 1_000_000,
         graph=graph,
         run=RunFacts(
-            id=commits[0].run,
-            short=short_run(commits[0].run),
-            author=book.author(commits[0]),
+            id=fold.run,
+            short=short_run(fold.run),
+            author=book.author(own[0]),
             status=state_of(events) if events else "completed",
-            steps=len({commit.step for commit in commits}),
+            steps=_steps(own),
             tokens=usage.tokens,
             cost=usage.cost,
             tip=hex_of(fold.members[0].id),
@@ -60,3 +63,44 @@ def run_row(book: Book, fold: Fold, spread: Spread, graph: Graph) -> FoldRow:
             counts=counts_of(changed),
         ),
     )
+
+
+def _steps(own: Sequence[Commit]) -> int:
+    return len({commit.step for commit in own if commit.step is not None}) or len(own)
+
+
+def wait_row(book: Book, run: str, asked: ApprovalRequested | Clarify, graph: Graph, *, depth: int) -> WaitRow:
+    """The row of what a run asks a person. It stands by itself where the run has made no commit yet."""
+    is_step = isinstance(asked, ApprovalRequested)
+    said, is_code = code_line(asked.code) if isinstance(asked, ApprovalRequested) else (_masked(asked.question), False)
+    if not depth and is_step:
+        said, is_code = task_of((Journal(book.repo.store).first(run),)), False
+    return WaitRow(
+        id=f"w{run}",
+        run=run,
+        depth=depth,
+        prompt=f".{asked.step}" if asked.step is not None else "",
+        subject=said,
+        is_code=is_code,
+        author=Author(cleaned(asked.agent), "agent", False),
+        waits_for="approval" if is_step else "answer",
+        time_ms=asked.time_ns // 1_000_000,
+        graph=graph,
+    )
+
+
+def code_line(code: str) -> tuple[str, bool]:
+    """The line that stands for a piece of code, and whether it is code and no comment."""
+    masked, _ = summaries.mask_code(code)
+    said, is_code = about("", masked)
+    return cleaned(said, _TASK), is_code
+
+
+def task_of(events: Sequence[Event]) -> str:
+    """The first line of what a run was given to do; "" where that was forgotten."""
+    start = events[0] if events else None
+    return _masked(start.task) if isinstance(start, TaskStart) else ""
+
+
+def _masked(text: str) -> str:
+    return cleaned(summaries.mask_text(text.strip().partition("\n")[0]), _TASK)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from blake3 import blake3
 
+from agent_kernel.agents.journal import WAITING, Journal
 from agent_kernel.errors import DamagedObjectError
 from agent_kernel.repository import Commit, Head, Kind, ObjectId
 from agent_kernel.repository.commits import decode_commit
@@ -50,6 +51,7 @@ class View(msgspec.Struct, frozen=True):
     tags: Mapping[str, ObjectId]
     order: tuple[Record, ...]
     places: Mapping[ObjectId, int]
+    waiting: tuple[str, ...] = ()  # the runs of agents that wait for a person
 
 
 class Timeline:
@@ -114,7 +116,8 @@ class Timeline:
         tips = frozenset([*branches.values(), *tags.values(), *heads])
         order = self._ordered(tips)
         places = {record.id: place for place, record in enumerate(order)}
-        self._view = View(version, epoch, self._repo.head(self._session_id), branches, tags, order, places)
+        waiting = tuple(Journal(self._repo.store).waiting())
+        self._view = View(version, epoch, self._repo.head(self._session_id), branches, tags, order, places, waiting)
         self._tips, self._epoch = tips, epoch
 
     def _refs(self) -> tuple[str, bytes | None]:
@@ -122,7 +125,7 @@ class Timeline:
         pointers = self._repo.pointers
         found = self._repo.store.get_many([*pointers.keys(BRANCHES), *pointers.keys(TAGS), *pointers.keys(HEADS)])
         epoch = pointers.read([EPOCH])[EPOCH]
-        return _version_of(found, epoch), epoch
+        return _version_of({**found, **dict.fromkeys(pointers.keys(WAITING), b"")}, epoch), epoch
 
     def _ordered(self, tips: frozenset[ObjectId]) -> tuple[Record, ...]:
         if not self._records:

@@ -15,6 +15,7 @@ from agent_kernel.values import summaries
 from agent_kernel.values.summaries.wording import clean, cut
 
 __all__ = [
+    "about",
     "error_kind",
     "is_code",
     "label",
@@ -49,15 +50,16 @@ def shown(commit: Commit) -> Commit:
 
 def subject(message: str, source: str) -> str:
     """What a commit is about: its message, else the cell's leading comment, else its first line that does something."""
-    return _subject(message, source)[0]
+    return about(message, source)[0]
 
 
 def is_code(commit: Commit) -> bool:
     """Whether a line of the cell's code stands for the commit, and no words of a person's."""
-    return _subject(commit.message, commit.cell.source if commit.cell else "")[1]
+    return about(commit.message, commit.cell.source if commit.cell else "")[1]
 
 
-def _subject(message: str, source: str) -> tuple[str, bool]:
+def about(message: str, source: str) -> tuple[str, bool]:
+    """The same as `subject`, and whether it is a line of the code."""
     if message.strip():
         return clean(message.strip().splitlines()[0]), False
     lines = [line.strip() for line in source.splitlines() if line.strip()]

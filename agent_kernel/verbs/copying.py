@@ -70,7 +70,7 @@ def _steps_aside(here: Session, origin: Store) -> bool:
 
 def _pages(origin: Store) -> Iterator[list[bytes]]:
     """All keys worth copying, objects first, so that no ref ever names what is not there yet."""
-    for prefix in [bytes([kind]) for kind in _OBJECTS] + [b"e/", b"x/", b"g/", b"h/", b"r/"]:
+    for prefix in [bytes([kind]) for kind in _OBJECTS] + [b"e/", b"w/", b"x/", b"g/", b"h/", b"r/"]:
         after = b""
         while keys := origin.keys(prefix, after, _BATCH):
             wanted = [key for key in keys if _travels(key)]

@@ -10,7 +10,9 @@ import msgspec
 import pytest
 
 from agent_kernel.browsing import (
+    agents,
     answers,
+    asking,
     changes,
     code,
     comparison,
@@ -28,7 +30,9 @@ from agent_kernel.browsing import (
 
 CONTRACT = Path(__file__).parents[2] / "widgets" / "history" / "protocol.d.ts"
 MODULES = (
+    agents,
     answers,
+    asking,
     changes,
     code,
     comparison,

@@ -52,7 +52,7 @@ function widthOf(chips, sized, rest) {
 /** Chips take half a row at most. @param {number} widthPx */
 const roomOf = (widthPx) => Math.round(widthPx / 2) - 8;
 
-/** @param {CommitRow} row @param {{ widthPx: number }} look */
+/** @param {Pick<CommitRow, "chips" | "more">} row @param {{ widthPx: number }} look */
 export function chipsWidth(row, look) {
   const { shown, sized, more } = fitChips(row.chips, row.more, roomOf(look.widthPx));
   return widthOf(shownOf(row.chips, shown), sized, more);
@@ -64,7 +64,7 @@ function chipText([sign, name, size], sized) {
   return `${sign}${name}${sized && size ? ` ${bytes(size)}` : ""}`;
 }
 
-/** @param {CommitRow} row @param {{ widthPx: number, marks: Marks }} look */
+/** @param {Pick<CommitRow, "chips" | "more">} row @param {{ widthPx: number, marks: Marks }} look */
 export function chipList(row, look) {
   const { shown, sized, more } = fitChips(row.chips, row.more, roomOf(look.widthPx));
   const list = shownOf(row.chips, shown).map(([sign, name, size], at) => {
@@ -82,7 +82,7 @@ export function chipList(row, look) {
   return [...list, more ? el("small", {}, `${more} more`) : null];
 }
 
-/** @param {CommitRow} row */
+/** @param {Pick<CommitRow, "counts">} row */
 export function countList(row) {
   return SIGN_ORDER.filter((sign) => row.counts[sign]).map((sign) =>
     el("span", {}, el("i", { class: SIGNS[sign].kind }, SIGNS[sign].glyph), String(row.counts[sign])),

@@ -5,7 +5,7 @@ import { el, prose, spoken } from "../shared/dom.js";
 import { shortStamp, stamp, took } from "../shared/format.js";
 import { refLabel } from "./refs.js";
 
-/** @import { Details } from "./protocol.js" */
+/** @import { Details, Row } from "./protocol.js" */
 /**
  * @typedef {object} Target a commit that something is done with
  * @property {string} id
@@ -83,6 +83,24 @@ function metaLine(details, target, doings, look) {
     bad ? el("p", { class: "ak-derr ak-del" }, spoken(`${details.status}: `), details.error) : null,
   );
 }
+
+/** What is meant by a row: of a run its newest commit; of days and other folds nothing. @param {Row | undefined} row @returns {Target | null} */
+export function targetOfRow(row) {
+  if (row?.kind === "commit") return targetOf(row);
+  if (row?.kind !== "fold" || !row.run) return null;
+  const { tip: id, refs } = row.run;
+  return targetOf({ id, short: id.slice(0, 8), prompt: row.prompt, subject: row.subject, refs });
+}
+
+/** What stands in the details where this row is chosen; "": the row has none. @param {Row | undefined} row */
+export function detailId(row) {
+  if (row?.kind === "commit") return row.id;
+  const run = row?.kind === "wait" ? row.run : row?.kind === "fold" ? (row.run?.id ?? "") : "";
+  return run && `${RUN}${run}`;
+}
+
+/** Before a run's id, where a commit's could stand. */
+export const RUN = "run:";
 
 /**
  * @param {{ id: string, short: string, prompt: string, subject: string, refs: { kind: string, name: string }[] }} commit

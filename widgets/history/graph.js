@@ -8,7 +8,7 @@
 import { svg } from "../shared/dom.js";
 
 /** @import { CommitRow, Graph } from "./protocol.js" */
-/** @typedef {CommitRow["node"] | "fold" | "none"} NodeShape */
+/** @typedef {CommitRow["node"] | "fold" | "run" | "wait" | "none"} NodeShape */
 /** @typedef {{ tag: "path" | "rect" | "circle", class: string, [attribute: string]: string | number }} Shape */
 
 const LANES = 6;
@@ -88,6 +88,13 @@ export function graphNode(graph, node, head) {
         { tag: "path", class: "ak-hole", d: `M${x - 3} 5h6v18h-6z` },
         { tag: "path", class: `${line} ak-dots`, d: `M${x} 7v16` },
       ];
+    case "run":
+      return [
+        { ...square(`${line} ak-hole ak-thin`, x + 2.5, 9), y: MID - 7 },
+        { ...square(`${solid} ak-gap`, x - 0.5, 10), y: MID - 4, rx: 1.5 },
+      ];
+    case "wait":
+      return [square("ak-wait ak-hole ak-dash", x, 10)];
     case "agent":
       return head ? [square(`${line} ak-hole`, x, 11), square(solid, x, 5)] : [square(solid, x, 8)];
     case "merge":

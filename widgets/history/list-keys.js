@@ -1,6 +1,6 @@
 /** What the keys of the list do: move, open, and ask for an act on the active row. */
 
-import { targetOf } from "./detail-top.js";
+import { detailId, targetOfRow } from "./detail-top.js";
 import { keyMap, pressKey } from "./keys.js";
 
 /** @import { Target } from "./detail-top.js" */
@@ -65,9 +65,9 @@ export class ListKeys {
     const { doings, menus } = around;
     /** @param {(target: Target, anchor: HTMLElement) => void} act */
     const onCommit = (act) => () => {
-      const row = model.commitAt(model.active);
+      const target = targetOfRow(model.rowAt(model.active));
       this.list.showActive();
-      if (row) act(targetOf(row), this.#anchor());
+      if (target) act(target, this.#anchor());
     };
     /** @param {(target: Target, anchor: HTMLElement) => void} act */
     const onActing = (act) => () => model.canAct && onCommit(act)();
@@ -111,29 +111,28 @@ export class ListKeys {
     if (isDay(to) || to < 0 || to > last) return;
     model.activate(to);
     this.list.showActive();
-    const row = model.commitAt(to);
-    if (model.selected === null || !row) return;
+    const id = detailId(model.rowAt(to));
+    if (model.selected === null || !id) return;
     clearTimeout(this.follow);
-    this.follow = window.setTimeout(() => model.select(row.id), FOLLOW_MS);
+    this.follow = window.setTimeout(() => model.select(id), FOLLOW_MS);
   }
 
   /** @param {boolean} open */
   #unfold(open) {
     const { model } = this;
-    const row = model.pages.rows.get(model.active);
-    if (row?.kind === "fold") {
-      if (row.unfolded !== open) model.fold(row.id);
-      return;
-    }
-    const first = open ? this.list.activeNode?.querySelector(".ak-a .ak-b") : null;
+    const row = model.rowAt(model.active);
+    if (row?.kind === "fold" && row.unfolded !== open) return model.fold(row.id);
+    if (row?.kind === "fold" && !row.run) return;
+    const first = open ? this.list.activeNode?.querySelector(":is(.ak-a, .ak-end) .ak-b") : null;
     if (first instanceof HTMLElement) first.focus({ preventScroll: true });
   }
 
   #details() {
     const { model } = this;
-    const row = model.pages.rows.get(model.active);
-    if (row?.kind === "fold") model.fold(row.id);
-    else if (row?.kind === "commit") this.around.open(row.id);
+    const row = model.rowAt(model.active);
+    const id = detailId(row);
+    if (row?.kind === "fold" && (!id || !row.unfolded)) model.fold(row.id);
+    if (id) this.around.open(id);
   }
 
   #back() {

@@ -9,18 +9,20 @@ import { el, freshId, setAll } from "../shared/dom.js";
 import { when } from "../shared/format.js";
 import { queryMarks } from "../shared/tokens.js";
 import { CHAR_PX } from "./chips.js";
+import { detailId, targetOfRow } from "./detail-top.js";
 import { graphWidth } from "./graph.js";
 import { buildRow, waitingRow } from "./row.js";
 import { ROW_PX, rowsInView, scrollTo } from "./window.js";
 
-/** @import { CommitRow, Row } from "./protocol.js" */
+/** @import { Row } from "./protocol.js" */
+/** @import { Target } from "./detail-top.js" */
 /** @import { RowLook } from "./row.js" */
 /** @import { HistoryModel } from "./state.js" */
 /**
  * @typedef {object} RowDoings what the list asks for when a row is used
- * @property {(row: CommitRow, from: HTMLElement) => void} checkout
- * @property {(row: CommitRow, from: HTMLElement, at?: { x: number, y: number }) => void} menu
- * @property {(row: CommitRow) => void} details
+ * @property {(target: Target, from: HTMLElement) => void} checkout
+ * @property {(target: Target, from: HTMLElement, at?: { x: number, y: number }) => void} menu
+ * @property {(id: string) => void} details of a commit, or of a run
  */
 
 const CLOCK_MS = 30_000;
@@ -102,7 +104,7 @@ export class RowList {
   #drawRow(at, look) {
     const { model } = this;
     const row = model.pages.rows.get(at);
-    const id = row?.kind === "commit" ? row.id : "";
+    const id = targetOfRow(row)?.id ?? "";
     const own = {
       ...look,
       marked: id !== "" && id === model.marked?.id,
@@ -132,7 +134,8 @@ export class RowList {
   #dress(at, node) {
     const row = this.model.pages.rows.get(at);
     node.classList.toggle("ak-active", at === this.model.active);
-    if (row?.kind === "commit") node.setAttribute("aria-selected", String(row.id === this.model.selected));
+    const id = detailId(row);
+    if (id) node.setAttribute("aria-selected", String(id === this.model.selected && row?.kind !== "wait"));
   }
 
   /** More lanes, or longer prompts, make their columns wider for all rows, and these stay so. @param {Row} row */
@@ -181,21 +184,25 @@ export class RowList {
     if (!hit?.row || hit.row.kind === "day") return;
     const button = /** @type {Element} */ (event.target).closest("[data-do]");
     this.model.activate(hit.at);
-    if (hit.row.kind === "fold") return this.model.fold(hit.row.id);
-    if (!(button instanceof HTMLElement)) return this.doings.details(hit.row);
+    const does = button instanceof HTMLElement ? button.dataset["do"] : "";
+    const id = detailId(hit.row);
+    if (does === "fold" || !id) return this.model.fold(hit.row.id);
+    const target = targetOfRow(hit.row);
+    if (!(button instanceof HTMLElement) || !target) return this.doings.details(id);
     const from = button.offsetParent ? button : hit.node;
-    if (button.dataset["do"] === "checkout") this.doings.checkout(hit.row, from);
-    else this.doings.menu(hit.row, from);
+    if (does === "checkout") this.doings.checkout(target, from);
+    else this.doings.menu(target, from);
   }
 
   /** @param {MouseEvent} event */
   #contextMenu(event) {
     const hit = this.#hit(event);
-    if (hit?.row?.kind !== "commit") return;
+    const target = targetOfRow(hit?.row);
+    if (!hit || !target) return;
     event.preventDefault();
     event.stopPropagation();
     this.model.activate(hit.at);
-    this.doings.menu(hit.row, hit.node, { x: event.clientX, y: event.clientY });
+    this.doings.menu(target, hit.node, { x: event.clientX, y: event.clientY });
   }
 }
 

@@ -9,7 +9,6 @@
 import { el, setAll } from "../shared/dom.js";
 import { CompareView } from "./compare.js";
 import { ConflictsView } from "./conflicts.js";
-import { targetOf } from "./detail-top.js";
 import { DetailsPane } from "./details.js";
 import { Doings } from "./doings.js";
 import { EmptyState } from "./empty.js";
@@ -53,9 +52,9 @@ class HistoryPanel {
     const menus = new Menus(model, this.element, doings);
     this.menus = menus;
     this.list = new RowList(model, {
-      checkout: (row, from) => doings.checkout(targetOf(row), from),
-      menu: (row, from, at) => menus.menu(targetOf(row), from, at),
-      details: (row) => this.#openDetails(row.id),
+      checkout: (target, from) => doings.checkout(target, from),
+      menu: (target, from, at) => menus.menu(target, from, at),
+      details: (id) => this.#openDetails(id),
     });
     this.details = new DetailsPane(model, {
       checkout: (target, from) => doings.checkout(target, from),

@@ -32,6 +32,8 @@ export interface Reads {
   /** The notebook's page that was stored with a commit; null: none was. */
   cells(args: { id: string }): NotebookPage | null;
   branches(args: {}): Branch[];
+  /** One run of an agent, by its full id. */
+  run(args: { id: string }): RunDetails;
 }
 
 /** Acts are done by the kernel between cells. While one runs they wait: `{queued}`; a later one takes the place of the first. */
@@ -76,18 +78,21 @@ export interface Opening { title: string; head: Head; state: State; page: Page; 
 export interface Head { branch: string | null; id: string | null; prompt: string; label: string; lane: number | null }
 
 export interface Page { version: string; from: number; total: number /* rows */; commits: number /* in all */; matches: number; rows: Row[] }
-export type Row = DayRow | FoldRow | CommitRow;
+export type Row = DayRow | FoldRow | WaitRow | CommitRow;
 export interface DayRow { kind: "day"; day: string /* 2026-11-21 */; graph: Graph }
 /** Neighbours that changed nothing, repeated runs of one cell, or the steps of an agent's run: then `subject` is its task. Open, its commits follow as rows of depth 1. */
 export interface FoldRow { kind: "fold"; id: string; why: "nothing" | "repeated" | "run"; n: number; matching: number; prompt: string; subject: string; unfolded: boolean; took_s: number; time_ms: number; graph: Graph; run: RunFacts | null }
 /** An agent's run as a whole. `tip`: its newest commit; `cost`: US dollars, null: not known. `chips`, `more`, `counts`: as of a commit, of all its steps together. */
 export interface RunFacts { id: string; short: string; author: CommitRow["author"]; status: "running" | "pending" | "clarify" | "interrupted" | "cancelled" | "completed" | "failed"; steps: number; tokens: number; cost: number | null; tip: string; refs: Ref[]; chips: [Sign, string, number][]; more: number; counts: Partial<Record<Sign, number>> }
+/** A step that does not run before a person says so, or an agent's question. `depth`: 0 where its run has no row; then `subject` is its task. */
+export interface WaitRow { kind: "wait"; id: string; run: string; depth: 0 | 1; prompt: string; subject: string; is_code: boolean; author: CommitRow["author"]; waits_for: "approval" | "answer"; time_ms: number; graph: Graph }
 export interface CommitRow {
-  kind: "commit"; id: string; short: string; depth: 0 | 1;
+  kind: "commit"; id: string; short: string; depth: 0 | 1 | 2 /* a step of a sub-agent */;
   prompt: string;                                    // "[7]" or ""
   subject: string; is_code: boolean;                 // a leading comment or message: prose; else the first line that is no import
   author: { name: string; kind: "person" | "agent"; me: boolean };
   node: "cell" | "agent" | "merge" | "failed" | "interrupted";
+  run: string;                                       // the agent's run that it is a step of; "": of none
   why: string;                                       // "ValueError: Input X contains NaN", "interrupted", ""
   refs: Ref[];
   chips: [Sign, string, number][];                   // largest first, four at most
@@ -99,6 +104,21 @@ export interface Ref { kind: "branch" | "tag" | "head"; name: string; head: bool
 /** One row's piece of the graph. `node`: the lane of the commit. A line goes from a lane at the top edge to one at the bottom edge; null: it ends at, or begins at, the node. Colours are branches. Lanes beyond the sixth are drawn as one. */
 export interface Graph { node: number | null; colour: number; lines: [number | null, number | null, number, 0 | 1 /* dashed: the neighbours are filtered out */][] }
 
+/** One run of an agent. `tip`: its newest commit, "" where it made none; `asks`, `question`: what it waits for; `decided`: what was said of the step that waited last, approve, edit or deny ("": nothing yet). */
+export interface RunDetails {
+  id: string; short: string; prompt: string; author: CommitRow["author"]; task: string; model: string;
+  status: RunFacts["status"]; reason: string; steps: RunStep[]; tokens: number; cost: number | null; took_s: number; time_ms: number;
+  tip: string; refs: Ref[]; asks: Asks | null; question: string; decided: string; decided_by: string;
+}
+/** `id`: the commit that it became; "": none. */
+export interface RunStep { id: string; prompt: string; subject: string; is_code: boolean; node: CommitRow["node"] | "denied" | "running"; why: string; took_s: number | null }
+/** A step that waits for approval. `preview`, `told`, `changed`, `output`: what it did where it was tried on a fork first. */
+export interface Asks {
+  step: number; code: ["" | "keyword" | "string" | "number" | "comment", string][]; source: string; branch: string | null; after: string; asked_ms: number;
+  report: ReportRow[]; preview: string; told: string; changed: [string, string, string][]; output: string;
+}
+/** No items: nothing of the kind was found. */
+export interface ReportRow { word: string; items: string[]; risky: boolean; note: string }
 export interface Details {
   id: string; short: string; prompt: string; subject: string; is_code: boolean; message: string; source: string;
   author: CommitRow["author"]; time_ms: number; took_s: number | null; status: string; error: string; labels: string[];

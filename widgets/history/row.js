@@ -14,7 +14,7 @@ import { graphPicture } from "./graph.js";
 import { refList } from "./refs.js";
 import { plainRoom, subjectRoom, subjectText } from "./subject.js";
 
-/** @import { CommitRow, FoldRow, Row } from "./protocol.js" */
+/** @import { CommitRow, FoldRow, Row, RunFacts, WaitRow } from "./protocol.js" */
 /** @import { Marks } from "../shared/tokens.js" */
 /**
  * @typedef {object} RowLook
@@ -29,7 +29,9 @@ import { plainRoom, subjectRoom, subjectText } from "./subject.js";
 /** @param {Row} row @param {RowLook} look @returns {HTMLElement} */
 export function buildRow(row, look) {
   if (row.kind === "day") return dayRow(row, look);
-  return row.kind === "fold" ? foldRow(row, look) : commitRow(row, look);
+  if (row.kind === "wait") return waitRow(row, look);
+  if (row.kind === "commit") return commitRow(row, look);
+  return row.run ? runRow(row, row.run, look) : foldRow(row, look);
 }
 
 /** Where a row will be that has not come yet. */
@@ -96,10 +98,98 @@ function foldRow(row, look) {
   return node;
 }
 
+/** An agent's run: what is done with it is done with its newest commit. @param {FoldRow} row @param {RunFacts} run @param {RowLook} look */
+function runRow(row, run, look) {
+  const steps = row.matching ? `${count(row.matching)} of ${count(row.n)} match` : plural(run.steps, "step");
+  const waits = run.status === "pending" || run.status === "clarify";
+  const state = STATES[run.status] ?? "";
+  const node = el("div", {
+    class: `ak-row ak-run-row${look.marked ? " ak-marked" : ""}`,
+    role: "row",
+    "aria-level": 1,
+    "aria-expanded": String(row.unfolded),
+    "aria-label": runName(row, run, look.now) + (look.marked ? ", marked" : "") + (look.queued ? ", queued" : ""),
+  });
+  const fold = {
+    class: "ak-fold",
+    tabindex: -1,
+    "data-do": "fold",
+    "aria-label": `${row.unfolded ? "Fold" : "Unfold"} ${plural(row.n, "step")}`,
+    disabled: waits,
+  };
+  append(node, [
+    graphPicture(row.graph, row.unfolded ? "none" : "run", false),
+    el("span", { class: "ak-n", role: "gridcell" }, row.prompt),
+    el(
+      "span",
+      { class: "ak-s", role: "gridcell" },
+      el("button", fold, icon("right")),
+      refList(row.unfolded ? [] : run.refs),
+      el("span", { class: "ak-who" }, run.author.name),
+      subjectText(row.subject, false, look.marks, plainRoom(look)),
+      el("span", { class: "ak-steps ak-muted" }, steps),
+      state && !waits ? el("span", { class: `ak-why ${run.status === "failed" ? "ak-del" : "ak-chg"}` }, state) : null,
+      look.marked ? el("span", { class: "ak-note ak-muted" }, "marked") : null,
+    ),
+    el("span", { class: "ak-c", role: "gridcell" }, ...chipList({ ...run, chips: unsized(run.chips) }, look)),
+    el("span", { class: "ak-sum", "aria-hidden": "true" }, ...countList(run)),
+    ...ending(look, row.took_s, row.time_ms),
+  ]);
+  return node;
+}
+
+/** What is said of a run that has not come to a result. @type {Partial<Record<RunFacts["status"], string>>} */
+const STATES = {
+  running: "running",
+  pending: "waiting for you",
+  clarify: "waiting for an answer",
+  interrupted: "stopped",
+  cancelled: "given up",
+  failed: "failed",
+};
+
+/** How a run stands, in words. @param {RunFacts["status"]} status */
+export function stateName(status) {
+  return STATES[status] ?? "done";
+}
+
+/** Of several steps together no size says much. @param {CommitRow["chips"]} chips @returns {CommitRow["chips"]} */
+function unsized(chips) {
+  return chips.map(([sign, name]) => [sign, name, 0]);
+}
+
+/** A step that waits for a person, or a question. @param {WaitRow} row @param {RowLook} look */
+function waitRow(row, look) {
+  const waiting = row.waits_for === "approval" ? "waiting for you" : "waiting for an answer";
+  const node = el("div", {
+    class: `ak-row${row.depth ? " ak-child" : ""}`,
+    role: "row",
+    "aria-level": row.depth + 1,
+    "aria-label": [row.prompt ? `Step ${row.prompt.slice(1)}` : "", row.author.name, row.subject, waiting].filter(Boolean).join(", "),
+  });
+  append(node, [
+    graphPicture(row.graph, "wait", false),
+    el("span", { class: "ak-n", role: "gridcell" }, row.prompt),
+    el(
+      "span",
+      { class: "ak-s", role: "gridcell" },
+      row.depth ? null : el("span", { class: "ak-who" }, row.author.name),
+      subjectText(row.subject, row.is_code, look.marks, plainRoom(look)),
+      el("span", { class: "ak-why ak-chg" }, waiting),
+    ),
+    el(
+      "span",
+      { class: "ak-end", role: "gridcell" },
+      el("button", { class: "ak-b ak-main", tabindex: -1, "data-do": "review" }, row.waits_for === "approval" ? "Review" : "Answer"),
+    ),
+  ]);
+  return node;
+}
+
 /** @param {CommitRow} row @param {RowLook} look */
 function commitRow(row, look) {
   const node = el("div", {
-    class: `ak-row${row.depth ? " ak-child" : ""}${look.marked ? " ak-marked" : ""}`,
+    class: `ak-row${row.depth ? " ak-child" : ""}${row.depth > 1 ? " ak-inner" : ""}${look.marked ? " ak-marked" : ""}`,
     role: "row",
     "aria-level": row.depth + 1,
     "aria-label": rowName(row, look.now) + (look.marked ? ", marked" : "") + (look.queued ? ", queued" : ""),
@@ -119,18 +209,16 @@ function commitRow(row, look) {
     ),
     el("span", { class: "ak-c", role: "gridcell" }, ...chipList(row, look)),
     el("span", { class: "ak-sum", "aria-hidden": "true" }, ...countList(row)),
+    ...ending(look, row.took_s, row.time_ms),
   ]);
-  if (look.queued)
-    append(node, [
-      el(
-        "span",
-        { class: "ak-end", role: "gridcell" },
-        el("span", { class: "ak-count" }, "queued"),
-        el("span", { class: "ak-spin", "aria-hidden": "true" }),
-      ),
-    ]);
-  else append(node, [actions(look), ...times(row.took_s, row.time_ms, look.now)]);
   return node;
+}
+
+/** What stands at the right: what can be done, or that it is to be done. @param {RowLook} look @param {number | null} took_s @param {number} ms */
+function ending(look, took_s, ms) {
+  if (!look.queued) return [actions(look), ...times(took_s, ms, look.now)];
+  const waits = el("span", { class: "ak-count" }, "queued");
+  return [el("span", { class: "ak-end", role: "gridcell" }, waits, el("span", { class: "ak-spin", "aria-hidden": "true" }))];
 }
 
 /** @param {RowLook} look */
@@ -161,8 +249,9 @@ function times(took_s, ms, now) {
   ];
 }
 
-/** @param {CommitRow} row */
+/** A step of a run is its agent's: the row of the run says whose. @param {CommitRow} row */
 function author(row) {
+  if (row.depth === 1 && row.run) return null;
   return row.author.kind === "agent" || !row.author.me ? el("span", { class: "ak-who" }, row.author.name) : null;
 }
 
@@ -185,15 +274,6 @@ function spokenPrompt(prompt) {
  * @param {CommitRow} row @param {number} now
  */
 export function rowName(row, now) {
-  const changes = SIGN_ORDER.filter((sign) => row.counts[sign]).map((sign) => {
-    const first = row.chips.find(([how]) => how === sign)?.[1];
-    const n = row.counts[sign] ?? 0;
-    const names = first === undefined ? plural(n, "name") : n > 1 ? `${first} and ${n - 1} more` : first;
-    return sign === "!" ? `${names} not saved` : `${SIGNS[sign].word} ${names}`;
-  });
-  const refs = row.refs.map((ref) =>
-    ref.head ? `you are here${ref.kind === "head" ? "" : `, on ${ref.name}`}` : `${ref.kind} ${ref.name}`,
-  );
   const kind = row.node === "cell" || row.node === "agent" ? "" : row.node === "interrupted" ? "" : row.node;
   const who = row.author.me && row.author.kind === "person" ? "" : row.author.name;
   return [
@@ -202,11 +282,46 @@ export function rowName(row, now) {
     row.subject,
     kind,
     row.why,
-    ...refs,
-    ...changes,
+    ...spokenRefs(row.refs),
+    ...spokenChanges(row),
     tookSpoken(row.took_s),
     whenSpoken(row.time_ms, now),
   ]
     .filter(Boolean)
     .join(", ");
+}
+
+/** "Cell 12, run of analyst, Drop the outliers, 4 steps, tag baseline, changed df and 2 more". @param {FoldRow} row @param {RunFacts} run @param {number} now */
+export function runName(row, run, now) {
+  return [
+    spokenPrompt(row.prompt),
+    `run of ${run.author.name}`,
+    row.subject,
+    plural(run.steps, "step"),
+    STATES[run.status] ?? "",
+    row.matching ? `${count(row.matching)} of ${count(row.n)} match` : "",
+    ...spokenRefs(run.refs),
+    ...spokenChanges(run),
+    tookSpoken(row.took_s),
+    whenSpoken(row.time_ms, now),
+  ]
+    .filter(Boolean)
+    .join(", ");
+}
+
+/** @param {Pick<CommitRow, "chips" | "counts">} row */
+function spokenChanges(row) {
+  return SIGN_ORDER.filter((sign) => row.counts[sign]).map((sign) => {
+    const first = row.chips.find(([how]) => how === sign)?.[1];
+    const n = row.counts[sign] ?? 0;
+    const names = first === undefined ? plural(n, "name") : n > 1 ? `${first} and ${n - 1} more` : first;
+    return sign === "!" ? `${names} not saved` : `${SIGNS[sign].word} ${names}`;
+  });
+}
+
+/** @param {CommitRow["refs"]} refs */
+function spokenRefs(refs) {
+  return refs.map((ref) =>
+    ref.head ? `you are here${ref.kind === "head" ? "" : `, on ${ref.name}`}` : `${ref.kind} ${ref.name}`,
+  );
 }

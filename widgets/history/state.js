@@ -12,7 +12,7 @@ import { Shown } from "./shown.js";
 import { actName } from "./strip.js";
 import { PAGE_ROWS } from "./window.js";
 
-/** @import { CommitRow, Done, Head, Host, Opening, Query, State, Transport } from "./protocol.js" */
+/** @import { Done, Head, Host, Opening, Query, Row, State, Transport } from "./protocol.js" */
 /** @type {State} */
 const UNKNOWN = { version: "", busy: null, queued: null, failed: null, done: null, kernel: true, gone: null };
 
@@ -169,10 +169,9 @@ export class HistoryModel extends Shown {
     void this.open();
   }
 
-  /** @param {number} at @returns {CommitRow | null} */
-  commitAt(at) {
-    const row = this.pages.rows.get(at);
-    return row?.kind === "commit" ? row : null;
+  /** @param {number} at @returns {Row | undefined} */
+  rowAt(at) {
+    return this.pages.rows.get(at);
   }
 
   /** @param {number} at */

@@ -1,0 +1,200 @@
+"""`run`: one run of an agent: its task, how it stands, what it took, each of its steps, and what it asks a person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import msgspec
+
+from agent_kernel.agents.counting import seconds_taken
+from agent_kernel.agents.deciding import asked_by
+from agent_kernel.agents.events import (
+    Action,
+    ApprovalDecided,
+    ApprovalRequested,
+    Clarify,
+    Error,
+    Fail,
+    Output,
+    StepStart,
+    TaskStart,
+)
+from agent_kernel.agents.journal import Journal, short_run
+from agent_kernel.agents.log import state_of, usage_of
+from agent_kernel.browsing.answers import Author, Ref
+from agent_kernel.browsing.arguments import OfRun
+from agent_kernel.browsing.asking import Asks, asks_of
+from agent_kernel.browsing.rows import node_of, why
+from agent_kernel.browsing.runs import code_line
+from agent_kernel.browsing.wording import cleaned, prompts, subject_of
+from agent_kernel.errors import RunNotFoundError
+from agent_kernel.repository import hex_of
+from agent_kernel.values import summaries
+from agent_kernel.verbs.text import clean_lines
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.events import Event
+    from agent_kernel.browsing.book import Book
+    from agent_kernel.browsing.timeline import Record
+    from agent_kernel.repository import Commit
+
+__all__ = ["RunDetails", "RunStep", "run"]
+
+Node: TypeAlias = Literal["cell", "agent", "merge", "failed", "interrupted", "denied", "running"]
+_MOST_STEPS = 1_000
+_NODES: dict[str, Node] = {
+    "ok": "agent",
+    "failed": "failed",
+    "interrupted": "interrupted",
+    "timeout": "interrupted",
+    "unknown": "interrupted",
+    "denied": "denied",
+}
+
+
+class RunStep(msgspec.Struct, frozen=True):
+    """One step. `id`: the commit that it became; "": none."""
+
+    id: str
+    prompt: str
+    subject: str
+    is_code: bool
+    node: Node
+    why: str
+    took_s: float | None
+
+
+class RunDetails(msgspec.Struct, frozen=True):
+    """Everything about a run. `tip`: its newest commit, "" where it made none; `asks`, `question`: what it waits for."""
+
+    id: str
+    short: str
+    prompt: str
+    author: Author
+    task: str
+    model: str
+    status: Literal["running", "pending", "clarify", "interrupted", "cancelled", "completed", "failed"]
+    reason: str
+    steps: tuple[RunStep, ...]
+    tokens: int
+    cost: float | None
+    took_s: float
+    time_ms: int
+    tip: str
+    refs: tuple[Ref, ...]
+    asks: Asks | None
+    question: str
+    decided: str  # what was decided about the step that waited last: approve, edit, deny; "": nothing yet
+    decided_by: str
+
+
+def run(book: Book, args: OfRun) -> RunDetails:
+    """One run.
+
+    Raises:
+        RunNotFoundError: there is none of this id, or there are several.
+    """
+    spread = book.spread()
+    records = [record for record in spread.view.order if record.run == args.id]
+    journal = Journal(book.repo.store)
+    try:
+        events = tuple(journal.of(journal.find(args.id)))
+    except RunNotFoundError:
+        if not records:
+            raise
+        events = ()  # they were forgotten, its commits were not
+    commits = [book.repo.commit_at(record.id) for record in records]
+    start = events[0] if events else None
+    usage = usage_of(events)
+    asked = asked_by(events)
+    decided = next((event for event in reversed(events) if isinstance(event, ApprovalDecided)), None)
+    return RunDetails(
+        id=args.id,
+        short=short_run(args.id),
+        prompt=_prompt(commits, start),
+        author=book.author(commits[0]) if commits else Author(cleaned(start.agent if start else ""), "agent", False),
+        task=clean_lines(summaries.mask_text(start.task))[:10_000] if isinstance(start, TaskStart) else "",
+        model=cleaned(start.model) if isinstance(start, TaskStart) else "",
+        status=state_of(events) if events else "completed",
+        reason=_reason(events),
+        steps=tuple(_steps(events, records, commits)[-_MOST_STEPS:]),
+        tokens=usage.tokens,
+        cost=usage.cost,
+        took_s=seconds_taken(events) if events else _cells_took(commits),
+        time_ms=(start.time_ns if start is not None else commits[-1].time_ns) // 1_000_000,
+        tip=hex_of(records[0].id) if records else "",
+        refs=tuple(ref for record in records for ref in spread.refs.get(record.id, ())),
+        asks=asks_of(book, asked) if isinstance(asked, ApprovalRequested) else None,
+        question=_said(asked.question, 2_000) if isinstance(asked, Clarify) else "",
+        decided="" if decided is None or isinstance(asked, ApprovalRequested) else decided.decision,
+        decided_by="" if decided is None else cleaned(decided.by),
+    )
+
+
+def _prompt(commits: Sequence[Commit], start: Event | None) -> str:
+    if commits:
+        return prompts(commits[0], commits[-1])
+    return f"[{start.number}]" if isinstance(start, TaskStart) and start.number is not None else ""
+
+
+def _reason(events: Sequence[Event]) -> str:
+    """Why it did not end well."""
+    last = next((event for event in reversed(events) if isinstance(event, Fail)), None)
+    return _said(last.reason, 500) if last is not None and state_of(events) == "failed" else ""
+
+
+def _said(text: str, most: int) -> str:
+    return cleaned(summaries.mask_text(text), most)
+
+
+def _cells_took(commits: Sequence[Commit]) -> float:
+    return sum(commit.cell.duration_s for commit in commits if commit.cell is not None)
+
+
+def _steps(events: Sequence[Event], records: Sequence[Record], commits: Sequence[Commit]) -> list[RunStep]:
+    """What its events tell of each, with the commit that it became; of a run without events, its commits."""
+    made = {commit.step: (record, commit) for record, commit in zip(records, commits, strict=True)}  # the first of each
+    numbers = dict.fromkeys(event.step for event in events if isinstance(event, Action) and event.step is not None)
+    if not numbers:
+        pairs = zip(records, commits, strict=True)
+        return [_of_commit(record, commit) for record, commit in reversed(list(pairs))]
+    waits = asked_by(events)
+    return [
+        _of_events([event for event in events if event.step == number], made.get(number))
+        for number in numbers
+        if waits is None or waits.step != number
+    ]
+
+
+def _of_commit(record: Record, commit: Commit) -> RunStep:
+    said, is_code = subject_of(commit)
+    took = commit.cell.duration_s if commit.cell is not None else None
+    prompt = f".{commit.step}" if commit.step is not None else ""
+    return RunStep(hex_of(record.id), prompt, said, is_code, node_of(commit), why(commit), took)
+
+
+def _of_events(events: Sequence[Event], made: tuple[Record, Commit] | None) -> RunStep:
+    number = events[0].step
+    ran = next((event.code for event in reversed(events) if isinstance(event, StepStart)), None)
+    meant = next((event.code for event in events if isinstance(event, Action) and event.code), "")
+    output = next((event for event in reversed(events) if isinstance(event, Output)), None)
+    error = next((event.message for event in reversed(events) if isinstance(event, Error)), "")
+    denied = next((event.reason for event in events if isinstance(event, ApprovalDecided) and event.reason), "")
+    node: Node = "running" if output is None else _NODES.get(output.status, "agent")
+    said, is_code = code_line(ran or meant)
+    return RunStep(
+        id="" if made is None else hex_of(made[0].id),
+        prompt=f".{number}",
+        subject=said,
+        is_code=is_code,
+        node=node if made is None or node == "denied" else node_of(made[1]),
+        why=_why(node, denied, error, "" if made is None else why(made[1])),
+        took_s=None if output is None else output.duration_s,
+    )
+
+
+def _why(node: Node, denied: str, error: str, committed: str) -> str:
+    if node == "denied":
+        return _said(f"denied: {denied}" if denied else "denied", 200)
+    return committed or (_said(error.strip().rpartition("\n")[2], 200) if node == "failed" else "")

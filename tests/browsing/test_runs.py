@@ -1,0 +1,206 @@
+"""The runs of agents in the list: each is one row, whatever goes on beside it, and one that waits stays open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import agent_kernel as ak
+from agent_kernel.agents.agent import place_of, started
+from agent_kernel.agents.deciding import decide, log_of
+from agent_kernel.agents.journal import Journal
+from agent_kernel.browsing.static import faces
+from tests.browsing.histories import Notebook, notebook
+
+
+@pytest.fixture
+def nb() -> Iterator[Notebook]:
+    with notebook() as made:
+        yield made
+
+
+def give(nb: Notebook, task: str, *turns: str, name: str = "analyst", approve: str = "risky") -> ak.Run[object]:
+    """Let an agent that plays these answers do a task, as far as it goes."""
+    agent = ak.Agent(name, model=ak.ScriptedModel(turns, name=name), approve=approve)
+    run: ak.Run[object] = started(agent, task, place_of(nb.session), can_ask=True)
+    for _ in run:
+        pass
+    return run
+
+
+def kinds(rows: list[Any]) -> list[tuple[str, int]]:
+    return [(row["kind"], row.get("depth", 0)) for row in rows]
+
+
+def test_a_run_is_one_row_with_its_task_and_all_that_its_steps_changed(nb: Notebook) -> None:
+    nb.run("df = 1")
+    give(
+        nb,
+        "Draw the errors\nand save them",
+        "df = 2\ntmp = 1",
+        "del tmp\nfig = 'x' * 100",
+        "task.success()",
+        approve="auto",
+    )
+    row = nb.rows()[0]
+    assert (row["kind"], row["why"], row["subject"], row["unfolded"]) == ("fold", "run", "Draw the errors", False)
+    run = row["run"]
+    assert run["author"] == {"name": "analyst", "kind": "agent", "me": False}
+    assert (run["status"], run["steps"], run["more"]) == ("completed", 3, 0)
+    assert [chip[:2] for chip in run["chips"]] == [["+", "fig"], ["~", "df"]]
+    assert run["tip"] == nb.ask("open")["head"]["id"]
+    assert run["refs"] == [{"kind": "branch", "name": "main", "head": True, "lane": 0}]
+    assert row["graph"]["node"] == 0
+
+
+def test_it_unfolds_to_its_steps(nb: Notebook) -> None:
+    give(nb, "Count", "a = 1", "b = 2", "task.success()")
+    fold = nb.rows()[0]
+    rows = nb.rows(unfolded=[fold["id"]])
+    assert kinds(rows[:4]) == [("fold", 0), ("commit", 1), ("commit", 1), ("commit", 1)]
+    assert [row["prompt"] for row in rows[1:4]] == [".3", ".2", ".1"]
+    assert {row["node"] for row in rows[1:4]} == {"agent"}
+    assert {row["run"] for row in rows[1:4]} == {fold["run"]["id"]}
+    assert rows[0]["graph"]["node"] is None
+
+
+def test_head_inside_a_folded_run_is_found_in_its_row(nb: Notebook) -> None:
+    give(nb, "Count", "a = 1", "b = 2", "task.success()")
+    fold = nb.rows()[0]
+    middle = nb.rows(unfolded=[fold["id"]])[2]["id"]
+    nb.session.checkout(middle)
+    row = nb.rows()[0]
+    assert [(ref["kind"], ref["head"]) for ref in row["run"]["refs"]] == [("branch", False), ("head", True)]
+    assert nb.ask("locate", id=middle)["row"] == nb.ask("locate", id="main")["row"]
+
+
+def test_a_search_counts_its_matches_inside_a_run(nb: Notebook) -> None:
+    give(nb, "Count", "a = 1", "b = 2", "task.success()")
+    (fold,) = nb.rows("var:b")
+    assert (fold["why"], fold["matching"], fold["n"]) == ("run", 1, 3)
+    rows = nb.rows("var:b", unfolded=[fold["id"]])
+    assert [row["prompt"] for row in rows[1:]] == [".2"]
+
+
+def test_sub_agents_are_part_of_their_parents_row_and_stand_deeper_in_it(nb: Notebook) -> None:
+    nb.run("base = 10")
+    parent = ak.Agent("lead", model=ak.ScriptedModel(["x = helper(4)", "task.success(x)"], name="lead"))
+    child = ak.Agent("helper", model=ak.ScriptedModel(["made = base + n", "task.success(made)"], name="helper"))
+
+    @parent.fn
+    @child.task
+    def helper(n: int) -> int:
+        """Do a part of the work."""
+        raise NotImplementedError
+
+    assert helper.agent is child
+    assert parent("Work", state=nb.session) == 14
+    rows = nb.rows()
+    assert [row["subject"] for row in rows if row["kind"] == "fold"] == ["Work"]
+    fold = rows[0]
+    assert fold["run"]["author"]["name"] == "lead"
+    opened = nb.rows(unfolded=[fold["id"]])[1 : 1 + fold["n"]]
+    assert {(row["author"]["name"], row["depth"]) for row in opened} == {("lead", 1), ("helper", 2)}
+    assert "merge" in {row["node"] for row in opened}
+
+
+def test_commits_that_somebody_makes_meanwhile_do_not_part_a_run(nb: Notebook) -> None:
+    nb.run("base = 1")
+    head = nb.session.head
+    assert head is not None
+    nb.repo.create_branch("other", head)
+
+    def meanwhile() -> str:
+        with ak.Versioned(nb.repo, branch="other") as other:
+            other[f"y{len(list(other))}"] = 1
+            other.commit("beside it")
+        return "task.success()"
+
+    def answer(request: Any) -> str:
+        return meanwhile() if request.turn == 1 else "a = 1"
+
+    ak.Agent("analyst", model=ak.FunctionModel(answer)).start("Work", state=nb.session).result()
+    assert [row["kind"] for row in nb.rows()] == ["fold", "commit", "commit"]
+
+
+def test_a_run_that_waits_for_approval_stands_open_with_the_step_that_waits(nb: Notebook) -> None:
+    run = give(nb, "Save it", "a = 1", "open('/nowhere/x', 'w')", "task.success()")
+    assert run.status == "pending"
+    rows = nb.rows()
+    assert kinds(rows[:3]) == [("fold", 0), ("wait", 1), ("commit", 1)]
+    fold, wait, step = rows[:3]
+    assert (fold["unfolded"], fold["run"]["status"]) == (True, "pending")
+    assert (wait["prompt"], wait["subject"], wait["is_code"]) == (".2", "open('/nowhere/x', 'w')", True)
+    assert (wait["run"], wait["waits_for"]) == (run.id, "approval")
+    node = wait["graph"]["node"]
+    assert [None, node, wait["graph"]["colour"], 1] in wait["graph"]["lines"]  # dashed, down to the last step
+    assert [node, None, step["graph"]["colour"], 1] in step["graph"]["lines"]
+
+
+def test_a_run_that_waits_before_its_first_commit_has_a_row_too(nb: Notebook) -> None:
+    give(nb, "Save it", "open('/nowhere/x', 'w')", "task.success()")
+    (row,) = nb.rows()
+    assert (row["kind"], row["depth"], row["subject"], row["author"]["name"]) == ("wait", 0, "Save it", "analyst")
+
+
+def test_a_question_waits_for_an_answer(nb: Notebook) -> None:
+    give(nb, "Take one", "a = 1", "task.clarify('Which one?')")
+    wait = next(row for row in nb.rows() if row["kind"] == "wait")
+    assert (wait["waits_for"], wait["subject"], wait["is_code"]) == ("answer", "Which one?", False)
+
+
+def test_a_decision_from_anywhere_changes_the_version_and_takes_the_row_away(nb: Notebook) -> None:
+    before = nb.reader.version()
+    run = give(nb, "Save it", "open('/nowhere/x', 'w')", "task.success()")
+    waiting = nb.reader.version()
+    assert waiting != before
+    decide(log_of(Journal(nb.repo.store), run.id), "deny", reason="no", by="somebody")
+    assert nb.reader.version() == before != waiting
+    assert nb.rows() == []
+
+
+def test_a_step_that_waits_shows_no_secret(nb: Notebook) -> None:
+    give(nb, "Send it", "key = 'sk-ant-REDACTED'; open('/x', 'w')")
+    (row,) = nb.rows()
+    assert "sk-" not in str(row)
+    assert "sk-" not in str(nb.ask("run", id=row["run"]))
+
+
+def test_a_run_in_detail_says_its_steps_what_it_took_and_how_it_ended(nb: Notebook) -> None:
+    run = give(nb, "Draw it\nin blue", "a = 1", "1 / 0", "task.fail('no data')")
+    told = nb.ask("run", id=run.id)
+    assert (told["task"], told["status"], told["reason"]) == ("Draw it\nin blue", "failed", "no data")
+    assert [(step["prompt"], step["subject"], step["node"]) for step in told["steps"]] == [
+        (".1", "a = 1", "agent"),
+        (".2", "1 / 0", "failed"),
+        (".3", "task.fail('no data')", "agent"),
+    ]
+    assert all(len(step["id"]) == 64 for step in told["steps"])
+    assert told["steps"][1]["why"] == "ZeroDivisionError: division by zero"
+    assert told["tip"] == told["steps"][-1]["id"]
+    assert told["asks"] is None
+
+
+def test_a_run_in_detail_says_what_it_asks_with_a_row_for_each_kind_of_reach(nb: Notebook) -> None:
+    nb.run("df = 1")
+    code = "import smtplib\ndf\nopen('out.txt', 'w')\nsmtplib.SMTP('mail.example.org', 25)"
+    run = give(nb, "Send it", code)
+    asks = nb.ask("run", id=run.id)["asks"]
+    assert (asks["step"], asks["branch"], asks["after"]) == (1, "main", "[1]")
+    assert "".join(text for _, text in asks["code"]) == code
+    assert ("keyword", "import") in [tuple(piece) for piece in asks["code"]]
+    report = {row["word"]: row for row in asks["report"]}
+    assert list(report)[:2] == ["Reaches", "Writes"]
+    assert report["Reaches"]["risky"]
+    assert report["Reads"]["items"] == ["df"]
+    assert report["Deletes"]["items"] == []
+
+
+def test_a_saved_notebook_names_the_agent_of_a_run_and_neither_its_task_nor_its_code(nb: Notebook) -> None:
+    give(nb, "A private task", "secret_sauce = 'x' * 40", "open('/private/path', 'w')")
+    said = str(faces(nb.repo))
+    assert "analyst" in said
+    assert "private" not in said
+    assert "'x' * 40" not in said
