@@ -64,7 +64,7 @@ def _switch(desk: Desk, scope: Scope, act: Act) -> Answer:
 
 def _undo(desk: Desk, scope: Scope, act: Act) -> Answer:
     _check_head(scope, act)
-    return _not_undoable(_told(desk, scope, undo(scope, Namespace(count="1", partial=False))))
+    return _not_undoable(_told(desk, scope, undo(scope, Namespace(count="1", partial=False, only=""))))
 
 
 def _redo(desk: Desk, scope: Scope, act: Act) -> Answer:

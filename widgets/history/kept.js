@@ -9,6 +9,7 @@
 /** @import { Opening, Row } from "./protocol.js" */
 
 const CELL = "cell";
+const RUN = "run"; // whose task may say anything
 
 const WHOLE = Symbol("the opening with the code");
 
@@ -43,7 +44,8 @@ function withoutCode(opening) {
 /** @param {Row} row @returns {Row} */
 function rowWithoutCode(row) {
   if (row.kind === "day") return row;
-  if (row.kind === "fold") return { ...row, subject: CELL };
+  if (row.kind === "fold") return { ...row, subject: row.why === "run" ? RUN : CELL };
+  if (row.kind === "wait") return { ...row, subject: RUN, is_code: false };
   // A comment at the head of a cell is no code to the view, and is not told from a message.
   const subject = row.prompt || row.is_code || row.author.kind === "agent" ? CELL : row.subject;
   return { ...row, subject, is_code: false, why: row.why.split(":", 1)[0] ?? "" };
