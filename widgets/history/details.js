@@ -10,7 +10,7 @@ import { el, fill } from "../shared/dom.js";
 import { count } from "../shared/format.js";
 import { changeLines, countOf } from "./changes.js";
 import { codeView } from "./code.js";
-import { detailTop } from "./detail-top.js";
+import { RUN, detailTop } from "./detail-top.js";
 import { environmentView } from "./environment.js";
 import { outputsView } from "./outputs.js";
 import { Tabs } from "./tabs.js";
@@ -69,8 +69,8 @@ export class DetailsPane {
     const { model } = this;
     this.isOwed = false;
     const turn = ++this.turn;
-    this.element.hidden = model.selected === null;
-    if (model.selected === null) {
+    this.element.hidden = model.selected === null || model.selected.startsWith(RUN);
+    if (model.selected === null || model.selected.startsWith(RUN)) {
       this.shown = null;
       return;
     }

@@ -11,7 +11,8 @@ import { askName } from "./naming.js";
 import { askFirst } from "./plan.js";
 import { actName } from "./strip.js";
 
-/** @import { Acts, Conflicts, Done, NotebookPage, Queued } from "./protocol.js" */
+/** @import { Decision } from "./approval.js" */
+/** @import { Acts, Conflicts, Done, NotebookPage, Queued, RunDetails } from "./protocol.js" */
 /** @import { Target } from "./detail-top.js" */
 /** @import { HistoryModel } from "./state.js" */
 /** @import { Question, What } from "./plan.js" */
@@ -136,6 +137,17 @@ export class Doings {
   /** @param {string | null} [head] */
   redo(head = this.model.head?.id) {
     if (this.model.canAct) void this.#act("redo", head ? { head } : {}, "");
+  }
+
+  /** @param {RunDetails} run @param {Decision} decision */
+  decide(run, decision) {
+    const step = run.asks?.step ?? 0;
+    return this.#act("decide", { run: run.id, step, ...decision }, `step ${step}`);
+  }
+
+  /** @param {RunDetails} run @param {string} answer */
+  answer(run, answer) {
+    return this.#act("resume", { run: run.id, answer }, run.author.name);
   }
 
   commit() {

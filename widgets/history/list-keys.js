@@ -121,7 +121,8 @@ export class ListKeys {
   #unfold(open) {
     const { model } = this;
     const row = model.rowAt(model.active);
-    if (row?.kind === "fold" && row.unfolded !== open) return model.fold(row.id);
+    const stays = row?.kind === "fold" && (row.run?.status === "pending" || row.run?.status === "clarify");
+    if (row?.kind === "fold" && row.unfolded !== open && !stays) return model.fold(row.id);
     if (row?.kind === "fold" && !row.run) return;
     const first = open ? this.list.activeNode?.querySelector(":is(.ak-a, .ak-end) .ak-b") : null;
     if (first instanceof HTMLElement) first.focus({ preventScroll: true });

@@ -9,6 +9,7 @@
 import { el, setAll } from "../shared/dom.js";
 import { CompareView } from "./compare.js";
 import { ConflictsView } from "./conflicts.js";
+import { RUN } from "./detail-top.js";
 import { DetailsPane } from "./details.js";
 import { Doings } from "./doings.js";
 import { EmptyState } from "./empty.js";
@@ -19,6 +20,7 @@ import { Menus } from "./menus.js";
 import { resizeGrip } from "./resize.js";
 import { SearchField } from "./search.js";
 import { HistoryModel } from "./state.js";
+import { RunPane } from "./run-pane.js";
 import { Strip, ToastLine } from "./strip.js";
 import { Toolbar } from "./toolbar.js";
 
@@ -65,6 +67,11 @@ class HistoryPanel {
       copy: (target) => void doings.copy(target),
       close: () => this.#closeDetails(),
     });
+    this.run = new RunPane(model, this.details.doings, {
+      decide: (run, decision) => doings.decide(run, decision),
+      answer: (run, answer) => doings.answer(run, answer),
+      open: (id) => this.#openDetails(id),
+    });
     this.search = new SearchField(model, () => this.list.element.focus());
     this.toolbar = new Toolbar(model, this.search, {
       branches: (from) => void menus.branches(from),
@@ -88,7 +95,7 @@ class HistoryPanel {
     });
     this.grip = resizeGrip(this.element, host.storageKey, () => this.list.element.clientHeight);
     this.hints = keyLine();
-    this.body = el("div", { class: "ak-body" }, this.list.element, this.empty.element, this.grip, this.details.element);
+    this.body = el("div", { class: "ak-body" }, this.list.element, this.empty.element, this.grip, this.details.element, this.run.element);
     this.main = el("div", { class: "ak-main-view" }, this.toolbar.element, this.strip.element, this.body);
     this.element.append(this.main, this.compare.element, this.conflicts.element, this.hints, this.toast.element);
     this.keys = new ListKeys({
@@ -196,12 +203,15 @@ class HistoryPanel {
   /** Where there is no room for both, the details take the list's place, and its focus. @param {string} id */
   #openDetails(id) {
     const focused = this.list.element.contains(document.activeElement);
+    const row = this.model.rowAt(this.model.active);
+    // Looking at what waits is what was asked for: the keyboard goes there, and not to a button that says yes.
+    if (id.startsWith(RUN) && row?.kind === "wait") this.run.focusWhenDrawn();
     this.model.select(id);
-    if (focused && getComputedStyle(this.list.element).display === "none") this.details.focusWhenDrawn();
+    if (focused && getComputedStyle(this.list.element).display === "none") (id.startsWith(RUN) ? this.run : this.details).focusWhenDrawn();
   }
 
   #closeDetails() {
-    const inside = this.details.element.contains(document.activeElement);
+    const inside = [this.details, this.run].some((pane) => pane.element.contains(document.activeElement));
     this.model.select(null);
     if (inside) this.#home().focus({ preventScroll: true });
   }

@@ -48,6 +48,10 @@ export interface Acts {
   undo(args: { head?: string }): Done | Queued;
   redo(args: { head?: string }): Done | Queued;
   merge(args: { branch: string; ours: string[]; theirs: string[] }): Done | Queued | Conflicts;
+  /** Says of the step that waits whether it runs; the run goes on until it is done or waits again. Answered as soon as it goes on, and State tells the rest. */
+  decide(args: { run: string; step: number; decision: "approve" | "edit" | "deny"; code?: string; reason?: string }): Done | Queued;
+  /** Answers the question of a run, or has one that was stopped go on. */
+  resume(args: { run: string; answer: string }): Done | Queued;
   commit_now(args: { message: string }): Done | Queued;
   branch(args: { name: string; at: string; go: boolean }): Done | Queued;
   tag(args: { name: string; at: string }): Done;

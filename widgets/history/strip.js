@@ -22,6 +22,8 @@ const NAMES = {
   redo: "Redo",
   commit_now: "Commit",
   verify: "Check of the store",
+  decide: "The decision on",
+  resume: "The run of",
 };
 /** @type {Record<string, string>} */
 const CANCEL = {

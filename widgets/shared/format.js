@@ -91,6 +91,12 @@ export function tookSpoken(seconds) {
   return [...parts].map(([, n, unit = ""]) => plural(Number(n), words[unit] ?? "")).join(" ");
 }
 
+/** 0.0412 → "$0.04"; what is less than a cent keeps two digits that say something. @param {number} dollars */
+export function money(dollars) {
+  if (dollars === 0 || dollars >= 0.01) return `$${dollars.toFixed(2)}`;
+  return `$${dollars.toFixed(Math.min(8, 1 - Math.floor(Math.log10(dollars))))}`;
+}
+
 /** @param {number} n */
 const two = (n) => String(n).padStart(2, "0");
 

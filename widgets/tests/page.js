@@ -114,6 +114,16 @@ export class Mounted {
     return this.root.querySelector(`#${this.list.getAttribute("aria-activedescendant")}`)?.textContent ?? "";
   }
 
+  /** Walk down to the row. @param {string} text in it */
+  async to(text) {
+    await this.press("Home");
+    for (let before = ""; !this.activeRow.includes(text); ) {
+      if (this.activeRow === before) throw new Error(`no row has ${text}`);
+      before = this.activeRow;
+      await this.press("ArrowDown");
+    }
+  }
+
   /** @param {...string} keys pressed where the focus is, in the list otherwise */
   async press(...keys) {
     for (const key of keys) {

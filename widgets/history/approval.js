@@ -1,0 +1,218 @@
+/**
+ * A step of an agent that does not run before a person says so: its code, what it would do, and what can be said.
+ *
+ * What leaves the machine comes first; a row with nothing stays, so that its absence is seen. No key says yes, and the card
+ * takes no focus by itself. What was decided, here or anywhere else, takes the place of the buttons.
+ */
+
+import { textButton } from "../shared/buttons.js";
+import { append, el, fill, freshId, prose, spoken, svg } from "../shared/dom.js";
+import { took, when } from "../shared/format.js";
+import { icon } from "../shared/icons.js";
+
+/** @import { Child } from "../shared/dom.js" */
+/** @import { Asks, RunDetails } from "./protocol.js" */
+/** @typedef {{ decision: "approve" | "edit" | "deny", code?: string, reason?: string }} Decision */
+/**
+ * @typedef {object} CardLook
+ * @property {number} now
+ * @property {boolean} canAct
+ * @property {string} waits why what was decided does not go on yet: a cell runs
+ * @property {boolean} isGoing it was decided here, and goes on
+ */
+
+const READ = "Read from the code; it may do more than this. Undo brings back variables, not files or mail.";
+/** @type {Record<string, string>} */
+const DECIDED = { approve: "approved", edit: "approved with other code", deny: "denied" };
+/** @type {Record<string, string>} */
+const TRIED = {
+  ok: "Tried on a fork: it ran to its end.",
+  failed: "Tried on a fork: it failed.",
+  interrupted: "Tried on a fork: it was interrupted.",
+  timeout: "Tried on a fork: it ran too long and was ended.",
+  crashed: "Tried on a fork: the fork crashed. The kernel is unharmed.",
+  killed: "Tried on a fork: it ran too long and was ended.",
+  refused: "Not tried on a fork.",
+};
+
+export class ApprovalCard {
+  /** @param {(decision: Decision) => void} decide */
+  constructor(decide) {
+    this.decide = decide;
+    this.title = freshId("approval");
+    this.element = el("div", { class: "ak-card", role: "group", tabindex: 0, "aria-labelledby": this.title });
+    /** @type {"" | "edit" | "deny"} */
+    this.mode = "";
+    this.key = "";
+    /** @type {{ run: RunDetails, look: CardLook } | null} */
+    this.shown = null;
+    // What is typed here is not the notebook's.
+    this.element.addEventListener("keydown", (event) => {
+      if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
+      if (event.key === "Escape" && this.mode) {
+        event.preventDefault();
+        this.#turn("");
+      }
+    });
+  }
+
+  /** @param {RunDetails} run @param {CardLook} look */
+  show(run, look) {
+    const key = JSON.stringify([run.id, run.asks?.step, run.asks?.asked_ms, run.status, look.canAct, look.waits, look.isGoing, run.decided]);
+    if (key === this.key) return; // a button must not go while it is being pressed, nor what is typed be lost
+    const was = JSON.parse(this.key || "[]");
+    if (was[1] !== run.asks?.step) this.mode = "";
+    Object.assign(this, { key, shown: { run, look } });
+    this.#draw();
+  }
+
+  /** @param {"" | "edit" | "deny"} mode */
+  #turn(mode) {
+    this.mode = mode;
+    this.#draw();
+    const field = this.element.querySelector("textarea, input");
+    if (field instanceof HTMLElement) field.focus({ preventScroll: true });
+    else this.element.focus({ preventScroll: true });
+  }
+
+  #draw() {
+    if (!this.shown) return;
+    const { run, look } = this.shown;
+    const { asks } = run;
+    fill(this.element, ...(asks ? this.#asking(run, asks, look) : decidedLines(run, this.title)));
+  }
+
+  /** @param {RunDetails} run @param {Asks} asks @param {CardLook} look @returns {Child[]} */
+  #asking(run, asks, look) {
+    const after = asks.after ? ["after ", ...prose(asks.after), " · "] : [];
+    const on = asks.branch ? ["on ", el("span", { class: "ak-mono" }, asks.branch), after.length ? ", " : " · "] : [];
+    const code = this.mode === "edit" ? codeField(asks) : codeBlock(asks);
+    return [
+      el(
+        "div",
+        { class: "ak-dh" },
+        waitingMark(),
+        el("h4", { id: this.title }, `${run.author.name} wants to run step ${asks.step}`),
+        el("span", { class: "ak-count" }, ...on, ...after, `asked ${ago(asks.asked_ms, look.now)}`),
+        el("div", { class: "ak-meta" }, el("span", {}, `Task: ${run.task.trim().split("\n")[0]}`)),
+      ),
+      code,
+      report(asks),
+      el("p", { class: "ak-card-note" }, asks.preview ? `${TRIED[asks.preview] ?? ""} ${asks.told} ` : "", READ),
+      this.#foot(run, look, code),
+    ];
+  }
+
+  /** @param {RunDetails} run @param {CardLook} look @param {HTMLElement} code @returns {Child} */
+  #foot(run, look, code) {
+    const foot = el("div", { class: "ak-foot" });
+    if (look.isGoing || look.waits) {
+      append(foot, [el("span", { class: "ak-spin", "aria-hidden": "true" }), el("span", { class: "ak-count", role: "status" }, look.waits || "The run goes on")]);
+      return foot;
+    }
+    if (!look.canAct) {
+      append(foot, [el("span", { class: "ak-count" }, "In its notebook: ", el("code", {}, `%agent approve --run ${run.short}`))]);
+      return foot;
+    }
+    if (this.mode === "edit") {
+      const run_ = () => this.decide({ decision: "edit", code: /** @type {HTMLTextAreaElement} */ (code.querySelector("textarea")).value });
+      append(foot, [textButton("Run edited", run_, "ak-main"), textButton("Cancel", () => this.#turn(""))]);
+      return foot;
+    }
+    if (this.mode === "deny") return this.#denial();
+    append(foot, [
+      textButton("Approve and run", () => this.decide({ decision: "approve" }), "ak-main"),
+      textButton("Edit…", () => this.#turn("edit")),
+      textButton("Deny…", () => this.#turn("deny")),
+      el("span", { class: "ak-sp" }),
+      el("span", { class: "ak-count" }, "The run waits as long as you like"),
+    ]);
+    return foot;
+  }
+
+  #denial() {
+    const input = el("input", { type: "text", class: "ak-input", id: freshId("reason"), placeholder: "Why, for the agent to read", autocomplete: "off" });
+    const form = el(
+      "form",
+      { class: "ak-foot", novalidate: true },
+      el("label", { class: "ak-vh", for: input.id }, "Reason"),
+      input,
+      el("button", { class: "ak-b ak-main", type: "submit" }, "Deny"),
+      textButton("Cancel", () => this.#turn("")),
+    );
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.decide({ decision: "deny", reason: input.value.trim() });
+    });
+    return form;
+  }
+}
+
+/** "1 min ago". @param {number} ms @param {number} now */
+function ago(ms, now) {
+  const said = when(ms, now);
+  return said.endsWith("min") ? `${said} ago` : said === "now" ? said : `at ${said}`;
+}
+
+/** The dashed square of what waits. */
+export function waitingMark() {
+  const box = svg("rect", { class: "ak-wait ak-dash", x: 3, y: 3, width: 10, height: 10 });
+  return svg("svg", { class: "ak-g ak-mark", viewBox: "0 0 16 16", "aria-hidden": "true" }, box);
+}
+
+/** @param {Asks} asks */
+function codeBlock(asks) {
+  const pieces = asks.code.map(([kind, text]) => (kind ? el("span", { class: `ak-py-${kind}` }, text) : text));
+  return el("pre", { class: "ak-py", tabindex: 0, "aria-label": "Code of the step" }, ...pieces);
+}
+
+/** @param {Asks} asks */
+function codeField(asks) {
+  const area = el("textarea", { class: "ak-py", rows: Math.min(24, asks.source.split("\n").length + 1), spellcheck: "false", "aria-label": "Code of the step" });
+  area.value = asks.source;
+  return el("div", { class: "ak-py-edit" }, area);
+}
+
+/** @param {Asks} asks */
+function report(asks) {
+  return el(
+    "dl",
+    { class: "ak-rep" },
+    ...asks.report.flatMap((row) => [
+      el("dt", { class: row.items.length ? "" : "ak-muted" }, icon(row.risky ? "warn" : "ok", row.risky ? "ak-chg" : "ak-muted"), row.word, row.risky ? spoken(", look at this") : null),
+      el("dd", { class: row.items.length ? "" : "ak-muted", title: row.items.join(", ") }, ...(row.items.length ? commaed(row.items) : ["nothing found"])),
+      el("dd", { class: "ak-muted" }, row.note),
+    ]),
+    ...tried(asks),
+  );
+}
+
+/** What it changed where it was tried on a fork. @param {Asks} asks @returns {Child[]} */
+function tried(asks) {
+  return asks.changed.map(([how, name, value], at) => [
+    el("dt", {}, at ? spoken("Changes") : [icon("merge", "ak-muted"), "Changes"]),
+    el("dd", { title: value }, el("span", { class: "ak-mono" }, `${how === "-" ? "−" : how}${name}`), how === "-" ? "" : ` ${value}`),
+    el("dd", { class: "ak-muted" }, at ? "" : "on the fork"),
+  ]).flat();
+}
+
+/** @param {string[]} items @returns {Child[]} */
+function commaed(items) {
+  return items.flatMap((item, at) => [at ? ", " : "", el("span", { class: "ak-mono" }, item)]);
+}
+
+/** What became of it. @param {RunDetails} run @param {string} id @returns {Child[]} */
+function decidedLines(run, id) {
+  const by = run.decided_by ? ` by ${run.decided_by}` : "";
+  const said = run.decided ? `${DECIDED[run.decided] ?? run.decided}${by}` : "no longer waiting";
+  const now = { running: "The run goes on.", completed: "The run is done.", failed: `The run failed: ${run.reason}`, interrupted: "The run was stopped: %agent resume goes on.", cancelled: "The run was given up.", clarify: "The run has a question.", pending: "" };
+  return [
+    el(
+      "div",
+      { class: "ak-dh ak-said" },
+      el("span", { class: run.decided === "deny" ? "ak-del" : "ak-add" }, icon(run.decided === "deny" ? "close" : "ok")),
+      el("h4", { id }, `${run.author.name}: ${said}`),
+      el("span", { class: "ak-count" }, [now[run.status], run.took_s ? took(run.took_s) : ""].filter(Boolean).join(" ")),
+    ),
+  ];
+}

@@ -1,0 +1,220 @@
+/**
+ * An agent's run in detail: its task, how it stands, what it took, what it asks, and a line for each of its steps.
+ *
+ * It stands where the details of a commit stand, and what is done with it is done with the run's newest commit.
+ */
+
+import { failureNote, iconButton, textButton } from "../shared/buttons.js";
+import { el, fill, freshId } from "../shared/dom.js";
+import { count, money, plural, stamp, took } from "../shared/format.js";
+import { ApprovalCard } from "./approval.js";
+import { RUN, targetOf } from "./detail-top.js";
+import { refLabel } from "./refs.js";
+import { stateName } from "./row.js";
+
+/** @import { Child } from "../shared/dom.js" */
+/** @import { Decision } from "./approval.js" */
+/** @import { DetailDoings, Target } from "./detail-top.js" */
+/** @import { RunDetails, RunStep } from "./protocol.js" */
+/** @import { HistoryModel } from "./state.js" */
+/**
+ * @typedef {object} RunDoings
+ * @property {(run: RunDetails, decision: Decision) => Promise<unknown>} decide
+ * @property {(run: RunDetails, answer: string) => Promise<unknown>} answer
+ * @property {(id: string) => void} open a commit
+ */
+
+const NODES = { agent: "■", cell: "■", merge: "○", failed: "✕", interrupted: "⊖", denied: "⊘", running: "□" };
+
+export class RunPane {
+  /** @param {HistoryModel} model @param {DetailDoings} doings @param {RunDoings} runs */
+  constructor(model, doings, runs) {
+    this.model = model;
+    this.doings = doings;
+    this.runs = runs;
+    this.turn = 0;
+    this.version = "";
+    this.going = ""; // the step that was decided about here
+    this.wantsFocus = false;
+    this.look = false; // whether it was drawn with what can be done
+    /** @type {RunDetails | null} */
+    this.shown = null;
+    this.card = new ApprovalCard((decision) => void this.#decide(decision));
+    this.top = el("div", { class: "ak-dh" });
+    this.body = el("div", { class: "ak-run" });
+    this.element = el("div", { class: "ak-detail", role: "region", "aria-label": "Run", hidden: true }, this.top, this.body);
+    model.on(["selected"], () => void this.load());
+    model.on(["state"], () => this.#stateMoved());
+    model.on(["head"], () => void this.#refresh());
+  }
+
+  get #id() {
+    const { selected } = this.model;
+    return selected?.startsWith(RUN) ? selected.slice(RUN.length) : "";
+  }
+
+  async load() {
+    const turn = ++this.turn;
+    const id = this.#id;
+    this.element.hidden = !id;
+    if (!id) {
+      this.shown = null;
+      return;
+    }
+    try {
+      const run = await this.model.transport.ask("run", { id });
+      if (turn === this.turn) this.#draw(run);
+    } catch (error) {
+      if (turn === this.turn) this.#failed(error);
+    }
+  }
+
+  #stateMoved() {
+    if (this.shown) this.#draw(this.shown);
+  }
+
+  async #refresh() {
+    if (!this.shown || this.version === this.model.pages.version) return;
+    await this.load();
+  }
+
+  /** The step that waits is to be looked at: the keyboard goes to its card. */
+  focusWhenDrawn() {
+    this.wantsFocus = true;
+  }
+
+  /** @param {RunDetails} run */
+  #draw(run) {
+    const other = run.id !== this.shown?.id;
+    const same = JSON.stringify(run) === JSON.stringify(this.shown);
+    if (!other && run.asks?.step !== this.shown?.asks?.step) this.going = "";
+    this.shown = run;
+    this.version = this.model.pages.version;
+    const { canAct, state } = this.model;
+    const queued = state.queued?.op === "decide" ? "A cell is running. The step runs when it ends." : "";
+    this.card.show(run, { now: this.model.now(), canAct, waits: queued, isGoing: this.going === `${run.id} ${run.asks?.step}` });
+    if (same && this.look === canAct) return this.#focus();
+    this.look = canAct;
+    fill(this.top, ...this.#topLine(run, canAct));
+    fill(this.body, ...this.#bodyLines(run, canAct));
+    this.element.setAttribute("aria-label", `Run of ${run.author.name}`);
+    if (other) this.element.scrollTop = 0;
+    this.#focus();
+  }
+
+  #focus() {
+    if (!this.wantsFocus || !this.shown) return;
+    this.wantsFocus = false;
+    const to = this.shown.asks ? this.card.element : this.element.querySelector(".ak-run input, .ak-dh button");
+    if (to instanceof HTMLElement) to.focus({ preventScroll: true });
+    if (this.shown.asks) this.card.element.scrollIntoView?.({ block: "nearest" });
+  }
+
+  /** @param {RunDetails} run @param {boolean} canAct @returns {Child[]} */
+  #topLine(run, canAct) {
+    const [title = ""] = run.task.trim().split("\n");
+    const { doings } = this;
+    const target = run.tip ? targetOf({ id: run.tip, short: run.tip.slice(0, 8), prompt: run.prompt, subject: title, refs: run.refs }) : null;
+    /** @param {(target: Target, from: HTMLElement) => void} act */
+    const press = (act) => (/** @type {MouseEvent} */ event) => target && act(target, /** @type {HTMLElement} */ (event.currentTarget));
+    const acts = el(
+      "span",
+      { class: "ak-acts" },
+      canAct && target ? textButton("Check out", press(doings.checkout), run.asks ? "" : "ak-main") : null,
+      canAct && target ? textButton("Branch", press(doings.branch), "ak-roomy") : null,
+      canAct && target ? textButton("Tag", press(doings.tag), "ak-roomy") : null,
+      target ? textButton("Compare…", press(doings.compare)) : null,
+    );
+    return [
+      iconButton("left", "Back to the list", "Back (Esc)", doings.close, "ak-back"),
+      el("h4", { title: run.task }, title || `Run ${run.short}`),
+      acts,
+      iconButton("close", "Close details", "Close (Esc)", doings.close, "ak-shut"),
+      this.#meta(run),
+    ];
+  }
+
+  /** @param {RunDetails} run */
+  #meta(run) {
+    const bad = run.status === "failed";
+    const open = run.status !== "completed" && !bad;
+    return el(
+      "div",
+      { class: "ak-meta" },
+      el("span", {}, el("span", { class: "ak-roomy-text" }, "Run"), run.prompt ? el("code", {}, run.prompt) : null),
+      el("span", {}, run.author.name),
+      el("span", { class: bad ? "ak-del" : open ? "ak-chg" : "" }, stateName(run.status)),
+      el("span", {}, plural(run.steps.length, "step")),
+      el("span", {}, `${count(run.tokens)} tokens`),
+      run.cost === null ? null : el("span", {}, money(run.cost)),
+      el("span", {}, el("span", { class: "ak-roomy-text" }, "took"), took(run.took_s)),
+      el("span", { class: "ak-roomy-text" }, stamp(run.time_ms, this.model.now())),
+      run.model ? el("span", { class: "ak-roomy-text" }, run.model) : null,
+      ...run.refs.map(refLabel),
+      bad && run.reason ? el("p", { class: "ak-derr ak-del" }, run.reason) : null,
+    );
+  }
+
+  /** @param {RunDetails} run @param {boolean} canAct @returns {Child[]} */
+  #bodyLines(run, canAct) {
+    const rest = run.task.trim().split("\n").slice(1).join("\n").trim();
+    return [
+      rest ? el("p", { class: "ak-task" }, rest) : null,
+      run.asks ? this.card.element : null,
+      run.question ? this.#question(run, canAct) : null,
+      el("div", { class: "ak-stepped", role: "list" }, ...run.steps.map((step) => this.#step(step))),
+      run.steps.length ? null : el("p", { class: "ak-nothing" }, "No step has run yet."),
+    ];
+  }
+
+  /** @param {RunStep} step */
+  #step(step) {
+    const bad = step.node === "failed" || step.node === "denied";
+    const line = [
+      el("span", { class: "ak-n" }, step.prompt),
+      el("span", { class: `ak-node ${bad ? "ak-del" : ""}`, "aria-hidden": "true" }, NODES[step.node]),
+      step.is_code ? el("code", { title: step.subject }, step.subject) : el("span", { class: "ak-msg" }, step.subject),
+      step.why ? el("span", { class: `ak-why ${bad ? "ak-del" : "ak-chg"}` }, step.why) : null,
+      el("span", { class: "ak-d" }, step.took_s === null ? "" : took(step.took_s)),
+    ];
+    const { id } = step;
+    const node = id ? el("button", { type: "button", class: "ak-step-line", onclick: () => this.runs.open(id) }, ...line) : el("span", { class: "ak-step-line" }, ...line);
+    return el("div", { role: "listitem" }, node);
+  }
+
+  /** @param {RunDetails} run @param {boolean} canAct */
+  #question(run, canAct) {
+    const input = el("input", { type: "text", class: "ak-input", id: freshId("answer"), autocomplete: "off" });
+    const form = el(
+      "form",
+      { class: "ak-ask", novalidate: true },
+      el("label", { for: input.id }, `${run.author.name} asks: ${run.question}`),
+      el("div", { class: "ak-foot" }, input, el("button", { class: "ak-b ak-main", type: "submit", disabled: !canAct }, "Answer")),
+    );
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      if (input.value.trim()) void this.runs.answer(run, input.value.trim());
+    });
+    return form;
+  }
+
+  /** @param {Decision} decision */
+  async #decide(decision) {
+    const run = this.shown;
+    if (!run?.asks) return;
+    this.going = `${run.id} ${run.asks.step}`;
+    this.#draw(run);
+    const refused = await this.runs.decide(run, decision);
+    if (refused !== null) this.going = "";
+    await this.load();
+  }
+
+  /** @param {unknown} error */
+  #failed(error) {
+    this.shown = null;
+    const note = failureNote(error, () => void this.load());
+    note.append(" ", textButton("Close", this.doings.close));
+    fill(this.top, note);
+    fill(this.body);
+  }
+}

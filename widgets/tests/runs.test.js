@@ -1,0 +1,147 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { money } from "../shared/format.js";
+import { runName } from "../history/row.js";
+import { NOW, withRuns } from "./fixture/houses.js";
+import { listRows } from "./fixture/rows.js";
+import { mounted, soon, withoutPage } from "./page.js";
+
+/** @import { FoldRow, RunFacts } from "../history/protocol.js" */
+
+const page = { skip: withoutPage };
+const withHistory = () => mounted({ store: { history: withRuns() } });
+/** @param {Awaited<ReturnType<typeof withHistory>>} panel @param {string} label */
+const button = (panel, label) => /** @type {HTMLButtonElement} */ (panel.all("button").find((one) => one.textContent === label));
+
+test("a run is one row: who, the task, how many steps, the chips of all steps without sizes", page, async () => {
+  const panel = await withHistory();
+  await panel.press("End");
+  const row = panel.row("Drop the outliers");
+  assert.match(row.textContent ?? "", /^\[12\]baselineanalystDrop the outliers and fit a model of price4 steps/);
+  assert.equal(row.getAttribute("aria-expanded"), "false");
+  assert.equal(row.querySelectorAll(".ak-g rect").length, 2);
+  assert.doesNotMatch(row.querySelector(".ak-c")?.textContent ?? "", /kB/);
+});
+
+test("a run's name says that it is one, and what its steps changed", () => {
+  const all = { text: "", show: /** @type {const} */ ("all"), tz_s: 0, unfolded: [] };
+  const row = /** @type {FoldRow} */ (listRows(withRuns(), all).rows.find((one) => one.kind === "fold" && one.prompt === "[12]"));
+  assert.match(
+    runName(row, /** @type {RunFacts} */ (row.run), NOW),
+    /^Cell 12, run of analyst, Drop the outliers and fit a model of price, 4 steps, tag baseline, added outliers.*, changed /,
+  );
+});
+
+test("→ unfolds a run to its steps, which do not say again whose they are, and ← folds it", page, async () => {
+  const panel = await withHistory();
+  await panel.to("Drop the outliers");
+  await panel.press("ArrowRight");
+  assert.match(panel.row("outliers = df").textContent ?? "", /^\.1outliers = df\.nlargest/);
+  assert.ok(panel.row("outliers = df").querySelector(".ak-g rect"));
+  await panel.press("ArrowLeft");
+  assert.ok(!panel.text.includes("outliers = df"));
+});
+
+test("Enter unfolds a run and opens its details: task, state, steps, tokens, cost", page, async () => {
+  const panel = await withHistory();
+  await panel.to("Drop the outliers");
+  await panel.press("Enter");
+  await soon();
+  const meta = panel.$(".ak-detail:not([hidden]) .ak-meta").textContent ?? "";
+  for (const part of ["[12]", "analyst", "done", "4 steps", "12,400 tokens", "$0.04", "openai:gpt-5.2"]) assert.ok(meta.includes(part), part);
+  assert.equal(panel.all(".ak-step-line").length, 4);
+  assert.match(panel.text, /\.1outliers = df/);
+});
+
+test("what is done with a run is done with its newest commit", page, async () => {
+  const panel = await withHistory();
+  const tip = withRuns().commits.find((commit) => commit.prompt === "[12.4]")?.id;
+  await panel.to("Drop the outliers");
+  await panel.press("c");
+  await soon();
+  assert.deepEqual(panel.asked("plan").map((args) => args["to"]), [tip]);
+  await panel.press("Escape", "D");
+  await soon();
+  assert.deepEqual(panel.asked("compare").map((args) => args["a"]), [tip]);
+});
+
+test("a step in the details opens its commit", page, async () => {
+  const panel = await withHistory();
+  await panel.to("Drop the outliers");
+  await panel.press("Enter");
+  await soon();
+  /** @type {HTMLElement} */ (panel.all(".ak-step-line")[0]).click();
+  await soon();
+  assert.match(panel.$(".ak-detail:not([hidden]) h4").textContent ?? "", /nlargest/);
+});
+
+test("a run that waits does not fold, and its next step waits above its last one", page, async () => {
+  const panel = await withHistory();
+  await panel.to("Draw the errors");
+  await panel.press("ArrowLeft");
+  const row = panel.row("to_parquet");
+  assert.match(row.textContent ?? "", /^\.4df\.to_parquet\(.*\)waiting for youReview$/);
+  assert.ok(row.querySelector(".ak-wait.ak-dash"));
+});
+
+test("Review opens the card, with the keyboard on it and not on a button", page, async () => {
+  const panel = await withHistory();
+  button(panel, "Review").click();
+  await soon();
+  assert.equal(document.activeElement, panel.$(".ak-card"));
+  assert.match(panel.$(".ak-card h4").textContent ?? "", /^analyst wants to run step 4$/);
+  const words = panel.all(".ak-rep dt").map((one) => one.textContent?.replace(/, look at this$/, ""));
+  assert.deepEqual(words, ["Reaches", "Writes", "Imports", "Reads", "Deletes"]);
+  assert.match(panel.$(".ak-rep").textContent ?? "", /Deletesnothing found/);
+});
+
+test("no key approves while the card has the keyboard", page, async () => {
+  const panel = await withHistory();
+  button(panel, "Review").click();
+  await soon();
+  for (const key of ["Enter", " ", "a", "y", "c"])
+    panel.$(".ak-card").dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+  await soon();
+  assert.deepEqual(panel.asked("decide"), []);
+});
+
+test("approving says which step was seen, and the buttons go", page, async () => {
+  const panel = await withHistory();
+  button(panel, "Review").click();
+  await soon();
+  button(panel, "Approve and run").click();
+  assert.equal(button(panel, "Approve and run"), undefined);
+  await soon();
+  assert.deepEqual(panel.asked("decide"), [{ run: "019a0c5f00b3d20e", step: 4, decision: "approve" }]);
+});
+
+test("denying asks for a reason first, and editing for the code", page, async () => {
+  const panel = await withHistory();
+  button(panel, "Review").click();
+  await soon();
+  button(panel, "Edit…").click();
+  const area = /** @type {HTMLTextAreaElement} */ (panel.$(".ak-card textarea"));
+  assert.match(area.value, /^import pyarrow/);
+  button(panel, "Cancel").click();
+  button(panel, "Deny…").click();
+  /** @type {HTMLInputElement} */ (panel.$(".ak-card input")).value = "not outside";
+  button(panel, "Deny").click();
+  await soon();
+  assert.deepEqual(panel.asked("decide"), [{ run: "019a0c5f00b3d20e", step: 4, decision: "deny", reason: "not outside" }]);
+});
+
+test("what was decided elsewhere takes the place of the card", page, async () => {
+  const panel = await withHistory();
+  button(panel, "Review").click();
+  await soon();
+  for (const commit of panel.store.history.commits) if (commit.run?.status === "pending") commit.run.status = "completed";
+  panel.store.moved();
+  await soon(20);
+  assert.equal(button(panel, "Approve and run"), undefined);
+  assert.match(panel.$(".ak-detail:not([hidden]) .ak-meta").textContent ?? "", /done/);
+});
+
+test("a cost is told to the cent, and below that in two digits", () => {
+  assert.deepEqual([0.0412, 1.5, 0, 0.00042].map(money), ["$0.04", "$1.50", "$0.00", "$0.00042"]);
+});
