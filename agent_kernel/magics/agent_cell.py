@@ -27,6 +27,7 @@ _LITERAL = re.compile(r"(?<!\w)[rbfuRBFU]{0,2}([\"']).*?\1")
 _QUESTION = re.compile(r"[^\W\d][^=()\[\]{}%!]*\s[^=()\[\]{}]*\?+\s*")
 _DEFAULT = "agent"
 _APPROVES = ("risky", "always", "auto", "never")
+_STATES = ("versioned", "live", "none")
 
 
 class AgentCell(msgspec.Struct, frozen=True):
@@ -40,6 +41,9 @@ class AgentCell(msgspec.Struct, frozen=True):
     steps: int | None = None
     approve: str = ""
     returns: str = ""
+    state: str = ""
+    branch: str = ""
+    preview: bool = False
     edits: str = ""  # the run of which a step waits, whose code this is instead
 
 
@@ -55,6 +59,13 @@ def header_parser() -> Parser:
     parser.value(
         "--returns", metavar="TYPE", help="the type that the result must have, an expression: list[str], pd.DataFrame"
     )
+    parser.value(
+        "--state", metavar="MODE", help="versioned (unless told), live: no commits, none: in a namespace of its own"
+    )
+    parser.value(
+        "--branch", metavar="NAME", kind="branch", help="go to this branch first, and make it here if there is none"
+    )
+    parser.flag("--preview", help="try each step on a fork of the kernel first, and show what it would change")
     parser.value("--edit", metavar="RUN", help="the body is the code of the step that waits, as %%agent edit offers it")
     parser.value("--approve", metavar="MODE", help="risky (unless told), always, auto or never")
     return parser
@@ -88,6 +99,8 @@ def read_header(line: str, body: str) -> AgentCell:
         raise InvalidRefNameError(error.name, error.reason, "an agent") from None
     if options.approve and options.approve not in _APPROVES:
         raise UsageProblem(f"--approve is one of {', '.join(_APPROVES)}, not {options.approve!r}")
+    if options.state and options.state not in _STATES:
+        raise UsageProblem(f"--state is one of {', '.join(_STATES)}, not {options.state!r}")
     return AgentCell(
         options.name,
         options.py,
@@ -97,6 +110,9 @@ def read_header(line: str, body: str) -> AgentCell:
         options.steps,
         options.approve or "",
         options.returns or "",
+        options.state or "",
+        options.branch or "",
+        options.preview,
         options.edit or "",
     )
 

@@ -305,3 +305,34 @@ def test_a_hidden_variable_is_in_no_prompt(shell: Shell) -> None:
     )
     shell.run("%agent hide --remove client_list")
     assert "No variable is hidden" in shell.run("%agent hide").out
+
+
+def test_a_task_may_have_a_branch_of_its_own(shell: Shell) -> None:
+    shell.run("x = 0")
+    use(shell, "x = 1", "task.success()")
+    shell.run("%%agent analyst --branch bold\nMake x one please.")
+    assert "On branch bold" in shell.run("%agent status").out
+    shell.run("%agent switch main")
+    assert shell.ns["x"] == 0
+
+
+def test_a_live_task_leaves_no_commits_and_one_without_state_no_variables(shell: Shell) -> None:
+    use(shell, "made = 1", "task.success(made)")
+    shell.run("x = 0")
+    before = shell.log()
+    assert shell.run("%%agent analyst --state none\nMake something please.").result.result == 1
+    assert "made" not in shell.ns
+    assert shell.run("%%agent analyst --state live\nMake something please.").result.result == 1
+    assert shell.ns["made"] == 1
+    assert shell.log() == before
+
+
+def test_a_preview_shows_what_a_step_would_change_and_changes_nothing_until_it_is_approved(shell: Shell) -> None:
+    shell.run("x = 0")
+    use(shell, "x = 1", "task.success(x)")
+    typed = shell.run("%%agent analyst --preview\nMake x one please.")
+    assert typed.result.success, typed.err
+    assert shell.ns["x"] == 0
+    assert [run["status"] for run in runs(shell)] == ["pending"], typed.out
+    shell.run("%agent approve")
+    assert shell.ns["x"] == 1

@@ -55,6 +55,18 @@ class Tasks:
             cell=lambda: (notebook.cell_id, notebook.number()),
         )
 
+    def _place_for(self, cell: AgentCell) -> Place:
+        """Where the task of a cell acts."""
+        session = self._notebook.session
+        if cell.branch and session is not None and cell.branch != session.branch:
+            session.switch(cell.branch, create=cell.branch not in session.repo.branches())
+        here = self.place()
+        if cell.state == "none":
+            return Place({"__name__": "__agent__"}, journal=here.journal)
+        if cell.state == "live":
+            return Place(here.namespace, journal=here.journal, executor=self._executor, names=self._notebook.names)
+        return here
+
     @property
     def model(self) -> str:
         """The model that takes tasks if a cell names none."""
@@ -76,9 +88,13 @@ class Tasks:
             found = self._find(cell.edits)
             return self._value(self._drive(found.edit(cell.body, by=person().name)))
         limits = Limits() if cell.steps is None else msgspec.structs.replace(Limits(), steps=cell.steps)
-        agent = Agent(cell.agent, model=cell.model or self.model, limits=limits, approve=cell.approve or "risky")
+        # Named here: a namespace of its own knows no script of the notebook's.
+        model = model_named(cell.model or self.model, self._notebook.namespace)
+        agent = Agent(cell.agent, model=model, limits=limits, approve=cell.approve or "risky")
         returns = self._type(cell.returns) if cell.returns else None
-        run = started(agent, cell.body.strip(), self.place(), returns=returns, can_ask=self.can_ask())
+        place = self._place_for(cell)
+        asks = self.can_ask()
+        run = started(agent, cell.body.strip(), place, returns=returns, can_ask=asks, preview=cell.preview)
         return self._value(self._drive(run))
 
     def decide(self, run: str, decision: str, *, reason: str = "", code: str | None = None) -> Result:
