@@ -262,7 +262,9 @@ class Course:
         if not again:
             yield self.log.note(Fail(reason=str(error), limit=self._limit_of(error)))
         elif error.retry_after_s:
-            yield Wait(later(min(_LONGEST_WAIT_S, error.retry_after_s * 2**tries)))
+            run_s = self.setup.limits.run_s
+            left = _LONGEST_WAIT_S if run_s is None else max(0.0, run_s - self.seconds)
+            yield Wait(later(min(_LONGEST_WAIT_S, left, error.retry_after_s * 2**tries)))
 
     def _limit_of(self, error: ModelError) -> str:
         """The limit that an answer ran into, if one did."""

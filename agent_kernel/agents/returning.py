@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
+import inspect
+import operator
+import sys
 import typing
-from types import NoneType
+import warnings
+from collections.abc import Mapping
+from types import ModuleType, NoneType
 from typing import Any
 
-__all__ = ["Misfit", "fitted", "type_text"]
+import msgspec
+
+__all__ = ["Called", "Misfit", "check", "fitted", "named", "type_text"]
 
 
 class Misfit(Exception):  # noqa: N818 - it is told to the model, which tries again
     """The value is not of the type; the text says what is wrong with it."""
 
 
+class Called(msgspec.Struct, frozen=True):
+    """A type of which nothing but its text is known here."""
+
+    text: str
+
+
 def type_text(wanted: object) -> str:
     """The type as people write it: `int`, `list[str]`, `pandas.DataFrame`; "" for anything goes."""
+    if isinstance(wanted, Called):
+        return wanted.text
     if wanted is None or wanted is object or wanted is typing.Any:
         return ""
     if wanted is NoneType:
@@ -27,6 +43,83 @@ def type_text(wanted: object) -> str:
     return str(wanted).replace("typing.", "")
 
 
+def check(wanted: object) -> None:
+    """Raises TypeError where this is no type that a value could be held to."""
+    if not type_text(wanted) or isinstance(wanted, type | Called):
+        return
+    from pydantic import PydanticUserError
+    from pydantic.warnings import ArbitraryTypeWarning
+
+    try:
+        if inspect.isroutine(wanted):
+            raise TypeError("it is a function")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ArbitraryTypeWarning)
+            if not getattr(_adapter(wanted), "pydantic_complete", True):
+                raise TypeError("it is not known here")
+    except (ArbitraryTypeWarning, PydanticUserError, NameError, TypeError) as error:
+        said = str(error).partition("\n")[0].partition(". To get rid")[0]
+        raise TypeError(f"the result is to be of a type, and {wanted!r} is none: {said}") from None
+
+
+def named(text: str, namespace: Mapping[str, object]) -> object:
+    """The type that `type_text` wrote. Nothing is run to find it; what is not to be found is known by its text.
+
+    >>> named("list[int] | None", {})
+    list[int] | None
+    """
+    if not text:
+        return None
+    try:
+        found = _meant(ast.parse(text, mode="eval").body, namespace)
+        check(found)
+    except (LookupError, SyntaxError, TypeError, AttributeError):
+        return Called(text)
+    return NoneType if found is None else found
+
+
+def _meant(node: ast.expr, namespace: Mapping[str, object]) -> Any:
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.Name(id=name):
+            for place in (vars(builtins), vars(typing), namespace):
+                if isinstance(place.get(name), type) or (place is vars(typing) and name in place):
+                    return place[name]
+            raise LookupError(name)
+        case ast.Attribute(value=ast.Name(id=module), attr=name):
+            return getattr(sys.modules[module], name)
+        case ast.Attribute(value=value, attr=name):
+            found = _meant(value, namespace)
+            if not isinstance(found, type | ModuleType):
+                raise LookupError(name)
+            return getattr(found, name)
+        case ast.Subscript(value=value, slice=inner):
+            return _meant(value, namespace)[_meant(inner, namespace)]
+        case ast.Tuple(elts=parts):
+            return tuple(_meant(part, namespace) for part in parts)
+        case ast.List(elts=parts):
+            return [_meant(part, namespace) for part in parts]
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return operator.or_(_meant(left, namespace), _meant(right, namespace))
+        case _:
+            raise LookupError(type(node).__name__)
+
+
+def _adapter(wanted: Any) -> Any:
+    from pydantic import ConfigDict, PydanticUserError, TypeAdapter
+
+    try:
+        return TypeAdapter(wanted, config=ConfigDict(arbitrary_types_allowed=True))
+    except PydanticUserError:  # a model or dataclass brings its own configuration
+        return TypeAdapter(wanted)
+
+
+def _is_called(value: object, text: str) -> bool:
+    kinds = {type_text(kind) for kind in type(value).__mro__}
+    return any(one.partition("[")[0].strip() in kinds for one in text.split("|"))
+
+
 def fitted(value: object, wanted: object) -> object:
     """The value, made fit where that loses nothing (a dict for a model of pydantic).
 
@@ -35,21 +128,20 @@ def fitted(value: object, wanted: object) -> object:
     """
     if not type_text(wanted):
         return value
+    if isinstance(wanted, Called):
+        if _is_called(value, wanted.text):
+            return value
+        raise Misfit(f"it must be {wanted.text}, and is {type_text(type(value))}")
     if isinstance(wanted, type) and not _is_of_pydantic(wanted) and not typing.get_args(wanted):
         if isinstance(value, wanted) and not (wanted is int and isinstance(value, bool)):
             return value
         if wanted is float and type(value) is int:
             return float(value)
         raise Misfit(f"it must be {type_text(wanted)}, and is {type_text(type(value))}")
-    from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
-    form: Any = wanted  # a type, or what typing makes of types
     try:
-        adapter: TypeAdapter[object] = TypeAdapter(form, config=ConfigDict(arbitrary_types_allowed=True))
-    except PydanticUserError:  # a model or dataclass brings its own configuration
-        adapter = TypeAdapter(form)
-    try:
-        return adapter.validate_python(value, strict=None)
+        return _adapter(wanted).validate_python(value, strict=None)
     except ValidationError as error:
         told = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}" for one in error.errors()[:5])
         raise Misfit(f"it must be {type_text(wanted)}: {told}") from None

@@ -17,6 +17,7 @@ from agent_kernel.agents.place import Place
 from agent_kernel.agents.run import Run
 from agent_kernel.agents.subagents import ChildRun, Fork, approval_within, beside, limits_within
 from agent_kernel.session.versioned import Live, Versioned
+from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import Agent
@@ -140,12 +141,12 @@ def reopened(
     start = place.journal.first(run)
     place.policy = start.context
     place.look()
-    model = options.get("model", "") or start.model
+    model = options.get("model") or _own_model(agent, start.model) or start.model
     setup = Setup(
         model=model_named(model, place.namespace),
         limits=options.get("limits") or Limits.of(start.limits),
         approve=options.get("approve", "") or start.approve,
-        returns=returns,
+        returns=returning.named(start.returns, place.namespace) if returns is None else returns,
         settings=dict(start.settings) if agent is None else agent.model_settings,
         earlier=tuple(earlier.messages(place.journal, start.earlier)),
         can_ask=can_ask,
@@ -164,6 +165,12 @@ def reopened(
         parent_run=start.parent_run,
     )
     return Run(Course(setup, place, log))
+
+
+def _own_model(agent: Agent | None, name: str) -> object:
+    """The agent's own model, where it is an object that has this name: names alone may be another model's too."""
+    own = agent.model if agent is not None else None
+    return own if own and getattr(own, "name", None) == name else None
 
 
 def place_of(state: State) -> Place:
@@ -195,6 +202,7 @@ def _setup(
     approve = options.get("approve", "") or agent.approve
     if approve not in MODES:
         raise ValueError(f"approve is one of {', '.join(MODES)}, not {approve!r}")
+    returning.check(returns)
     limits = options.get("limits") or agent.limits
     return Setup(
         model=model_named(options.get("model") or agent.model, place.namespace),
@@ -245,13 +253,19 @@ def _task_start(agent: Agent, task: str, place: Place, made: Setup, before: tupl
         approve=made.approve,
         preview=made.preview,
         limits=made.limits.as_dict(),
-        settings={name: value for name, value in made.settings.items() if _is_plain(value)},
+        settings={name: value for name, value in made.settings.items() if _is_kept(name, value)},
         context=agent.context,
         earlier=before,
         state="versioned" if place.session is not None else "live",
         cell=cell,
         number=number,
     )
+
+
+def _is_kept(name: str, value: object) -> bool:
+    """Whether a setting may be stored: plain, and nothing that looks like a key."""
+    secret = summaries.names_a_secret(name) and isinstance(value, str)
+    return _is_plain(value) and not secret and not (isinstance(value, str) and summaries.holds_a_secret(value))
 
 
 def _is_plain(value: object) -> TypeGuard[str | int | float | bool | None]:

@@ -8,6 +8,7 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents.events import Error, Output, Usage
+from agent_kernel.errors import ModelError
 
 
 def failed(limits: ak.Limits, *turns: ak.Turn | str) -> ak.Run[object]:
@@ -88,3 +89,11 @@ def test_a_failed_run_can_be_told_to_go_on() -> None:
 def test_a_limit_is_not_negative(wrong: float) -> None:
     with pytest.raises(ValueError, match="0 or more"):
         ak.Limits(run_s=wrong)
+
+
+def test_waiting_for_a_provider_counts_for_the_time_of_the_run() -> None:
+    busy = ak.Turn(error=ModelError("busy", "too many requests", retry_after_s=30.0))
+    began = time.monotonic()
+    run = failed(ak.Limits(run_s=0.3), busy, busy)
+    assert run.outcome.limit == "run_s"
+    assert time.monotonic() - began < 10

@@ -1,0 +1,96 @@
+"""What a task gives back is of the type that was asked for, whoever goes on with it."""
+
+from __future__ import annotations
+
+import collections
+import typing
+from typing import Any, Literal
+
+import pytest
+
+import agent_kernel as ak
+from agent_kernel.agents import returning
+from agent_kernel.agents.events import TaskStart
+
+ASKS = "import os\nos.system('true')"
+
+
+def asking(*turns: str, state: ak.Versioned, name: str = "asking") -> ak.Agent:
+    return ak.Agent("asking", model=ak.ScriptedModel(turns, name=name), state=state, approve="risky")
+
+
+@pytest.mark.parametrize("wanted", [int, list[int], dict[str, float]])
+def test_a_run_that_is_found_again_holds_its_result_to_the_type_it_began_with(wanted: Any) -> None:
+    with ak.Versioned() as state:
+        good = {int: "3", list[int]: "[3]", dict[str, float]: "{'a': 0.5}"}[wanted]
+        agent = asking(ASKS, "task.success('words')", f"task.success({good})", state=state)
+        first = agent.start("Give it", returns=wanted)
+        for _ in first:
+            pass
+        again = agent.reopen(first.id).approve()
+        assert again.result() == eval(good)
+        assert "Retry" in [event.kind for event in again.events]
+
+
+def test_a_run_goes_on_with_its_agents_own_model() -> None:
+    with ak.Versioned() as state:
+        one = ak.Agent("one", model=ak.FunctionModel(lambda request: "task.clarify('Which?')"), state=state)
+        run = one.start("Do it")
+        for _ in run:
+            pass
+        ak.Agent("two", model=ak.FunctionModel(lambda request: "task.fail('another model')")).start("Fail")
+        again = ak.Agent("one", model=ak.FunctionModel(lambda request: "task.success('mine')"), state=state).reopen(
+            run.id
+        )
+        assert again.resume("This one.").result() == "mine"
+
+
+@pytest.mark.parametrize("wrong", [5, len, [int], "Nope", lambda x: x])
+def test_what_is_no_type_is_refused_before_anything_runs(wrong: object) -> None:
+    with pytest.raises(TypeError, match="is to be of a type"):
+        ak.Agent(model=ak.ScriptedModel(["task.success(1)"])).start("Try", returns=wrong)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        int,
+        list[int],
+        int | None,
+        dict[str, list[float]],
+        Literal["a", "b"],
+        type(None),
+        collections.OrderedDict,
+        typing.Union[int, str],  # noqa: UP007 - how older code has it
+        typing.Callable[[int], str],
+        tuple[int, ...],
+    ],
+)
+def test_a_type_is_found_by_its_text(wanted: object) -> None:
+    text = returning.type_text(wanted)
+    assert returning.type_text(returning.named(text, {})) == text
+    assert not isinstance(returning.named(text, {}), returning.Called)
+
+
+def test_a_type_that_is_not_to_be_found_is_held_to_its_name() -> None:
+    Own = type("Own", (), {"__module__": "__main__"})
+    wanted = returning.named("Own", {})
+    value = Own()
+    assert returning.fitted(value, wanted) is value
+    with pytest.raises(returning.Misfit):
+        returning.fitted(1, wanted)
+    assert returning.named("Own", {"Own": Own}) is Own
+    assert isinstance(returning.named("print('run')", {}), returning.Called)
+
+
+def test_keys_among_the_settings_of_a_model_are_not_stored() -> None:
+    settings = {
+        "temperature": 0.1,
+        "max_tokens": 100,
+        "api_key": "abcdefgh",
+        "user": "sk-abcdefghijklmnopqrstuvwx123456",
+    }
+    run = ak.Agent(model=ak.ScriptedModel(["task.success()"]), model_settings=settings).start("Go")
+    start = run.events[0]
+    assert isinstance(start, TaskStart)
+    assert start.settings == {"temperature": 0.1, "max_tokens": 100}
