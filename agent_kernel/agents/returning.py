@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
-import operator
 import sys
 import typing
 import warnings
@@ -101,7 +100,8 @@ def _meant(node: ast.expr, namespace: Mapping[str, object]) -> Any:
         case ast.List(elts=parts):
             return [_meant(part, namespace) for part in parts]
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            return operator.or_(_meant(left, namespace), _meant(right, namespace))
+            either: object = _meant(left, namespace) | _meant(right, namespace)
+            return either
         case _:
             raise LookupError(type(node).__name__)
 

@@ -253,7 +253,9 @@ def _task_start(agent: Agent, task: str, place: Place, made: Setup, before: tupl
         approve=made.approve,
         preview=made.preview,
         limits=made.limits.as_dict(),
-        settings={name: value for name, value in made.settings.items() if _is_kept(name, value)},
+        settings={
+            name: value for name, value in made.settings.items() if _is_plain(value) and not _is_key(name, value)
+        },
         context=agent.context,
         earlier=before,
         state="versioned" if place.session is not None else "live",
@@ -262,10 +264,9 @@ def _task_start(agent: Agent, task: str, place: Place, made: Setup, before: tupl
     )
 
 
-def _is_kept(name: str, value: object) -> bool:
-    """Whether a setting may be stored: plain, and nothing that looks like a key."""
-    secret = summaries.names_a_secret(name) and isinstance(value, str)
-    return _is_plain(value) and not secret and not (isinstance(value, str) and summaries.holds_a_secret(value))
+def _is_key(name: str, value: object) -> bool:
+    """Whether a setting looks like a key, which is never stored."""
+    return isinstance(value, str) and (summaries.names_a_secret(name) or summaries.holds_a_secret(value))
 
 
 def _is_plain(value: object) -> TypeGuard[str | int | float | bool | None]:

@@ -10,7 +10,7 @@ import time
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -55,6 +55,9 @@ def partial_argument(parser: Parser) -> None:
     parser.flag("--partial", help=_PARTIAL)
 
 
+_ONLY: dict[str, Only] = {"": "", "vars": "vars", "chat": "chat"}
+
+
 def only_argument(parser: Parser) -> None:
     parser.value(
         "--only",
@@ -66,10 +69,10 @@ def only_argument(parser: Parser) -> None:
 
 def only_asked(options: Namespace) -> Only:
     """What `--only` says. Raises: UsageProblem: something else."""
-    asked: str = options.only
-    if asked not in ("", "vars", "chat"):
-        raise UsageProblem(f"--only takes vars or chat, not {asked!r}")
-    return cast("Only", asked)
+    meant = _ONLY.get(options.only)
+    if meant is None:
+        raise UsageProblem(f"--only takes vars or chat, not {options.only!r}")
+    return meant
 
 
 @dataclass(frozen=True)
