@@ -9,7 +9,7 @@ approval that its parent's step has.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from agent_kernel.agents.events import SubRun
@@ -24,7 +24,9 @@ from agent_kernel.session.session import Session
 
 if TYPE_CHECKING:
     from agent_kernel.agents.course import Course
+    from agent_kernel.agents.events import Event
     from agent_kernel.agents.limits import Limits
+    from agent_kernel.agents.models import Delta
     from agent_kernel.repository import ObjectId
 
 __all__ = ["ChildRun", "Fork", "approval_within", "beside", "limits_within"]
@@ -100,12 +102,28 @@ class ChildRun(Run[T]):
         parent.children.append(self)
         self._tell("running")
 
+    def stream(self) -> Iterator[Event | Delta]:
+        yield from super().stream()
+        self._ended()
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        async for event in super().__aiter__():
+            yield event
+        self._ended()
+
     def _result(self) -> T:
         if self._is_open:
             self._end()
         if self.status == "interrupted":
             self._stop_parent()
         return super()._result()
+
+    def _ended(self) -> None:
+        """Whoever drove it to its end has what it made, whether they ask for its result or not."""
+        if self._is_open and self.status == "completed":
+            self._end()
+        elif self.status == "interrupted":
+            self._stop_parent()
 
     def _stop_parent(self) -> NoReturn:
         # Not an error that the parent's code could handle: who interrupts a sub-agent means the whole.

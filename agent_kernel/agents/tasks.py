@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overlo
 
 from agent_kernel.agents import returning
 from agent_kernel.agents.driving import drive_together
+from agent_kernel.errors import AgentKernelError
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -122,7 +123,16 @@ class Task(Generic[P, C, R]):
         runs = [self._start(given, {}, self._options) for given in zip(*arguments, strict=False)]
         has_state = self._options.get("state", self.agent.state) is not None
         drive_together([run.going() for run in runs], 1 if has_state else at_once)
-        return [run.result() for run in runs]
+        results: list[R] = []
+        errors: list[AgentKernelError] = []
+        for run in runs:
+            try:
+                results.append(run.result())
+            except AgentKernelError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return results
 
     def blocking(self, *args: Any, **kwargs: Any) -> R:
         """Do it and return its result, also where it is an `async def`: what another agent's code calls."""

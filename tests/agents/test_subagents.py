@@ -315,3 +315,37 @@ def test_one_that_is_begun_and_never_driven_ends_with_the_step(state: ak.Version
     assert run.result() == 1
     assert [event.status for event in subruns(run)] == ["running", "interrupted"]
     assert len(state.repo.branches()) == 1
+
+
+def test_what_a_sub_agent_made_that_was_only_iterated_over_comes_to_its_parent(state: ak.Versioned) -> None:
+    parent, child = scripted("parent", state=state), scripted("child", "found = 42", "task.success(found)")
+
+    @child.task
+    def look() -> int:
+        """Look it up."""
+        raise NotImplementedError
+
+    parent.fn(look.start, name="look")
+    parent.model = ak.ScriptedModel(["for event in look(): pass\nprint(found)", "task.success(found)"])
+    assert parent("Find it") == 42
+    assert list(state.repo.branches()) == ["main"]
+
+
+def test_an_error_of_one_of_many_loses_nothing_of_the_others(state: ak.Versioned) -> None:
+    def answer(request: Request) -> str:
+        return (
+            "task.fail('no')"
+            if "odd" in request.messages[0].text
+            else f"kept = {len(request.messages)}; task.success()"
+        )
+
+    child = ak.Agent("child", model=ak.FunctionModel(answer))
+
+    @child.task
+    def look(how: str) -> None:
+        """Look it up."""
+        raise NotImplementedError
+
+    parent = scripted("parent", "look(['odd', 'even'])", "task.success(kept)", state=state)
+    parent.fn(look.map, name="look")
+    assert parent("Find it") == 1
