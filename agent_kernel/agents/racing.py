@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from agent_kernel.agents import deciding, judging
+from agent_kernel.agents import deciding, earlier, judging
 from agent_kernel.agents.agent import Agent, place_of
 from agent_kernel.agents.candidates import Candidate, looked_up
 from agent_kernel.agents.entrants import Entry, entrants
@@ -123,6 +123,7 @@ class Race:
         self.judge = judge
         self.notes: list[str] = []
         self.picked: int | None = None
+        self._picked_at = ""
         self._place = place
         self._session: Session = place.session  # type: ignore[assignment]  # a race has one
         self._repo = self._session.repo
@@ -348,7 +349,7 @@ class Race:
             theirs, ours: variables that both sides changed since, and whose value goes.
 
         Raises:
-            RaceError: it came to no result, or there is no best one. MergeConflictError: nothing was changed.
+            RaceError: it came to no result, there is no best one, or another one is picked already. MergeConflictError: nothing was changed.
         """
         chosen = self.best if number is None else self.candidate(number)
         if chosen is None:
@@ -356,12 +357,21 @@ class Race:
         if not chosen.is_done:
             why = f" ({chosen.reason})" if chosen.reason else ""
             raise RaceError(f"candidate {chosen.number} cannot be picked: it is {chosen.status}{why}")
+        if self.picked not in (None, chosen.number) and self._is_held():
+            raise RaceError(
+                f"candidate {self.picked} is picked already, and another one would be mixed with it: undo that first"
+            )
         message = f"pick candidate {chosen.number} of race {short_run(self.id)}: {self.task}"
         report = self._session.merge(chosen.tip or chosen.branch, theirs=theirs, ours=ours, message=message)
         self.picked = chosen.number
+        self._picked_at = hex_of(report.commit) if report.commit is not None else chosen.tip
         told = SubRun(child=chosen.run, child_agent=chosen.agent, branch=chosen.branch, status="picked")
         self._log.note(told, before=chosen.tip, after=hex_of(report.commit) if report.commit is not None else "")
         return report
+
+    def _is_held(self) -> bool:
+        """Whether the variables are those that follow on the pick: nobody went back behind it."""
+        return self._picked_at in {at for at, _, _ in earlier.line_to(self._repo, self._session.head)}
 
     def discard(self) -> None:
         """Delete the branches of all candidates. What was picked is part of the branch that it was merged into."""

@@ -391,3 +391,15 @@ def test_a_race_that_is_bound_to_a_name_takes_nothing_along_into_the_history(sta
     assert [one.reason for one in state.commit("look at it").unsaved] == ["it holds an open store"]
     tries.pick(1)
     assert state["tries"] is tries
+
+
+def test_two_candidates_are_not_mixed(state: Versioned, pool: Executor) -> None:
+    models = [ak.ScriptedModel([f"v{n} = {n}; task.success()"], name=str(n)) for n in (1, 2)]
+    tries = race("try it", models=models, state=state, executor=pool).wait()
+    tries.pick(1)
+    with pytest.raises(RaceError, match="undo that first"):
+        tries.pick(2)
+    assert "v2" not in state
+    state.undo()
+    tries.pick(2)
+    assert ("v1" in state, state["v2"]) == (False, 2)
