@@ -12,6 +12,7 @@ from agent_kernel.agents.journal import short_run
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.log import state_of
 from agent_kernel.agents.outside import outside
+from agent_kernel.errors import RunNotFoundError
 
 if TYPE_CHECKING:
     from agent_kernel.agents.place import Place
@@ -55,10 +56,12 @@ class Steps:
         """What came of a step; of one that was allowed meanwhile, by running it now.
 
         Raises:
-            RunNotFoundError: there is no such run.
+            RunNotFoundError: there is no such run of this agent.
         """
         place = self._place()
         found = place.journal.find(run)
+        if place.journal.first(found).model != outside(self._agent.name).name:
+            raise RunNotFoundError(run)  # another agent's: not this one's to look at, and never to go on with
         if state_of(tuple(place.journal.of(found))) == "running":
             return self._driven(reopened(place, found))
         return self._told(tuple(place.journal.of(found)))

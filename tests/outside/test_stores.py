@@ -238,6 +238,24 @@ def test_a_risky_step_waits_for_a_person_and_then_runs(store: str, tmp_path: Pat
     run(act)
 
 
+def test_the_run_of_another_agent_is_neither_told_nor_driven(store: str) -> None:
+    with ak.Versioned(store) as state:
+        another = Agent("mine", model=ak.ScriptedModel(["x = 1", "task.success(x)"], name="own"), state=state).start(
+            "Do it"
+        )
+        for event in another:
+            if event.kind == "StepStart":
+                break
+
+    async def act() -> None:
+        async with over_stdio(store) as ask:
+            assert "no run is called" in await ask.refused("result", run=another.id)
+
+    run(act)
+    with ak.Versioned(store) as state:
+        assert [event.kind for event in ak.events(state)] == ["TaskStart", "Action", "StepStart"]
+
+
 def test_what_a_person_denies_does_not_run(store: str, tmp_path: Path) -> None:
     async def act() -> None:
         async with over_stdio(store) as ask:
