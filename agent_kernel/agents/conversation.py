@@ -17,6 +17,7 @@ from agent_kernel.agents.events import (
     Output,
     Resumed,
     Retry,
+    Rewound,
     Success,
     TaskStart,
 )
@@ -37,7 +38,11 @@ def messages_of(events: Iterable[Event], earlier: Iterable[Message] = ()) -> lis
     """
     found = list(earlier)
     call = ""
+    events = list(events)
+    gone = next((event.steps for event in reversed(events) if isinstance(event, Rewound)), ())
     for event in events:
+        if event.step is not None and event.step in gone:
+            continue
         match event:
             case TaskStart(prompt=prompt):
                 found.append(Told(prompt))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from agent_kernel.agents import approving, context, conversation, counting, deciding, recovering, returning
+from agent_kernel.agents import approving, context, conversation, counting, deciding, earlier, recovering, returning
 from agent_kernel.agents.deadlines import STUBBORN, Interruptible
 from agent_kernel.agents.effects import recorded
 from agent_kernel.agents.events import (
@@ -32,6 +32,7 @@ from agent_kernel.agents.events import (
     Finding,
     Output,
     Retry,
+    Rewound,
     StateChange,
     StepStart,
     Success,
@@ -118,6 +119,7 @@ class Course:
     def go(self) -> Going:
         """Go on from where the events end, until it is done, stopped, or waits for a person."""
         try:
+            yield from self._rewound()
             while self.log.state == "running":
                 if self.stopped:
                     yield self.log.note(Cancelled(during="pause", reason=self.stopped))
@@ -131,6 +133,18 @@ class Course:
             if self.stream is not None:
                 self.stream.cancel()
                 self.stream = None
+
+    def _rewound(self) -> Going:
+        """Steps that were taken back since the run was driven last, or brought again: the conversation goes with them."""
+        session, events = self.place.session, self.log.events
+        ran = [event for event in events if isinstance(event, Output) and event.step is not None and event.after]
+        if session is None or not ran or self.log.state != "running":
+            return
+        start = self.log.start
+        behind = {at for at, _, _ in earlier.line_to(session.repo, session.head, start.time_ns)} | {start.before}
+        gone = tuple(event.step for event in ran if event.step is not None and event.after not in behind)
+        if gone != next((event.steps for event in reversed(events) if isinstance(event, Rewound)), ()):
+            yield self.log.note(Rewound(steps=gone), before=self.place.head)
 
     def stop(self, reason: str) -> None:
         """Stop it from whatever thread: it ends as interrupted as soon as it can."""

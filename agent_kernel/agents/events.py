@@ -32,6 +32,7 @@ __all__ = [
     "Part",
     "Resumed",
     "Retry",
+    "Rewound",
     "StateChange",
     "StepStart",
     "SubRun",
@@ -269,6 +270,12 @@ class Compaction(Event, frozen=True, kw_only=True, omit_defaults=True):
     sent: str = ""
 
 
+class Rewound(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """The run goes on where `steps` of it do not lie behind it: the model is not told of them, from here on."""
+
+    steps: tuple[int, ...] = ()
+
+
 class SubRun(Event, frozen=True, kw_only=True, omit_defaults=True):
     """Another run belongs to this one: a sub-agent's, or a candidate of a race. `usage` is known once that has ended."""
 
@@ -305,6 +312,7 @@ EVENTS: Final[dict[str, type[Event]]] = {
         Cancelled,
         Resumed,
         Compaction,
+        Rewound,
         SubRun,
     )
 }

@@ -28,6 +28,7 @@ from agent_kernel.agents.events import (
     Output,
     Resumed,
     Retry,
+    Rewound,
     StateChange,
     SubRun,
     Success,
@@ -199,6 +200,8 @@ def _said(event: Event, who: str, *, is_verbose: bool) -> Iterator[tuple[str, st
             yield "plain", f"{event.decision}{f' by {event.by}' if event.by else ''} {event.reason}".rstrip()
         case Retry():
             yield "quiet", event.sent if is_verbose else "the answer did not fit; it is asked again"
+        case Rewound() if event.steps:
+            yield "quiet", f"what was said of step {', '.join(map(str, event.steps))} is taken back with it"
         case Compaction():
             yield "quiet", f"{event.dropped} older messages are left out"
         case _:

@@ -13,6 +13,7 @@ from agent_kernel.agents.agent import reopened
 from agent_kernel.agents.events import Action, Compaction, TaskStart
 from agent_kernel.agents.models import Message, Request, Returned, Said, Told
 from agent_kernel.agents.place import Place
+from agent_kernel.errors import ModelError
 from agent_kernel.repository import NO_CHAT, Retention, hex_of
 from agent_kernel.session import Repository, Session
 from agent_kernel.session.versioned import Versioned
@@ -266,3 +267,51 @@ def test_each_request_begins_with_the_one_before_word_for_word() -> None:
     for before, after in pairwise(requests):
         assert after.messages[: len(before.messages)] == before.messages
     assert len({request.instructions for request in requests[:6]}) == 1
+
+
+def test_a_run_that_goes_on_is_not_told_of_its_steps_that_were_taken_back() -> None:
+    chat = Chat()
+    chat.answers = ["first = 1", "task.clarify('Which?')"]
+    run = chat.agent.start("Do it in steps")
+    for _ in run:
+        pass
+    assert chat.session.undo()
+    chat.answers = ["task.clarify('And now?')"]
+    for _ in run.resume("This one.").stream():
+        pass
+    assert "first = 1" not in chat.requests[-1].text
+    assert "This one." in chat.requests[-1].text
+    again = reopened(Place(chat.session.namespace, chat.session), run.id, agent=chat.agent)
+    chat.answers = ["task.success('first' in globals())"]
+    assert again.resume("The other one.").result() is False
+    assert "first = 1" not in chat.requests[-1].text
+
+
+def test_a_step_that_waited_runs_after_an_undo_and_knows_of_nothing_else() -> None:
+    chat = Chat()
+    chat.answers = ["first = 1", "import os\nos.getpid(); os.system('true')"]
+    run = chat.agent.start("Do it in steps", approve="risky")
+    for _ in run:
+        pass
+    chat.session.undo()
+    chat.answers = ["task.success('first' in globals())"]
+    assert run.approve().result() is False
+    assert "first = 1" not in chat.requests[-1].text
+    assert "os.getpid" in chat.requests[-1].text
+
+
+def test_what_is_brought_again_is_told_again() -> None:
+    chat = Chat()
+    chat.answers = ["first = 1", "task.clarify('Which?')"]
+    run = chat.agent.start("Do it in steps")
+    for _ in run:
+        pass
+    chat.session.undo()
+    chat.answers = [Turn(error=ModelError("function", "no answer"))]
+    for _ in run.resume("This one.").stream():
+        pass
+    assert "first = 1" not in chat.requests[-1].text
+    chat.session.redo()
+    chat.answers = ["task.success(first)"]
+    assert run.resume("The other one.").result() == 1
+    assert "first = 1" in chat.requests[-1].text
