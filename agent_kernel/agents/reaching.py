@@ -18,6 +18,7 @@ MODULES: Final = _of(
         "websockets websocket paramiko boto3 botocore s3fs gcsfs google.cloud azure xmlrpc socketserver webbrowser",
         "processes": "subprocess multiprocessing pty pexpect sh pip",
         "dynamic": "ctypes cffi imp code codeop marshal",
+        "history": "agent_kernel",
     }
 )
 # Modules of which only some calls do; importing them does nothing.
@@ -53,7 +54,12 @@ FUNCTIONS: Final[dict[str, str]] = {
         ]
     },
     **{f"numpy.{name}": "files" for name in ("save", "savez", "savez_compressed", "savetxt", "memmap")},
-    **dict.fromkeys(["joblib.dump", "torch.save", "cv2.imwrite", "tempfile.mkdtemp", "tempfile.mkstemp"], "files"),
+    **dict.fromkeys(
+        ["joblib.dump", "torch.save", "cv2.imwrite", "tempfile.mkdtemp", "tempfile.mkstemp", "io.FileIO"], "files"
+    ),
+    **dict.fromkeys(["tempfile.NamedTemporaryFile", "logging.FileHandler", "fileinput.input"], "files"),
+    **dict.fromkeys(["asyncio.create_subprocess_exec", "asyncio.create_subprocess_shell"], "processes"),
+    **dict.fromkeys(["asyncio.open_connection", "asyncio.start_server"], "network"),
     **dict.fromkeys(["pickle.load", "pickle.loads", "joblib.load", "torch.load", "dill.load", "dill.loads"], "dynamic"),
     **dict.fromkeys(
         ["cloudpickle.load", "cloudpickle.loads", "importlib.import_module", "importlib.reload"], "dynamic"

@@ -70,6 +70,7 @@ _HARMLESS_DUNDERS: Final = frozenset(
         "__sub__",
     ]
 )
+_WHOLE: Final = frozenset({"open", "sys.modules"})  # what a name may stand for, besides what reaches outside by itself
 _ENVIRON_CHANGES: Final = frozenset({"update", "pop", "setdefault", "clear", "popitem", "__setitem__"})
 
 
@@ -146,6 +147,10 @@ class _Reader:
                     yield Finding("dunder", name, line, risky=True)
                 case ast.Subscript(slice=ast.Constant(value=str() as key)) if key in _DANGEROUS_KEYS:
                     yield Finding("dunder", key, line, risky=True)
+                case ast.Subscript(value=value, slice=key) if self._dotted(value) == "sys.modules":
+                    module = self._text(key)
+                    if module.partition(".")[0] in ("", "os", "posix", "shutil", "builtins", *MODULES):
+                        yield Finding("dynamic", _shown(node), line, risky=True)
                 case ast.Subscript(ctx=ast.Store() | ast.Del()) if self._dotted(node.value) == "os.environ":
                     yield Finding("process state", _shown(node), line, risky=True)
                 case _:
@@ -174,7 +179,7 @@ class _Reader:
     def _assigned(self, name: str, value: ast.expr) -> None:
         if isinstance(value, ast.Attribute | ast.Name):
             dotted = self._dotted(value)
-            if _reaches(dotted) or dotted in BUILTINS:
+            if _reaches(dotted) or dotted in BUILTINS or dotted in _WHOLE:
                 self._meant[name] = dotted
         elif text := self._text(value):
             self._texts[name] = text
@@ -226,6 +231,8 @@ class _Reader:
         """A function that reaches outside and is not called here: somebody else will, as `map(os.remove, files)` does."""
         name = self._dotted(node)
         kind = FUNCTIONS.get(name) or (BUILTINS.get(name) if name not in self._bound | self._names else None)
+        if name == "open" and name not in self._bound | self._names:
+            kind = "files"  # nobody knows how it will be called
         if kind and not self._is_allowed(name):
             yield Finding(kind, name, line, risky=True)
 
