@@ -5,6 +5,7 @@ Where several processes run the tests, those that share a server and a browser a
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,12 @@ def private_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
         patch.setenv("IPYTHONDIR", str(home / "ipython"))
         patch.setenv("MPLBACKEND", "agg")
         yield home
+
+
+def pytest_configure() -> None:
+    """Let interrupts be heard: a shell without job control lets what it starts in the background ignore them."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)
