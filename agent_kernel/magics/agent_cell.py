@@ -25,6 +25,7 @@ __all__ = ["AgentCell", "Blanker", "header_parser", "is_python", "reads_as_words
 _HEADER = re.compile(r"%%agent(?=\s|$)")
 _LITERAL = re.compile(r"(?<!\w)[rbfuRBFU]{0,2}([\"']).*?\1")
 _QUESTION = re.compile(r"[^\W\d][^=()\[\]{}%!]*\s[^=()\[\]{}]*\?+\s*")
+_NO_WORDS = frozenset({"def", "del", "elif", "lambda", "nonlocal"})  # keywords with which no sentence begins
 _DEFAULT = "agent"
 _APPROVES = ("risky", "always", "auto", "never")
 _STATES = ("versioned", "live", "none")
@@ -182,13 +183,26 @@ def _is_slip(line: str) -> bool:
     words = line.split()
     if len(words) < 3 and not words[0][:1].isupper() and line[-1] not in ".!?":
         return True
-    for meant in get_close_matches(words[0], kwlist, 3, 0.7):
-        try:
-            ast.parse(" ".join([meant, *words[1:]]))
-        except (SyntaxError, ValueError):
-            continue
+    if words[0] in _NO_WORDS:
         return True
-    return False
+    if any(_parses([meant, *words[1:]]) for meant in get_close_matches(words[0], kwlist, 3, 0.7)):
+        return True
+    swapped = ((at, meant) for at, word in enumerate(words) for meant in kwlist if _is_swapped(word, meant))
+    return any(_parses([*words[:at], meant, *words[at + 1 :]]) for at, meant in swapped)
+
+
+def _is_swapped(word: str, meant: str) -> bool:
+    """Whether two letters that stand beside each other were typed in the wrong order."""
+    ways = (word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in range(len(word) - 1))
+    return len(word) == len(meant) and word != meant and meant in ways
+
+
+def _parses(words: list[str]) -> bool:
+    try:
+        ast.parse(" ".join(words))
+    except (SyntaxError, ValueError):
+        return False
+    return True
 
 
 def _is_question(line: str) -> bool:

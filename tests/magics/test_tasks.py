@@ -197,7 +197,13 @@ def test_a_result_that_does_not_fit_goes_back_to_the_model(shell: Shell) -> None
     assert shell.run("%%agent analyst --returns int\nCount the rows please.").result.result == 3
 
 
-@pytest.mark.parametrize("slip", ["imprt pandas as pd", "df head", "form os import path", "x = = 1", "pritn x"])
+@pytest.mark.parametrize(
+    "slip",
+    [
+        *("imprt pandas as pd", "df head", "form os import path", "x = = 1", "pritn x", "del x y", "x is nto None"),
+        *("import numpy as np, pandas sa pd", "lambda x y", "elif x is y"),
+    ],
+)
 def test_a_slip_never_becomes_a_task(shell: Shell, slip: str) -> None:
     use(shell, "task.success()")
     typed = shell.run(f"%%agent analyst\n{slip}")
