@@ -16,6 +16,7 @@ from agent_kernel.agents.naming import model_named
 from agent_kernel.agents.place import Place
 from agent_kernel.agents.run import Run
 from agent_kernel.agents.subagents import ChildRun, Fork, approval_within, beside, limits_within
+from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.versioned import Live, Versioned
 from agent_kernel.values import summaries
 
@@ -109,14 +110,22 @@ def started_within(
     run = new_run_id()
     fork: Fork | None = None
     state = options.get("state", agent.state)
-    if state is not None:
-        place = place_of(state)
-    elif parent.place.session is not None:
-        fork = Fork(parent.place, parent.place.session, agent.name, run, inputs)
-        place = fork.place
-    else:
-        place = beside(parent.place, {"__name__": "__agent__"})
-    return started(agent, task, place, returns=returns, inputs=inputs, parent=parent, fork=fork, run=run, **options)
+    with uninterrupted():  # a branch that nobody has would stay in use
+        if state is not None:
+            place = place_of(state)
+        elif parent.place.session is not None:
+            fork = Fork(parent.place, parent.place.session, agent.name, run, inputs)
+            place = fork.place
+        else:
+            place = beside(parent.place, {"__name__": "__agent__"})
+        try:
+            return started(
+                agent, task, place, returns=returns, inputs=inputs, parent=parent, fork=fork, run=run, **options
+            )
+        except BaseException:
+            if fork is not None:
+                fork.leave()
+            raise
 
 
 def reopened(

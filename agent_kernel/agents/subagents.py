@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from agent_kernel.agents.events import SubRun
@@ -20,6 +21,7 @@ from agent_kernel.agents.run import Run
 from agent_kernel.errors import MergeConflictError
 from agent_kernel.repository import Author
 from agent_kernel.repository.refs import ASIDE
+from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.session import Session
 
 if TYPE_CHECKING:
@@ -133,7 +135,8 @@ class ChildRun(Run[T]):
         status: str = self.status
         try:
             if self._fork is not None and status == "completed":
-                self._fork.merge(f"merge what {self.agent} did: {self.task.partition(chr(10))[0][:60]}")
+                with uninterrupted():  # or what it made would stay behind on its branch
+                    self._fork.merge(f"merge what {self.agent} did: {self.task.partition(chr(10))[0][:60]}")
             elif self._fork is not None:
                 self._fork.leave()
         except MergeConflictError:
@@ -145,6 +148,10 @@ class ChildRun(Run[T]):
     def leave(self) -> None:
         """The step in which it was begun has ended: nobody can drive it any more."""
         if not self._is_open:
+            return
+        if self.status == "completed":
+            with suppress(MergeConflictError):  # the event says so
+                self._end()
             return
         if self._fork is not None:
             self._fork.leave()

@@ -349,3 +349,33 @@ def test_an_error_of_one_of_many_loses_nothing_of_the_others(state: ak.Versioned
     parent = scripted("parent", "look(['odd', 'even'])", "task.success(kept)", state=state)
     parent.fn(look.map, name="look")
     assert parent("Find it") == 1
+
+
+def test_a_sub_agent_that_cannot_begin_leaves_no_branch(state: ak.Versioned) -> None:
+    parent, child = scripted("parent", state=state), ak.Agent("child", model="scripted:nowhere-to-be-found")
+
+    @parent.fn
+    @child.task
+    def look() -> int:
+        """Look it up."""
+        raise NotImplementedError
+
+    assert look.agent is child
+    parent.model = ak.ScriptedModel(["look()", "task.success()"])
+    parent("Find it")
+    assert list(state.repo.branches()) == ["main"]
+
+
+def test_what_a_sub_agent_made_is_merged_where_its_parent_looked_away_at_its_end(state: ak.Versioned) -> None:
+    parent, child = scripted("parent", state=state), scripted("child", "found = 42", "task.success(found)")
+
+    @child.task
+    def look() -> int:
+        """Look it up."""
+        raise NotImplementedError
+
+    parent.fn(look.start, name="look")
+    until = "for event in look():\n    if event.kind == 'Success':\n        break"
+    parent.model = ak.ScriptedModel([until, "task.success(found)"])
+    assert parent("Find it") == 42
+    assert list(state.repo.branches()) == ["main"]
