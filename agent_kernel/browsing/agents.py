@@ -54,7 +54,7 @@ _NODES: dict[str, Node] = {
 
 
 class RunStep(msgspec.Struct, frozen=True):
-    """One step. `id`: the commit that it became; "": none."""
+    """One step. `id`: the commit that it became; "": none. `decided`: approve, edit, deny; "": nobody was asked."""
 
     id: str
     prompt: str
@@ -63,6 +63,8 @@ class RunStep(msgspec.Struct, frozen=True):
     node: Node
     why: str
     took_s: float | None
+    decided: str = ""
+    decided_by: str = ""
 
 
 class RunDetails(msgspec.Struct, frozen=True):
@@ -85,8 +87,6 @@ class RunDetails(msgspec.Struct, frozen=True):
     refs: tuple[Ref, ...]
     asks: Asks | None
     question: str
-    decided: str  # what was decided about the step that waited last: approve, edit, deny; "": nothing yet
-    decided_by: str
 
 
 def run(book: Book, args: OfRun) -> RunDetails:
@@ -108,7 +108,6 @@ def run(book: Book, args: OfRun) -> RunDetails:
     start = events[0] if events else None
     usage = usage_of(events)
     asked = asked_by(events)
-    decided = next((event for event in reversed(events) if isinstance(event, ApprovalDecided)), None)
     return RunDetails(
         id=args.id,
         short=short_run(args.id),
@@ -127,8 +126,6 @@ def run(book: Book, args: OfRun) -> RunDetails:
         refs=tuple(ref for record in records for ref in spread.refs.get(record.id, ())),
         asks=asks_of(book, asked) if isinstance(asked, ApprovalRequested) else None,
         question=_said(asked.question, 2_000) if isinstance(asked, Clarify) else "",
-        decided="" if decided is None or isinstance(asked, ApprovalRequested) else decided.decision,
-        decided_by="" if decided is None else cleaned(decided.by),
     )
 
 
@@ -180,7 +177,8 @@ def _of_events(events: Sequence[Event], made: tuple[Record, Commit] | None) -> R
     meant = next((event.code for event in events if isinstance(event, Action) and event.code), "")
     output = next((event for event in reversed(events) if isinstance(event, Output)), None)
     error = next((event.message for event in reversed(events) if isinstance(event, Error)), "")
-    denied = next((event.reason for event in events if isinstance(event, ApprovalDecided) and event.reason), "")
+    decided = next((event for event in reversed(events) if isinstance(event, ApprovalDecided)), None)
+    denied = decided.reason if decided is not None else ""
     node: Node = "running" if output is None else _NODES.get(output.status, "agent")
     said, is_code = code_line(ran or meant)
     return RunStep(
@@ -191,6 +189,8 @@ def _of_events(events: Sequence[Event], made: tuple[Record, Commit] | None) -> R
         node=node if made is None or node == "denied" else node_of(made[1]),
         why=_why(node, denied, error, "" if made is None else why(made[1])),
         took_s=None if output is None else output.duration_s,
+        decided="" if decided is None else decided.decision,
+        decided_by="" if decided is None else cleaned(decided.by),
     )
 
 

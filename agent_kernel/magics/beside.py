@@ -54,6 +54,14 @@ class Beside(Protocol):
         """The notebook lets go of its store, which is closed next."""
         ...
 
+    def asks(self, run: str) -> bool:
+        """Show that a step of an agent's run waits for a person. Return False where only lines can be shown."""
+        ...
+
+    def decided(self, run: str) -> None:
+        """What was asked may have been decided: what shows it says so."""
+        ...
+
     def show(self, result: Result) -> bool:
         """Show a verb's answer as a panel. Return False where the front end cannot, or the answer has none.
 
@@ -75,6 +83,10 @@ class Nothing:
     def cell_ends(self) -> None: ...
     def moved(self) -> None: ...
     def left(self) -> None: ...
+    def asks(self, run: str) -> bool:
+        return False
+
+    def decided(self, run: str) -> None: ...
     def committed(self, report: Report, news: Sequence[Unsaved]) -> bool:
         return False
 

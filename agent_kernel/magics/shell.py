@@ -39,6 +39,7 @@ class Events(Protocol):
 
     def register(self, event: str, function: Callable[..., object]) -> None: ...
     def unregister(self, event: str, function: Callable[..., object]) -> None: ...
+    def trigger(self, event: str, *args: object) -> None: ...
 
 
 class Publisher(Protocol):
@@ -66,10 +67,18 @@ class MagicsManager(Protocol):
     registry: dict[str, object]
 
 
+class Kernel(Protocol):
+    """The kernel around a shell, where there is one."""
+
+    def get_parent(self) -> dict[str, object]: ...
+    def set_parent(self, ident: list[bytes], parent: dict[str, object]) -> None: ...
+
+
 class Shell(Protocol):
     """An InteractiveShell."""
 
     user_ns: dict[str, object]
+    kernel: Kernel
     user_ns_hidden: dict[str, object]
     execution_count: int
     history_manager: History | None

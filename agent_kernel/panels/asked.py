@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
 import msgspec
 
+from agent_kernel.agents.deciding import waiting
+from agent_kernel.agents.journal import Journal
 from agent_kernel.browsing.arguments import in_words
 from agent_kernel.browsing.wording import called, cleaned
 from agent_kernel.errors import NotFoundError, RequestError
 from agent_kernel.repository import ObjectId, hex_of, short
 
 if TYPE_CHECKING:
+    from agent_kernel.agents.events import ApprovalRequested
     from agent_kernel.panels.desk import Desk
     from agent_kernel.session import Repository
 
@@ -23,9 +26,11 @@ __all__ = [
     "Branched",
     "Claimed",
     "Committed",
+    "Decided",
     "Merged",
     "Named",
     "Nothing",
+    "Resumed",
     "Switched",
     "Tagged",
     "Undone",
@@ -101,6 +106,23 @@ class Undone(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
     head: _Revision | None = None
 
 
+class Decided(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is to become of the step that waits, if it is still this one."""
+
+    run: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+    step: int
+    decision: Literal["approve", "edit", "deny"]
+    code: Annotated[str, msgspec.Meta(max_length=1_000_000)] | None = None
+    reason: Annotated[str, msgspec.Meta(max_length=10_000)] = ""
+
+
+class Resumed(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A run that is to go on, and the answer to its question."""
+
+    run: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+    answer: Annotated[str, msgspec.Meta(max_length=100_000)] = ""
+
+
 class Nothing(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """No arguments."""
 
@@ -111,8 +133,10 @@ ACTS: Final[Mapping[str, type[_Args]]] = {
     "checkout": Aimed,
     "claim": Claimed,
     "commit_now": Committed,
+    "decide": Decided,
     "merge": Merged,
     "redo": Undone,
+    "resume": Resumed,
     "rollback": Aimed,
     "switch": Switched,
     "tag": Tagged,
@@ -126,8 +150,10 @@ _CALLED: Final = {
     "branch": "New branch {}",
     "checkout": "Check out of {}",
     "commit_now": "Commit",
+    "decide": "The decision on {}",
     "merge": "Merge of {}",
     "redo": "Redo",
+    "resume": "The run of {}",
     "rollback": "Roll back to {}",
     "switch": "Switch to {}",
     "tag": "Tag {}",
@@ -178,7 +204,21 @@ def act_of(desk: Desk, op: str, args: Mapping[str, object]) -> Act:
     if isinstance(found, Named):
         aim = _aim(desk, found.id)
         return Act(op, found, aim.label, aim.id)
+    if isinstance(found, Decided):
+        return Act(op, found, f"step {_waiting(desk, found).step} of {_waiting(desk, found).agent}")
+    if isinstance(found, Resumed):
+        with desk.inside() as (repo, _):
+            return Act(op, found, cleaned(Journal(repo.store).first(found.run).agent))
     return Act(op, found, "")
+
+
+def _waiting(desk: Desk, args: Decided) -> ApprovalRequested:
+    """What is asked, if it is still what whoever decides has seen."""
+    with desk.inside() as (repo, _):
+        asked = waiting(tuple(Journal(repo.store).of(args.run)))
+    if asked is None or asked.step != args.step:
+        raise RequestError("decide", f"step {args.step} does not wait any more")
+    return asked
 
 
 class _Aim(NamedTuple):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from agent_kernel.browsing.wording import called, cleaned
 from agent_kernel.errors import MergeConflictError
-from agent_kernel.panels.asked import Act, Aimed, Branched, Committed, Merged, Switched, Undone
+from agent_kernel.panels.asked import Act, Aimed, Branched, Committed, Decided, Merged, Resumed, Switched, Undone
 from agent_kernel.repository import hex_of
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.parsing import UsageProblem
@@ -125,12 +125,36 @@ def _verify(desk: Desk, scope: Scope, act: Act) -> Answer:
     return _done(desk, scope, found, notes=[*needed, "%agent verify lists them."])
 
 
+def _decide(desk: Desk, scope: Scope, act: Act) -> Answer:
+    args = _args(act, Decided)
+    notebook = scope.notebook
+    assert notebook is not None
+    code = args.code if args.decision == "edit" else None
+    said = notebook.tasks.decide_apart(args.run, args.decision, reason=args.reason, code=code)
+    return _done(desk, scope, f"{agreed(act)} {said}")
+
+
+def agreed(act: Act) -> str:
+    """`Step 4 of analyst was approved.`"""
+    args = _args(act, Decided)
+    return f"{act.label[:1].upper()}{act.label[1:]} was {'denied' if args.decision == 'deny' else 'approved'}."
+
+
+def _resume(desk: Desk, scope: Scope, act: Act) -> Answer:
+    args = _args(act, Resumed)
+    notebook = scope.notebook
+    assert notebook is not None
+    return _done(desk, scope, notebook.tasks.resume_apart(args.run, args.answer))
+
+
 _DOING: Final[dict[str, Callable[[Desk, Scope, Act], Answer]]] = {
     "branch": _branch,
     "checkout": _checkout,
     "commit_now": _commit,
+    "decide": _decide,
     "merge": _merge,
     "redo": _redo,
+    "resume": _resume,
     "rollback": _rollback,
     "switch": _switch,
     "undo": _undo,

@@ -15,6 +15,7 @@ from agent_kernel.errors import AgentKernelError
 from agent_kernel.panels.turns import Turns
 
 if TYPE_CHECKING:
+    from agent_kernel.panels.asking import Card
     from agent_kernel.panels.channels import Comm
     from agent_kernel.panels.hub import Hub
     from agent_kernel.panels.notebook import Notebook
@@ -59,7 +60,14 @@ class Kernel(Protocol):
 class Publisher(Protocol):
     """Shows things in a cell's output."""
 
-    def publish(self, data: dict[str, object], metadata: dict[str, object] | None = None) -> None: ...
+    def publish(
+        self,
+        data: dict[str, object],
+        metadata: dict[str, object] | None = None,
+        *,
+        transient: dict[str, str] | None = None,
+        update: bool = False,
+    ) -> None: ...
 
 
 class Closing(Protocol):
@@ -86,6 +94,7 @@ class Panels:
         self._lock = threading.Lock()
         self._channels: list[Closing] = []
         self._panels: list[HistoryPanel] = []
+        self._cards: dict[str, Card] = {}  # of steps that wait, by their runs
 
     def _wake(self, function: Callable[[], None]) -> None:
         self._shell.kernel.io_loop.add_callback(function)  # a kernel has its loop only once it has started
@@ -107,6 +116,7 @@ class Panels:
         for panel in self._panels:
             panel.retire()
         self._channels, self._panels, self._hub = [], [], None
+        self._cards.clear()
 
     def cell_begins(self, prompt: str) -> None:
         self._turns.cell_begins(prompt)
@@ -149,6 +159,36 @@ class Panels:
     def left(self) -> None:
         if self._hub is not None:
             self._hub.leave(_LEFT)
+
+    def asks(self, run: str) -> bool:
+        from agent_kernel.panels.asking import Card
+
+        try:
+            card = Card(self.hub(), run, rich=self._is_rich())
+            data, metadata = card.bundle()
+        except AgentKernelError:  # it is kept nowhere that a panel could look into
+            return False
+        except Exception:
+            logger.exception("the card of a step that waits cannot be shown")
+            return False
+        if card.panel is not None:
+            self._panels.append(card.panel)
+            card.panel.when_closed(self._panel_closed)
+        self._cards[run] = card
+        self._shell.display_pub.publish(data, metadata, transient={"display_id": card.display_id})
+        return True
+
+    def decided(self, run: str) -> None:
+        card = self._cards.get(run)
+        try:
+            if card is None or card.waits():
+                return
+            data, metadata = card.bundle()
+        except AgentKernelError:
+            logger.debug("what was decided cannot be shown", exc_info=True)
+            return
+        self._cards.pop(run)
+        self._shell.display_pub.publish(data, metadata, transient={"display_id": card.display_id}, update=True)
 
     def show(self, result: Result) -> bool:
         opens = result.opens

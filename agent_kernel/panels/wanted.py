@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from agent_kernel.verbs.scope import Scope
 
 __all__ = ["Left", "Outcome", "Wanted"]
+
+_LONG: Final = frozenset({"decide", "resume"})
+_ON_ITS_WAY: Final[dict[str, object]] = {"notes": [], "undo": False, "cells": None}
 
 logger = logging.getLogger(__name__)
 
@@ -82,6 +85,9 @@ class Wanted:
         self._tell = tell
 
     def do(self) -> None:
+        if self.act.op in _LONG:
+            # A run may go on for hours: whoever asked knows that it does, and hears of its end as all panels do.
+            self._answer.ok({"done": "", **_ON_ITS_WAY, "head": self._desk.head()})
         outcome = self._carry_out()
         answered = self._answer.error(outcome.failed) if outcome.failed else self._answer.ok(outcome.done)
         self._tell(self.act, None if answered else outcome)

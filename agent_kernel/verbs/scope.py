@@ -52,6 +52,14 @@ class Tasks(Protocol):
         """Let a run go on."""
         ...
 
+    def decide_apart(self, run: str, decision: str, *, reason: str = "", code: str | None = None) -> str:
+        """Answer while no cell runs, and let the run go on under the cell that asked; returns how it stands then."""
+        ...
+
+    def resume_apart(self, run: str, answer: str) -> str:
+        """Let a run go on while no cell runs; returns how it stands then."""
+        ...
+
     def offer_edit(self, run: str, code: str) -> None:
         """Put the code into a cell that lets it run."""
         ...

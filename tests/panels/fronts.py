@@ -59,6 +59,9 @@ class Kernel:
     def get_parent(self) -> dict[str, object]:
         return {"metadata": self.metadata}
 
+    def set_parent(self, _ident: object, parent: dict[str, Any]) -> None:
+        self.metadata = parent["metadata"]
+
 
 class Publisher(DisplayPublisher):
     """Keeps what is displayed."""

@@ -38,9 +38,20 @@ class Browser:
 
     # -- cells
 
-    def start(self, source: str, *, cell: str | None = "cell") -> str:
-        """Send a cell, and return the id of the request. `cell`: its name; None: of a front end that names none."""
-        content = {"code": source, "silent": False, "store_history": True, "allow_stdin": False, "stop_on_error": True}
+    def start(self, source: str, *, cell: str | None = "cell", attended: bool = False) -> str:
+        """Send a cell, and return the id of the request.
+
+        Args:
+            cell: its name; None: of a front end that names none.
+            attended: a person is there to be asked.
+        """
+        content = {
+            "code": source,
+            "silent": False,
+            "store_history": True,
+            "allow_stdin": attended,
+            "stop_on_error": True,
+        }
         message = self.client.session.msg("execute_request", content, metadata={"cellId": cell} if cell else {})
         self.client.shell_channel.send(message)
         return str(message["header"]["msg_id"])

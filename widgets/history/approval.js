@@ -7,7 +7,7 @@
 
 import { textButton } from "../shared/buttons.js";
 import { append, el, fill, freshId, prose, spoken, svg } from "../shared/dom.js";
-import { took, when } from "../shared/format.js";
+import { when } from "../shared/format.js";
 import { icon } from "../shared/icons.js";
 
 /** @import { Child } from "../shared/dom.js" */
@@ -18,6 +18,7 @@ import { icon } from "../shared/icons.js";
  * @property {number} now
  * @property {boolean} canAct
  * @property {string} waits why what was decided does not go on yet: a cell runs
+ * @property {number} step which step it is about
  * @property {boolean} isGoing it was decided here, and goes on
  */
 
@@ -58,10 +59,10 @@ export class ApprovalCard {
 
   /** @param {RunDetails} run @param {CardLook} look */
   show(run, look) {
-    const key = JSON.stringify([run.id, run.asks?.step, run.asks?.asked_ms, run.status, look.canAct, look.waits, look.isGoing, run.decided]);
+    const asks = run.asks?.step === look.step ? run.asks : null;
+    const key = JSON.stringify([run.id, look.step, asks?.asked_ms, run.status, look.canAct, look.waits, look.isGoing]);
     if (key === this.key) return; // a button must not go while it is being pressed, nor what is typed be lost
-    const was = JSON.parse(this.key || "[]");
-    if (was[1] !== run.asks?.step) this.mode = "";
+    if (this.shown?.look.step !== look.step) this.mode = "";
     Object.assign(this, { key, shown: { run, look } });
     this.#draw();
   }
@@ -78,8 +79,8 @@ export class ApprovalCard {
   #draw() {
     if (!this.shown) return;
     const { run, look } = this.shown;
-    const { asks } = run;
-    fill(this.element, ...(asks ? this.#asking(run, asks, look) : decidedLines(run, this.title)));
+    const asks = run.asks?.step === look.step ? run.asks : null;
+    fill(this.element, ...(asks ? this.#asking(run, asks, look) : decidedLines(run, look.step, this.title)));
   }
 
   /** @param {RunDetails} run @param {Asks} asks @param {CardLook} look @returns {Child[]} */
@@ -201,18 +202,30 @@ function commaed(items) {
   return items.flatMap((item, at) => [at ? ", " : "", el("span", { class: "ak-mono" }, item)]);
 }
 
-/** What became of it. @param {RunDetails} run @param {string} id @returns {Child[]} */
-function decidedLines(run, id) {
-  const by = run.decided_by ? ` by ${run.decided_by}` : "";
-  const said = run.decided ? `${DECIDED[run.decided] ?? run.decided}${by}` : "no longer waiting";
-  const now = { running: "The run goes on.", completed: "The run is done.", failed: `The run failed: ${run.reason}`, interrupted: "The run was stopped: %agent resume goes on.", cancelled: "The run was given up.", clarify: "The run has a question.", pending: "" };
+/** @type {Record<RunDetails["status"], string>} */
+const NOW = {
+  running: "The run goes on",
+  completed: "The run is done",
+  failed: "The run failed",
+  interrupted: "The run was stopped; %agent resume goes on",
+  cancelled: "The run was given up",
+  clarify: "The run has a question",
+  pending: "A later step waits",
+};
+
+/** What became of it. @param {RunDetails} run @param {number} number @param {string} id @returns {Child[]} */
+function decidedLines(run, number, id) {
+  const step = run.steps.find((one) => one.prompt === `.${number}`);
+  const denied = step?.decided === "deny";
+  const by = step?.decided_by ? ` by ${step.decided_by}` : "";
+  const said = step?.decided ? `was ${DECIDED[step.decided] ?? step.decided}${by}` : "does not wait any more";
   return [
     el(
       "div",
       { class: "ak-dh ak-said" },
-      el("span", { class: run.decided === "deny" ? "ak-del" : "ak-add" }, icon(run.decided === "deny" ? "close" : "ok")),
-      el("h4", { id }, `${run.author.name}: ${said}`),
-      el("span", { class: "ak-count" }, [now[run.status], run.took_s ? took(run.took_s) : ""].filter(Boolean).join(" ")),
+      el("span", { class: denied ? "ak-del" : "ak-add" }, icon(denied ? "close" : "ok")),
+      el("h4", { id }, `Step ${number} of ${run.author.name} ${said}`),
+      el("span", { class: "ak-count" }, NOW[run.status]),
     ),
   ];
 }

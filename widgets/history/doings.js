@@ -65,7 +65,7 @@ export class Doings {
     if (op !== "write_notebook") model.head = done.head;
     const cells = op === "undo" && this.cells.brought ? [CELLS_STAY] : [];
     if (MOVES.has(op)) this.cells.brought = false;
-    model.say({ text: [done.done, ...done.notes, ...cells].join(" "), next: done.undo ? "undo" : op === "undo" ? "redo" : "", head: done.head.id });
+    if (done.done) model.say({ text: [done.done, ...done.notes, ...cells].join(" "), next: done.undo ? "undo" : op === "undo" ? "redo" : "", head: done.head.id });
     after?.(done);
     if (op !== "cancel") void model.open();
   }

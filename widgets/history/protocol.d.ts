@@ -108,14 +108,14 @@ export interface Ref { kind: "branch" | "tag" | "head"; name: string; head: bool
 /** One row's piece of the graph. `node`: the lane of the commit. A line goes from a lane at the top edge to one at the bottom edge; null: it ends at, or begins at, the node. Colours are branches. Lanes beyond the sixth are drawn as one. */
 export interface Graph { node: number | null; colour: number; lines: [number | null, number | null, number, 0 | 1 /* dashed: the neighbours are filtered out */][] }
 
-/** One run of an agent. `tip`: its newest commit, "" where it made none; `asks`, `question`: what it waits for; `decided`: what was said of the step that waited last, approve, edit or deny ("": nothing yet). */
+/** One run of an agent. `tip`: its newest commit, "" where it made none; `asks`, `question`: what it waits for. */
 export interface RunDetails {
   id: string; short: string; prompt: string; author: CommitRow["author"]; task: string; model: string;
   status: RunFacts["status"]; reason: string; steps: RunStep[]; tokens: number; cost: number | null; took_s: number; time_ms: number;
-  tip: string; refs: Ref[]; asks: Asks | null; question: string; decided: string; decided_by: string;
+  tip: string; refs: Ref[]; asks: Asks | null; question: string;
 }
-/** `id`: the commit that it became; "": none. */
-export interface RunStep { id: string; prompt: string; subject: string; is_code: boolean; node: CommitRow["node"] | "denied" | "running"; why: string; took_s: number | null }
+/** `id`: the commit that it became; "": none. `decided`: approve, edit or deny; "": nobody was asked. */
+export interface RunStep { id: string; prompt: string; subject: string; is_code: boolean; node: CommitRow["node"] | "denied" | "running"; why: string; took_s: number | null; decided: string; decided_by: string }
 /** A step that waits for approval. `preview`, `told`, `changed`, `output`: what it did where it was tried on a fork first. */
 export interface Asks {
   step: number; code: ["" | "keyword" | "string" | "number" | "comment", string][]; source: string; branch: string | null; after: string; asked_ms: number;
@@ -187,6 +187,6 @@ export interface Host {
   leave?(): void;                                    // closes what the view stands in: a side panel
   storageKey?: string;                               // remembers the list's height
   compact?: boolean;                                 // fills the height that it is given (a side panel)
-  start?: { text: string } | { compare: { a: string; b: string; name?: string } } | { commit: string }; // what is open at first: %agent diff, %agent show
+  start?: { card: { run: string; step: number } } | { text: string } | { compare: { a: string; b: string; name?: string } } | { commit: string }; // what is open at first: %agent diff, %agent show
   now?(): number;                                    // milliseconds; tests stop the clock
 }

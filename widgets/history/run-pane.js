@@ -92,7 +92,7 @@ export class RunPane {
     this.version = this.model.pages.version;
     const { canAct, state } = this.model;
     const queued = state.queued?.op === "decide" ? "A cell is running. The step runs when it ends." : "";
-    this.card.show(run, { now: this.model.now(), canAct, waits: queued, isGoing: this.going === `${run.id} ${run.asks?.step}` });
+    this.card.show(run, { now: this.model.now(), canAct, waits: queued, step: run.asks?.step ?? 0, isGoing: this.going === `${run.id} ${run.asks?.step}` });
     if (same && this.look === canAct) return this.#focus();
     this.look = canAct;
     fill(this.top, ...this.#topLine(run, canAct));

@@ -1,6 +1,7 @@
 /** The history panel as a widget in a cell's output: what anywidget mounts. */
 
 import { CommTransport } from "./comm.js";
+import { mountCard } from "./card.js";
 import { keepNoCode } from "./kept.js";
 import { mountHistory } from "./panel.js";
 
@@ -36,7 +37,7 @@ function render({ model, el }) {
   };
   const start = model.get("start");
   if (Object.keys(start).length) host.start = start;
-  const view = mountHistory(el, transport, host);
+  const view = "card" in start ? mountCard(el, transport, host, start.card) : mountHistory(el, transport, host);
   return () => {
     view.dispose();
     transport.dispose();

@@ -9,9 +9,12 @@ import msgspec
 from IPython.core.error import UsageError
 
 from agent_kernel.agents.agent import Agent, reopened, started
+from agent_kernel.agents.deciding import said_of
+from agent_kernel.agents.journal import short_run
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.naming import ENVIRONMENT, model_named
 from agent_kernel.agents.place import Place
+from agent_kernel.magics.tasks.apart import Apart
 from agent_kernel.magics.tasks.running import ShellExecutor
 from agent_kernel.magics.tasks.showing import Notebook, Terminal, shown
 from agent_kernel.session.branches import person
@@ -42,17 +45,22 @@ class Tasks:
         self._shell = shell
         self._notebook = notebook
         self._executor = ShellExecutor(shell, outputs)
+        self._apart = Apart(shell)
         self.runs: dict[str, Run[Any]] = {}
 
-    def place(self) -> Place:
-        """This notebook's namespace, as agents see it."""
+    def place(self, cell: tuple[str, int | None] | None = None) -> Place:
+        """This notebook's namespace, as agents see it.
+
+        Args:
+            cell: the cell that the steps are part of, also where they run later: its id and number.
+        """
         notebook = self._notebook
         return Place(
             notebook.namespace,
             notebook.session if notebook.options.commits != "off" else None,
             executor=self._executor,
             names=notebook.names,
-            cell=lambda: (notebook.cell_id, notebook.number()),
+            cell=lambda: cell or (notebook.cell_id, notebook.number()),
         )
 
     def _place_for(self, cell: AgentCell) -> Place:
@@ -60,7 +68,7 @@ class Tasks:
         session = self._notebook.session
         if cell.branch and session is not None and cell.branch != session.branch:
             session.switch(cell.branch, create=cell.branch not in session.repo.branches())
-        here = self.place()
+        here = self.place((self._notebook.cell_id, self._notebook.number()))
         if cell.state == "none":
             return Place({"__name__": "__agent__"}, journal=here.journal)
         if cell.state == "live":
@@ -99,13 +107,34 @@ class Tasks:
 
     def decide(self, run: str, decision: str, *, reason: str = "", code: str | None = None) -> Result:
         """Answer for the step that waits, and let the run go on."""
+        return self._told(self._drive(self._decided(run, decision, reason, code)))
+
+    def _decided(self, run: str, decision: str, reason: str, code: str | None) -> Run[Any]:
         found = self._find(run)
         by = person().name
         if decision == "deny":
-            decided = found.deny(reason, by=by)
-        else:
-            decided = found.approve(by=by) if code is None else found.edit(code, by=by)
-        return self._told(self._drive(decided))
+            return found.deny(reason, by=by)
+        return found.approve(by=by) if code is None else found.edit(code, by=by)
+
+    def decide_apart(self, run: str, decision: str, *, reason: str = "", code: str | None = None) -> str:
+        """The same while no cell runs, on the main thread: what the run shows stands under the cell that asked.
+
+        Returns:
+            How the run stands then, as a sentence.
+        """
+        return self._apart_from_cells(self._decided(run, decision, reason, code))
+
+    def resume_apart(self, run: str, answer: str) -> str:
+        """Let a run go on while no cell runs; returns how it stands then."""
+        return self._apart_from_cells(self._find(run).resume(answer, by=person().name))
+
+    def _apart_from_cells(self, run: Run[Any]) -> str:
+        if not self._apart.can_show(run.id):
+            self._notebook.beside.decided(run.id)
+            return f"%agent resume --run {short_run(run.id)} in a cell lets the run go on."
+        with self._apart.under_its_cell(run.id):
+            self._told(self._drive(run))
+        return f"The run of {run.agent} is {said_of(run.status)}."
 
     def resume(self, run: str, answer: str) -> Result:
         """Let a run go on."""
@@ -117,22 +146,27 @@ class Tasks:
 
     def _find(self, run_id: str) -> Run[Any]:
         """The run of this id; one that is in memory knows its model and its result's type."""
-        place = self.place()
-        found = place.journal.find(run_id)
+        journal = self.place().journal
+        found = journal.find(run_id)
         known = self.runs.get(found)
         if known is None or not known.is_current():
+            start = journal.first(found)
+            place = self.place((start.cell, start.number))
             known = self.runs[found] = reopened(place, found, can_ask=self.can_ask())
         return known
 
     def _drive(self, run: Run[Any]) -> Run[Any]:
         """Let it go on as far as it can, and show it."""
         self.runs[run.id] = run
+        self._apart.remember(run.id)
         kernel = getattr(self._shell, "kernel", None)
+        beside = self._notebook.beside
         try:
-            shown(run.stream(), Terminal() if kernel is None else Notebook(self._shell))
+            shown(run.stream(), Terminal() if kernel is None else Notebook(self._shell), beside.asks)
         except KeyboardInterrupt:
             run.halt()
-        self._notebook.beside.moved()
+        beside.decided(run.id)
+        beside.moved()
         return run
 
     def _value(self, run: Run[Any]) -> object:

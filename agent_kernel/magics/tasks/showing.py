@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html import escape
 from typing import TYPE_CHECKING, Protocol
 
@@ -43,8 +43,12 @@ class Shown(Protocol):
         ...
 
 
-def shown(items: Iterator[Event | Delta], place: Shown) -> None:
-    """Show all of a run's events as they come."""
+def shown(items: Iterator[Event | Delta], place: Shown, asks: Callable[[str], bool]) -> None:
+    """Show all of a run's events as they come.
+
+    Args:
+        asks: shows that a step of this run waits for a person; returns False where only lines can be shown.
+    """
     draft = {"thinking": "", "text": "", "code": ""}
     number = 0
     last: Event | None = None
@@ -57,10 +61,14 @@ def shown(items: Iterator[Event | Delta], place: Shown) -> None:
             number = item.step or number
             place.step(number + (item.step is None), item.thinking, item.text, item.code or "", done=True)
             draft = dict.fromkeys(draft, "")
+        last = item
+        if isinstance(item, ApprovalRequested):
+            continue  # it may be decided already: nobody can be asked
         for line in lines_of(item):
             place.line(line, strong=not isinstance(item, Effect | Retry))
-        last = item
-    if isinstance(last, ApprovalRequested):
+    if isinstance(last, ApprovalRequested) and not asks(last.run):
+        for line in lines_of(last):
+            place.line(line, strong=True)
         place.line("%agent approve runs it, %agent edit changes it first, %agent deny REASON does not")
 
 

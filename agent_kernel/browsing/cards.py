@@ -1,0 +1,100 @@
+"""The question about a step as it stands in a notebook without a panel: what would run, what it would do, what to type.
+
+It is an output of the cell that gave the task, and the code in it is what that cell is about to run: it stays, masked.
+Once it is decided, the same place says what was decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any, Final
+
+__all__ = ["card_faces"]
+
+_LINE: Final = "1px solid rgba(128,128,128,.35)"
+_MUTED: Final = "opacity:.7"
+_CODE: Final = "font-family:var(--jp-code-font-family,monospace);font-size:12px"
+_RISKY: Final = "color:color-mix(in srgb,#c77700 60%,currentColor)"
+_COLOURS: Final = {
+    "keyword": "color:color-mix(in srgb,#2e9d42 76%,currentColor)",
+    "string": "color:color-mix(in srgb,#d33c3c 80%,currentColor)",
+    "number": "color:color-mix(in srgb,#2e9d42 76%,currentColor)",
+    "comment": _MUTED,
+}
+_SAID: Final = {"approve": "approved", "edit": "approved with other code", "deny": "denied"}
+_READ: Final = "Read from the code; it may do more than this. Undo brings back variables, not files or mail."
+
+Details = Mapping[str, Any]
+
+
+def card_faces(run: Details, step: int) -> dict[str, str]:
+    """The faces by MIME type.
+
+    Args:
+        run: the answer to `run`.
+    """
+    asks = run["asks"]
+    if asks is None or asks["step"] != step:
+        said = _decided(run, step)
+        return {"text/plain": said, "text/html": f'<div style="font-size:13px;{_MUTED}">{escape(said)}</div>'}
+    return {"text/plain": _text(run, asks), "text/html": _html(run, asks)}
+
+
+def _decided(run: Details, step: int) -> str:
+    found: Sequence[Details] = [one for one in run["steps"] if one["prompt"] == f".{step}"]
+    how = _SAID.get(found[-1]["decided"], "") if found else ""
+    by = f" by {found[-1]['decided_by']}" if how and found[-1]["decided_by"] else ""
+    return f"{run['author']['name']}: step {step} was {how}{by}" if how else f"step {step} does not wait any more"
+
+
+def _title(run: Details, asks: Details) -> str:
+    return f"{run['author']['name']} wants to run step {asks['step']}"
+
+
+def _ways(run: Details) -> list[str]:
+    short = run["short"]
+    return [f"%agent approve --run {short}", f"%agent edit --run {short}", f"%agent deny REASON --run {short}"]
+
+
+def _text(run: Details, asks: Details) -> str:
+    code = [f"    {line}" for line in asks["source"].splitlines()]
+    rows = [
+        f"  {'!' if row['risky'] else ' '} {row['word']:<8} {', '.join(row['items']) or 'nothing found'}"
+        for row in asks["report"]
+    ]
+    return "\n".join(
+        [_title(run, asks), *code, *rows, *(f"  {asks['told']}" for _ in range(bool(asks["told"]))), *_ways(run)]
+    )
+
+
+def _html(run: Details, asks: Details) -> str:
+    pad = "padding:6px 12px"
+    code = "".join(
+        f'<span style="{_COLOURS[kind]}">{escape(text)}</span>' if kind else escape(text) for kind, text in asks["code"]
+    )
+    rows = "".join(_row(row) for row in asks["report"])
+    table = f'<table style="border-collapse:collapse;margin:0;color:inherit;font:inherit">{rows}</table>'
+    ways = " · ".join(f'<code style="{_CODE};background:none">{escape(way)}</code>' for way in _ways(run))
+    task = escape(run["task"].strip().partition("\n")[0])
+    told = f"{escape(asks['told'])} " if asks["told"] else ""
+    return (
+        f'<div class="agent-kernel-card" style="border:{_LINE};border-radius:2px;font-size:13px;max-width:900px">'
+        f'<div style="{pad}"><b>{escape(_title(run, asks))}</b><br><span style="{_MUTED}">Task: {task}</span></div>'
+        f'<pre style="margin:0;{pad};border-top:{_LINE};border-bottom:{_LINE};background:rgba(128,128,128,.08);'
+        f'color:inherit;line-height:20px;overflow-x:auto;{_CODE}">{code}</pre>'
+        f'<div style="{pad}">{table}</div>'
+        f'<div style="{pad};padding-top:0;{_MUTED}">{told}{_READ}</div>'
+        f'<div style="{pad};border-top:{_LINE}">{ways}</div></div>'
+    )
+
+
+def _row(row: Details) -> str:
+    cell = "padding:1px 14px 1px 0;text-align:left;vertical-align:top;border:0;background:none"
+    mark, style = ("⚠", _RISKY) if row["risky"] else ("✓", _MUTED)
+    items = ", ".join(f'<span style="{_CODE}">{escape(item)}</span>' for item in row["items"])
+    said = items or f'<span style="{_MUTED}">nothing found</span>'
+    return (
+        f'<tr style="background:none"><td style="{cell};{style}">{mark}</td><td style="{cell}">{escape(row["word"])}</td>'
+        f'<td style="{cell}">{said}</td><td style="{cell};{_MUTED}">{escape(row["note"])}</td></tr>'
+    )

@@ -1,0 +1,175 @@
+"""A step that waits has a card under its cell, and what goes on after it is decided stands under that cell too."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.panels.fronts import VIEW, Front, Panel
+from tests.panels.kernels import Browser, Wire, kernel
+
+MODEL = "import agent_kernel as ak\nplay = ak.ScriptedModel({turns!r}, name='play')\n%agent model scripted:play"
+
+
+def give(front: Front, *turns: str, task: str = "Write it down please.") -> list[dict[str, Any]]:
+    """Give a task to an agent that plays these answers; what its cell showed."""
+    front.run(MODEL.format(turns=list(turns)))
+    before = len(front.display.shown)
+    front.run(f"%%agent analyst\n{task}")
+    return front.display.shown[before:]
+
+
+def card_of(shown: list[dict[str, Any]]) -> dict[str, Any]:
+    (found,) = [one for one in shown if VIEW in one]
+    return found
+
+
+def writing(folder: Path) -> str:
+    return f"import pathlib; size = pathlib.Path({str(folder / 'out.txt')!r}).write_text('x')"
+
+
+def card(front: Front, shown: list[dict[str, Any]]) -> Panel:
+    found = Panel(front.kernel.comm_manager.comms[card_of(shown)[VIEW]["model_id"]])
+    found.send({"op": "watch", "view": "1"})
+    return found
+
+
+class TestTheCard:
+    def test_it_is_bound_to_its_step_and_asks_for_its_run(self, front: Front, tmp_path: Path) -> None:
+        shown = give(front, "a = 1", writing(tmp_path), "task.success()")
+        panel = card(front, shown)
+        start = front.widget(panel).start["card"]
+        assert start["step"] == 2
+        told = panel.ask("run", id=start["run"])
+        assert told["asks"]["step"] == 2
+        assert told["asks"]["source"].startswith("import pathlib")
+
+    def test_without_a_widget_it_has_the_code_the_report_and_what_to_type(self, front: Front, tmp_path: Path) -> None:
+        face = card_of(give(front, writing(tmp_path), "task.success()"))
+        for text in (face["text/html"], face["text/plain"]):
+            assert "analyst wants to run step 1" in text
+            assert "write_text" in text
+            assert "nothing found" in text
+            assert "%agent approve --run" in text
+        assert "<script" not in face["text/html"]
+
+    def test_it_shows_no_secret(self, front: Front) -> None:
+        face = card_of(give(front, "key = 'sk-ant-REDACTED'; open('/x', 'w')"))
+        assert "sk-" not in face["text/html"] + face["text/plain"]
+
+    def test_a_front_end_without_widgets_gets_it_without_buttons(self, front: Front, tmp_path: Path) -> None:
+        front.kernel.metadata = {}
+        (face,) = [one for one in give(front, writing(tmp_path)) if "wants to run" in one["text/plain"]]
+        assert VIEW not in face
+
+    def test_approving_runs_the_step_and_the_run_goes_on(self, front: Front, tmp_path: Path) -> None:
+        panel = card(front, give(front, writing(tmp_path), "task.success(size)"))
+        start = front.widget(panel).start["card"]
+        panel.ask("decide", **start, decision="approve")
+        assert (tmp_path / "out.txt").read_text() == "x"
+        assert panel.ask("run", id=start["run"])["status"] == "completed"
+        assert panel.state["done"]["done"] == "Step 1 of analyst was approved. The run of analyst is completed."
+
+    def test_what_was_decided_takes_its_place_also_where_there_is_no_widget(self, front: Front, tmp_path: Path) -> None:
+        give(front, writing(tmp_path), "task.success()")
+        front.run("%agent deny not there")
+        face = front.display.shown[-1]
+        assert face["text/plain"] == "analyst: step 1 was denied by ada"
+        assert "write_text" not in face["text/html"]
+
+    def test_a_second_decision_is_refused(self, front: Front, tmp_path: Path) -> None:
+        panel = card(front, give(front, writing(tmp_path), "task.success()"))
+        front.run("%agent approve")
+        failed = panel.ask("decide", **front.widget(panel).start["card"], decision="deny")
+        assert (failed["code"], "step 1 does not wait any more" in failed["message"]) == ("refused", True)
+
+    def test_editing_runs_other_code(self, front: Front, tmp_path: Path) -> None:
+        panel = card(front, give(front, writing(tmp_path), "task.success(size)"))
+        panel.ask("decide", **front.widget(panel).start["card"], decision="edit", code="size = 7")
+        assert front.ns["size"] == 7
+        assert not (tmp_path / "out.txt").exists()
+
+    def test_while_a_cell_runs_it_waits(self, front: Front, tmp_path: Path) -> None:
+        panel = card(front, give(front, writing(tmp_path), "task.success()"))
+        ids: list[int] = []
+        start = front.widget(panel).start["card"]
+        front.during(lambda: ids.append(panel.say("decide", **start, decision="approve")))
+        assert panel.answer(ids[0])["queued"]["label"] == "step 1 of analyst"
+        front.between()
+        assert (tmp_path / "out.txt").exists()
+
+    def test_a_question_is_answered_from_a_panel(self, front: Front) -> None:
+        give(front, "task.clarify('Which one?')", "task.success('that one')")
+        panel = front.panel()
+        (row,) = [row for row in panel.ask("rows", n=50)["rows"] if row["kind"] == "wait"]
+        panel.ask("resume", run=row["run"], answer="the left one")
+        assert panel.ask("run", id=row["run"])["status"] == "completed"
+
+    def test_the_steps_of_a_run_keep_the_number_of_its_cell(self, front: Front, tmp_path: Path) -> None:
+        give(front, "a = 1", writing(tmp_path), "task.success()")
+        front.run("b = 1")
+        front.run("%agent approve")
+        (row,) = {row["prompt"] for row in front.panel().ask("rows", n=50)["rows"] if row["kind"] == "fold"}
+        assert "–" not in row
+
+
+class TestInAKernel:
+    @pytest.fixture
+    def browser(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Browser]:
+        with kernel(tmp_path / "study.ipynb", monkeypatch) as browser:
+            yield browser
+
+    def waits(self, browser: Browser, *turns: str, cell: str = "asks") -> tuple[str, Wire, dict[str, Any]]:
+        """A run that waits: the request of its cell, its card, and what that is about."""
+        browser.run(MODEL.format(turns=list(turns)))
+        request = browser.start("%%agent analyst\nWrite it down please.", cell=cell, attended=True)
+        shown = browser.finish(request)
+        (found,) = [one for one in shown if VIEW in one["content"].get("data", {})]
+        wire = Wire(browser, found["content"]["data"][VIEW]["model_id"])
+        wire.send({"op": "watch", "view": "1"})
+        plain = found["content"]["data"]["text/plain"]
+        short = plain.rpartition("--run ")[2].strip()
+        find = f"import agent_kernel as ak; print(ak.here().journal.find({short!r}))"
+        return request, wire, {"run": browser.text(find).strip(), "step": 1}
+
+    def test_what_it_shows_when_it_is_approved_stands_under_its_cell(self, browser: Browser, tmp_path: Path) -> None:
+        code = f"{writing(tmp_path)}\nprint('written', size)"
+        request, wire, start = self.waits(browser, code, "task.success('the end')")
+        wire.ask("decide", **start, decision="approve")
+        said = browser.until(lambda message: "written 1" in message["content"].get("text", ""))
+        assert said["parent_header"]["msg_id"] == request
+        value = browser.until(
+            lambda message: (
+                "the end" in str(message["content"].get("data", "")) and message["msg_type"] == "execute_result"
+            )
+        )
+        assert value["parent_header"]["msg_id"] == request
+
+    def test_an_interrupt_stops_it(self, browser: Browser, tmp_path: Path) -> None:
+        code = f"{writing(tmp_path)}\nprint('go', flush=True)\nimport time; time.sleep(20)"
+        _, wire, start = self.waits(browser, code, "task.success()")
+        pid = int(browser.text("import os; print(os.getpid())"))
+        wire.say("decide", **start, decision="approve")
+        browser.until(lambda message: "go" in message["content"].get("text", ""))
+        began = time.monotonic()
+        os.kill(pid, signal.SIGINT)
+        wire.state(lambda state: state["done"])
+        assert time.monotonic() - began < 10
+        assert "interrupted" in browser.text("%agent runs --json")
+
+    def test_where_a_front_end_shows_nothing_later_the_line_to_type_is_said(
+        self, browser: Browser, tmp_path: Path
+    ) -> None:
+        _, wire, start = self.waits(browser, writing(tmp_path), "task.success()", cell="vscode-notebook-cell:/x#W1")
+        wire.ask("decide", **start, decision="approve")
+        done = wire.state(lambda state: state["done"])["done"]["done"]
+        assert f"%agent resume --run {start['run'][-5:]}" in done
+        assert not (tmp_path / "out.txt").exists()
+        browser.run("%agent resume")
+        assert (tmp_path / "out.txt").exists()
