@@ -79,6 +79,7 @@ class _Running(msgspec.Struct):
     depth: int = 1
     run: str = ""
     step: int | None = None
+    done: int = 0  # operations before it
 
 
 class Committing:
@@ -169,6 +170,7 @@ class Committing:
             outside = rebound.new | rebound.rebound | rebound.removed
         self.workspace.living.cell = f"cell [{number}]" if number is not None else "the cell that made it"
         self._cell = _Running(source, cell_id, number, author or self.author, time.perf_counter(), outside)
+        self._cell.done = len(self._operations.done)
         self.workspace.monitor.start()
         return found
 
@@ -314,7 +316,8 @@ class Committing:
         self._restarted = False
         if carried:
             self._carried_at[made] = carried
-        if changes and draft.undoable and draft.kind not in ("undo", "redo"):  # one that only looked is nothing to undo
+        # A cell that only looked is nothing to undo; a run that only looked is: the conversation goes back with it.
+        if (changes or draft.run) and draft.undoable and draft.kind not in ("undo", "redo"):
             what = "a cell ran" if draft.kind == "cell" else f"a {draft.kind} was made"
             self._operations.add(Operation(before, self._position), what)
         return Report(

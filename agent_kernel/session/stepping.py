@@ -52,6 +52,16 @@ class Stepping(Committing):
             if self._cell is not None:
                 self.workspace.monitor.start()
 
+    def end_cell(self, *, error: BaseException | None = None, outputs: Outputs | None = None) -> Report | None:
+        """The cell has run. One in which agents worked is one operation, with all that they did."""
+        running = self._cell
+        report = super().end_cell(error=error, outputs=outputs)
+        if running is not None and not running.depth and not running.run:
+            mine = self._operations.done[running.done :]
+            if any(one.run for one in mine):
+                self._join("", running.done)
+        return report
+
     def save_step(self) -> ObjectId:
         """Commit what the running step did so far, and return where that led: a sub-agent begins there."""
         self._save_uncommitted()
@@ -80,7 +90,7 @@ class Stepping(Committing):
     def _join(self, run: str, before: int) -> None:
         """Make what was done since, and what the same run did right before, one operation."""
         done = self._operations.done
-        while before and done[before - 1].run == run:
+        while run and before and done[before - 1].run == run:
             before -= 1
         mine = done[before:]
         if mine:

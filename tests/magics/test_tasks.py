@@ -342,3 +342,12 @@ def test_a_preview_shows_what_a_step_would_change_and_changes_nothing_until_it_i
     assert [run["status"] for run in runs(shell)] == ["pending"], typed.out
     shell.run("%agent approve")
     assert shell.ns["x"] == 1
+
+
+def test_undo_takes_back_a_question_and_not_the_persons_work_before_it(shell: Shell) -> None:
+    shell.run("mine = 'my own work'")
+    use(shell, "len(mine)", "task.success()")
+    shell.run("%%agent analyst\nHow long is it, please?")
+    assert "the run of analyst" in shell.run("%agent undo").out
+    assert shell.ns["mine"] == "my own work"
+    assert told(shell) == []
