@@ -74,6 +74,7 @@ class LiveNotebook:
         self.repo: Repository | None = None
         self._tasks: Tasks | None = None
         self.cell_id = ""  # of the cell that runs
+        self.cell_number: int | None = None
         self._is_agents = False  # whether that is an agent's, taken for Python
 
     @property
@@ -303,7 +304,7 @@ class LiveNotebook:
 
     def begin(self, source: str, cell_id: str) -> bool:
         """A cell that counts begins."""
-        self.cell_id = cell_id
+        self.cell_id, self.cell_number = cell_id, self.number()
         if self._options.commits == "off":
             return False
         self.bind_first()
@@ -369,7 +370,8 @@ class LiveNotebook:
         self._notices.warn(f"this cell is not committed: {said}{hint}")
 
     def number(self) -> int:
-        # IPython counts up before it calls the hook, older releases after; the inputs so far say the same in both.
+        # Of the cell that begins: IPython counts up before it calls the hook, older releases after; the inputs so far say
+        # the same in both.
         history = self._shell.history_manager
         return len(history.input_hist_parsed) if history is not None else self._shell.execution_count
 

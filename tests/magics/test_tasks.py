@@ -351,3 +351,9 @@ def test_undo_takes_back_a_question_and_not_the_persons_work_before_it(shell: Sh
     assert "the run of analyst" in shell.run("%agent undo").out
     assert shell.ns["mine"] == "my own work"
     assert told(shell) == []
+
+
+def test_the_steps_have_the_number_of_their_cell(shell: Shell) -> None:
+    use(shell, "x = 1", "task.success()")
+    typed = shell.run("%%agent analyst\nMake an x please.")
+    assert shell.log()[0]["cell"]["number"] == typed.result.execution_count

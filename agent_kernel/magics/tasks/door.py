@@ -60,7 +60,7 @@ class Tasks:
             notebook.session if notebook.options.commits != "off" else None,
             executor=self._executor,
             names=notebook.names,
-            cell=lambda: cell or (notebook.cell_id, notebook.number()),
+            cell=lambda: cell or (notebook.cell_id, notebook.cell_number),
         )
 
     def _place_for(self, cell: AgentCell) -> Place:
@@ -68,7 +68,7 @@ class Tasks:
         session = self._notebook.session
         if cell.branch and session is not None and cell.branch != session.branch:
             session.switch(cell.branch, create=cell.branch not in session.repo.branches())
-        here = self.place((self._notebook.cell_id, self._notebook.number()))
+        here = self.place((self._notebook.cell_id, self._notebook.cell_number))
         if cell.state == "none":
             return Place({"__name__": "__agent__"}, journal=here.journal)
         if cell.state == "live":
