@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import numbers
 import sys
 import typing
 import warnings
@@ -15,6 +16,8 @@ from typing import Any
 import msgspec
 
 __all__ = ["Called", "Misfit", "check", "fitted", "named", "type_text"]
+
+_SCALARS = (str, bytes, bool, int, float)
 
 
 class Misfit(Exception):  # noqa: N818 - it is told to the model, which tries again
@@ -141,10 +144,28 @@ def fitted(value: object, wanted: object) -> object:
     from pydantic import ValidationError
 
     try:
-        return _adapter(wanted).validate_python(value, strict=None)
+        made = _adapter(wanted).validate_python(value, strict=None)
+        if not _is_same(made, value):
+            raise Misfit(f"it must be {type_text(wanted)}, and a value in it is of another type")
+        return made
     except ValidationError as error:
         told = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}" for one in error.errors()[:5])
         raise Misfit(f"it must be {type_text(wanted)}: {told}") from None
+
+
+def _is_same(made: Any, given: Any) -> bool:
+    """Whether pydantic has turned no text into a number, no number into a truth, and the like."""
+    if isinstance(made, list | tuple) and isinstance(given, list | tuple):
+        return all(map(_is_same, made, given))
+    if isinstance(made, dict) and isinstance(given, dict):
+        return all(
+            _is_same(value, given[key]) if key in given else type(key) not in _SCALARS for key, value in made.items()
+        )
+    kind = type(made)
+    if kind not in _SCALARS or (isinstance(given, kind) and isinstance(given, bool) == (kind is bool)):
+        return True
+    number = numbers.Integral if kind is int else numbers.Real if kind is float else ()
+    return isinstance(given, number) and not isinstance(given, bool)
 
 
 def _is_of_pydantic(wanted: type) -> bool:

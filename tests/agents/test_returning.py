@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import collections
+import datetime
 import typing
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 
 import agent_kernel as ak
@@ -94,3 +96,39 @@ def test_keys_among_the_settings_of_a_model_are_not_stored() -> None:
     start = run.events[0]
     assert isinstance(start, TaskStart)
     assert start.settings == {"temperature": 0.1, "max_tokens": 100}
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        (["1", "2"], list[int]),
+        (["yes"], list[bool]),
+        ([b"x"], list[str]),
+        ({"a": "1e3"}, dict[str, float]),
+        ("5", int | None),
+        (True, float | None),
+        ([1], list[bool]),
+        ([[1, "2"]], list[list[int]]),
+        ((1, "2"), tuple[int, int]),
+        ({"1": 2}, dict[int, int]),
+    ],
+)
+def test_no_value_is_turned_into_another_one(value: object, wanted: object) -> None:
+    with pytest.raises(returning.Misfit):
+        returning.fitted(value, wanted)
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted", "same"),
+    [
+        ([1, 2], list[float], [1.0, 2.0]),
+        ([1, 2], tuple[int, int], (1, 2)),
+        ({"a": None}, dict[str, int | None], {"a": None}),
+        (True, bool | None, True),
+        ("2026-01-02", datetime.date | None, datetime.date(2026, 1, 2)),
+        ([np.float64(0.5)], list[float], [0.5]),
+        ({"a": np.int64(3)}, dict[str, int], {"a": 3}),
+    ],
+)
+def test_what_loses_nothing_is_made_fit(value: object, wanted: object, same: object) -> None:
+    assert returning.fitted(value, wanted) == same
