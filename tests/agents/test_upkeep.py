@@ -179,7 +179,7 @@ def test_the_events_of_an_old_store_are_read_and_its_runs_go_on(old_runs: Path) 
         repo.trust()
         journal = Journal(repo.store)
         found = {run: list(journal.of(run)) for run in journal.runs()}
-        assert {event.kind for run in found.values() for event in run} == set(EVENTS)
+        assert {event.kind for run in found.values() for event in run} == set(EVENTS) - {"Rewound"}  # newer than this store
         states = [state_of(run) for run in found.values()]
         assert states == ["completed", "failed", "failed", "failed", "pending", "cancelled"]
         session = Session({}, repo)
