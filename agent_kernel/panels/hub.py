@@ -20,7 +20,6 @@ from agent_kernel.panels.failing import failed_question
 from agent_kernel.panels.replies import Listener, Reply
 from agent_kernel.panels.standing import Standing
 from agent_kernel.panels.wanted import Outcome, Wanted
-from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
     from agent_kernel.panels.notebook import Notebook
@@ -209,8 +208,7 @@ class Hub:
 
     def cell_begins(self) -> None:
         """On the main thread: a cell runs from now on."""
-        session = self._notebook.session
-        self._standing.cell_begins(hex_of(session.head) if session is not None and session.head is not None else "")
+        self._standing.cell_begins()
 
     def look_back(self) -> None:
         """See what undo would take back now, where that can be seen."""

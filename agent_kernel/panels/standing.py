@@ -54,12 +54,14 @@ class Standing:
             self._left = outcome.left(act)
             self._turn += 1
 
-    def cell_begins(self, head: str) -> None:
-        """All panels have heard what was done. Cells that nobody took up belong to where HEAD was."""
+    def cell_begins(self) -> None:
+        """All panels have heard what was done. Cells that nobody took up would replace those that are written since."""
         with self._lock:
             self._done = None
-            if self._left is not None and self._left.head != head:
-                self._left = None
+            left, self._left = self._left, None
+            if left is not None:
+                text = f"The notebook's cells of {left.label} were not brought back: another cell has begun first."
+                self._failed = {"text": text, "code": "refused"}
 
     def leave(self, dropped: Act | None) -> None:
         """The notebook lets go of its store, and of what waited."""

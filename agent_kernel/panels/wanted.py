@@ -33,7 +33,7 @@ class Left(msgspec.Struct, frozen=True):
     id: str
     document: str  # in which they were asked for; "": in any
     page: object
-    head: object  # where HEAD was then: once it has moved on they belong to nothing
+    label: str  # of the commit
 
     def told(self, turn: int) -> Answer:
         """The same for panels, without the page."""
@@ -60,7 +60,7 @@ class Outcome(msgspec.Struct, frozen=True):
         page = None if self.done is None else self.done.get("cells")
         if page is None or not isinstance(act.args, Aimed):
             return None
-        return Left(act.id, act.args.document, page, cast("Answer", cast("Answer", self.done)["head"])["id"])
+        return Left(act.id, act.args.document, page, act.label)
 
 
 class Wanted:

@@ -199,15 +199,19 @@ class TestWhileACellRuns:
         assert other.ask("claim", turn=left["turn"]) is None
         assert [one.state["cells"] for one in (panel, other, later)] == [None, None, None]
 
-    def test_cells_that_nobody_claimed_are_forgotten_once_head_has_moved(self, front: Front) -> None:
+    def test_cells_that_nobody_claimed_are_given_up_as_the_next_cell_begins(self, front: Front) -> None:
         front.channel("agent_kernel.notebook").send({"cells": [{"id": "a", "type": "code", "source": "x"}]})
         front.run("x = 5")
         panel = front.panel()
         front.during(lambda: panel.say("checkout", to="HEAD"))
-        front.run("x = 6")
-        assert panel.state["cells"] is not None  # the cell had begun before it changed anything
+        turn = panel.state["cells"]["turn"]
         front.run("x")
-        assert panel.state["cells"] is None
+        later = front.panel()
+        text = "The notebook's cells of [3] were not brought back: another cell has begun first."
+        for one in (panel, later):
+            assert one.state["cells"] is None
+            assert one.state["failed"] == {"text": text, "code": "refused"}
+            assert one.ask("claim", turn=turn) is None
 
     def test_an_act_that_is_cancelled_or_takes_its_place_leaves_no_cells(self, front: Front) -> None:
         front.channel("agent_kernel.notebook").send({"cells": [{"id": "a", "type": "code", "source": "x"}]})

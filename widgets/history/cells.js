@@ -52,22 +52,40 @@ export class DocumentCells {
     /** Whether the last act changed the document. */
     this.brought = false;
     this.turn = ""; // of the last page that was claimed
-    model.on(["state"], () => void this.#claim());
+    this.awaits = false; // saw an act wait that may bring cells
+    model.on(["state"], () => this.#heed());
   }
 
-  /** An act that had waited left cells to be brought back: by one panel of the document that it was asked in. */
+  #heed() {
+    const { busy, queued } = this.model.state;
+    if (queued) this.awaits = queued.op === "checkout" || queued.op === "rollback";
+    else if (busy) this.awaits = false;
+    void this.#claim();
+  }
+
+  /**
+   * An act that had waited left cells to be brought back: by one panel of the document that it was asked in. One that came
+   * only afterwards does not know what was written since, so it puts them beside the document.
+   */
   async #claim() {
-    const { model } = this;
+    const { model, awaits } = this;
     const { cells } = model.state;
     if (!cells || cells.turn === this.turn || (cells.document && cells.document !== model.host.document?.())) return;
     this.turn = cells.turn;
+    this.awaits = false;
+    const before = this.#written();
     try {
       const page = await model.transport.act("claim", { turn: cells.turn });
-      if (page && this.#restore(page)) this.#tell();
+      if (page && awaits && this.#written() === before && this.#restore(page)) this.#tell();
       else if (page) await this.#write(cells);
     } catch (error) {
       model.complain({ text: `The notebook's cells could not be brought back: ${errorText(error)}`, code: "failed" });
     }
+  }
+
+  /** What stands in the document, to see whether it was written in. */
+  #written() {
+    return JSON.stringify(this.model.host.cells?.()?.map(({ id, type, source }) => [id, type, source]) ?? null);
   }
 
   /** After an act that brought cells with it. @param {{ id: string }} target @param {Done} done */

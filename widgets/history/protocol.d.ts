@@ -71,7 +71,7 @@ export interface State {
   queued: { op: string; label: string; id: string } | null; // label: as Head.label, "[7]", "“Merge ridge into main”" or a branch's name; the view makes the sentence
   failed: { text: string; code: Failure["error"]["code"] } | null; // what a queued act that could not be done says (a whole sentence), until the next act
   done: Done | null;                                 // what a queued act did
-  cells?: { turn: string; id: string; document: string } | null; // cells of commit `id` that a queued act was to bring back in `document` ("": anywhere), until somebody claims them
+  cells?: { turn: string; id: string; document: string } | null; // cells of commit `id` that a queued act was to bring back in `document` ("": anywhere), until somebody claims them or the next cell begins
   undo?: { text: string; cell: boolean; to: string | null } | null; // what undo would take back now, "[12] df = …", "the move to main"; `to`: the commit before it; null: nothing; missing: not known
   kernel: boolean;                                   // acts are possible
   store?: string;                                    // which store this is about, as saved panels name it (static.store_id); "" where gone

@@ -215,16 +215,47 @@ test("a queued act says in which document it was asked, and when it is done the 
   assert.match(panel.$(".ak-toast").textContent ?? "", /Checked out \[19\]\.Undo/);
 });
 
-test("after the page was loaded anew, the panel that is there brings the cells back, once", page, async () => {
+const WAITS = { busy: "[22]", queued: { op: "checkout", label: "[19]", id: LEFT.id } };
+
+test("after the page was loaded anew, a panel that saw the act wait brings the cells back, once", page, async () => {
   /** @type {string[]} */
   const restored = [];
   const host = { ...notebook(restored), document: () => "work/houses.ipynb" };
   const panel = await mounted({ host: /** @type {any} */ (host) });
+  panel.store.tell(WAITS);
   panel.store.tell(QUEUED_DONE);
   panel.store.tell({ ...QUEUED_DONE, version: "v7" });
   await soon(20);
   assert.deepEqual(restored, ["houses.ipynb"]);
   assert.deepEqual(panel.asked("claim"), [{ turn: "1" }]);
+});
+
+test("a panel that came after the act was done replaces no document: its cells go to a file", page, async () => {
+  /** @type {string[]} */
+  const restored = [];
+  const host = { ...notebook(restored), document: () => "work/houses.ipynb" };
+  const panel = await mounted({ host: /** @type {any} */ (host) });
+  panel.store.tell(WAITS);
+  panel.store.tell({ busy: "[23]", queued: null }); // that one was cancelled
+  panel.store.tell(QUEUED_DONE);
+  await soon(20);
+  assert.deepEqual(restored, []);
+  assert.deepEqual(panel.asked("write_notebook"), [{ id: LEFT.id }]);
+});
+
+test("what is written in the document while its cells are fetched is not replaced: they go to a file", page, async () => {
+  /** @type {string[]} */
+  const restored = [];
+  let typed = "";
+  const cells = () => notebook([]).cells().map((cell) => ({ ...cell, source: cell.source + typed }));
+  const host = { ...notebook(restored), cells, document: () => "work/houses.ipynb" };
+  const panel = await mounted({ host: /** @type {any} */ (host) });
+  panel.store.tell(WAITS);
+  panel.store.tell(QUEUED_DONE);
+  typed = "# more";
+  await soon(20);
+  assert.deepEqual(restored, []);
+  assert.deepEqual(panel.asked("write_notebook"), [{ id: LEFT.id }]);
 });
 
 test("a panel in another document, or one that came second, brings no cells back", page, async () => {
