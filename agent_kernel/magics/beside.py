@@ -58,6 +58,10 @@ class Beside(Protocol):
         """Show that a step of an agent's run waits for a person. Return False where only lines can be shown."""
         ...
 
+    def ended(self, run: str) -> bool:
+        """Show how an agent's run ended, or that it was stopped. Return False where only lines can be shown."""
+        ...
+
     def decided(self, run: str) -> None:
         """What was asked may have been decided: what shows it says so."""
         ...
@@ -84,6 +88,9 @@ class Nothing:
     def moved(self) -> None: ...
     def left(self) -> None: ...
     def asks(self, run: str) -> bool:
+        return False
+
+    def ended(self, run: str) -> bool:
         return False
 
     def decided(self, run: str) -> None: ...

@@ -69,7 +69,7 @@ def _undo(desk: Desk, scope: Scope, act: Act) -> Answer:
 
 def _redo(desk: Desk, scope: Scope, act: Act) -> Answer:
     _check_head(scope, act)
-    return _told(desk, scope, redo(scope, Namespace(count="1", partial=False)))
+    return _told(desk, scope, redo(scope, Namespace(count="1", partial=False, only="")))
 
 
 def _check_head(scope: Scope, act: Act) -> None:

@@ -6,9 +6,9 @@ every other front end shows the HTML, which needs no script and holds no code.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -18,12 +18,12 @@ from agent_kernel.browsing.wording import cleaned
 from agent_kernel.repository import hex_of, short
 from agent_kernel.values import summaries
 from agent_kernel.verbs.describe import unsaved_names
-from agent_kernel.verbs.text import duration, size_text
+from agent_kernel.verbs.text import duration, money, plural, size_text
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Commit, ObjectId, Unsaved
 
-__all__ = ["footer"]
+__all__ = ["footer", "run_footer"]
 
 _MOST: Final = 3  # names, reasons and ways in one line
 _BYTES: Final = 1_000  # a smaller size says nothing beside a name
@@ -36,12 +36,23 @@ _STYLE: Final = "font-size:11px;line-height:24px;white-space:nowrap;overflow:hid
 _MUTED: Final = "opacity:.7"
 _CODE: Final = "font-family:var(--jp-code-font-family,monospace)"
 
+_ENDINGS: Final = {"completed": "done", "interrupted": "stopped; %agent resume goes on", "cancelled": "given up"}
+
 _Chip = tuple[str, str, int]
 
 
 class _Author(msgspec.Struct, frozen=True):
     name: str
     kind: str
+
+
+class _Run(msgspec.Struct, frozen=True):
+    id: str
+    said: str  # how it ended
+    bad: bool
+    steps: int
+    tokens: int
+    cost: float | None
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -56,6 +67,7 @@ class _Line(msgspec.Struct, frozen=True):
     unsaved: str
     took_s: float | None
     undo: bool  # whether the session's next undo takes this commit back
+    run: _Run | None = None  # the agent's run that ended so; then the commit is its newest one
 
 
 def footer(
@@ -84,6 +96,45 @@ def footer(
     parts = _parts(line)
     data: object = msgspec.to_builtins(line)
     return {FOOTER: data, "text/html": _html(parts), "text/plain": " ".join(text for text, _ in parts)}
+
+
+def run_footer(run: Mapping[str, Any], branch: str | None, *, undo: bool) -> dict[str, object]:
+    """The line under a cell whose agent has come to an end, or was stopped, by MIME type.
+
+    Args:
+        run: the answer to `run`.
+    """
+    status: str = run["status"]
+    ending = _Run(
+        id=run["id"],
+        said=f"{_ENDINGS.get(status, status)}{': ' if run['reason'] else ''}{run['reason']}",
+        bad=status == "failed",
+        steps=len(run["steps"]),
+        tokens=run["tokens"],
+        cost=run["cost"],
+    )
+    line = _Line(
+        commit=run["tip"],
+        short=run["tip"][:8],
+        branch=None if branch is None else cleaned(branch, 200),
+        author=_Author(run["author"]["name"], "agent"),
+        chips=[],
+        more=0,
+        unsaved="",
+        took_s=run["took_s"],
+        undo=undo,
+        run=ending,
+    )
+    data: object = msgspec.to_builtins(line)
+    parts = _run_parts(line, ending)
+    return {FOOTER: data, "text/html": _html(parts), "text/plain": " ".join(text for text, _ in parts)}
+
+
+def _run_parts(line: _Line, run: _Run) -> list[tuple[str, str]]:
+    parts = [("■", _MUTED), (line.author.name, _MUTED), (run.said, _COLOURS["-"] if run.bad else "")]
+    parts += [(plural(run.steps, "step"), _MUTED), (f"{run.tokens:,} tokens", _MUTED)]
+    parts += [(money(run.cost), _MUTED)] if run.cost is not None else []
+    return [*parts, (duration(line.took_s or 0.0), _MUTED)]
 
 
 def _unsaved(news: Sequence[Unsaved]) -> str:

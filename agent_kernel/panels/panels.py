@@ -11,8 +11,10 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, cast
 
+from agent_kernel.browsing.mime import FOOTER
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.panels.turns import Turns
+from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
     from agent_kernel.panels.asking import Card
@@ -176,6 +178,24 @@ class Panels:
             card.panel.when_closed(self._panel_closed)
         self._cards[run] = card
         self._shell.display_pub.publish(data, metadata, transient={"display_id": card.display_id})
+        return True
+
+    def ended(self, run: str) -> bool:
+        session = self._notebook.session
+        if session is None:
+            return False
+        from agent_kernel.panels.footer import run_footer
+
+        try:
+            told = self.hub().desk().ask("run", {"id": run})
+            after = session.next_undo.after.commit if session.next_undo is not None else None
+            undo = after is not None and hex_of(after) == told["tip"]
+            line = run_footer(told, session.branch, undo=undo)
+        except AgentKernelError:  # it is kept nowhere that a panel could look into
+            return False
+        if not self._is_rich():
+            del line[FOOTER]
+        self._shell.display_pub.publish(line)
         return True
 
     def decided(self, run: str) -> None:

@@ -6,6 +6,7 @@ neither move a terminal's cursor nor turn its text around.
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, timezone
@@ -21,6 +22,7 @@ __all__ = [
     "cut",
     "duration",
     "exact_time",
+    "money",
     "pad",
     "place_text",
     "plural",
@@ -139,3 +141,14 @@ def place_text(url: str) -> str:
         if path.is_relative_to(base):
             return clean(f"{shown}{path.relative_to(base)}")
     return clean(str(path))
+
+
+def money(dollars: float) -> str:
+    """US dollars; of less than a cent two digits that say something.
+
+    >>> money(0.0412), money(0.00042), money(0)
+    ('$0.04', '$0.00042', '$0.00')
+    """
+    if dollars == 0 or dollars >= 0.01:
+        return f"${dollars:.2f}"
+    return f"${dollars:.{min(8, 1 - math.floor(math.log10(dollars)))}f}"

@@ -6,13 +6,15 @@
  */
 
 import { el, fill, setAll } from "../shared/dom.js";
-import { SIGNS, bytes, took } from "../shared/format.js";
+import { RUN } from "../history/detail-top.js";
+import { SIGNS, bytes, count, money, plural, took } from "../shared/format.js";
 
 /** @import { Sign, State } from "../history/protocol.js" */
 /** @import { MimeModel, WidgetClass } from "./jupyter.js" */
 /** @import { Notebooks, OpenNotebook } from "./notebooks.js" */
 /** @import { Child } from "../shared/dom.js" */
-/** @typedef {{ commit: string, short: string, branch: string | null, author: { name: string, kind: string }, chips: [Sign, string, number][], more: number, unsaved: string, took_s: number | null, undo: boolean }} Line */
+/** @typedef {{ commit: string, short: string, branch: string | null, author: { name: string, kind: string }, chips: [Sign, string, number][], more: number, unsaved: string, took_s: number | null, undo: boolean, run?: Run | null }} Line */
+/** @typedef {{ id: string, said: string, bad: boolean, steps: number, tokens: number, cost: number | null }} Run an agent's run that ended so */
 /** @typedef {(notebook: OpenNotebook, commit: string | null) => void} ShowSide null: the list */
 
 export const FOOTER = "application/vnd.agent-kernel.footer.v1+json";
@@ -81,6 +83,7 @@ export function footerLine(Widget, notebooks, showSide) {
       if (this.said) return [el("span", { class: this.isBad ? "ak-bad" : "ak-fg", role: this.isBad ? "alert" : "status" }, this.said)];
       const lane = line.branch === null ? null : (this.notebook?.following.lanes.get(line.branch) ?? null);
       const isAgent = line.author.kind === "agent";
+      if (line.run) return runFacts(line, line.run, lane);
       return [
         el("i", { class: `ak-dot${isAgent ? " ak-square" : ""}${lane === null ? "" : ` ak-l${lane % LANES}`}`, "aria-hidden": "true" }),
         el("span", { class: "ak-mono ak-whole" }, line.short),
@@ -101,9 +104,10 @@ export function footerLine(Widget, notebooks, showSide) {
       const mayUndo = line.undo && !this.said && transport.canAct() && !following.isBusy && following.head === line.commit && undoesCell(transport.state());
       const hasHistory = transport.place !== null || transport.hasKernel;
       return [
-        mayUndo ? this.#button("Undo", "Undo this cell: the variables are as they were", () => void this.#undo(notebook, line)) : null,
+        mayUndo && line.run ? this.#button("Undo run", "Undo all steps: the variables are as they were before the run", () => void this.#undo(notebook, line)) : null,
+        mayUndo && !line.run ? this.#button("Undo", "Undo this cell: the variables are as they were", () => void this.#undo(notebook, line)) : null,
         hasHistory && line.chips.length ? this.#button("Diff", "What this cell changed", () => showSide(notebook, line.commit)) : null,
-        hasHistory ? this.#button("History", "The history of this notebook", () => showSide(notebook, null)) : null,
+        hasHistory ? this.#button("History", "The history of this notebook", () => showSide(notebook, line.run ? `${RUN}${line.run.id}` : null)) : null,
       ];
     }
 
@@ -156,6 +160,20 @@ function unsavedOf(said) {
  */
 function undoesCell({ undo }) {
   return undo === undefined || undo?.cell === true;
+}
+
+
+/** @param {Line} line @param {Run} run @param {number | null} lane @returns {Child[]} */
+function runFacts(line, run, lane) {
+  return [
+    el("i", { class: `ak-dot ak-square${lane === null ? "" : ` ak-l${lane % LANES}`}`, "aria-hidden": "true" }),
+    el("span", {}, line.author.name),
+    el("span", { class: run.bad ? "ak-bad" : "ak-fg", title: run.said }, run.said),
+    el("span", {}, plural(run.steps, "step")),
+    el("span", {}, `${count(run.tokens)} tokens`),
+    run.cost === null ? null : el("span", {}, money(run.cost)),
+    line.took_s === null ? null : el("span", {}, took(line.took_s)),
+  ];
 }
 
 /** @param {[Sign, string, number]} chip @param {boolean} isFirst */

@@ -15,8 +15,9 @@ from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.naming import ENVIRONMENT, model_named
 from agent_kernel.agents.place import Place
 from agent_kernel.magics.tasks.apart import Apart
+from agent_kernel.magics.tasks.blocks import Notebook
 from agent_kernel.magics.tasks.running import ShellExecutor
-from agent_kernel.magics.tasks.showing import Notebook, Terminal, shown
+from agent_kernel.magics.tasks.showing import Terminal, shown
 from agent_kernel.session.branches import person
 from agent_kernel.verbs.output import Result, Said
 from agent_kernel.verbs.parsing import UsageProblem
@@ -162,7 +163,8 @@ class Tasks:
         kernel = getattr(self._shell, "kernel", None)
         beside = self._notebook.beside
         try:
-            shown(run.stream(), Terminal() if kernel is None else Notebook(self._shell), beside.asks)
+            place = Terminal() if kernel is None else Notebook(self._shell)
+            shown(run.stream(), place, beside.asks, beside.ended)
         except KeyboardInterrupt:
             run.halt()
         beside.decided(run.id)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from html import escape
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+
+import msgspec
 
 from agent_kernel.agents.events import (
     Action,
@@ -19,23 +20,49 @@ from agent_kernel.agents.events import (
     Output,
     Retry,
     StateChange,
+    StepStart,
     Success,
     TaskStart,
 )
 from agent_kernel.agents.models import Delta
-from agent_kernel.verbs.text import clean
+from agent_kernel.verbs.text import clean, duration, plural
 
-if TYPE_CHECKING:
-    from agent_kernel.magics.shell import Shell
+__all__ = ["Shown", "Step", "Terminal", "lines_of", "shown"]
 
-__all__ = ["Shown", "shown"]
+_ENDS = Success | Fail | Cancelled
+
+
+class Step(msgspec.Struct):
+    """One answer of the model, and what became of its code; it grows as the run goes on."""
+
+    number: int
+    thinking: str = ""
+    text: str = ""
+    code: str = ""
+    tokens: int = 0
+    state: str = "writing"  # writing, waiting, running, "": it is over
+    took_s: float | None = None
+    notes: list[str] = msgspec.field(default_factory=list[str])
+
+    @property
+    def status(self) -> str:
+        """`step 2 · 0.42 s · 1,240 tokens`, or that it goes on."""
+        parts = [f"step {self.number}" if self.code else ""]
+        parts += [{"writing": "writing …", "running": "running …", "waiting": "waiting for you"}.get(self.state, "")]
+        parts += ["" if self.took_s is None else duration(self.took_s)]
+        parts += [f"{plural(self.tokens, 'token')}" if self.tokens else ""]
+        return " · ".join(filter(None, parts))
 
 
 class Shown(Protocol):
     """Where a run is shown."""
 
-    def step(self, number: int, thinking: str, text: str, code: str, *, done: bool) -> None:
-        """What the model has written of a step so far."""
+    def begin(self, start: TaskStart) -> None:
+        """A run begins."""
+        ...
+
+    def step(self, step: Step, *, whole: bool) -> None:
+        """A step as it stands now. `whole`: the model has written all of it."""
         ...
 
     def line(self, text: str, *, strong: bool = False) -> None:
@@ -43,33 +70,76 @@ class Shown(Protocol):
         ...
 
 
-def shown(items: Iterator[Event | Delta], place: Shown, asks: Callable[[str], bool]) -> None:
+def shown(
+    items: Iterator[Event | Delta], place: Shown, asks: Callable[[str], bool], ends: Callable[[str], bool]
+) -> None:
     """Show all of a run's events as they come.
 
     Args:
         asks: shows that a step of this run waits for a person; returns False where only lines can be shown.
+        ends: shows how this run ended, in the same way.
     """
-    draft = {"thinking": "", "text": "", "code": ""}
-    number = 0
+    step = Step(1)
     last: Event | None = None
     for item in items:
         if isinstance(item, Delta):
-            draft[item.kind] += item.text
-            place.step(number + 1, draft["thinking"], draft["text"], draft["code"], done=False)
+            if step.state != "writing":
+                step = Step(step.number + 1)
+            setattr(step, item.kind, getattr(step, item.kind) + item.text)
+            place.step(step, whole=False)
             continue
-        if isinstance(item, Action):
-            number = item.step or number
-            place.step(number + (item.step is None), item.thinking, item.text, item.code or "", done=True)
-            draft = dict.fromkeys(draft, "")
         last = item
-        if isinstance(item, ApprovalRequested):
-            continue  # it may be decided already: nobody can be asked
-        for line in lines_of(item):
-            place.line(line, strong=not isinstance(item, Effect | Retry))
+        if isinstance(item, TaskStart):
+            place.begin(item)
+        elif isinstance(item, Action):
+            # Its own code is what runs: the pieces that came before may have been cut short and sent again.
+            number = item.step or step.number + (step.state != "writing")
+            tokens = item.usage.output_tokens
+            state = "running" if item.code is not None else ""
+            grown = step if step.state == "writing" else Step(number)
+            step = msgspec.structs.replace(
+                grown,
+                number=number,
+                thinking=item.thinking,
+                text=item.text,
+                code=item.code or "",
+                tokens=tokens,
+                state=state,
+            )
+            place.step(step, whole=True)
+        else:
+            _happened(item, step, place)
     if isinstance(last, ApprovalRequested) and not asks(last.run):
         for line in lines_of(last):
             place.line(line, strong=True)
         place.line("%agent approve runs it, %agent edit changes it first, %agent deny REASON does not")
+    if isinstance(last, _ENDS) and not ends(last.run):
+        for line in lines_of(last):
+            place.line(line, strong=True)
+
+
+def _happened(event: Event, step: Step, place: Shown) -> None:
+    """Something else than the model's words: most of it belongs to the step."""
+    if isinstance(event, ApprovalRequested):
+        step.state = "waiting"  # it may be decided already: nobody can be asked
+        place.step(step, whole=True)
+        return
+    if isinstance(event, _ENDS):
+        return  # said at the end
+    if isinstance(event, StepStart):
+        if step.state == "waiting" or not step.code:
+            step.number, step.code = event.step or step.number, event.code
+        step.state = "running"
+    elif isinstance(event, Output):
+        step.state, step.took_s = "", event.duration_s
+    notes = list(lines_of(event))
+    if isinstance(event, Clarify):
+        for note in notes:
+            place.line(note, strong=True)
+        return
+    step.notes += notes
+    if notes or isinstance(event, StepStart | Output):
+        place.step(step, whole=True)
 
 
 def lines_of(event: Event) -> Iterator[str]:
@@ -84,14 +154,14 @@ def lines_of(event: Event) -> Iterator[str]:
         case ApprovalDecided(decision="deny", by="policy"):
             yield f"step {event.step} was denied: {event.reason}"
         case StateChange() if event.unsaved:
-            yield from (f"  {name} is not saved: {reason}" for name, reason in event.unsaved)
+            yield from (f"{name} is not saved: {reason}" for name, reason in event.unsaved)
         case Output(status="timeout"):
             yield f"step {event.step} ran too long and was interrupted"
         case Output(status="unknown"):
             yield f"it is not known whether step {event.step} ran to its end; it is not run again"
         case Effect():
             times = f" ({event.count} times)" if event.count > 1 else ""
-            yield f"  outside the variables: {event.what} {event.target}{times}"
+            yield f"outside the variables: {event.what} {event.target}{times}"
         case Error(source="model"):
             yield event.message if event.fatal else f"{event.message}; trying again"
         case Retry():
@@ -110,44 +180,27 @@ def lines_of(event: Event) -> Iterator[str]:
 
 
 class Terminal:
-    """Shows a run by printing: a step when it is whole."""
+    """Shows a run by printing: a step when it is whole, and then what is noted of it."""
 
-    def step(self, number: int, thinking: str, text: str, code: str, *, done: bool) -> None:
-        if done:
-            said = [clean(line) for line in text.splitlines() if line.strip()]
-            if not said and not code:
-                return
-            print(*said, *(f"    {line}" for line in code.splitlines()), sep="\n")
+    def __init__(self) -> None:
+        self._step = 0
+        self._noted = 0
+
+    def begin(self, start: TaskStart) -> None:
+        for line in lines_of(start):
+            self.line(line)
+
+    def step(self, step: Step, *, whole: bool) -> None:
+        if not whole:
+            return
+        if id(step) != self._step:
+            self._step, self._noted = id(step), 0
+            said = [clean(line) for line in step.text.splitlines() if line.strip()]
+            if said or step.code:
+                print(*said, *(f"    {line}" for line in step.code.splitlines()), sep="\n")
+        for note in step.notes[self._noted :]:
+            self.line(note)
+        self._noted = len(step.notes)
 
     def line(self, text: str, *, strong: bool = False) -> None:
         print(f"[agent] {clean(text)}")
-
-
-class Notebook:
-    """Shows a run in displays: one for each step, which grows as the model writes."""
-
-    def __init__(self, shell: Shell) -> None:
-        self._shell = shell
-        self._open = 0
-
-    def step(self, number: int, thinking: str, text: str, code: str, *, done: bool) -> None:
-        from IPython.display import DisplayHandle
-
-        if number != self._open:
-            self._open = number
-            self._handle = DisplayHandle()
-            self._handle.display(_bundle(thinking, text, code), raw=True)
-        else:
-            self._handle.update(_bundle(thinking, text, code), raw=True)
-
-    def line(self, text: str, *, strong: bool = False) -> None:
-        weight = "600" if strong else "400"
-        html = f'<div class="agent-kernel" style="font-weight:{weight}">{escape(clean(text))}</div>'
-        self._shell.display_pub.publish({"text/plain": clean(text), "text/html": html})
-
-
-def _bundle(thinking: str, text: str, code: str) -> dict[str, str]:
-    parts = [f"<details><summary>thinking</summary>{escape(thinking)}</details>" if thinking else ""]
-    parts += [f"<p>{escape(text)}</p>" if text else "", f"<pre>{escape(code)}</pre>" if code else ""]
-    plain = "\n".join(filter(None, (text, code)))
-    return {"text/plain": plain, "text/html": f'<div class="agent-kernel">{"".join(parts)}</div>'}

@@ -1,0 +1,115 @@
+"""A run as a notebook shows it: one quiet block for each step, which grows as the model writes.
+
+HTML with styles inline and without scripts, so that it reads the same in a saved notebook and on a page made of one, on a
+light and on a dark ground. What the code of a step shows comes below its block, as what a cell shows comes below its code.
+"""
+
+from __future__ import annotations
+
+import time
+from html import escape
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+from agent_kernel.agents.events import TaskStart
+from agent_kernel.browsing.highlighting import pieces_of
+from agent_kernel.verbs.text import clean, clean_lines
+
+if TYPE_CHECKING:
+    from agent_kernel.magics.shell import Shell
+    from agent_kernel.magics.tasks.showing import Step
+
+__all__ = ["Notebook"]
+
+_PATIENCE_S: Final = 0.08  # between two looks at a step that is being written
+_UI: Final = "font-family:var(--jp-ui-font-family,system-ui,sans-serif);font-size:13px;line-height:20px"
+_CODE: Final = "font-family:var(--jp-code-font-family,monospace);font-size:12px;line-height:20px"
+_SMALL: Final = "font-size:11px;line-height:20px;opacity:.7"
+_RULE: Final = "border-left:2px solid color-mix(in srgb,#1976d2 55%,transparent);padding-left:12px"
+_COLOURS: Final = {
+    "keyword": "color:color-mix(in srgb,#2e9d42 76%,currentColor)",
+    "string": "color:color-mix(in srgb,#d33c3c 80%,currentColor)",
+    "number": "color:color-mix(in srgb,#2e9d42 76%,currentColor)",
+    "comment": "opacity:.7",
+}
+
+
+class Handle(Protocol):
+    """A display that can be changed."""
+
+    def display(self, data: object, *, raw: bool) -> None: ...
+    def update(self, data: object, *, raw: bool) -> None: ...
+
+
+class Notebook:
+    """Shows a run in displays."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+        self._step: Step | None = None
+        self._handle: Handle | None = None
+        self._seen_s = 0.0
+
+    def begin(self, start: TaskStart) -> None:
+        self._publish(_paragraph(f"■ {start.agent} · {start.model}", _SMALL), f"{start.agent} · {start.model}")
+
+    def step(self, step: Step, *, whole: bool) -> None:
+        now = time.monotonic()
+        # Numbers, as the step that was written is another object than what it was made whole with.
+        is_new = self._step is None or (step.number != self._step.number)
+        if not is_new and not whole and now - self._seen_s < _PATIENCE_S:
+            return
+        self._seen_s = now
+        if is_new or self._handle is None:
+            self._handle = _new_handle()
+            self._handle.display(_bundle(step), raw=True)
+        else:
+            self._handle.update(_bundle(step), raw=True)
+        self._step = step
+
+    def line(self, text: str, *, strong: bool = False) -> None:
+        self._publish(_paragraph(text, f"{_UI};font-weight:{600 if strong else 400}"), text)
+
+    def _publish(self, html: str, text: str) -> None:
+        self._shell.display_pub.publish({"text/plain": clean(text), "text/html": html})
+
+
+def _new_handle() -> Handle:
+    from IPython.display import DisplayHandle
+
+    return cast("Handle", DisplayHandle())  # IPython gives it no types
+
+
+def _paragraph(text: str, style: str) -> str:
+    return f'<div class="agent-kernel" style="{style}">{escape(clean(text))}</div>'
+
+
+def _bundle(step: Step) -> dict[str, str]:
+    text, code = clean_lines(step.text).strip(), clean_lines(step.code)
+    plain = "\n".join(filter(None, (text, code, *map(clean, step.notes))))
+    parts = [
+        _thinking(clean_lines(step.thinking).strip(), is_open=not (text or code)),
+        f'<div style="{_UI};white-space:pre-wrap;margin:0 0 2px">{escape(text)}</div>' if text else "",
+        _code(code) if code else "",
+        f'<div style="{_UI};{_SMALL};font-variant-numeric:tabular-nums">{escape(step.status)}</div>',
+        *(f'<div style="{_UI};{_SMALL}">{escape(clean(note))}</div>' for note in step.notes),
+    ]
+    style = f"margin:4px 0;{_RULE if code else 'padding-left:14px'}"
+    return {"text/plain": plain, "text/html": f'<div class="agent-kernel-step" style="{style}">{"".join(parts)}</div>'}
+
+
+def _thinking(text: str, *, is_open: bool) -> str:
+    if not text:
+        return ""
+    said = f'<div style="white-space:pre-wrap;padding:2px 0 4px 14px">{escape(text)}</div>'
+    summary = '<summary style="cursor:pointer;display:list-item">thinking</summary>'
+    return f'<details style="{_UI};{_SMALL};margin:0"{" open" if is_open else ""}>{summary}{said}</details>'
+
+
+def _code(code: str) -> str:
+    pieces = "".join(
+        f'<span style="{_COLOURS[kind]}">{escape(text)}</span>' if kind else escape(text)
+        for kind, text in pieces_of(code.rstrip())
+    )
+    return (
+        f'<pre style="{_CODE};margin:0;padding:0;border:0;background:none;color:inherit;overflow-x:auto">{pieces}</pre>'
+    )
