@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import NotBoundError as NotBoundError
     from agent_kernel.errors import NotFoundError as NotFoundError
     from agent_kernel.errors import NothingToUndoError as NothingToUndoError
+    from agent_kernel.errors import PreviewNotAcceptedError as PreviewNotAcceptedError
     from agent_kernel.errors import PreviewRefusedError as PreviewRefusedError
     from agent_kernel.errors import RaceError as RaceError
     from agent_kernel.errors import RefExistsError as RefExistsError
@@ -130,6 +131,7 @@ __all__ = [
     "NothingToUndoError",
     "Outcome",
     "Preview",
+    "PreviewNotAcceptedError",
     "PreviewRefusedError",
     "Race",
     "RaceError",

@@ -516,6 +516,15 @@ class RaceError(AgentError):
         return self.reason
 
 
+class PreviewNotAcceptedError(AgentError):
+    """A preview cannot be accepted: its code did not come to its end, or it was decided about. Nothing was changed."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"this preview cannot be accepted: {self.reason}; nothing was changed"
+
+
 class PreviewRefusedError(AgentError):
     """A fork of this process is not safe now. Nothing ran."""
 

@@ -37,7 +37,7 @@ from agent_kernel.agents.events import Part
 from agent_kernel.agents.executing import Executed, Executor, PlainExecutor
 from agent_kernel.agents.offering import offered
 from agent_kernel.agents.settling import Settled
-from agent_kernel.errors import PreviewRefusedError, RefNotFoundError
+from agent_kernel.errors import PreviewNotAcceptedError, PreviewRefusedError, RefNotFoundError
 from agent_kernel.repository import Author, Change, Outputs, Unsaved
 from agent_kernel.session import randomness
 
@@ -261,6 +261,7 @@ class Preview:
         self.code = code
         self.seen = seen
         self._place = place
+        self._decided = ""
         self.branch = branch
         session = place.session
         if not branch and session is not None and seen.tip and not seen.again:
@@ -269,12 +270,22 @@ class Preview:
 
     def __repr__(self) -> str:
         names = ", ".join(f"{one.how}{one.name}" for one in self.changed) or "nothing changed"
-        return f"<Preview, {self.status}: {names}>"
+        return f"<Preview, {self.status}{f' ({self.error})' if self.error else ''}: {names}>"
 
     @property
     def status(self) -> Status:
         """How it ended: `ok`, `failed`, `interrupted`, `timeout`, or without an answer: `crashed`, `killed`."""
         return self.seen.status
+
+    @property
+    def error(self) -> str:
+        """Why it did not come to its end, in one line: what it raised, or what ended it."""
+        if self.status == "ok":
+            return ""
+        if self.seen.why or self.seen.error is None:
+            return self.seen.why or self.status
+        name, said = self.seen.error
+        return ": ".join(filter(None, (name, said.partition("\n")[0][:200])))
 
     @property
     def text(self) -> str:
@@ -293,18 +304,26 @@ class Preview:
 
     @property
     def told(self) -> str:
-        """What somebody has to know before they accept it, if anything: that the code would run again, and why."""
-        return self.seen.again or self.seen.why
+        """What somebody has to know before they accept it, if anything: that the code would run again, and why.
+
+        Of code that did not come to its end: what ended it. That cannot be accepted.
+        """
+        return self.error or self.seen.again
 
     def accept(self, run: str = "") -> Report | None:
         """Take on what it did, as if it had run here. Where that cannot be (`told`), the code runs here, now.
 
         Raises:
             MergeConflictError: the same variables were changed here meanwhile. Nothing was changed.
+            PreviewNotAcceptedError: it failed or was ended, or it was accepted or rejected before. Nothing was changed.
         """
-        if self.seen.again:
-            return self._run_again(run)
-        return self.take(run)
+        if self._decided:
+            raise PreviewNotAcceptedError(f"it was {self._decided} before")
+        if self.status != "ok":
+            raise PreviewNotAcceptedError(f"its code did not come to its end ({self.error})")
+        report = self._run_again(run) if self.seen.again else self.take(run)
+        self._decided = "accepted"
+        return report
 
     def take(self, run: str = "") -> Report:
         """Merge what it did; the branch goes. Raises: MergeConflictError, LoadError: nothing was changed."""
@@ -312,7 +331,7 @@ class Preview:
         if session is None or not self.branch:
             raise RefNotFoundError(self.branch or "preview", ())
         report = session.take_step(self.branch, run)
-        self.reject()
+        self._drop()
         return report
 
     def _run_again(self, run: str) -> Report | None:
@@ -331,6 +350,10 @@ class Preview:
 
     def reject(self) -> None:
         """Leave what it did; nothing stays of it but what it did outside the variables."""
+        self._decided = self._decided or "rejected"
+        self._drop()
+
+    def _drop(self) -> None:
         session = self._place.session
         if self.branch and session is not None:
             with suppress(RefNotFoundError):
@@ -368,11 +391,11 @@ class Preview:
     # -- faces
 
     def __str__(self) -> str:
-        lines = [f"preview: {self.status}{f', {self.seen.why}' if self.seen.why else ''}"]
+        lines = [f"preview: {self.status}{f', {self.error}' if self.error else ''}"]
         lines += [f"  {one.how} {one.name}{f': {one.summary}' if one.summary else ''}" for one in self.changed]
         lines += [] if self.changed else ["  no variable changed"]
         lines += [f"  has happened already: {what} {target}" for what, target, _ in self.effects]
-        lines += [f"  {self.seen.again}"] if self.seen.again else []
+        lines += [f"  {self.seen.again}"] if self.seen.again and not self.error else []
         shown = masked(self.text, 2_000).rstrip()
         return "\n".join([*lines, *(["output:", shown] if shown else [])])
 

@@ -48,7 +48,7 @@ def tried(course: Course, asked: ApprovalRequested, step: int) -> ApprovalReques
     except PreviewRefusedError as refused:
         return msgspec.structs.replace(asked, preview="refused", told=str(refused))
     held = seen.held() if seen.branch else b""
-    told = seen.told
+    told = seen.seen.again or seen.seen.why
     if len(held) > _MOST_HELD:
         seen.reject()
         held, told = b"", "what it gave back is too large to be kept: approving runs the code again"

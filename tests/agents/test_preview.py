@@ -169,8 +169,31 @@ def test_an_error_is_what_it_came_to(state: Versioned) -> None:
     seen = preview("half = 1\n1 / 0", state)
     assert (seen.status, told(seen)) == ("failed", [("+", "half")])
     assert "ZeroDivisionError" in seen.text
-    seen.accept()
-    assert state["half"] == 1
+    assert repr(seen) == "<Preview, failed (ZeroDivisionError: division by zero): +half>"
+    assert seen.told == "ZeroDivisionError: division by zero"
+    with pytest.raises(ak.PreviewNotAcceptedError, match=r"did not come to its end \(ZeroDivisionError"):
+        seen.accept()
+    assert "half" not in state
+    seen.reject()
+
+
+def test_a_preview_that_was_ended_cannot_be_accepted(state: Versioned) -> None:
+    seen = preview("begun = 1\nwhile True:\n    pass", state, deadline_s=0.3)
+    with pytest.raises(ak.PreviewNotAcceptedError, match="did not come to its end"):
+        seen.accept()
+    assert "begun" not in state
+    seen.reject()
+
+
+def test_a_preview_is_decided_about_once(state: Versioned) -> None:
+    once, never = preview("one = 1", state), preview("two = 2", state)
+    once.accept()
+    with pytest.raises(ak.PreviewNotAcceptedError, match="it was accepted before; nothing was changed"):
+        once.accept()
+    never.reject()
+    with pytest.raises(ak.PreviewNotAcceptedError, match="it was rejected before"):
+        never.accept()
+    assert (state["one"], "two" in state) == (1, False)
 
 
 def test_an_interrupt_while_it_runs_ends_it(state: Versioned) -> None:
