@@ -275,7 +275,7 @@ def test_a_run_that_goes_on_is_not_told_of_its_steps_that_were_taken_back() -> N
     run = chat.agent.start("Do it in steps")
     for _ in run:
         pass
-    assert chat.session.undo()
+    chat.session.undo()
     chat.answers = ["task.clarify('And now?')"]
     for _ in run.resume("This one.").stream():
         pass

@@ -40,7 +40,7 @@ def test_a_run_goes_on_with_its_agents_own_model() -> None:
         run = one.start("Do it")
         for _ in run:
             pass
-        ak.Agent("two", model=ak.FunctionModel(lambda request: "task.fail('another model')")).start("Fail")
+        _ = ak.Agent("two", model=ak.FunctionModel(lambda request: "task.fail('another model')")).start("Fail")
         again = ak.Agent("one", model=ak.FunctionModel(lambda request: "task.success('mine')"), state=state).reopen(
             run.id
         )
@@ -50,7 +50,7 @@ def test_a_run_goes_on_with_its_agents_own_model() -> None:
 @pytest.mark.parametrize("wrong", [5, len, [int], "Nope", lambda x: x])
 def test_what_is_no_type_is_refused_before_anything_runs(wrong: object) -> None:
     with pytest.raises(TypeError, match="is to be of a type"):
-        ak.Agent(model=ak.ScriptedModel(["task.success(1)"])).start("Try", returns=wrong)
+        _ = ak.Agent(model=ak.ScriptedModel(["task.success(1)"])).start("Try", returns=wrong)
 
 
 @pytest.mark.parametrize(

@@ -325,7 +325,7 @@ def test_what_a_sub_agent_made_that_was_only_iterated_over_comes_to_its_parent(s
         """Look it up."""
         raise NotImplementedError
 
-    parent.fn(look.start, name="look")
+    parent.fn(name="look")(look.start)
     parent.model = ak.ScriptedModel(["for event in look(): pass\nprint(found)", "task.success(found)"])
     assert parent("Find it") == 42
     assert list(state.repo.branches()) == ["main"]
@@ -347,7 +347,7 @@ def test_an_error_of_one_of_many_loses_nothing_of_the_others(state: ak.Versioned
         raise NotImplementedError
 
     parent = scripted("parent", "look(['odd', 'even'])", "task.success(kept)", state=state)
-    parent.fn(look.map, name="look")
+    parent.fn(name="look")(look.map)
     assert parent("Find it") == 1
 
 
@@ -374,7 +374,7 @@ def test_what_a_sub_agent_made_is_merged_where_its_parent_looked_away_at_its_end
         """Look it up."""
         raise NotImplementedError
 
-    parent.fn(look.start, name="look")
+    parent.fn(name="look")(look.start)
     until = "for event in look():\n    if event.kind == 'Success':\n        break"
     parent.model = ak.ScriptedModel([until, "task.success(found)"])
     assert parent("Find it") == 42
