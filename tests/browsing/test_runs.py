@@ -36,7 +36,7 @@ def kinds(rows: list[Any]) -> list[tuple[str, int]]:
 
 def test_a_run_is_one_row_with_its_task_and_all_that_its_steps_changed(nb: Notebook) -> None:
     nb.run("df = 1")
-    give(
+    _ = give(
         nb,
         "Draw the errors\nand save them",
         "df = 2\ntmp = 1",
@@ -56,7 +56,7 @@ def test_a_run_is_one_row_with_its_task_and_all_that_its_steps_changed(nb: Noteb
 
 
 def test_it_unfolds_to_its_steps(nb: Notebook) -> None:
-    give(nb, "Count", "a = 1", "b = 2", "task.success()")
+    _ = give(nb, "Count", "a = 1", "b = 2", "task.success()")
     fold = nb.rows()[0]
     rows = nb.rows(unfolded=[fold["id"]])
     assert kinds(rows[:4]) == [("fold", 0), ("commit", 1), ("commit", 1), ("commit", 1)]
@@ -67,7 +67,7 @@ def test_it_unfolds_to_its_steps(nb: Notebook) -> None:
 
 
 def test_head_inside_a_folded_run_is_found_in_its_row(nb: Notebook) -> None:
-    give(nb, "Count", "a = 1", "b = 2", "task.success()")
+    _ = give(nb, "Count", "a = 1", "b = 2", "task.success()")
     fold = nb.rows()[0]
     middle = nb.rows(unfolded=[fold["id"]])[2]["id"]
     nb.session.checkout(middle)
@@ -77,7 +77,7 @@ def test_head_inside_a_folded_run_is_found_in_its_row(nb: Notebook) -> None:
 
 
 def test_a_search_counts_its_matches_inside_a_run(nb: Notebook) -> None:
-    give(nb, "Count", "a = 1", "b = 2", "task.success()")
+    _ = give(nb, "Count", "a = 1", "b = 2", "task.success()")
     (fold,) = nb.rows("var:b")
     assert (fold["why"], fold["matching"], fold["n"]) == ("run", 1, 3)
     rows = nb.rows("var:b", unfolded=[fold["id"]])
@@ -140,13 +140,13 @@ def test_a_run_that_waits_for_approval_stands_open_with_the_step_that_waits(nb: 
 
 
 def test_a_run_that_waits_before_its_first_commit_has_a_row_too(nb: Notebook) -> None:
-    give(nb, "Save it", "open('/nowhere/x', 'w')", "task.success()")
+    _ = give(nb, "Save it", "open('/nowhere/x', 'w')", "task.success()")
     (row,) = nb.rows()
     assert (row["kind"], row["depth"], row["subject"], row["author"]["name"]) == ("wait", 0, "Save it", "analyst")
 
 
 def test_a_question_waits_for_an_answer(nb: Notebook) -> None:
-    give(nb, "Take one", "a = 1", "task.clarify('Which one?')")
+    _ = give(nb, "Take one", "a = 1", "task.clarify('Which one?')")
     wait = next(row for row in nb.rows() if row["kind"] == "wait")
     assert (wait["waits_for"], wait["subject"], wait["is_code"]) == ("answer", "Which one?", False)
 
@@ -162,7 +162,7 @@ def test_a_decision_from_anywhere_changes_the_version_and_takes_the_row_away(nb:
 
 
 def test_a_step_that_waits_shows_no_secret(nb: Notebook) -> None:
-    give(nb, "Send it", "key = 'sk-ant-REDACTED'; open('/x', 'w')")
+    _ = give(nb, "Send it", "key = 'sk-ant-REDACTED'; open('/x', 'w')")
     (row,) = nb.rows()
     assert "sk-" not in str(row)
     assert "sk-" not in str(nb.ask("run", id=row["run"]))
@@ -199,7 +199,7 @@ def test_a_run_in_detail_says_what_it_asks_with_a_row_for_each_kind_of_reach(nb:
 
 
 def test_a_saved_notebook_names_the_agent_of_a_run_and_neither_its_task_nor_its_code(nb: Notebook) -> None:
-    give(nb, "A private task", "secret_sauce = 'x' * 40", "open('/private/path', 'w')")
+    _ = give(nb, "A private task", "secret_sauce = 'x' * 40", "open('/private/path', 'w')")
     said = str(faces(nb.repo))
     assert "analyst" in said
     assert "private" not in said

@@ -77,7 +77,7 @@ class Document:
         self.page.keyboard.insert_text(source)
 
     def source(self, number: int) -> str:
-        return self.cell(number).locator(".cm-content").first.inner_text()
+        return str(self.cell(number).locator(".cm-content").first.inner_text())
 
     def output(self, number: int) -> str:
         """What a cell printed."""

@@ -44,12 +44,11 @@ def test_the_steps_of_a_run_are_one_operation_and_two_runs_are_two() -> None:
     step(namespace, session, "r1", 1, "x = 1")
     step(namespace, session, "r1", 2, "x = 2")
     step(namespace, session, "r2", 1, "x = 3")
-    session.undo()
-    assert namespace["x"] == 2
-    session.undo()
-    assert namespace["x"] == 0
-    session.redo()
-    assert namespace["x"] == 2
+    found: list[object] = []
+    for move in (session.undo, session.undo, session.redo):
+        move()
+        found.append(namespace["x"])
+    assert found == [2, 0, 2]
 
 
 def test_a_cell_in_which_an_agent_works_is_one_operation() -> None:

@@ -15,6 +15,8 @@ from agent_kernel.browsing.highlighting import pieces_of
 from agent_kernel.verbs.text import clean, clean_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from agent_kernel.magics.shell import Shell
     from agent_kernel.magics.tasks.showing import Step
 
@@ -76,7 +78,7 @@ class Notebook:
 def _new_handle() -> Handle:
     from IPython.display import DisplayHandle
 
-    return cast("Handle", DisplayHandle())  # IPython gives it no types
+    return cast("Callable[[], Handle]", DisplayHandle)()  # IPython gives it no types
 
 
 def _paragraph(text: str, style: str) -> str:
