@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Conflict as Clash
     from agent_kernel.session import Repository
 
-__all__ = ["Plan", "plan"]
+__all__ = ["Plan", "plan", "told_changes"]
 
 _MOST = 1_000  # names of a kind
 
@@ -81,8 +81,7 @@ def plan(book: Book, args: Planned) -> Plan:
         entries = {name: entry for name, entry in taken.items() if entry is not None}
     else:
         changes = list(changes_between(repo, before, target))
-        names = {change.name for change in changes if change.how != "-"}
-        entries = {name: entry for name, entry in target.items() if name in names}
+        entries = _entries(target, changes)
         notes = _checkout_notes(book, args.to, id) if args.op == "checkout" else _rollback_notes(book)
     if not trust.is_trusted(repo):
         notes = (*notes, "The store was made by someone else: run %agent trust before you load from it.")
@@ -97,6 +96,21 @@ def plan(book: Book, args: Planned) -> Plan:
         notes=notes,
         conflicts=conflicts,
     )
+
+
+def told_changes(repo: Repository, target: Tree, changes: Collection[Change]) -> dict[str, object]:
+    """The fields of a plan that are about what changes, for whoever knows better than the store what is there now."""
+    return {
+        "changes": [*_names(changes, "~")],
+        "adds": [*_names(changes, "+")],
+        "removes": [*_names(changes, "-")],
+        "loads": _bytes_of(repo, _entries(target, changes)),
+    }
+
+
+def _entries(target: Tree, changes: Iterable[Change]) -> dict[str, Entry]:
+    names = {change.name for change in changes if change.how != "-"}
+    return {name: entry for name, entry in target.items() if name in names}
 
 
 def _names(changes: Iterable[Change], how: str) -> tuple[str, ...]:

@@ -178,7 +178,7 @@ class Hub:
         if op == "plan" and self._turns.is_free:
             from agent_kernel.panels.planning import planned
 
-            return planned(desk, found)
+            return planned(desk, args, found)
         return found
 
     def _notice(self, listener: Listener) -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import msgspec
 
 from agent_kernel.errors import LoadError, NameNotFoundError
-from agent_kernel.repository import NO_CHAT, Commit, Head, ObjectId, Tree, Unsaved, short
+from agent_kernel.repository import NO_CHAT, Change, Commit, Head, ObjectId, Tree, Unsaved, short
 from agent_kernel.session import carrying, randomness, trust
 from agent_kernel.session.history import Draft, changes_between
 from agent_kernel.session.interrupts import uninterrupted
@@ -75,6 +75,18 @@ class Moving(Stepping):
             time.perf_counter() - began,
         )
 
+    def foreseen(self, target: ObjectId, *, is_here: bool = False) -> tuple[Change, ...]:
+        """What going there would change among the live variables, which may be fewer than HEAD's. Nothing is loaded.
+
+        Args:
+            is_here: what is checked out is the branch that the session is on, so all of it comes.
+        """
+        stay = carrying.NOTHING if is_here else self._staying(target)
+        return carrying.live_changes(self.repo, self._tree, self.repo.tree_at(target), self._carried, stay)
+
+    def _staying(self, commit: ObjectId | None) -> frozenset[str]:
+        return self._carried & self._carried_at.get(commit, carrying.NOTHING) if commit else carrying.NOTHING
+
     def _as_it_is_now(self, to: Position) -> Position:
         """The branch may have moved since the position was noted, by an undo for one; or be gone."""
         tip = self.repo.branches().get(to.branch or "")
@@ -83,8 +95,7 @@ class Moving(Stepping):
         return to if to.commit is None else msgspec.structs.replace(to, branch=None)
 
     def _load(self, target: Tree, commit: ObjectId | None, stay: frozenset[str] | None, *, partial: bool) -> Loaded:
-        if stay is None:
-            stay = self._carried & self._carried_at.get(commit, carrying.NOTHING) if commit else carrying.NOTHING
+        stay = self._staying(commit) if stay is None else stay
         return self.workspace.load(
             self._tree, target, absent=self._carried, stay=stay, partial=partial, sources=(commit,)
         )

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.panels.fronts import Front, elsewhere
+
+
+@pytest.fixture
+def restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Front]:
+    """A new kernel on a history of two cells, which nobody has brought back yet."""
+    with Front(tmp_path, monkeypatch) as before:
+        before.run("rate = 1")
+        before.run("rate = 2; extra = 5")
+    with Front(tmp_path, monkeypatch) as front:
+        front.channel()  # a panel that stands open
+        yield front
 
 
 def plan(front: Front, to: str, op: str = "checkout") -> Any:
@@ -66,3 +81,28 @@ def test_a_merge_says_what_clashes(front: Front) -> None:
     front.run("%agent switch main")
     front.run("x = 'ours'")
     assert [one["name"] for one in plan(front, "side", "merge")["conflicts"]] == ["x"]
+
+
+class TestAfterARestart:
+    @pytest.mark.parametrize(
+        ("to", "adds"), [("HEAD", ["extra", "rate"]), ("main", ["extra", "rate"]), ("HEAD~1", ["rate"])]
+    )
+    @pytest.mark.parametrize("op", ["checkout", "rollback"])
+    def test_what_is_not_in_memory_is_added_and_nothing_else_changes(
+        self, restarted: Front, op: str, to: str, adds: list[str]
+    ) -> None:
+        found = plan(restarted, to, op)
+        assert (found["changes"], found["adds"], found["removes"]) == ([], adds, [])
+        assert found["loads"] > 0
+        done = restarted.channel().ask(op, to=to)["done"]
+        assert done.endswith(f": {len(adds)} name{'s' if len(adds) > 1 else ''} added.")
+
+    @pytest.mark.parametrize("to", ["HEAD", "main", "HEAD~1", "HEAD~2"])
+    def test_what_was_made_since_is_changed(self, restarted: Front, to: str) -> None:
+        restarted.run("rate = 3")
+        found = plan(restarted, to)
+        restarted.channel().ask("checkout", to=to)
+        assert found["changes"] == (["rate"] if restarted.ns["rate"] != 3 else [])
+        assert found["adds"] == (["extra"] if "extra" in restarted.ns else [])
+        again = plan(restarted, "HEAD")
+        assert (again["changes"], again["adds"], again["removes"]) == ([], [], [])
