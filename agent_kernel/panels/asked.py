@@ -101,9 +101,13 @@ class Claimed(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Undone(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Undo and redo: what is next, or nothing if HEAD is at another commit by then than whoever asked saw."""
+    """Undo and redo: what is next, or nothing if HEAD is at another commit by then than whoever asked saw.
+
+    `of`: which operation was meant, as `Done` and `State.undo` name it: moves may end where they began.
+    """
 
     head: _Revision | None = None
+    of: Annotated[str, msgspec.Meta(max_length=100)] = ""
 
 
 class Decided(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from agent_kernel.browsing.wording import called, cleaned
 from agent_kernel.errors import MergeConflictError
 from agent_kernel.panels.asked import Act, Aimed, Branched, Committed, Decided, Merged, Resumed, Switched, Undone
+from agent_kernel.panels.standing import name_of
 from agent_kernel.repository import hex_of
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.parsing import UsageProblem
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from agent_kernel.panels.desk import Answer, Desk
     from agent_kernel.repository import Change
     from agent_kernel.session import Report, Session
+    from agent_kernel.session.operations import Operation
     from agent_kernel.verbs.moving import Moved
     from agent_kernel.verbs.scope import Scope
 
@@ -63,19 +65,24 @@ def _switch(desk: Desk, scope: Scope, act: Act) -> Answer:
 
 
 def _undo(desk: Desk, scope: Scope, act: Act) -> Answer:
-    _check_head(scope, act)
-    return _not_undoable(_told(desk, scope, undo(scope, Namespace(count="1", partial=False, only=""))))
+    _check_meant(scope, act, scope.live().next_undo)
+    done = _told(desk, scope, undo(scope, Namespace(count="1", partial=False, only="")))
+    # What undo would reverse next is something else by now.
+    return {**done, "undo": False, "of": name_of(scope.live().next_redo)}
 
 
 def _redo(desk: Desk, scope: Scope, act: Act) -> Answer:
-    _check_head(scope, act)
-    return _told(desk, scope, redo(scope, Namespace(count="1", partial=False, only="")))
+    _check_meant(scope, act, scope.live().next_redo)
+    return _told(desk, scope, redo(scope, Namespace(count="1", partial=False)))
 
 
-def _check_head(scope: Scope, act: Act) -> None:
+def _check_meant(scope: Scope, act: Act, operation: Operation | None) -> None:
     """What is next to be undone is no longer what was meant, if a cell or another panel has done something since."""
-    meant, head = _args(act, Undone).head, scope.live().head
-    if meant is not None and head is not None and hex_of(head) != meant:
+    meant, head = _args(act, Undone), scope.live().head
+    if head is None:  # no operation ends before the first commit, so there is none to be taken for another
+        return
+    is_other = bool(meant.of) and meant.of != name_of(operation)
+    if is_other or (meant.head is not None and hex_of(head) != meant.head):
         raise UsageProblem(f"HEAD is at {called(scope.repo.commit_at(head))} by now")
 
 
@@ -171,11 +178,6 @@ def _told(desk: Desk, scope: Scope, result: Any) -> Answer:
     return _moved(desk, scope, cleaned(moved.said, 200), moved.report)
 
 
-def _not_undoable(done: Answer) -> Answer:
-    # What undo would reverse next is something else by now.
-    return {**done, "undo": False}
-
-
 def _moved(desk: Desk, scope: Scope, said: str, report: Report, page: object = None) -> Answer:
     """`Checked out [7]: 3 names changed, 1 removed. conn stays as it is.`"""
     sentence = f"{said}: {counted(report.changed)}."
@@ -199,6 +201,7 @@ def _done(
         "done": sentence,
         "notes": [note if note.endswith(".") else f"{note}." for note in told],
         "undo": report is not None and scope.live().next_undo is not None,
+        "of": name_of(scope.live().next_undo),
         "head": desk.head(),
         "cells": page,
     }

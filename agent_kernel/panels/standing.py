@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
 from typing import TYPE_CHECKING
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
     from agent_kernel.panels.asked import Act
     from agent_kernel.panels.desk import Answer
     from agent_kernel.session import Repository, Session
+    from agent_kernel.session.operations import Operation
 
-__all__ = ["Standing"]
+__all__ = ["Standing", "name_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +94,15 @@ class Standing:
             self._undo = found
 
 
+def name_of(operation: Operation | None) -> str:
+    """What to call an operation, so that whoever wants it undone gets no other one undone; "": there is none."""
+    if operation is None:
+        return ""
+    before, after = operation.before, operation.after
+    fields = (before.branch, before.commit, after.branch, after.commit, operation.moved, operation.run)
+    return hashlib.sha256(repr(fields).encode()).hexdigest()[:16]
+
+
 def _undoable(repo: Repository, session: Session) -> Answer | None:
     operation = session.next_undo
     if operation is None:
@@ -99,6 +110,7 @@ def _undoable(repo: Repository, session: Session) -> Answer | None:
     before, after = operation.before.commit, operation.after.commit
     made = None if after is None or operation.moved else repo.commit_at(after)
     return {
+        "of": name_of(operation),
         "text": cleaned(operation_text(repo, operation), _TEXT),
         "cell": made is not None and made.cell is not None,
         "to": None if before is None else hex_of(before),

@@ -46,6 +46,18 @@ class TestBetweenCells:
         assert front.ns["tmp"] == 3
         assert panel.ask("undo", head=panel.ask("open")["head"]["id"])["done"].startswith("Undone the move to main")
 
+    def test_undo_takes_back_no_other_move_that_ended_at_the_same_commit(self, front: Front) -> None:
+        panel, other = front.panel(), front.panel()
+        done = panel.ask("checkout", to="HEAD~1")
+        pin = {"head": done["head"]["id"], "of": done["of"]}
+        assert panel.state["undo"]["of"] == done["of"]
+        other.ask("branch", name="side", at="HEAD", go=True)
+        assert panel.ask("undo", **pin) == {"code": "refused", "message": "HEAD is at [1] by now. Nothing was changed."}
+        undone = other.ask("undo", of=other.state["undo"]["of"])
+        assert undone["done"].startswith("Undone the move to side")
+        assert panel.ask("undo", **pin)["done"].startswith("Undone the move to [1]")
+        assert panel.ask("redo", of=undone["of"])["code"] == "refused"
+
     def test_a_rollback_is_a_new_commit(self, front: Front) -> None:
         done = front.panel().ask("rollback", to="HEAD~1")
         assert done["done"] == "Rolled back to [1]: 1 name changed, 1 added, 1 removed."
@@ -108,7 +120,8 @@ class TestWhatUndoWouldTakeBack:
     def test_it_is_named_and_whether_it_is_a_cell_said_as_acts_and_cells_go_by(self, front: Front) -> None:
         panel = front.panel()
         first = panel.ask("open")["page"]["rows"][-1]["id"]
-        assert panel.state["undo"] == {"text": "[2] a slip of the hand", "cell": True, "to": first}
+        undo = panel.state["undo"]
+        assert undo == {"of": undo["of"], "text": "[2] a slip of the hand", "cell": True, "to": first}
         head = panel.ask("checkout", to="HEAD~1")["head"]["id"]
         undo = panel.state["undo"]
         assert (undo["text"], undo["cell"]) == ("the move to [1]", False)

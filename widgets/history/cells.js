@@ -123,7 +123,7 @@ export class DocumentCells {
     const before = this.model.toast;
     try {
       const { done } = await this.model.transport.act("write_notebook", { id: target.id });
-      this.model.say({ text: [before?.text, done].filter(Boolean).join(" "), next: before?.next ?? "", head: before?.head ?? null });
+      this.model.say({ text: [before?.text, done].filter(Boolean).join(" "), next: before?.next ?? "", head: before?.head ?? null, of: before?.of });
     } catch (error) {
       const text = `The notebook's cells could not be written: ${errorText(error)}`;
       this.model.complain({ text, code: "failed" });

@@ -8,12 +8,14 @@
 import { errorText } from "../shared/buttons.js";
 import { CELLS_STAY, DocumentCells } from "./cells.js";
 import { askName } from "./naming.js";
+import { pinned } from "./pin.js";
 import { askFirst } from "./plan.js";
 import { actName } from "./strip.js";
 
 /** @import { Decision } from "./approval.js" */
 /** @import { Acts, Conflicts, Done, NotebookPage, Queued, RunDetails } from "./protocol.js" */
 /** @import { Target } from "./detail-top.js" */
+/** @import { Pin } from "./pin.js" */
 /** @import { HistoryModel } from "./state.js" */
 /** @import { Question, What } from "./plan.js" */
 
@@ -65,7 +67,7 @@ export class Doings {
     if (op !== "write_notebook") model.head = done.head;
     const cells = op === "undo" && this.cells.brought ? [CELLS_STAY] : [];
     if (MOVES.has(op)) this.cells.brought = false;
-    if (done.done) model.say({ text: [done.done, ...done.notes, ...cells].join(" "), next: done.undo ? "undo" : op === "undo" ? "redo" : "", head: done.head.id });
+    if (done.done) model.say({ text: [done.done, ...done.notes, ...cells].join(" "), next: done.undo ? "undo" : op === "undo" ? "redo" : "", head: done.head.id, of: done.of });
     after?.(done);
     if (op !== "cancel") void model.open();
   }
@@ -120,23 +122,23 @@ export class Doings {
   undoNext(anchor) {
     const { model } = this;
     const { undo } = model.state;
-    const head = model.head?.id;
+    const pin = { head: model.head?.id, of: undo?.of };
     if (!model.canAct || undo === null) return;
-    if (!undo?.cell) return this.undo(head);
-    const go = () => this.undo(head);
-    const isStale = () => model.state.undo?.text !== undo.text || model.state.undo.to !== undo.to;
+    if (!undo?.cell) return this.undo(pin);
+    const go = () => this.undo(pin);
+    const isStale = () => model.state.undo?.text !== undo.text || model.state.undo.to !== undo.to || model.state.undo.of !== undo.of;
     const title = `Undo ${undo.text}?`;
     this.#ask({ op: "checkout", to: undo.to, title, button: "Undo", cells: false, notes: false, isStale, go }, anchor);
   }
 
-  /** @param {string | null} [head] where HEAD was when it was offered; else where it is as the panel shows it */
-  undo(head = this.model.head?.id) {
-    if (this.model.canAct) void this.#act("undo", head ? { head } : {}, "");
+  /** @param {Pin} [pin] as it was when it was offered; else as the panel shows it */
+  undo(pin = { head: this.model.head?.id, of: this.model.state.undo?.of }) {
+    if (this.model.canAct) void this.#act("undo", pinned(pin), "");
   }
 
-  /** @param {string | null} [head] */
-  redo(head = this.model.head?.id) {
-    if (this.model.canAct) void this.#act("redo", head ? { head } : {}, "");
+  /** @param {Pin} [pin] */
+  redo(pin = { head: this.model.head?.id }) {
+    if (this.model.canAct) void this.#act("redo", pinned(pin), "");
   }
 
   /** @param {RunDetails} run @param {Decision} decision */

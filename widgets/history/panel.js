@@ -82,8 +82,8 @@ class HistoryPanel {
     const strips = {
       cancel: () => doings.cancel(),
       verify: () => doings.verify(),
-      undo: () => doings.undo(model.toast?.head),
-      redo: () => doings.redo(model.toast?.head),
+      undo: () => doings.undo(model.toast ?? undefined),
+      redo: () => doings.redo(model.toast ?? undefined),
     };
     this.strip = new Strip(model, strips);
     this.toast = new ToastLine(model, strips);

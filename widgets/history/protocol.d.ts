@@ -44,9 +44,9 @@ export interface Acts {
   /** The cells that State.cells tells of, for the first who claims them. */
   claim(args: { turn: string }): NotebookPage | null;
   switch(args: { branch: string }): Done | Queued;
-  /** `head`: the commit that the asker sees as HEAD; where it is another one by then, nothing is undone. */
-  undo(args: { head?: string }): Done | Queued;
-  redo(args: { head?: string }): Done | Queued;
+  /** `head`: the commit that the asker sees as HEAD; `of`: the operation that is meant. Where it is another one by then, nothing is undone. */
+  undo(args: { head?: string; of?: string }): Done | Queued;
+  redo(args: { head?: string; of?: string }): Done | Queued;
   merge(args: { branch: string; ours: string[]; theirs: string[] }): Done | Queued | Conflicts;
   /** Says of the step that waits whether it runs; the run goes on until it is done or waits again. Answered as soon as it goes on, and State tells the rest. */
   decide(args: { run: string; step: number; decision: "approve" | "edit" | "deny"; code?: string; reason?: string }): Done | Queued;
@@ -72,7 +72,7 @@ export interface State {
   failed: { text: string; code: Failure["error"]["code"] } | null; // what a queued act that could not be done says (a whole sentence), until the next act
   done: Done | null;                                 // what a queued act did
   cells?: { turn: string; id: string; document: string } | null; // cells of commit `id` that a queued act was to bring back in `document` ("": anywhere), until somebody claims them or the next cell begins
-  undo?: { text: string; cell: boolean; to: string | null } | null; // what undo would take back now, "[12] df = …", "the move to main"; `to`: the commit before it; null: nothing; missing: not known
+  undo?: { of?: string; text: string; cell: boolean; to: string | null } | null; // what undo would take back now, "[12] df = …", "the move to main"; `of`: which operation that is; `to`: the commit before it; null: nothing; missing: not known
   kernel: boolean;                                   // acts are possible
   store?: string;                                    // which store this is about, as saved panels name it (static.store_id); "" where gone
   gone: string | null;                               // why this panel can be asked nothing more (a sentence: the notebook was bound elsewhere, the extension unloaded); what is shown stays
@@ -162,7 +162,7 @@ export interface Conflict { name: string; ours: string; theirs: string; together
 export interface NotebookPage { name: string; saved_ms: number; at: number | null /* which cell it was that made the commit */; cells: { id: string; type: "code" | "markdown" | "raw"; source: string }[] }
 export interface Branch { name: string; id: string; lane: number | null; here: boolean; note: string /* "merged into main", "2 commits of its own" */; holder: string }
 
-export interface Done { done: string /* "Checked out [7]: 3 names changed, 1 removed." */; notes: string[]; undo: boolean; head: Head; cells: NotebookPage | null }
+export interface Done { done: string /* "Checked out [7]: 3 names changed, 1 removed." */; notes: string[]; undo: boolean; of?: string /* what undo would take back next, or redo do again after an undo */; head: Head; cells: NotebookPage | null }
 export interface Queued { queued: { op: string; label: string; id: string } }
 export interface Conflicts { conflicts: Conflict[]; branch: string }
 export interface Failure { error: { code: "not_found" | "ambiguous" | "refused" | "damaged" | "too_large" | "gone" | "failed"; message: string } }
@@ -180,7 +180,7 @@ export interface DocumentCell { id: string; type: "code" | "markdown" | "raw"; s
 export interface Host {
   cells?(): DocumentCell[] | null;                   // the open document's; null: there is none
   restoreCells?(page: NotebookPage): boolean;        // one undoable step; false: the document cannot be reached
-  say?(done: { text: string; next: string; head?: string | null }): void; // what was done to the document, where it is seen whatever became of this view
+  say?(done: { text: string; next: string; head?: string | null; of?: string }): void; // what was done to the document, where it is seen whatever became of this view
   document?(): string;                               // which document that is; "": not known
   open?(path: string): void;
   startKernel?(): void;

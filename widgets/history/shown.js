@@ -9,7 +9,7 @@ import { Topics } from "./topics.js";
  *   | { kind: "conflicts", branch: string }} View what stands in the panel
  */
 /** @typedef {{ id: string, label: string }} Mark a commit that is marked to be compared */
-/** @typedef {{ text: string, next: "undo" | "redo" | "", head?: string | null }} Toast what was done, the way back, and where HEAD was then */
+/** @typedef {{ text: string, next: "undo" | "redo" | "", head?: string | null, of?: string }} Toast what was done, the way back, where HEAD was then, and which operation that takes back */
 
 /** @extends {Topics<Topic>} */
 export class Shown extends Topics {

@@ -217,6 +217,6 @@ export class HistoryModel extends Shown {
 
   /** @param {Done} done */
   #queuedDone(done) {
-    this.say({ text: [done.done, ...done.notes].join(" "), next: done.undo ? "undo" : "", head: done.head.id });
+    this.say({ text: [done.done, ...done.notes].join(" "), next: done.undo ? "undo" : "", head: done.head.id, of: done.of });
   }
 }

@@ -5,6 +5,7 @@
  * kernel can do it; Diff and History open the side panel, for which the server is enough.
  */
 
+import { pinned } from "../history/pin.js";
 import { el, fill, setAll } from "../shared/dom.js";
 import { RUN } from "../history/detail-top.js";
 import { SIGNS, bytes, count, money, plural, took } from "../shared/format.js";
@@ -122,7 +123,7 @@ export function footerLine(Widget, notebooks, showSide) {
       this.isBusy = true;
       this.#draw();
       try {
-        const answer = await notebook.transport.act("undo", { head: line.commit });
+        const answer = await notebook.transport.act("undo", pinned({ head: line.commit, of: notebook.transport.state().undo?.of }));
         if ("queued" in answer) this.#say("The undo waits until the running cell ends.", false);
         else if ("done" in answer) {
           if (answer.cells) notebook.host().restoreCells?.(answer.cells);

@@ -3,6 +3,7 @@
  */
 
 import { CELLS_STAY } from "../history/cells.js";
+import { pinned } from "../history/pin.js";
 import { errorText } from "../shared/buttons.js";
 import { cellsOf, restoreCells } from "./cells.js";
 import { Following } from "./following.js";
@@ -10,6 +11,7 @@ import { KernelLink } from "./link.js";
 import { NotebookTransport } from "./transport.js";
 
 /** @import { Host, NotebookPage } from "../history/protocol.js" */
+/** @import { Pin } from "../history/pin.js" */
 /** @import { App, NotebookPanel, Notifications, Tracker } from "./jupyter.js" */
 /** @import { Rest } from "./rest.js" */
 
@@ -142,18 +144,18 @@ export class OpenNotebook {
     void content.scrollToItem(content.activeCellIndex, "smart").catch(() => {}); // rejects when it is asked for another one
   }
 
-  /** @param {{ text: string, next: string, head?: string | null }} done */
-  #say({ text, next, head }) {
-    const undo = next === "undo" ? [{ label: "Undo", callback: () => void this.#undo(head ?? null) }] : [];
+  /** @param {{ text: string, next: string, head?: string | null, of?: string }} done */
+  #say({ text, next, head, of }) {
+    const undo = next === "undo" ? [{ label: "Undo", callback: () => void this.#undo({ head, of }) }] : [];
     const history = { label: "History", callback: () => void this.app.commands.execute(COMMAND) };
     this.notifications.success(text, { autoClose: SAID_MS, actions: [...undo, history] });
   }
 
-  /** @param {string | null} head where it was when this was offered */
-  async #undo(head) {
+  /** @param {Pin} pin as it was when this was offered */
+  async #undo(pin) {
     this.seen();
     try {
-      const answer = await this.transport.act("undo", head ? { head } : {});
+      const answer = await this.transport.act("undo", pinned(pin));
       const said = "done" in answer ? [answer.done, ...answer.notes, CELLS_STAY] : ["The undo waits until the running cell ends."];
       this.notifications.success(said.join(" "), { autoClose: SAID_MS });
     } catch (error) {
