@@ -15,7 +15,7 @@ from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
     from agent_kernel.agents.executing import Executed
-    from agent_kernel.repository import Author, Change, Unsaved
+    from agent_kernel.repository import Author, Change, Entry, ObjectId, Unsaved
     from agent_kernel.session import Session
     from agent_kernel.session.reports import Report
     from agent_kernel.storage import Store
@@ -55,6 +55,8 @@ class Place:
         self.veil = Veil(self.hidden)
         self.cell = cell
         self._names = names
+        self.began: ObjectId | None = None  # the commit at which the step began that runs
+        self.brought: dict[str, Entry | None] = {}  # what merges of sub-agents changed in it, as they left it
 
     def hidden(self, name: str) -> bool:
         """Whether no model is told of this name."""
@@ -95,6 +97,7 @@ class Place:
         if self.session is not None:
             cell, number = self.cell()
             self.session.begin_step(code, author=author, run=run, step=step, cell_id=cell, number=number)
+            self.began, self.brought = self.session.head, {}
         else:
             self._before = {name: id(value) for name, value in self.namespace.items()}
             self._held = list(self.namespace.values())  # as long as ids are compared
@@ -106,12 +109,34 @@ class Place:
         if self.session is not None:
             error = done.error if done is not None else KeyboardInterrupt()
             report: Report | None = self.session.end_step(error=error, outputs=done.outputs if done else None)
-            return (list(report.changed), list(report.unsaved)) if report is not None else ([], [])
+            unsaved = list(report.unsaved) if report is not None else []
+            return self._changed(self.session, report), unsaved
         now, before = self.namespace, self._before
         self._held = []
         new = [Change(name, "+") for name in now if name not in before and not name.startswith("__")]
         rebound = [Change(name, "~") for name, value in now.items() if name in before and before[name] != id(value)]
         return [*new, *rebound, *(Change(name, "-") for name in before if name not in now)], []
+
+    def _changed(self, session: Session, report: Report | None) -> list[Change]:
+        """What the step changed: by its last commit, or by all, where it was committed for sub-agents in its midst."""
+        record = report.record if report is not None and report.commit is not None else None
+        if session.head in (None, self.began) or (record is not None and record.parents[:1] == (self.began,)):
+            return list(report.changed) if report is not None else []
+        from agent_kernel.session.history import changes_between
+
+        repo = session.repo
+        return list(changes_between(repo, repo.tree_at(self.began), repo.tree_at(session.head)))
+
+    def changed_by_itself(self, at: ObjectId) -> set[str]:
+        """What the step had changed by this commit, less what its sub-agents did and it left as it was then."""
+        assert self.session is not None
+        repo, found = self.session.repo, set[str]()
+        for name, _, after in repo.tree_at(self.began).diff(repo.tree_at(at)):
+            brought = self.brought.get(name)
+            is_brought = name in self.brought and (brought is after or (brought and brought.is_same_value(after)))
+            if not is_brought and not name.startswith("\0"):
+                found.add(name)
+        return found
 
     def summary(self, name: str) -> str:
         """One line about a variable as it is now, without running any of its code."""

@@ -62,6 +62,8 @@ class Fork:
         session.repo.create_branch(self.branch, at)
         self._at: ObjectId = at
         self._parent = session
+        self._outer = parent
+        self._by_parent = parent.changed_by_itself(at)
         self._inputs = dict(inputs)
         namespace: dict[str, object] = {}
         author, aside = Author(agent, "agent"), ASIDE + secrets.token_hex(4)
@@ -83,8 +85,31 @@ class Fork:
         namespace.update({name: self._before[name] for name in given if name in self._before})
         self.session.commit(f"put away {', '.join(given)}" if given else "", full=True)
         self.leave()
-        self._parent.merge(self.branch, message=message, fast_forward=False, partial=True)
+        if self.session.head == self._at:
+            return
+        self._check()
+        report = self._parent.merge(self.branch, message=message, fast_forward=False, partial=True)
+        now = self._parent.repo.tree_at(self._parent.head)
+        self._outer.brought |= {change.name: now.get(change.name) for change in report.changed}
         self._parent.repo.delete_branch(self.branch, force=True)
+
+    def _check(self) -> None:
+        """Raise where the parent's step had changed by itself what was then changed on the branch as well.
+
+        A merge alone would let the branch win: it began after the parent's change.
+        """
+        from agent_kernel.repository import Conflict
+        from agent_kernel.session.merging import conflict_of
+
+        repo = self._parent.repo
+        was, ours, theirs = map(repo.tree_at, (self._outer.began, self._at, self.session.head))
+        both = {
+            name: Conflict(was.get(name), mine, found)
+            for name, mine, found in ours.diff(theirs)
+            if name in self._by_parent and not (mine is not None and mine.is_same_value(found))
+        }
+        if both:
+            raise conflict_of(repo, both)
 
     def leave(self) -> None:
         """Give the branch back as it is."""

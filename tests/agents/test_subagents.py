@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.events import ApprovalRequested, Error, Event, Output, SubRun, Usage
+from agent_kernel.agents.events import ApprovalRequested, Error, Event, Output, StateChange, SubRun, Usage
 from agent_kernel.agents.models import Request
 from agent_kernel.agents.place import Place
 
@@ -124,6 +124,42 @@ def test_a_conflict_is_an_error_that_the_parent_sees(state: ak.Versioned) -> Non
     assert [event.status for event in subruns(run)] == ["running", "conflict"]
     kept = subruns(run)[-1].branch
     assert state.repo.at(kept)["base"] == 99
+
+
+def test_what_the_parents_step_changed_before_the_call_is_not_overwritten(state: ak.Versioned) -> None:
+    state["rows"] = {"a": 1}
+    parent = pair(
+        ["shared = 5\nrows['q'] = 3\nn = helper(1)", "task.success(shared)"],
+        ["shared = 1\nrows['w'] = 2\ntask.success(n)"],
+    )
+    run = parent.start("Work", state=state)
+    assert run.result() == 5
+    assert (state["shared"], state["rows"], "n" in state) == (5, {"a": 1, "q": 3}, False)
+    (error,) = [event for event in run.events if isinstance(event, Error)]
+    assert error.message.startswith("MergeConflictError")
+    sent = next(event.sent for event in run.events if isinstance(event, Output))
+    assert "both sides changed 2 variables; nothing was merged" in sent
+    assert "shared: ours int 5 | theirs int 1" in sent
+    kept = state.repo.at(subruns(run)[-1].branch)
+    assert (subruns(run)[-1].status, kept["shared"]) == ("conflict", 1)
+
+
+def test_a_sub_agent_may_change_what_one_before_it_made(state: ak.Versioned) -> None:
+    parent = pair(["helper(1)\ntwo = helper(2)", "task.success(made)"], ["made = n\ntask.success(n)"] * 2)
+    assert parent("Work", state=state) == 2
+
+
+def test_the_parent_is_told_what_the_merge_changed(state: ak.Versioned) -> None:
+    parent = pair(
+        ["mine = 1\nanswer = helper(4)", "task.success(answer)"], ["made = base + n\nbase = 11\ntask.success(made)"]
+    )
+    run = parent.start("Work", state=state)
+    assert run.result() == 14
+    (change,) = [event for event in run.events if isinstance(event, StateChange)]
+    assert [one[:2] for one in change.changed] == [("+", "answer"), ("~", "base"), ("+", "made"), ("+", "mine")]
+    sent = next(event.sent for event in run.events if isinstance(event, Output))
+    assert "made: int 14" in sent
+    assert "base: int 11" in sent
 
 
 def test_one_that_fails_raises_in_its_parent_and_nothing_of_it_is_merged(state: ak.Versioned) -> None:
