@@ -13,6 +13,7 @@ from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.agents.log import state_of, usage_of
 from agent_kernel.session.branches import person
 from agent_kernel.session.hiding import HideList
+from agent_kernel.verbs.asking import Asked, Decided
 from agent_kernel.verbs.ignoring import check_entry
 from agent_kernel.verbs.output import Block, Json, Line, Result, Said, Table
 from agent_kernel.verbs.parsing import Parser, UsageProblem
@@ -75,6 +76,7 @@ class _Listed:
     tokens: int
     cost: float | None
     time_ns: int
+    asked: Asked | None = None
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> _Listed:
@@ -82,7 +84,8 @@ class _Listed:
         usage = usage_of(events)
         steps = sum(isinstance(event, Action) and event.code is not None for event in events)
         task = start.task if isinstance(start, TaskStart) else ""
-        return cls(start.run, start.agent, task, state_of(events), steps, usage.tokens, usage.cost, start.time_ns)
+        took = usage.tokens, usage.cost
+        return cls(start.run, start.agent, task, state_of(events), steps, *took, start.time_ns, Asked.of(events))
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,10 @@ class Runs(Result):
             )
             for one in self.each
         )
-        return [Table(("run", "agent", "task", "", "steps", "tokens", "cost", "when"), rows, frozenset({4, 5, 6}), 2)]
+        titles = ("run", "agent", "task", "", "steps", "tokens", "cost", "when")
+        waiting = [one.asked.blocks() for one in self.each if one.asked is not None]
+        asked = [block for blocks in waiting for block in (Line(""), *blocks)]
+        return [Table(titles, rows, frozenset({4, 5, 6}), 2), *asked]
 
     def to_json(self) -> Json:
         return [
@@ -121,6 +127,7 @@ class Runs(Result):
                 "tokens": one.tokens,
                 "cost": one.cost,
                 "time": one.time_ns // 1_000_000_000,
+                **({} if one.asked is None else {"waits_for": one.asked.facts()}),
             }
             for one in self.each
         ]
@@ -175,9 +182,10 @@ def _decided(scope: Scope, run: str, decision: str, reason: str = "") -> Result:
     if scope.notebook is not None:
         return scope.notebook.tasks.decide(found, decision, reason=reason)
     log = deciding.log_of(Journal(scope.repo.store), found)
-    step = deciding.decide(log, decision, reason=reason, by=person().name).step
-    done = "approved" if decision == "approve" else "denied"
-    return Said((f"Step {step} of run {short_run(found)} is {done}; it goes on with %agent resume in its notebook",))
+    asked = Asked.of(log.events)
+    deciding.decide(log, decision, reason=reason, by=person().name)
+    assert asked is not None  # else there was nothing to decide
+    return Decided(asked, decision)
 
 
 def resume_arguments(parser: Parser) -> None:

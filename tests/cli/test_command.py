@@ -12,8 +12,11 @@ from typing import Any
 
 import pytest
 
+from agent_kernel.agents import Agent, ScriptedModel
+from agent_kernel.agents.models import Model
+from agent_kernel.agents.outside import outside
 from agent_kernel.cli import main
-from agent_kernel.session import Repository, bind
+from agent_kernel.session import Repository, Session, bind
 from agent_kernel.verbs.table import VERBS
 from tests.verbs.stores import go_on, make_history
 
@@ -362,3 +365,38 @@ def test_a_store_shows_what_a_notebook_went_without(run: Any, tmp_path: Path, mo
 def test_moves_explain_partial_here_too(run: Any) -> None:
     for verb in ("checkout", "switch", "rollback", "merge"):
         assert "--partial" in run(verb, "--help").out
+
+
+RISKY = "import os\ntoken = 'sk-abcdefghijklmnopqrstuvwxyz123456'\nos.remove('notes.txt')"
+
+
+def wait_for_approval(store: Path, model: Model) -> None:
+    """Begin a run whose step waits."""
+    with Repository.open(store, create=False) as repo:
+        session = Session({}, repo)
+        run = Agent("ada", model=model, state=session, approve="risky").start("tidy up")
+        list(run.stream())
+        session.close()
+
+
+@pytest.mark.parametrize(("verb", "done"), [("approve", "is approved"), ("deny", "is denied")])
+def test_a_step_is_shown_as_it_is_decided_about(store: Path, run: Any, verb: str, done: str) -> None:
+    wait_for_approval(store, ScriptedModel([RISKY]))
+    listed = run("runs", str(store))
+    assert "ada wants to run step 1\n    import os\n" in listed.out
+    assert "os.remove('notes.txt')" in listed.out
+    assert "files: " in listed.out
+    (facts,) = run("runs", str(store), "--json").json
+    assert facts["waits_for"]["step"] == 1
+    told = run(verb, str(store))
+    assert "    os.remove('notes.txt')\n" in told.out
+    assert told.out.index("os.remove") < told.out.index(done)
+    assert "with %agent resume in its notebook" in told.out
+    assert "abcdefghij" not in listed.out + told.out
+
+
+def test_of_an_agent_outside_it_is_said_who_goes_on(store: Path, run: Any) -> None:
+    wait_for_approval(store, outside("visitor", RISKY))
+    told = run("approve", str(store))
+    assert "is approved; the agent learns of it as it asks for the result" in told.out
+    assert "resume" not in told.out
