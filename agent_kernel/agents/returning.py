@@ -153,7 +153,7 @@ def fitted(value: object, wanted: object) -> object:
         raise Misfit(f"it must be {type_text(wanted)}: {told}") from None
 
 
-def _are_same(made: dict[Any, Any], given: dict[Any, Any]) -> bool:
+def _are_same(made: Any, given: Any) -> bool:
     return all(
         _is_same(value, given[key]) if key in given else type(key) not in _SCALARS for key, value in made.items()
     )
@@ -161,11 +161,11 @@ def _are_same(made: dict[Any, Any], given: dict[Any, Any]) -> bool:
 
 def _is_same(made: Any, given: Any) -> bool:
     """Whether pydantic has turned no text into a number, no number into a truth, and the like."""
+    kind: type = type(made)
     if isinstance(made, list | tuple) and isinstance(given, list | tuple):
         return all(map(_is_same, cast("Sequence[Any]", made), cast("Sequence[Any]", given)))
     if type(made) is dict and type(given) is dict:
         return _are_same(made, given)
-    kind: type = type(cast("object", made))
     if kind not in _SCALARS or (isinstance(given, kind) and isinstance(given, bool) == (kind is bool)):
         return True
     number: tuple[type, ...] = (numbers.Integral,) if kind is int else (numbers.Real,) if kind is float else ()
