@@ -151,13 +151,15 @@ class Dumps:
         long = group.members[joint.dumped.layout.long]
         cut = joint.dumped.segments
         for name in group.members:
-            if name != long or cut is None:
+            if name != long or cut is None or cut.shares:
                 found += self.dump_alone(name, follow)
-        if cut is not None:
+        if cut is None:
+            return found
+        if not cut.shares:  # alone it would be cut the same way
             reach = Reach(set(cut.reach.ids), [], complete=False)
             self.alone[long] = saving.Compared(msgspec.structs.replace(joint.dumped, reach=reach), [], [], b"")
             self.owns[long] = joint.own
-            self.joint[group.members] = joint
+        self.joint[group.members] = joint
         return found
 
     def dump_alone(self, name: str, follow: set[str]) -> list[str]:
@@ -200,14 +202,13 @@ class Dumps:
         return compared
 
     def _dump_or_lose(self, members: Mapping[str, object], before: Group | None, *, defer: bool) -> Dumped:
-        starts = before.starts if before else frozenset[int]()
-        if before is not None and len(members) == 1:
-            starts = before.starts_alone.get(next(iter(members)), starts)
+        groups = ((name, self.tracking.groups.get(name)) for name in members)
+        cuts = {name: group.cuts[name] for name, group in groups if group is not None and name in group.cuts}
         known = before.marks if before and not self._everything else frozenset[bytes]()
         anchors = self._items_beside(members, before) if before is not None and known else ()
         try:
             return dump_group(
-                members, self.living, self.namespace, starts=starts, known=known, anchors=anchors, defer=defer
+                members, self.living, self.namespace, cuts=cuts, known=known, anchors=anchors, defer=defer
             )
         except RecursionError:
             reason = "it is nested too deeply to be saved"

@@ -194,7 +194,7 @@ def _group(
         classes=frozenset(dumped.dump.classes),
         losses=tuple(dumped.dump.losses.values()),
         size=size,
-        starts=dumped.segments.starts if dumped.segments else frozenset(),
+        cuts={tuple(members)[dumped.layout.long]: dumped.segments.cuts} if dumped.segments else {},
         marks=dumped.segments.marks if dumped.segments else frozenset(),
     )
 

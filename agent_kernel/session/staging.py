@@ -94,9 +94,9 @@ class Staging:
             return
         made.cost_s = compared.dumped.seconds
         if compared.dumped.segments is None and len(names) > 1:  # each long one was cut for its own content alone
-            cuts = {name: cut for name in names if (cut := self._dumps.alone[name].dumped.segments) is not None}
-            made.starts_alone = {name: cut.starts for name, cut in cuts.items()}
-            made.marks = made.marks.union(*(cut.marks for cut in cuts.values()))
+            found = {name: cut for name in names if (cut := self._dumps.alone[name].dumped.segments) is not None}
+            made.cuts = {name: cut.cuts for name, cut in found.items()}
+            made.marks = made.marks.union(*(cut.marks for cut in found.values()))
         self._record(names, before, made, compared.dumped)
 
     def _hold_back(self, names: list[str], members: Mapping[str, object], compared: saving.Compared) -> bool:
@@ -111,9 +111,9 @@ class Staging:
         return True
 
     def _longest(self, names: list[str]) -> Group | None:
-        """The group whose cuts to keep: that of the long container among the names, if there is one."""
+        """The group whose segments are known: that of the long container among the names, if there is one."""
         groups = [group for name in names if (group := self.tracking.groups.get(name)) is not None]
-        return max(groups, key=lambda group: len(group.starts), default=None)
+        return max(groups, key=lambda group: len(group.marks), default=None)
 
     def _record(self, names: list[str], before: Mapping[str, Group | None], made: Group, dumped: Dumped) -> None:
         self.staged.groups.append(made)

@@ -20,6 +20,7 @@ from agent_kernel.values.entries import CLASS_PREFIX
 if TYPE_CHECKING:
     from agent_kernel.repository import Entry, Pieces, Unsaved
     from agent_kernel.values.aliases import Reach
+    from agent_kernel.values.cutting import Cuts
     from agent_kernel.values.groups import Dumped
     from agent_kernel.values.pickler import Loss
 
@@ -47,8 +48,7 @@ class Group(msgspec.Struct):
     classes: frozenset[str]
     losses: tuple[Loss, ...]
     size: int
-    starts: frozenset[int] = frozenset()
-    starts_alone: dict[str, frozenset[int]] = msgspec.field(default_factory=dict[str, "frozenset[int]"])
+    cuts: dict[str, Cuts] = msgspec.field(default_factory=dict[str, "Cuts"])  # of the long containers
     marks: frozenset[bytes] = frozenset()
     cost_s: float = 0.0
     checked: int = 0

@@ -16,6 +16,7 @@ import msgspec
 
 from agent_kernel.values import classes, segments
 from agent_kernel.values.aliases import Reach, find, held_elsewhere, reach
+from agent_kernel.values.cutting import NOWHERE, Cuts
 from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.memory import clusters_of, owner_of
 from agent_kernel.values.pickler import PROTOCOL, Dump, LiveNames, Loss, dump_objects
@@ -71,6 +72,7 @@ def decode_layout(payload: bytes) -> Layout:
 
 
 _PLAIN = Layout()
+_UNCUT: Mapping[str, Cuts] = {}
 _SHORT = 256
 # By id: hashing a type runs its metaclass.
 _ATOM_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
@@ -81,7 +83,7 @@ def dump_group(
     names: LiveNames,
     namespace: dict[str, object],
     *,
-    starts: frozenset[int] = frozenset(),
+    cuts: Mapping[str, Cuts] = _UNCUT,
     known: frozenset[bytes] = frozenset(),
     anchors: Collection[int] = (),
     whole: bool = False,
@@ -91,7 +93,7 @@ def dump_group(
 
     Args:
         members: by entry name, in the order of their slots; a notebook class under `class_entry(uid)`.
-        starts: where the segments of a long container began the last time, as ids of items.
+        cuts: where the segments of long containers began the last time, by name.
         known: marks of the segments of the last time, in which shared objects need not be looked for again.
         anchors: ids of objects that are saved once beside a single long container, wherever it holds them.
         whole: do not cut into segments.
@@ -110,7 +112,7 @@ def dump_group(
     if not own_classes and not whole:
         long_ones = [name for name, value in members.items() if segments.is_long(value)]
         if len(long_ones) == 1:
-            cut = _cut(members, long_ones[0], names, namespace, starts, known, anchors)
+            cut = _cut(members, long_ones[0], names, namespace, cuts.get(long_ones[0], NOWHERE), known, anchors)
             if cut is not None:
                 return cut
     skeletons = [_skeleton(kind, names, namespace) for kind in own_classes if isinstance(kind, type)]
@@ -215,7 +217,7 @@ def _cut(
     long: str,
     names: LiveNames,
     namespace: dict[str, object],
-    starts: frozenset[int],
+    before: Cuts,
     known: frozenset[bytes],
     anchors: Collection[int],
 ) -> Dumped | None:
@@ -223,15 +225,16 @@ def _cut(
     value = members[long]
     others = tuple(member for name, member in members.items() if name != long)
     if not others:
-        cut = segments.dump_segments(value, names, namespace, starts, known, anchors)
+        cut = segments.dump_segments(value, names, namespace, before, known, anchors)
         return None if cut is None else _segmented(value, cut, [], -1, cut.reach)
     beside = _dump_shared([others], names, namespace)
     near = reach(others, beside)
     held = held_elsewhere(others, beside, holders=2)
-    cut = segments.dump_segments(value, names, namespace, starts, known, near.ids)
+    cut = segments.dump_segments(value, names, namespace, before, known, near.ids)
     if cut is None or id(value) in near.ids or beside.memory:
         return None
-    if not held <= cut.reach.ids and not cut.walk_rest(near.ids):
+    # Also where a new segment holds them all: a known one may hold them too, and has to name them as well.
+    if held and not cut.walk_rest(near.ids):
         return None
     shared = find(cut.reach.ids & near.ids, others, beside)
     anchors = {id(anchor): number for number, anchor in enumerate(shared)}

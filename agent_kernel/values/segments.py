@@ -1,8 +1,8 @@
 """Cut a long list, tuple, set or dict into segments, each pickled with a memo of its own.
 
 Most of the time of pickling a large container goes into one huge memo. Segments of about a thousand items take a third
-of it, and a changed row changes one of them. Cuts stay where they were: a segment starts at the item that started one
-before (by identity), so deleting the first row does not move all the others.
+of it, and a changed row changes one of them. Cuts stay where they were (`cutting`), so deleting the first row does not
+move all the others.
 
 An object held by two segments would come back twice, so a container with more references than its segment explains is
 looked for in the others; when it is there too, the value is pickled whole. Objects that other variables hold (the last
@@ -17,17 +17,16 @@ from __future__ import annotations
 import io
 from array import array
 from collections.abc import Collection, Iterator, Mapping
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any
 
 import msgspec
 from xxhash import xxh3_128_digest
 
 from agent_kernel.values import aliases
+from agent_kernel.values.cutting import LENGTH, NOWHERE, Cuts, cut
 from agent_kernel.values.pickler import FOREIGN, Dump, LiveNames, Pickler
 
-LENGTH = 1_000
-SHORTEST, LONGEST = 250, 2_000
 FROM_LENGTH = 2 * LENGTH
 _FORM_IDS = frozenset(map(id, (list, dict, set, tuple)))
 
@@ -48,16 +47,18 @@ class Segment(msgspec.Struct):
 
 
 class Segments(msgspec.Struct):
-    """All segments of one container. `starts` are the ids of the items that begin one."""
+    """All segments of one container, and where they begin. `shares`: two of them hold the same object, an anchor."""
 
     value: Any
     segments: list[Segment]
-    starts: frozenset[int]
+    cuts: Cuts
     reach: aliases.Reach = msgspec.field(default_factory=aliases.Reach)
+    shares: bool = False
 
     @property
     def marks(self) -> frozenset[bytes]:
-        return frozenset(segment.mark for segment in self.segments)
+        """By which segments are known the next time: none where they share, for alone the value is pickled whole."""
+        return frozenset() if self.shares else frozenset(segment.mark for segment in self.segments)
 
     @property
     def unwalked(self) -> bool:
@@ -79,6 +80,7 @@ class Segments(msgspec.Struct):
         segment.held = aliases.held_below(segment.items, segment.dump)
         shared = self.reach.ids & segment.held
         self.reach.ids |= segment.held
+        self.shares = self.shares or bool(shared)
         return all(item in anchors for item in shared)
 
     def let_go(self) -> None:
@@ -93,26 +95,26 @@ def dump_segments(
     value: Any,
     names: LiveNames,
     namespace: dict[str, object],
-    starts: frozenset[int] = frozenset(),
+    before: Cuts = NOWHERE,
     known: frozenset[bytes] = frozenset(),
     anchors: Collection[int] = (),
 ) -> Segments | None:
     """Pickle a long container in segments, or say (None) that it has to be pickled whole.
 
     Args:
-        starts: where segments began the last time.
+        before: where segments began the last time.
         known: marks of the segments of the last time. Only others are walked for shared objects at once.
         anchors: ids of objects that may stand in several segments, because they will be stored beside them.
     """
     if not is_long(value):
         return None
     ids = list(map(id, value))
-    cuts = _cuts(ids, starts)
-    made = Segments(value, [], frozenset(ids[start] for start, _ in cuts))
+    cuts = cut(ids, before)
+    made = Segments(value, [], cuts)
     below = list(map(id, value.values())) if type(value) is dict else ids
     made.reach.ids.add(id(value))
     made.reach.complete = False
-    for items, (start, end) in zip(_slices(value, cuts), cuts, strict=True):
+    for items, (start, end) in zip(_slices(value, cuts), cuts.spans, strict=True):
         try:
             dump = pickle_items(items, names, namespace)
         except FOREIGN:  # something needs care, which only a whole dump takes
@@ -125,31 +127,12 @@ def dump_segments(
     return made if made.walk_new(known, anchors) else None
 
 
-def _cuts(ids: list[int], starts: frozenset[int]) -> list[tuple[int, int]]:
-    """Where segments begin and end: at the items that began one before, else every `LENGTH` items."""
-    total = len(ids)
-    marks = [position for position, item in enumerate(ids) if item in starts] if starts else []
-    bounds = [0]
-    for mark in [*marks, total]:
-        while mark - bounds[-1] > LONGEST:
-            bounds.append(bounds[-1] + LENGTH)
-        if mark - bounds[-1] >= SHORTEST:
-            bounds.append(mark)
-    if bounds[-1] != total:
-        if len(bounds) > 1 and total - bounds[-1] < SHORTEST:
-            bounds.pop()
-        bounds.append(total)
-    return list(pairwise(bounds))
-
-
-def _slices(value: Any, cuts: list[tuple[int, int]]) -> Iterator[Any]:
-    if isinstance(value, (list, tuple)):
-        yield from (value[start:end] for start, end in cuts)
-        return
+def _slices(value: Any, cuts: Cuts) -> Iterator[Any]:
+    """Copies of the parts, which hold each item once more. A slice that is all of a tuple would be the tuple itself."""
     items = iter(value.items() if isinstance(value, dict) else value)
-    for start, end in cuts:
-        some = islice(items, end - start)
-        yield dict(some) if isinstance(value, dict) else list(some)
+    make = type(value) if isinstance(value, (dict, tuple)) else list
+    for start, end in cuts.spans:
+        yield make(islice(items, end - start))
 
 
 class _Anchored(Pickler):

@@ -152,6 +152,40 @@ def test_two_long_containers_share_their_rows_through_all_that_happens(binds: st
         assert nb.look("rows[77] is part and rows[-1]['v'] is small")
 
 
+ONCE_MORE = {
+    "in every place": "one = [0]\nrows = [one] * 2500\ndel one",
+    "in two places": "rows = [[n] for n in range(2500)]\nrows[2000] = rows[1]",
+    "in one place": "rows = [[n] for n in range(2500)]",
+}
+
+
+@pytest.mark.parametrize("made", ONCE_MORE.values(), ids=ONCE_MORE)
+def test_what_holds_a_row_of_the_list_changes_without_the_list(made: str) -> None:
+    with Notebook() as nb:
+        nb.run(made)
+        assert names_changed(nb.run("some = [rows[1]]")) == {"some"}
+        for change in ("some.append(1)", "some.append(2)", "some = some[:1]", "some.append(3)"):
+            assert names_changed(nb.run(change)) == {"some"}
+        assert names_changed(nb.run("rows.append([9])")) == {"rows"}
+        assert names_changed(nb.run("some[0].append(1)")) == {"rows", "some"}
+        assert names_changed(nb.run("some.append(4)")) == {"some"}
+        assert nb.session.commit(full=True).changed == ()
+
+
+@pytest.mark.parametrize("puts", ["rows.append({'t': part})", "rows[-1]['u'] = part", "rows[3000]['t'] = part"])
+@pytest.mark.parametrize("apart", [False, True], ids=["one cell", "two cells"])
+def test_what_lies_in_a_row_is_shared_with_the_row_that_gets_it_too(puts: str, apart: bool) -> None:
+    with Notebook() as nb:
+        nb.run("rows = [{'t': [n]} for n in range(5000)]")
+        if apart:
+            nb.run("part = rows[3]['t']")
+        put = nb.run(puts if apart else f"part = rows[3]['t']\n{puts}")
+        nb.run("rows = part = None")
+        nb.checkout(put)
+        assert nb.look("rows[3]['t'] is part")
+        assert nb.look("any(part is held for n in (-1, 3000) for held in rows[n].values())")
+
+
 def test_numbers_taken_from_the_rows_share_nothing_with_them() -> None:
     with Notebook() as nb:
         nb.run("rows = [{'v': n} for n in range(10000)]")

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from agent_kernel.values.cutting import LENGTH, LONGEST, SHORTEST, Cuts
 from agent_kernel.values.groups import Dumped, dump_group
-from agent_kernel.values.segments import FROM_LENGTH, LENGTH, LONGEST, SHORTEST, dump_segments
+from agent_kernel.values.segments import FROM_LENGTH, dump_segments
 from tests.values.notebook import Kept, Namespace
 
 LONG = 5 * LENGTH
@@ -19,17 +20,18 @@ class Saved(Namespace):
     def __init__(self, source: str) -> None:
         super().__init__()
         self.run(source)
-        self.starts: frozenset[int] = frozenset()
+        self.cuts: dict[str, Cuts] = {}
         self.known: frozenset[bytes] = frozenset()
 
     def save(self, *names: str) -> Dumped:
         """Dump the names, by default `rows`."""
         members = {name: self.names[name] for name in names or ("rows",)}
-        dumped = dump_group(members, self.living, self.names, starts=self.starts, known=self.known)
+        dumped = dump_group(members, self.living, self.names, cuts=self.cuts, known=self.known)
         self.note_code(dumped)
         cut = dumped.segments
-        self.starts, self.known = (cut.starts, cut.marks) if cut else (frozenset(), frozenset())
+        self.cuts, self.known = {}, frozenset()
         if cut is not None:
+            self.cuts, self.known = {list(members)[dumped.layout.long]: cut.cuts}, cut.marks
             cut.let_go()
         return dumped
 
@@ -139,7 +141,7 @@ def test_segments_stay_within_their_bounds() -> None:
     notebook = Saved(f"rows = [[n] for n in range({LONG})]")
     notebook.save()
     notebook.run(f"rows[:] = rows[:10] + rows[40:{LENGTH}] + [[-1]] * 0 + [[n] for n in range(9_000)] + rows[-5:]")
-    cut = dump_segments(notebook["rows"], notebook.living, notebook.names, notebook.starts, notebook.known)
+    cut = dump_segments(notebook["rows"], notebook.living, notebook.names, notebook.cuts["rows"], notebook.known)
     assert cut is not None
     sizes = [len(segment.items) for segment in cut.segments]
     assert sum(sizes) == len(notebook["rows"])
