@@ -9,9 +9,9 @@ import numbers
 import sys
 import typing
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import ModuleType, NoneType
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -153,23 +153,23 @@ def fitted(value: object, wanted: object) -> object:
         raise Misfit(f"it must be {type_text(wanted)}: {told}") from None
 
 
-def _are_same(made: Any, given: Any) -> bool:
-    return all(
-        _is_same(value, given[key]) if key in given else type(key) not in _SCALARS for key, value in made.items()
-    )
+def _type_of(value: object) -> type:
+    return type(value)
 
 
 def _is_same(made: Any, given: Any) -> bool:
     """Whether pydantic has turned no text into a number, no number into a truth, and the like."""
-    kind: type = type(made)
-    if isinstance(made, list | tuple) and isinstance(given, list | tuple):
-        return all(map(_is_same, cast("Sequence[Any]", made), cast("Sequence[Any]", given)))
-    if type(made) is dict and type(given) is dict:
-        return _are_same(made, given)
-    if kind not in _SCALARS or (isinstance(given, kind) and isinstance(given, bool) == (kind is bool)):
+    kind, before = _type_of(made), _type_of(given)
+    if issubclass(kind, list | tuple) and issubclass(before, list | tuple):
+        return all(map(_is_same, made, given))
+    if kind is dict and before is dict:
+        return all(
+            _is_same(one, given[key]) if key in given else type(key) not in _SCALARS for key, one in made.items()
+        )
+    if kind not in _SCALARS or (issubclass(before, kind) and issubclass(before, bool) == (kind is bool)):
         return True
-    number: tuple[type, ...] = (numbers.Integral,) if kind is int else (numbers.Real,) if kind is float else ()
-    return not isinstance(given, bool) and isinstance(given, number)
+    number = numbers.Integral if kind is int else numbers.Real
+    return kind in (int, float) and before is not bool and issubclass(before, number)
 
 
 def _is_of_pydantic(wanted: type) -> bool:
