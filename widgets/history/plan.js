@@ -55,6 +55,10 @@ class OpenQuestion {
     this.version = model.state.version;
     /** Says again what would be done, when something else is chosen. */
     this.draw = () => {};
+    /** What was said of the notebook's cells, and what is to be said of them now. */
+    this.said = "";
+    this.cellsNow = () => "";
+    this.isAgain = false; // they had changed when it was to be done
     this.chosen = question.cells
       ? options(() => {
           this.draw();
@@ -83,6 +87,7 @@ class OpenQuestion {
     const { question, parts } = this;
     const turn = ++this.turn;
     this.act = null;
+    this.cellsNow = () => this.said; // nothing is said of them before there is an answer
     if (document.activeElement === parts.go) parts.cancel.focus({ preventScroll: true });
     parts.go.disabled = true;
     try {
@@ -112,8 +117,12 @@ class OpenQuestion {
     const { chosen, parts, question } = this;
     const would = el("div", { class: "ak-would" });
     fill(parts.body, would, page ? chosen?.element : null);
+    this.isAgain = false;
+    this.cellsNow = () => (page && plan && question.cells ? textOf(notebookRow(page, plan, this.model.host)) : "");
     this.draw = () => {
-      fill(would, ...this.#would(plan, page));
+      this.said = this.cellsNow();
+      const again = this.isAgain ? el("p", { role: "status" }, "The notebook has changed since you were asked.") : null;
+      fill(would, ...this.#would(plan, page), again);
       fill(parts.loads, plan?.loads && this.#what(page) !== "code" ? `loads ${bytes(plan.loads)}` : "");
     };
     this.draw();
@@ -149,9 +158,21 @@ class OpenQuestion {
   #go() {
     const { act } = this;
     if (!act) return;
+    // Somebody may have typed in the document since: other cells would be replaced than those that were told.
+    this.isAgain = this.chosen?.what() !== "variables" && this.cellsNow() !== this.said;
+    if (this.isAgain) {
+      this.draw();
+      this.floating.place();
+      return;
+    }
     this.floating.close();
     act();
   }
+}
+
+/** @param {Child} child */
+function textOf(child) {
+  return child instanceof Node ? (child.textContent ?? "") : String(child ?? "");
 }
 
 /** @param {Question} question */

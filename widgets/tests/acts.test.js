@@ -62,6 +62,21 @@ test("cells without a number are counted where cells are named", page, async () 
   assert.match(panel.$(".ak-would").textContent ?? "", /2 cells will change: \[2\] and 1 without a number/);
 });
 
+test("cells that were written in while the question stood are counted again before anything is done", page, async () => {
+  /** @type {string[]} */
+  const restored = [];
+  let typed = "";
+  const cells = () => notebook([]).cells().map((cell, at) => (at === 0 ? { ...cell, source: cell.source + typed } : cell));
+  const panel = await mounted({ host: { ...notebook(restored), cells } });
+  await askCheckout(panel, "Merge ridge");
+  typed = "# more";
+  await panel.click(panel.$(".ak-pop .ak-main"));
+  assert.deepEqual([panel.asked("checkout"), restored], [[], []]);
+  assert.match(panel.$(".ak-pop").textContent ?? "", /2 cells will change: \[1\], \[2\].*The notebook has changed since you were asked\./);
+  await panel.click(panel.$(".ak-pop .ak-main"));
+  assert.deepEqual([panel.asked("checkout").length, restored], [1, ["houses.ipynb"]]);
+});
+
 test("Esc leaves the question, nothing is done, and the focus goes back to the list", page, async () => {
   const panel = await mounted();
   panel.list.focus();
