@@ -461,8 +461,15 @@ class ModelError(AgentError):
 class NoModelError(AgentError):
     """No model is named that could take a task."""
 
+    in_notebook: bool = False  # where a magic names one
+
     def __str__(self) -> str:
-        return "no model is named: %agent model openai:NAME (or --model, AGENT_KERNEL_MODEL, c.AgentKernel.model)"
+        if self.in_notebook:
+            return "no model is named: %agent model openai:NAME (or --model, AGENT_KERNEL_MODEL, c.AgentKernel.model)"
+        return (
+            'no model is named: set AGENT_KERNEL_MODEL, or give model="openai:NAME" '
+            "(in a notebook: %agent model openai:NAME, --model, c.AgentKernel.model)"
+        )
 
 
 class TaskFailedError(AgentError):

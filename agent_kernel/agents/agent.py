@@ -10,6 +10,7 @@ from agent_kernel.agents.context import POLICIES
 from agent_kernel.agents.course import acting
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.log import Listener
+from agent_kernel.agents.naming import check_model
 from agent_kernel.agents.registering import Member, Registry, Visibility
 from agent_kernel.agents.run import Run
 from agent_kernel.agents.starting import Inputs, Options, State, place_of, reopened, started, started_within
@@ -73,6 +74,7 @@ class Agent:
         check_ref_name(name)
         if approve not in MODES:
             raise ValueError(f"approve is one of {', '.join(MODES)}, not {approve!r}")
+        check_model(model)
         self.name = name
         self.model = model
         self.primer = primer

@@ -221,7 +221,9 @@ class Course:
             seconds=self.seconds,
         )
         if reached is not None:
-            yield self.log.note(Fail(limit=reached[0], reason=reached[1]))
+            raised = [event for event in self.log.events if isinstance(event, Error) and event.source == "code"]
+            last = f"; the last error of its code: {raised[-1].message}" if reached[0] == "steps" and raised else ""
+            yield self.log.note(Fail(limit=reached[0], reason=reached[1] + last))
             return
         began = time.perf_counter()
         try:

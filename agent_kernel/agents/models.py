@@ -142,8 +142,10 @@ class FunctionModel:
         self.name = name
 
     async def stream(self, request: Request) -> AsyncIterator[Delta | Answer]:
-        turn = self._function(request)
-        turn = Turn(turn) if isinstance(turn, str) else turn
+        given: object = self._function(request)  # foreign code: it may return anything
+        if not isinstance(given, str | Turn):
+            raise ModelError(self.name, f"its function returned {_kind(given)}, which is neither code nor a Turn")
+        turn = Turn(given) if isinstance(given, str) else given
         async for piece in _played(turn, request):
             yield piece
 
@@ -184,6 +186,10 @@ async def _played(turn: Turn, request: Request) -> AsyncIterator[Delta | Answer]
     used = turn.usage or Usage(1, len(request.text) // _CHARS_A_TOKEN, sum(len(d.text) for d in told) // _CHARS_A_TOKEN)
     call = f"call-{request.turn}" if turn.code is not None else ""
     yield Answer(turn.thinking, turn.text, turn.code, call, used)
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else type(value).__name__
 
 
 def _lines(text: str) -> list[str]:

@@ -9,11 +9,11 @@ from agent_kernel.agents.models import Model, ScriptedModel
 from agent_kernel.errors import ModelError, NoModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from agent_kernel.agents.models import Scripted
 
-__all__ = ["ENVIRONMENT", "model_named", "register"]
+__all__ = ["ENVIRONMENT", "check_model", "model_named", "register"]
 
 ENVIRONMENT = "AGENT_KERNEL_MODEL"
 _registered: dict[str, Model] = {}
@@ -31,11 +31,19 @@ def register(model: Model) -> Model:
     return model
 
 
-def model_named(name: object = "", namespace: Mapping[str, object] | None = None) -> Model:
+def check_model(model: object) -> None:
+    """Raise TypeError where this can be no model: neither a name nor an object that is one."""
+    ours = isinstance(model, str | Model)
+    if not ours and not any(kind.__module__.startswith("pydantic_ai.") for kind in type(model).__mro__):
+        raise TypeError(f"model is a name, a Model, or one of pydantic-ai's, not {type(model).__name__}")
+
+
+def model_named(name: object = "", namespace: Mapping[str, object] | None = None, stored: Container[str] = ()) -> Model:
     """The model that is meant: an object that is one, a name, or what the environment names.
 
     Args:
         namespace: where `scripted:NAME` may be a variable: a ScriptedModel, or a list of answers.
+        stored: the variables that the branch has, in memory or not, for saying where that one is.
 
     Raises:
         NoModelError: none is named. ModelError: there is none of this name. MissingExtraError: its package is missing.
@@ -68,6 +76,8 @@ def model_named(name: object = "", namespace: Mapping[str, object] | None = None
         return provided(name)
     from agent_kernel.agents.scripts import SCRIPTS
 
+    if rest not in SCRIPTS and rest in stored:
+        raise ModelError(name, f"{rest} is not in memory, and the branch has it: %agent checkout brings it back")
     if rest not in SCRIPTS:
         raise ModelError(
             name, f"no script is called {rest!r}; the scripts that come along: {', '.join(sorted(SCRIPTS))}"

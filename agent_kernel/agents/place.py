@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING
 
 from agent_kernel.agents import context
@@ -85,6 +85,10 @@ class Place:
         else:
             found = (name for name in self.namespace if not name.startswith("__"))
         return [name for name in found if not self.hidden(name)]
+
+    def stored(self) -> Container[str]:
+        """The variables that the branch has, whether they are in memory or not."""
+        return self.session.repo.tree_at(self.session.head) if self.session is not None else ()
 
     @property
     def head(self) -> str:

@@ -57,6 +57,10 @@ def provided(name: str) -> Provided:
     prefix, _, rest = plain.partition(":")
     if not rest and plain != "test":
         raise ModelError(name, f"a model is named PROVIDER:NAME{_close(plain)}")
+    if prefix in _ADDRESSED and not address and "@" in rest:
+        raise ModelError(name, f"{rest.partition('@')[2]!r} is no address: it begins with http:// or https://")
+    if address and not urlsplit(address).hostname:
+        raise ModelError(name, f"{address!r} is no address: it names no host")
     if prefix in _RENAMED:
         raise ModelError(name, f"it is called {_RENAMED[prefix]}:{rest} now")
     try:

@@ -152,7 +152,7 @@ def reopened(
     place.look()
     model = options.get("model") or _own_model(agent, start.model) or start.model
     setup = Setup(
-        model=model_named(model, place.namespace),
+        model=model_named(model, place.namespace, place.stored()),
         limits=options.get("limits") or Limits.of(start.limits),
         approve=options.get("approve", "") or start.approve,
         returns=returning.named(start.returns, place.namespace) if returns is None else returns,

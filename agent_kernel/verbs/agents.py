@@ -202,7 +202,11 @@ def resume(scope: Scope, options: Namespace) -> Result:
     run = journal.find(options.run) if options.run else deciding.newest(journal, ("interrupted", "clarify", "running"))
     if not run:
         raise UsageProblem("no run can go on: all are done, or wait for approval")
-    return notebook.tasks.resume(run, " ".join(options.words))
+    answer = " ".join(options.words)
+    asked = Asked.of(tuple(journal.of(run)))
+    if asked is not None and asked.step is None and not answer:
+        raise UsageProblem(f"{clean(asked.agent)} asks: {asked.text} (%agent resume ANSWER answers)")
+    return notebook.tasks.resume(run, answer)
 
 
 # -- choosing

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.agents import Agent, FunctionModel, Run, ScriptedModel, Turn
+from agent_kernel.agents import Agent, FunctionModel, Run, ScriptedModel, Turn, naming
 from agent_kernel.agents.agent import reopened
 from agent_kernel.agents.events import Action, ApprovalRequested, Cancelled, Event, Output, StateChange, StepStart
 from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.place import Place
-from agent_kernel.errors import TaskInterruptedError
+from agent_kernel.errors import ModelError, TaskInterruptedError
 from agent_kernel.session import Repository, Session
 from agent_kernel.session.versioned import Versioned
 from agent_kernel.storage import MemoryStore
@@ -234,3 +234,18 @@ def test_an_interrupt_while_the_model_answers_leaves_no_step_behind() -> None:
     assert isinstance(last, Cancelled)
     assert last.during == "model"
     assert not any(isinstance(event, Action) for event in run.events)
+
+
+def test_a_script_that_the_branch_has_and_memory_has_not_is_said_to_come_back_by_a_checkout() -> None:
+    store = MemoryStore()
+    with Repository.open(store) as repo:
+        session = Session({"s1": ["task.clarify('Which?')", "task.success(task)"]}, repo)
+        session.commit("a script")
+        run = Agent("ada", model=ScriptedModel(["task.clarify('Which?')"], name="s1"), state=session).start("go")
+        list(run.stream())
+        later = Session({}, repo, branch=session.branch)
+        naming._registered.clear()  # another process knows none
+        with pytest.raises(
+            ModelError, match="s1 is not in memory, and the branch has it: %agent checkout brings it back"
+        ):
+            reopened(Place(later.namespace, later), run.id)

@@ -189,6 +189,17 @@ class TestNames:
         assert "\n" not in str(caught.value)
 
     @pytest.mark.parametrize(
+        ("name", "said"),
+        [
+            ("openai:x@notaurl", "'notaurl' is no address: it begins with http:// or https://"),
+            ("openai:x@http://", "'http://' is no address: it names no host"),
+        ],
+    )
+    def test_what_is_no_address_is_said_to_be_none(self, name: str, said: str) -> None:
+        with pytest.raises(ModelError, match=said):
+            model_named(name)
+
+    @pytest.mark.parametrize(
         ("name", "variable"), [("openai:gpt-5", "OPENAI_API_KEY"), ("ollama:qwen3", "OLLAMA_BASE_URL")]
     )
     def test_what_the_environment_lacks_is_named(self, name: str, variable: str) -> None:

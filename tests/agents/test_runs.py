@@ -276,5 +276,19 @@ def test_a_run_that_is_given_up_cannot_go_on() -> None:
 
 
 def test_an_agent_without_a_model_says_where_one_is_named() -> None:
-    with pytest.raises(ak.NoModelError, match="AGENT_KERNEL_MODEL"):
+    with pytest.raises(ak.NoModelError, match="set AGENT_KERNEL_MODEL, or give model="):
         _ = ak.Agent().start("Anything")
+
+
+@pytest.mark.parametrize("model", [3, None, ak.ScriptedModel, lambda request: "x = 1"])  # pyright: ignore[reportUnknownLambdaType]
+def test_what_is_no_model_is_told_at_once(model: object) -> None:
+    with pytest.raises(TypeError, match="model is a name, a Model, or one of pydantic-ai's, not"):
+        ak.Agent(model=model)
+
+
+def test_a_function_that_answers_nothing_is_one_clear_error() -> None:
+    run = ak.Agent(model=ak.FunctionModel(lambda request: None)).start("Go")  # type: ignore[arg-type, return-value]
+    with pytest.raises(
+        ak.TaskFailedError, match="function: its function returned None, which is neither code nor a Turn"
+    ):
+        run.result()

@@ -180,6 +180,8 @@ def test_an_interrupt_while_code_runs_keeps_what_it_had_done(shell: Shell) -> No
 def test_a_question_is_shown_and_the_answer_goes_to_the_model(shell: Shell) -> None:
     use(shell, "task.clarify('which one?')", "task.success('that one')")
     assert "analyst asks: which one?" in shell.run("%%agent analyst\nTake one of them.").out
+    without = shell.run("%agent resume")
+    assert "analyst asks: which one? (%agent resume ANSWER answers)" in without.out + without.err
     typed = shell.run("%agent resume the left one")
     assert "that one" in typed.out
 

@@ -14,6 +14,7 @@ from agent_kernel.agents.journal import short_run
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.naming import ENVIRONMENT, model_named
 from agent_kernel.agents.place import Place
+from agent_kernel.errors import NoModelError
 from agent_kernel.magics.tasks.apart import Apart
 from agent_kernel.magics.tasks.blocks import Notebook
 from agent_kernel.magics.tasks.running import ShellExecutor
@@ -98,7 +99,10 @@ class Tasks:
             return self._value(self._drive(found.edit(cell.body, by=person().name)))
         limits = Limits() if cell.steps is None else msgspec.structs.replace(Limits(), steps=cell.steps)
         # Named here: a namespace of its own knows no script of the notebook's.
-        model = model_named(cell.model or self.model, self._notebook.namespace)
+        named = cell.model or self.model
+        if not named:
+            raise NoModelError(in_notebook=True)
+        model = model_named(named, self._notebook.namespace)
         agent = Agent(cell.agent, model=model, limits=limits, approve=cell.approve or "risky")
         returns = self._type(cell.returns) if cell.returns else None
         place = self._place_for(cell)
