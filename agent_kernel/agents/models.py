@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import msgspec
 
@@ -142,7 +142,7 @@ class FunctionModel:
         self.name = name
 
     async def stream(self, request: Request) -> AsyncIterator[Delta | Answer]:
-        given: object = self._function(request)  # foreign code: it may return anything
+        given = cast("object", self._function(request))  # foreign code: it may return anything
         if not isinstance(given, str | Turn):
             raise ModelError(self.name, f"its function returned {_kind(given)}, which is neither code nor a Turn")
         turn = Turn(given) if isinstance(given, str) else given

@@ -237,8 +237,10 @@ def hide_arguments(parser: Parser) -> None:
     )
     parser.flag("--remove", help="models may be told of them again")
     parser.explains(
-        "A hidden variable stays in the history and can be used by code; its name and value are left out of what models\n"
-        "are sent. An agent that guesses the name can still use it: `ignore` and `forget` keep a value out of the history."
+        "A hidden variable stays in the history and can be used by code. Its name, and texts and numbers of four\n"
+        "characters and more of its value, are left out of what models are sent from now on, also where code prints them.\n"
+        "Not left out: what is computed from it, shorter texts and numbers, and what a model was sent before. An agent\n"
+        "that guesses the name can still use it: `ignore` and `forget` keep a value out of the history."
     )
 
 
