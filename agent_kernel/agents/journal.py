@@ -34,10 +34,11 @@ from agent_kernel.errors import RunBusyError, RunNotFoundError
 if TYPE_CHECKING:
     from agent_kernel.storage import Store
 
-__all__ = ["PREFIX", "WAITING", "Journal", "new_run_id", "short_run"]
+__all__ = ["MOVED", "PREFIX", "WAITING", "Journal", "new_run_id", "short_run"]
 
 PREFIX: Final = b"e/"
 WAITING: Final = b"w/"
+MOVED: Final = b"w!"  # changes whenever a run begins, ends or goes on
 _PAGE: Final = 500
 
 
@@ -77,6 +78,9 @@ class Journal:
             new[marker] = b"\1" if waits else None
         if not self._store.swap(expected, new):
             raise RunBusyError(events[0].run)
+        if any(isinstance(event, TaskStart | Resumed | Cancelled | Success | Fail) for event in stamped):
+            # Not in the swap: runs beside each other would be in each other's way, and the last word is as good as any.
+            self._store.put_many({MOVED: self._last_ns.to_bytes(8, "big")})
         return tuple(stamped)
 
     def of(self, run: str, after: int = -1) -> Iterator[Event]:

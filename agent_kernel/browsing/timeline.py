@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from blake3 import blake3
 
-from agent_kernel.agents.journal import WAITING, Journal
+from agent_kernel.agents.journal import MOVED, WAITING, Journal
 from agent_kernel.errors import DamagedObjectError
 from agent_kernel.repository import Commit, Head, Kind, ObjectId
 from agent_kernel.repository.commits import decode_commit
@@ -125,7 +125,8 @@ class Timeline:
         pointers = self._repo.pointers
         found = self._repo.store.get_many([*pointers.keys(BRANCHES), *pointers.keys(TAGS), *pointers.keys(HEADS)])
         epoch = pointers.read([EPOCH])[EPOCH]
-        return _version_of({**found, **dict.fromkeys(pointers.keys(WAITING), b"")}, epoch), epoch
+        runs = {**dict.fromkeys(pointers.keys(WAITING), b""), **self._repo.store.get_many([MOVED])}
+        return _version_of({**found, **runs}, epoch), epoch
 
     def _ordered(self, tips: frozenset[ObjectId]) -> tuple[Record, ...]:
         if not self._records:

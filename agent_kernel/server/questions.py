@@ -48,6 +48,7 @@ QUESTIONS: Mapping[str, Question] = {
     "outputs": Question((_ID,)),
     "plan": Question((Parameter("op", is_required=True), Parameter("to", is_required=True)), is_versioned=False),
     "rows": Question((*_QUERY, Parameter("from", "number"), Parameter("n", "number"), Parameter("version"))),
+    "run": Question((_ID,), is_versioned=False),  # its events go on between two versions
     "variable": Question((_ID, _AGAINST, Parameter("name", is_required=True))),
 }
 

@@ -74,7 +74,7 @@ class TestTheCard:
         panel.ask("decide", **start, decision="approve")
         assert (tmp_path / "out.txt").read_text() == "x"
         assert panel.ask("run", id=start["run"])["status"] == "completed"
-        assert panel.state["done"]["done"] == "Step 1 of analyst was approved. The run of analyst is completed."
+        assert panel.state["done"]["done"] == "Step 1 of analyst was approved. The run of analyst is done."
 
     def test_what_was_decided_takes_its_place_also_where_there_is_no_widget(self, front: Front, tmp_path: Path) -> None:
         give(front, writing(tmp_path), "task.success()")
@@ -150,6 +150,7 @@ class TestInAKernel:
             )
         )
         assert value["parent_header"]["msg_id"] == request
+        assert value["content"]["execution_count"] == 2
 
     def test_an_interrupt_stops_it(self, browser: Browser, tmp_path: Path) -> None:
         code = f"{writing(tmp_path)}\nprint('go', flush=True)\nimport time; time.sleep(20)"

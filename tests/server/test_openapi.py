@@ -11,13 +11,16 @@ import jsonschema
 import pytest
 import yaml
 
+import agent_kernel as ak
 from agent_kernel import server as package
+from agent_kernel.agents.agent import place_of, started
+from agent_kernel.agents.journal import Journal
 from agent_kernel.browsing.reader import Reader
 from agent_kernel.server.handlers import ROUTES
 from agent_kernel.server.questions import QUESTIONS
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from tests.server.servers import Server, Written, write_notebook
+from tests.server.servers import Server, Written, store_beside, write_notebook
 
 FILE = Path(str(package.__file__)).parent / "openapi.yaml"
 SPEC: dict[str, Any] = yaml.safe_load(FILE.read_text())
@@ -82,7 +85,24 @@ def rich(server: Server) -> Written:
         "pass",
         "a = 3",
     ]
-    return write_notebook(server.root / "rich.ipynb", *cells)
+    written = write_notebook(server.root / "rich.ipynb", *cells)
+    for turns in (["kept = 1", "1 / 0", "task.success(kept)"], ["late = 1", "open('out.txt', 'w')"]):
+        give(store_beside(written.path), "Do something in steps.", *turns)
+    return written
+
+
+def give(store: Path, task: str, *turns: str) -> None:
+    """Let an agent that plays these answers do a task in a store, as far as it goes."""
+    with Repository.open(store) as repo, ak.Versioned(repo) as state:
+        agent = ak.Agent("analyst", model=ak.ScriptedModel(turns, name="play"), approve="risky")
+        run: ak.Run[object] = started(agent, task, place_of(state), can_ask=True)
+        for _ in run:
+            pass
+
+
+def runs_of(store: Path) -> list[str]:
+    with Repository.open(store) as repo:
+        return Journal(repo.store).runs()
 
 
 def test_the_answers_have_the_shapes_that_are_promised(server: Server, rich: Written) -> None:
@@ -100,6 +120,7 @@ def test_the_answers_have_the_shapes_that_are_promised(server: Server, rich: Wri
         "open": [{}, {"n": 3, "text": "df", "tz_s": 3600}, {"show": "errors"}],
         "outputs": [{"id": last}],
         "plan": [{"op": "checkout", "to": first}, {"op": "rollback", "to": first}],
+        "run": [{"id": id} for id in runs_of(store_beside(rich.path))],
         "rows": [{"from": 0, "n": 100}, {"from": 2, "n": 2}, {"text": "var:df", "n": 5}],
         "variable": [
             {"id": id, "name": change["name"], "against": first}

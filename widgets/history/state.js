@@ -23,6 +23,8 @@ function lost({ op, label }) {
   return { text: `${actName(op, label)} was waiting in the kernel, which does not answer any more.`, code: LOST };
 }
 
+const COMMIT = /^[0-9a-f]{40,}$/;
+
 export class HistoryModel extends Shown {
   /** @param {Transport} transport @param {Host} host */
   constructor(transport, host) {
@@ -108,7 +110,10 @@ export class HistoryModel extends Shown {
 
   /** @param {string} id @returns {Promise<number | null>} */
   async #locate(id) {
-    return this.pages.find(id) ?? (await this.transport.ask("locate", { ...this.query, id })).row;
+    const known = this.pages.find(id);
+    // A fold, or a step that waited, is no commit: where its row is gone there is nothing to ask about.
+    if (known !== null || !COMMIT.test(id)) return known;
+    return (await this.transport.ask("locate", { ...this.query, id })).row;
   }
 
   /** The active row is one that is there, and no day. */

@@ -28,12 +28,14 @@ class Apart:
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
         self._requests: dict[str, Request] = {}
+        self._counts: dict[str, int] = {}  # what IPython had counted to in the middle of that cell
 
     def remember(self, run: str) -> None:
         """The run is driven in the cell that runs now."""
         request = self._kernel_request()
         if request:
             self._requests[run] = request
+            self._counts[run] = self._shell.execution_count
 
     def can_show(self, run: str) -> bool:
         """Whether what the run publishes finds its cell.
@@ -48,12 +50,14 @@ class Apart:
     def under_its_cell(self, run: str) -> Generator[None]:
         """What is published here stands under the run's cell. On the main thread, while no cell runs."""
         kernel = self._shell.kernel
-        before = self._kernel_request()
+        before, count = self._kernel_request(), self._shell.execution_count
         kernel.set_parent([], self._requests[run])
+        self._shell.execution_count = self._counts[run]
         try:
             with _interruptible(), self._as_a_cell(_cell_of(self._requests[run])):
                 yield
         finally:
+            self._shell.execution_count = count
             kernel.set_parent([], before)
 
     def _kernel_request(self) -> Request:

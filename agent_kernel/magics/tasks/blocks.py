@@ -47,7 +47,7 @@ class Notebook:
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
-        self._step: Step | None = None
+        self.last: Step | None = None
         self._handle: Handle | None = None
         self._seen_s = 0.0
 
@@ -57,7 +57,7 @@ class Notebook:
     def step(self, step: Step, *, whole: bool) -> None:
         now = time.monotonic()
         # Numbers, as the step that was written is another object than what it was made whole with.
-        is_new = self._step is None or (step.number != self._step.number)
+        is_new = self.last is None or step.number != self.last.number
         if not is_new and not whole and now - self._seen_s < _PATIENCE_S:
             return
         self._seen_s = now
@@ -66,7 +66,7 @@ class Notebook:
             self._handle.display(_bundle(step), raw=True)
         else:
             self._handle.update(_bundle(step), raw=True)
-        self._step = step
+        self.last = step
 
     def line(self, text: str, *, strong: bool = False) -> None:
         self._publish(_paragraph(text, f"{_UI};font-weight:{600 if strong else 400}"), text)
@@ -86,13 +86,15 @@ def _paragraph(text: str, style: str) -> str:
 
 
 def _bundle(step: Step) -> dict[str, str]:
-    text, code = clean_lines(step.text).strip(), clean_lines(step.code)
+    text, code = clean_lines(step.text).strip(), "" if step.on_card else clean_lines(step.code)
     plain = "\n".join(filter(None, (text, code, *map(clean, step.notes))))
     parts = [
         _thinking(clean_lines(step.thinking).strip(), is_open=not (text or code)),
         f'<div style="{_UI};white-space:pre-wrap;margin:0 0 2px">{escape(text)}</div>' if text else "",
         _code(code) if code else "",
-        f'<div style="{_UI};{_SMALL};font-variant-numeric:tabular-nums">{escape(step.status)}</div>',
+        f'<div style="{_UI};{_SMALL};font-variant-numeric:tabular-nums">{escape(step.status)}</div>'
+        if code or not text
+        else "",
         *(f'<div style="{_UI};{_SMALL}">{escape(clean(note))}</div>' for note in step.notes),
     ]
     style = f"margin:4px 0;{_RULE if code else 'padding-left:14px'}"

@@ -18,7 +18,7 @@ from agent_kernel.errors import NoModelError
 from agent_kernel.magics.tasks.apart import Apart
 from agent_kernel.magics.tasks.blocks import Notebook
 from agent_kernel.magics.tasks.running import ShellExecutor
-from agent_kernel.magics.tasks.showing import Terminal, shown
+from agent_kernel.magics.tasks.showing import Shown, Terminal, shown
 from agent_kernel.session.branches import person
 from agent_kernel.verbs.output import Result, Said
 from agent_kernel.verbs.parsing import UsageProblem
@@ -48,6 +48,7 @@ class Tasks:
         self._notebook = notebook
         self._executor = ShellExecutor(shell, outputs)
         self._apart = Apart(shell)
+        self._shown: dict[str, Shown] = {}  # where the runs of this kernel are shown
         self.runs: dict[str, Run[Any]] = {}
 
     def place(self, cell: tuple[str, int | None] | None = None) -> Place:
@@ -139,7 +140,7 @@ class Tasks:
             return f"%agent resume --run {short_run(run.id)} in a cell lets the run go on."
         with self._apart.under_its_cell(run.id):
             self._told(self._drive(run))
-        return f"The run of {run.agent} is {said_of(run.status)}."
+        return f"The run of {run.agent} is {'done' if run.status == 'completed' else said_of(run.status)}."
 
     def resume(self, run: str, answer: str) -> Result:
         """Let a run go on."""
@@ -164,16 +165,18 @@ class Tasks:
         """Let it go on as far as it can, and show it."""
         self.runs[run.id] = run
         self._apart.remember(run.id)
-        kernel = getattr(self._shell, "kernel", None)
         beside = self._notebook.beside
+        place = self._shown.setdefault(run.id, self._new_place())
         try:
-            place = Terminal() if kernel is None else Notebook(self._shell)
             shown(run.stream(), place, beside.asks, beside.ended)
         except KeyboardInterrupt:
             run.halt()
         beside.decided(run.id)
         beside.moved()
         return run
+
+    def _new_place(self) -> Shown:
+        return Terminal() if getattr(self._shell, "kernel", None) is None else Notebook(self._shell)
 
     def _value(self, run: Run[Any]) -> object:
         if run.status in ("completed", "pending", "clarify"):

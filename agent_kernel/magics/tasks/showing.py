@@ -43,11 +43,12 @@ class Step(msgspec.Struct):
     state: str = "writing"  # writing, waiting, running, "": it is over
     took_s: float | None = None
     notes: list[str] = msgspec.field(default_factory=list[str])
+    on_card: bool = False  # its code stands on a card that asks about it
 
     @property
     def status(self) -> str:
         """`step 2 · 0.42 s · 1,240 tokens`, or that it goes on."""
-        parts = [f"step {self.number}" if self.code else ""]
+        parts = [f"step {self.number}" if self.code or self.took_s is not None else ""]
         parts += [{"writing": "writing …", "running": "running …", "waiting": "waiting for you"}.get(self.state, "")]
         parts += ["" if self.took_s is None else duration(self.took_s)]
         parts += [f"{plural(self.tokens, 'token')}" if self.tokens else ""]
@@ -55,7 +56,9 @@ class Step(msgspec.Struct):
 
 
 class Shown(Protocol):
-    """Where a run is shown."""
+    """Where a run is shown. `last`: the step that was shown last, also where the run stopped since, and goes on."""
+
+    last: Step | None
 
     def begin(self, start: TaskStart) -> None:
         """A run begins."""
@@ -79,7 +82,7 @@ def shown(
         asks: shows that a step of this run waits for a person; returns False where only lines can be shown.
         ends: shows how this run ended, in the same way.
     """
-    step = Step(1)
+    step = place.last or Step(1)
     last: Event | None = None
     for item in items:
         if isinstance(item, Delta):
@@ -109,13 +112,21 @@ def shown(
             place.step(step, whole=True)
         else:
             _happened(item, step, place)
-    if isinstance(last, ApprovalRequested) and not asks(last.run):
-        for line in lines_of(last):
-            place.line(line, strong=True)
-        place.line("%agent approve runs it, %agent edit changes it first, %agent deny REASON does not")
+    if isinstance(last, ApprovalRequested):
+        _asked(last, step, place, asks)
     if isinstance(last, _ENDS) and not ends(last.run):
         for line in lines_of(last):
             place.line(line, strong=True)
+
+
+def _asked(event: ApprovalRequested, step: Step, place: Shown, asks: Callable[[str], bool]) -> None:
+    if asks(event.run):
+        step.on_card = True
+        place.step(step, whole=True)
+        return
+    for line in lines_of(event):
+        place.line(line, strong=True)
+    place.line("%agent approve runs it, %agent edit changes it first, %agent deny REASON does not")
 
 
 def _happened(event: Event, step: Step, place: Shown) -> None:
@@ -126,9 +137,12 @@ def _happened(event: Event, step: Step, place: Shown) -> None:
         return
     if isinstance(event, _ENDS):
         return  # said at the end
+    step.on_card = False
+    if event.step is not None and event.step != step.number:
+        # It goes on in another process than it began in: of the step before nothing is known here.
+        step.number, step.code, step.text, step.thinking = event.step, "", "", ""
     if isinstance(event, StepStart):
-        if step.state == "waiting" or not step.code:
-            step.number, step.code = event.step or step.number, event.code
+        step.code = event.code or step.code  # what was approved may be other code
         step.state = "running"
     elif isinstance(event, Output):
         step.state, step.took_s = "", event.duration_s
@@ -183,7 +197,7 @@ class Terminal:
     """Shows a run by printing: a step when it is whole, and then what is noted of it."""
 
     def __init__(self) -> None:
-        self._step = 0
+        self.last: Step | None = None
         self._noted = 0
 
     def begin(self, start: TaskStart) -> None:
@@ -193,8 +207,8 @@ class Terminal:
     def step(self, step: Step, *, whole: bool) -> None:
         if not whole:
             return
-        if id(step) != self._step:
-            self._step, self._noted = id(step), 0
+        if step is not self.last:
+            self.last, self._noted = step, 0
             said = [clean(line) for line in step.text.splitlines() if line.strip()]
             if said or step.code:
                 print(*said, *(f"    {line}" for line in step.code.splitlines()), sep="\n")

@@ -1,0 +1,81 @@
+"""A task for an agent in a notebook: its steps as they come, the card of one that waits, the run in the history, undo."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.e2e.browser import expect
+from tests.e2e.conftest import OpenNew, Photograph
+from tests.e2e.documents import Document
+
+TURNS = (
+    "Turn('df = {\"rows\": list(range(40))}\\nprint(len(df[\"rows\"]), \"rows\")', thinking='First a table.', text='I make the table.')",
+    'Turn(\'import pathlib\\nsize = pathlib.Path("out.txt").write_text("cleaned")\\nprint("wrote", size)\', text=\'Now it goes to a file.\')',
+    "'task.success(size)'",
+)
+MODEL = f"""import agent_kernel as ak
+from agent_kernel import Turn
+play = ak.ScriptedModel([{", ".join(TURNS)}], name="play")
+%agent model scripted:play"""
+TASK = "%%agent analyst\nMake a table and save it to a file."
+
+
+@pytest.fixture
+def task(opened: OpenNew) -> Document:
+    """A task whose second step waits."""
+    document = opened("before = 1", MODEL, TASK, "%agent history", "")
+    document.run(1, 2, 3)
+    return document
+
+
+def test_a_step_that_waits_is_approved_by_a_click_and_goes_on_under_its_cell(
+    task: Document, photograph: Photograph
+) -> None:
+    cell = task.cell(3)
+    card = cell.get_by_role("group", name="analyst wants to run step 2")
+    expect(card).to_be_visible()
+    expect(card.locator(".ak-rep")).to_contain_text("Deletes")
+    expect(cell).to_contain_text("40 rows")
+    photograph("waits", cell)
+    assert task.ask("'size' in globals()") == "False"
+    card.get_by_role("button", name="Approve and run").click()
+    expect(cell).to_contain_text("wrote 7")
+    expect(card).to_have_count(0)
+    expect(cell).to_contain_text("Step 2 of analyst was approved by")
+    expect(cell.get_by_role("button", name="Undo run")).to_be_visible()
+    photograph("done", cell)
+    assert task.ask("size") == "7"
+
+
+def test_the_history_has_the_run_as_one_row_that_unfolds_and_undo_run_takes_all_back(
+    task: Document, photograph: Photograph
+) -> None:
+    task.run(4)
+    panel = task.panel(4).ready()
+    panel.list.get_by_role("button", name="Review").click()
+    card = panel.root.locator(".ak-card")
+    expect(card).to_be_focused()
+    photograph("review", panel.root)
+    card.get_by_role("button", name="Approve and run").click()
+    expect(task.cell(3)).to_contain_text("wrote 7")
+    row = panel.list.get_by_role("row", name=re.compile("run of analyst, Make a table and save it to a file., 3 steps"))
+    expect(row).to_have_attribute("aria-expanded", "false")
+    expect(panel.root.locator(".ak-run .ak-step-line")).to_have_count(3)
+    row.locator(".ak-fold").click()
+    expect(row).to_have_attribute("aria-expanded", "true")
+    expect(panel.list.get_by_role("row", level=2)).to_have_count(3)
+    photograph("unfolded", panel.root)
+    task.cell(3).get_by_role("button", name="Undo run").click()
+    expect(task.cell(3)).to_contain_text("Undone")
+    assert task.ask("[name in globals() for name in ('before', 'df', 'size')]") == "[True, False, False]"
+
+
+def test_a_denied_step_does_not_run_and_the_run_goes_on(task: Document) -> None:
+    cell = task.cell(3)
+    cell.get_by_role("button", name="Deny…").click()
+    task.page.keyboard.type("not to a file")
+    cell.get_by_role("button", name="Deny", exact=True).click()
+    expect(cell).to_contain_text("Step 2 of analyst was denied by")
+    assert task.ask("__import__('pathlib').Path('out.txt').exists()") == "False"
