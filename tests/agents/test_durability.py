@@ -236,7 +236,9 @@ def test_an_interrupt_while_the_model_answers_leaves_no_step_behind() -> None:
     assert not any(isinstance(event, Action) for event in run.events)
 
 
-def test_a_script_that_the_branch_has_and_memory_has_not_is_said_to_come_back_by_a_checkout() -> None:
+def test_a_script_that_the_branch_has_and_memory_has_not_is_said_to_come_back_by_a_checkout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     store = MemoryStore()
     with Repository.open(store) as repo:
         session = Session({"s1": ["task.clarify('Which?')", "task.success(task)"]}, repo)
@@ -244,7 +246,7 @@ def test_a_script_that_the_branch_has_and_memory_has_not_is_said_to_come_back_by
         run = Agent("ada", model=ScriptedModel(["task.clarify('Which?')"], name="s1"), state=session).start("go")
         list(run.stream())
         later = Session({}, repo, branch=session.branch)
-        naming._registered.clear()  # another process knows none
+        monkeypatch.setattr(naming, "_registered", {})  # another process knows none
         with pytest.raises(
             ModelError, match="s1 is not in memory, and the branch has it: %agent checkout brings it back"
         ):
