@@ -250,4 +250,4 @@ def test_a_script_that_the_branch_has_and_memory_has_not_is_said_to_come_back_by
         with pytest.raises(
             ModelError, match="s1 is not in memory, and the branch has it: %agent checkout brings it back"
         ):
-            reopened(Place(later.namespace, later), run.id)
+            _ = reopened(Place(later.namespace, later), run.id)

@@ -20,7 +20,8 @@ from agent_kernel.server.handlers import ROUTES
 from agent_kernel.server.questions import QUESTIONS
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from tests.server.servers import Server, Written, store_beside, write_notebook
+from agent_kernel.verbs.places import store_beside
+from tests.server.servers import Server, Written, write_notebook
 
 FILE = Path(str(package.__file__)).parent / "openapi.yaml"
 SPEC: dict[str, Any] = yaml.safe_load(FILE.read_text())
