@@ -11,6 +11,7 @@ import ast
 import re
 import shlex
 import warnings
+from argparse import Namespace
 from collections.abc import Callable
 from keyword import kwlist
 
@@ -27,6 +28,7 @@ _LITERAL = re.compile(r"(?<!\w)[rbfuRBFU]{0,2}([\"']).*?\1")
 _QUESTION = re.compile(r"[^\W\d][^=()\[\]{}%!]*\s[^=()\[\]{}]*\?+\s*")
 _NO_WORDS = frozenset({"def", "del", "elif", "lambda", "nonlocal"})  # keywords with which no sentence begins
 _DEFAULT = "agent"
+_MOST_FORKS = 64
 _APPROVES = ("risky", "always", "auto", "never")
 _STATES = ("versioned", "live", "none")
 
@@ -45,6 +47,8 @@ class AgentCell(msgspec.Struct, frozen=True):
     state: str = ""
     branch: str = ""
     preview: bool = False
+    fork: str = ""  # how often it is tried at once, or by which models
+    judge: str = ""  # says which of these is best: an expression
     edits: str = ""  # the run of which a step waits, whose code this is instead
 
 
@@ -67,6 +71,10 @@ def header_parser() -> Parser:
         "--branch", metavar="NAME", kind="branch", help="go to this branch first, and make it here if there is none"
     )
     parser.flag("--preview", help="try each step on a fork of the kernel first, and show what it would change")
+    parser.value("--fork", metavar="N|MODELS", help="try it N times at once, or once with each of these models: a race")
+    parser.value(
+        "--judge", metavar="EXPR", help="pick the candidate of --fork for which this is highest: score, -len(x)"
+    )
     parser.value("--edit", metavar="RUN", help="the body is the code of the step that waits, as %%agent edit offers it")
     parser.value("--approve", metavar="MODE", help="risky (unless told), always, auto or never")
     return parser
@@ -102,6 +110,7 @@ def read_header(line: str, body: str) -> AgentCell:
         raise UsageProblem(f"--approve is one of {', '.join(_APPROVES)}, not {options.approve!r}")
     if options.state and options.state not in _STATES:
         raise UsageProblem(f"--state is one of {', '.join(_STATES)}, not {options.state!r}")
+    _check_fork(options)
     return AgentCell(
         options.name,
         options.py,
@@ -114,8 +123,20 @@ def read_header(line: str, body: str) -> AgentCell:
         options.state or "",
         options.branch or "",
         options.preview,
+        options.fork or "",
+        options.judge or "",
         options.edit or "",
     )
+
+
+def _check_fork(options: Namespace) -> None:
+    if options.judge and not options.fork:
+        raise UsageProblem("--judge chooses between the candidates of --fork, and there is no --fork")
+    for name, given in (("--preview", options.preview), ("--state", options.state), ("--model", options.model)):
+        if options.fork and given and (name != "--model" or not options.fork.isdecimal()):
+            raise UsageProblem(f"--fork and {name} do not go together")
+    if options.fork and options.fork.isdecimal() and not 1 <= int(options.fork) <= _MOST_FORKS:
+        raise UsageProblem(f"--fork takes a number from 1 to {_MOST_FORKS}, or names of models with commas between")
 
 
 class Blanker:

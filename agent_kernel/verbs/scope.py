@@ -13,6 +13,7 @@ from agent_kernel.errors import NotBoundError, RefNotFoundError
 from agent_kernel.repository import Commit, Head, ObjectId, split_path
 
 if TYPE_CHECKING:
+    from agent_kernel.agents.racing import Race
     from agent_kernel.session import Repository, Session
     from agent_kernel.verbs.output import Result
 
@@ -58,6 +59,14 @@ class Tasks(Protocol):
 
     def resume_apart(self, run: str, answer: str) -> str:
         """Let a run go on while no cell runs; returns how it stands then."""
+        ...
+
+    def race(self, id: str) -> Race:
+        """A race of this kernel. Raises: RunNotFoundError."""
+        ...
+
+    def keep(self, race: Race) -> None:
+        """A race is shown, and may be picked from where it is."""
         ...
 
     def offer_edit(self, run: str, code: str) -> None:

@@ -359,3 +359,45 @@ def test_the_steps_have_the_number_of_their_cell(shell: Shell) -> None:
     use(shell, "x = 1", "task.success()")
     typed = shell.run("%%agent analyst\nMake an x please.")
     assert shell.log()[0]["cell"]["number"] == typed.result.execution_count
+
+
+PLAY = "from agent_kernel import ScriptedModel\n{} = ScriptedModel({!r}, name={!r})"
+
+
+def test_fork_tries_a_task_several_times_at_once_and_picks_none_by_itself(shell: Shell) -> None:
+    shell.run("x = 1")
+    use(shell, "y = x + 1", "task.success(y)")
+    typed = shell.run("%%agent analyst --fork 2\nAdd one to it please.")
+    assert typed.result.success, typed.err
+    race = typed.result.result
+    assert [(one.status, one.result) for one in race.candidates] == [("completed", "2")] * 2
+    assert "y" not in shell.ns
+    race.pick(2)
+    assert shell.ns["y"] == 2
+    race.discard()
+
+
+def test_fork_takes_a_model_for_each_candidate_and_a_judge_picks_the_best(shell: Shell) -> None:
+    shell.run(PLAY.format("low", ["y = 1", "task.success(y)"], "low"))
+    shell.run(PLAY.format("high", ["y = 5", "task.success(y)"], "high"))
+    typed = shell.run("%%agent analyst --fork scripted:low,scripted:high --judge y\nMake a number please.")
+    assert typed.result.success, typed.err
+    race = typed.result.result
+    assert [one.model for one in race.candidates] == ["scripted:low", "scripted:high"]
+    assert (race.picked, shell.ns["y"]) == (2, 5)
+    race.discard()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--judge y", "there is no --fork"),
+        ("--fork 0", "a number from 1"),
+        ("--fork 2 --preview", "--fork and --preview"),
+        ("--fork scripted:a --model scripted:b", "--fork and --model"),
+    ],
+)
+def test_what_does_not_go_with_fork_is_refused(shell: Shell, line: str, said: str) -> None:
+    typed = shell.run(f"%%agent analyst {line}\nMake a number please.")
+    assert not typed.result.success
+    assert said in typed.out + typed.err

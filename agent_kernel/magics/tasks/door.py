@@ -14,7 +14,7 @@ from agent_kernel.agents.journal import short_run
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.naming import ENVIRONMENT, model_named
 from agent_kernel.agents.place import Place
-from agent_kernel.errors import NoModelError
+from agent_kernel.errors import NoModelError, RunNotFoundError
 from agent_kernel.magics.tasks.apart import Apart
 from agent_kernel.magics.tasks.blocks import Notebook
 from agent_kernel.magics.tasks.running import ShellExecutor
@@ -24,6 +24,7 @@ from agent_kernel.verbs.output import Result, Said
 from agent_kernel.verbs.parsing import UsageProblem
 
 if TYPE_CHECKING:
+    from agent_kernel.agents.racing import Race
     from agent_kernel.agents.run import Run
     from agent_kernel.magics.agent_cell import AgentCell
     from agent_kernel.magics.notebook import LiveNotebook
@@ -50,6 +51,7 @@ class Tasks:
         self._apart = Apart(shell)
         self._shown: dict[str, Shown] = {}  # where the runs of this kernel are shown
         self.runs: dict[str, Run[Any]] = {}
+        self.races: dict[str, Race] = {}
 
     def place(self, cell: tuple[str, int | None] | None = None) -> Place:
         """This notebook's namespace, as agents see it.
@@ -98,6 +100,8 @@ class Tasks:
         if cell.edits:
             found = self._find(cell.edits)
             return self._value(self._drive(found.edit(cell.body, by=person().name)))
+        if cell.fork:
+            return self._race(cell)
         limits = Limits() if cell.steps is None else msgspec.structs.replace(Limits(), steps=cell.steps)
         # Named here: a namespace of its own knows no script of the notebook's.
         named = cell.model or self.model
@@ -110,6 +114,44 @@ class Tasks:
         asks = self.can_ask()
         run = started(agent, cell.body.strip(), place, returns=returns, can_ask=asks, preview=cell.preview)
         return self._value(self._drive(run))
+
+    def _race(self, cell: AgentCell) -> Race:
+        """Try the task several times at once. With a judge the best is picked as soon as all have ended."""
+        from agent_kernel.agents.racing import race
+        from agent_kernel.magics.tasks.forks import followed
+
+        place = self._place_for(cell)
+        names = [] if cell.fork.isdecimal() else [name.strip() for name in cell.fork.split(",") if name.strip()]
+        models = [model_named(name, self._notebook.namespace) for name in names]
+        limits = Limits() if cell.steps is None else msgspec.structs.replace(Limits(), steps=cell.steps)
+        agent = Agent(
+            cell.agent, model=model_named(cell.model or self.model, self._notebook.namespace) if not models else None
+        )
+        begun = race(
+            cell.body.strip(),
+            n=int(cell.fork) if not models else None,
+            models=models,
+            agent=agent,
+            state=place.session,
+            judge=cell.judge or None,
+            approve=cell.approve or "auto",
+            limits=limits,
+            returns=self._type(cell.returns) if cell.returns else None,
+        )
+        self.races[begun.id] = begun
+        followed(begun, self._new_place())
+        self._notebook.beside.moved()
+        return begun
+
+    def race(self, id: str) -> Race:
+        """A race of this kernel. Raises: RunNotFoundError."""
+        if id not in self.races:
+            raise RunNotFoundError(id)
+        return self.races[id]
+
+    def keep(self, race: Race) -> None:
+        """It is shown, and may be picked from where it is."""
+        self.races[race.id] = race
 
     def decide(self, run: str, decision: str, *, reason: str = "", code: str | None = None) -> Result:
         """Answer for the step that waits, and let the run go on."""

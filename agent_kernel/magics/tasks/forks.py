@@ -1,0 +1,29 @@
+"""Follow a race in the cell that began it: a line that says how far it is, and the pick of its judge."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent_kernel.errors import MergeConflictError
+from agent_kernel.verbs.text import plural
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.racing import Race
+    from agent_kernel.magics.tasks.showing import Shown
+
+__all__ = ["followed"]
+
+
+def followed(race: Race, place: Shown) -> None:
+    """Wait until all candidates have ended; an interrupt ends the race, and keeps what there is."""
+    place.line(f"{plural(len(race.candidates), 'candidate')} on the way")
+    for ended in race:
+        name = f"{ended.number} · {ended.model}"
+        place.line(f"{name}: {ended.result or 'done'}" if ended.is_done else f"{name}: {ended.reason or ended.status}")
+    best = race.best
+    if race.judge is None or best is None:
+        return
+    try:
+        race.pick()
+    except MergeConflictError as conflict:
+        place.line(f"candidate {best.number} is the best and was not picked: {conflict}", strong=True)
