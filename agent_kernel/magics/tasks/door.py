@@ -124,9 +124,10 @@ class Tasks:
         names = [] if cell.fork.isdecimal() else [name.strip() for name in cell.fork.split(",") if name.strip()]
         models = [model_named(name, self._notebook.namespace) for name in names]
         limits = Limits() if cell.steps is None else msgspec.structs.replace(Limits(), steps=cell.steps)
-        agent = Agent(
-            cell.agent, model=model_named(cell.model or self.model, self._notebook.namespace) if not models else None
-        )
+        named = "" if models else cell.model or self.model
+        if not models and not named:
+            raise NoModelError(in_notebook=True)
+        agent = Agent(cell.agent, model=model_named(named, self._notebook.namespace) if named else "")
         begun = race(
             cell.body.strip(),
             n=int(cell.fork) if not models else None,
@@ -134,7 +135,7 @@ class Tasks:
             agent=agent,
             state=place.session,
             judge=cell.judge or None,
-            approve=cell.approve or "auto",
+            approve=cell.approve or "risky",  # nobody can be asked there: such steps are denied unless it says auto
             limits=limits,
             returns=self._type(cell.returns) if cell.returns else None,
         )
