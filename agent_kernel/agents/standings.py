@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.candidates import Candidate
     from agent_kernel.agents.racing import Race
 
-__all__ = ["html_of", "text_of"]
+__all__ = ["data_of", "html_of", "text_of"]
 
 _MOST_NAMES: Final = 8
 _MOST_EFFECTS: Final = 4
@@ -88,6 +88,38 @@ def html_of(race: Race) -> str:
     return f'<div class="agent-kernel-race" style="font-size:13px">{said}{table}{notes}</div>'
 
 
+def data_of(race: Race) -> dict[str, object]:
+    """The race for a panel: plain data, every text plain text, lines of parts with a manner."""
+    best = race.best
+    return {
+        "id": race.id,
+        "short": short_run(race.id),
+        "task": _said(race.task, 200),
+        "start": race.candidates[0].start if race.candidates else "",
+        "counts": _counts(race),
+        "over": race.is_over,
+        "picked": race.picked,
+        "notes": [_said(note) for note in race.notes],
+        "candidates": [
+            {
+                "number": one.number,
+                "title": f"{one.number} · {_name(one, race)}",
+                "best": best is not None and best.number == one.number,
+                "done": one.is_done,
+                "tip": one.tip,
+            }
+            for one in race.candidates
+        ],
+        "rows": [
+            {
+                "label": label,
+                "cells": [[[list(part) for part in line] for line in cell(one).lines] for one in race.candidates],
+            }
+            for label, cell in _rows(race)
+        ],
+    }
+
+
 def _rows(race: Race) -> list[tuple[str, Callable[[Candidate], _Cell]]]:
     done = [one for one in race.candidates if one.is_done]
     scores = [one.score for one in done if one.score is not None]
@@ -150,14 +182,18 @@ def _one(text: str, *, strong: bool = False) -> _Cell:
 
 
 def _caption(race: Race) -> str:
+    start = race.candidates[0].start[:8] if race.candidates else ""
+    return f"Race {short_run(race.id)}: {_said(race.task, 120)} · from {start} · {_counts(race)}"
+
+
+def _counts(race: Race) -> str:
+    """`2 done, 1 failed · $0.19`."""
     done = sum(one.is_done for one in race.candidates)
     failed = sum(one.status not in ("completed", "running") for one in race.candidates)
     going = sum(one.status == "running" for one in race.candidates)
-    counts = [f"{done} done", *([f"{failed} not"] if failed else []), *([f"{going} on the way"] if going else [])]
+    counts = [f"{done} done", *([f"{failed} failed"] if failed else []), *([f"{going} on the way"] if going else [])]
     cost = _dollars(race.usage.cost)
-    start = race.candidates[0].start[:8] if race.candidates else ""
-    said = ", ".join(counts) + (f" · {cost}" if cost else "")
-    return f"Race {short_run(race.id)}: {_said(race.task, 120)} · from {start} · {said}"
+    return ", ".join(counts) + (f" · {cost}" if cost else "")
 
 
 def _footer(race: Race) -> list[str]:
@@ -173,11 +209,14 @@ def _footer(race: Race) -> list[str]:
 
 
 def _title(one: Candidate, race: Race) -> str:
-    several = len({other.agent for other in race.candidates}) > 1
-    name = f"{one.agent} · {one.model}" if several else one.model
     best = race.best
     badge = "  ✓ best" if best is not None and best.number == one.number else ""
-    return f"{one.number} · {_said(name, 60)}{badge}"
+    return f"{one.number} · {_name(one, race)}{badge}"
+
+
+def _name(one: Candidate, race: Race) -> str:
+    several = len({other.agent for other in race.candidates}) > 1
+    return _said(f"{one.agent} · {one.model}" if several else one.model, 60)
 
 
 def _flat(one: Candidate, race: Race) -> list[str]:

@@ -30,6 +30,7 @@ __all__ = [
     "Merged",
     "Named",
     "Nothing",
+    "Picked",
     "Resumed",
     "Switched",
     "Tagged",
@@ -127,6 +128,13 @@ class Resumed(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
     answer: Annotated[str, msgspec.Meta(max_length=100_000)] = ""
 
 
+class Picked(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The candidate of a race whose branch is to be merged."""
+
+    race: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+    number: int
+
+
 class Nothing(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """No arguments."""
 
@@ -139,6 +147,7 @@ ACTS: Final[Mapping[str, type[_Args]]] = {
     "commit_now": Committed,
     "decide": Decided,
     "merge": Merged,
+    "pick": Picked,
     "redo": Undone,
     "resume": Resumed,
     "rollback": Aimed,
@@ -156,6 +165,7 @@ _CALLED: Final = {
     "commit_now": "Commit",
     "decide": "The decision on {}",
     "merge": "Merge of {}",
+    "pick": "Pick of {}",
     "redo": "Redo",
     "resume": "The run of {}",
     "rollback": "Roll back to {}",
@@ -210,6 +220,8 @@ def act_of(desk: Desk, op: str, args: Mapping[str, object]) -> Act:
         return Act(op, found, aim.label, aim.id)
     if isinstance(found, Decided):
         return Act(op, found, f"step {_waiting(desk, found).step} of {_waiting(desk, found).agent}")
+    if isinstance(found, Picked):
+        return Act(op, found, f"candidate {found.number}")
     if isinstance(found, Resumed):
         with desk.inside() as (repo, _):
             return Act(op, found, cleaned(Journal(repo.store).first(found.run).agent))

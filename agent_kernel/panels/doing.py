@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from agent_kernel.browsing.wording import called, cleaned
 from agent_kernel.errors import MergeConflictError
-from agent_kernel.panels.asked import Act, Aimed, Branched, Committed, Decided, Merged, Resumed, Switched, Undone
+from agent_kernel.panels.asked import (
+    Act,
+    Aimed,
+    Branched,
+    Committed,
+    Decided,
+    Merged,
+    Picked,
+    Resumed,
+    Switched,
+    Undone,
+)
 from agent_kernel.panels.standing import name_of
 from agent_kernel.repository import hex_of
 from agent_kernel.verbs import describe
@@ -154,12 +165,25 @@ def _resume(desk: Desk, scope: Scope, act: Act) -> Answer:
     return _done(desk, scope, notebook.tasks.resume_apart(args.run, args.answer))
 
 
+def _pick(desk: Desk, scope: Scope, act: Act) -> Answer:
+    args = _args(act, Picked)
+    notebook = scope.notebook
+    assert notebook is not None
+    try:
+        report = notebook.tasks.race(args.race).pick(args.number)
+    except MergeConflictError as conflict:
+        names = _spelled(sorted({one.name for one in conflict.conflicts}))
+        raise UsageProblem(f"both sides changed {names}: pick({args.number}, theirs=[…]) in a cell chooses") from None
+    return _moved(desk, scope, f"Picked {act.label}", report)
+
+
 _DOING: Final[dict[str, Callable[[Desk, Scope, Act], Answer]]] = {
     "branch": _branch,
     "checkout": _checkout,
     "commit_now": _commit,
     "decide": _decide,
     "merge": _merge,
+    "pick": _pick,
     "redo": _redo,
     "resume": _resume,
     "rollback": _rollback,

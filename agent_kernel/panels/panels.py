@@ -17,6 +17,7 @@ from agent_kernel.panels.turns import Turns
 from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
+    from agent_kernel.agents.racing import Race
     from agent_kernel.panels.asking import Card
     from agent_kernel.panels.channels import Comm
     from agent_kernel.panels.hub import Hub
@@ -30,6 +31,7 @@ __all__ = ["Panels"]
 
 logger = logging.getLogger(__name__)
 
+_RACE = ("agent_kernel.agents.racing", "Race")
 PANEL, NOTEBOOK = "agent_kernel.panel", "agent_kernel.notebook"  # the comm targets
 
 _LEFT = "This notebook has left the store that is shown here. %agent history shows the one that it is bound to now."
@@ -78,8 +80,23 @@ class Closing(Protocol):
     def close(self) -> None: ...
 
 
+class Formatter(Protocol):
+    """Knows what objects show of themselves."""
+
+    def for_type_by_name(self, module: str, name: str, function: Callable[..., object]) -> object: ...
+    def pop(self, name: str, default: object) -> object: ...
+
+
+class Formatters(Protocol):
+    """All kinds of these."""
+
+    mimebundle_formatter: Formatter
+
+
 class Shell(Protocol):
     """A shell in a kernel."""
+
+    display_formatter: Formatters
 
     kernel: Kernel
     display_pub: Publisher
@@ -106,11 +123,13 @@ class Panels:
         comms = self._shell.kernel.comm_manager
         comms.register_target(PANEL, self._open_panel)
         comms.register_target(NOTEBOOK, self._open_notebook)
+        self._formatter().for_type_by_name(*_RACE, self._race_bundle)
 
     def unload(self) -> None:
         comms = self._shell.kernel.comm_manager
         comms.unregister_target(PANEL, self._open_panel)
         comms.unregister_target(NOTEBOOK, self._open_notebook)
+        self._formatter().pop(".".join(_RACE), None)
         if self._hub is not None:
             self._hub.leave(_UNLOADED)
         for channel in self._channels:
@@ -179,6 +198,26 @@ class Panels:
         self._cards[run] = card
         self._shell.display_pub.publish(data, metadata, transient={"display_id": card.display_id})
         return True
+
+    def _formatter(self) -> Formatter:
+        return self._shell.display_formatter.mimebundle_formatter
+
+    def _race_bundle(self, race: Race, **_: object) -> tuple[dict[str, object], dict[str, object]] | None:
+        """What a race shows of itself; None: what it would show without panels."""
+        if not self._is_rich():
+            return None
+        from agent_kernel.panels.racing import race_panel
+
+        try:
+            tasks = self._notebook.scope().notebook
+            panel = race_panel(self.hub(), race)
+        except AgentKernelError:  # it is of a store that this notebook is not bound to
+            return None
+        if tasks is not None:
+            tasks.tasks.keep(race)
+        self._panels.append(panel)
+        panel.when_closed(self._panel_closed)
+        return panel.bundle()
 
     def ended(self, run: str) -> bool:
         session = self._notebook.session

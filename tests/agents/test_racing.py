@@ -318,7 +318,7 @@ def test_the_faces_show_the_candidates_side_by_side_and_nothing_of_them_runs(sta
         "+best",
         "✕ failed",
         "no idea",
-        "2 done, 1 not",
+        "2 done, 1 failed",
     ):
         assert said in text
         assert said in html.replace("</span>", "").replace('<span style="font-family', "§") or said == "+best"

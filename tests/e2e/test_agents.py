@@ -79,3 +79,26 @@ def test_a_denied_step_does_not_run_and_the_run_goes_on(task: Document) -> None:
     cell.get_by_role("button", name="Deny", exact=True).click()
     expect(cell).to_contain_text("Step 2 of analyst was denied by")
     assert task.ask("__import__('pathlib').Path('out.txt').exists()") == "False"
+
+
+SCRIPTS = """from agent_kernel import ScriptedModel
+prices = [3, 1, 2]
+quick = ScriptedModel(["best = min(prices)", "task.success(best)"], name="quick")
+slow = ScriptedModel(["prices.sort()", "best = prices[0]", "task.success(best)"], name="slow")
+lost = ScriptedModel(["task.fail('no idea')"], name="lost")"""
+
+
+def test_a_race_stands_side_by_side_and_one_is_picked_by_a_click(opened: OpenNew, photograph: Photograph) -> None:
+    race = "%%agent analyst --fork scripted:quick,scripted:slow,scripted:lost\nFind the lowest price."
+    document = opened(SCRIPTS, race, "")
+    document.run(1, 2)
+    card = document.cell(2).get_by_role("region", name="Race")
+    expect(card.locator("thead")).to_contain_text("2 · scripted:slow")
+    expect(card.get_by_role("button", name="Pick candidate 3")).to_have_count(0)
+    photograph("race", document.cell(2))
+    card.get_by_role("button", name="Open diff of candidate 2").click()
+    expect(document.cell(2).locator(".ak-below")).to_contain_text("prices")
+    photograph("race-diff", document.cell(2))
+    card.get_by_role("button", name="Pick candidate 2").click()
+    expect(card).to_contain_text("Picked candidate 2")
+    assert document.ask("prices, best") == "[1, 2, 3] 1"

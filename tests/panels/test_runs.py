@@ -174,3 +174,44 @@ class TestInAKernel:
         assert not (tmp_path / "out.txt").exists()
         browser.run("%agent resume")
         assert (tmp_path / "out.txt").exists()
+
+
+class TestARace:
+    SCRIPTS = "from agent_kernel import ScriptedModel\n{} = ScriptedModel({!r}, name={!r})"
+
+    @pytest.fixture
+    def race(self, front: Front) -> Panel:
+        """Two candidates that have ended, one well."""
+        front.run("x = 1")
+        front.run(self.SCRIPTS.format("good", ["y = 7", "task.success(y)"], "good"))
+        front.run(self.SCRIPTS.format("bad", ["task.fail('no idea')"], "bad"))
+        front.run("%%agent analyst --fork scripted:good,scripted:bad\nMake a number please.")
+        data, _ = front.ip.display_formatter.format(front.ns["_"])
+        assert "ak-race" not in data["text/html"]
+        return Panel(front.kernel.comm_manager.comms[data[VIEW]["model_id"]])
+
+    def test_its_face_is_a_card_with_a_table_beside_it_for_where_there_is_no_widget(
+        self, front: Front, race: Panel
+    ) -> None:
+        told = race.ask("race", id=front.widget(race).start["race"])
+        assert (told["counts"], told["over"], told["picked"]) == ("1 done, 1 failed", True, None)
+        assert [(one["title"], one["done"]) for one in told["candidates"]] == [
+            ("1 · scripted:good", True),
+            ("2 · scripted:bad", False),
+        ]
+        assert told["rows"][0]["label"] == "Returned"
+        assert told["rows"][0]["cells"][0][0][0] == ["7", "strong"]
+
+    def test_a_candidate_is_picked_by_its_button(self, front: Front, race: Panel) -> None:
+        id = front.widget(race).start["race"]
+        done = race.ask("pick", race=id, number=1)
+        assert done["done"] == "Picked candidate 1: 1 name added."
+        assert front.ns["y"] == 7
+        assert race.ask("race", id=id)["picked"] == 1
+
+    def test_one_that_failed_cannot_be_picked(self, front: Front, race: Panel) -> None:
+        failed = race.ask("pick", race=front.widget(race).start["race"], number=2)
+        assert "candidate 2 cannot be picked" in failed["message"]
+
+    def test_a_race_that_this_kernel_does_not_know_is_said_to_be_none(self, race: Panel) -> None:
+        assert race.ask("race", id="none")["code"] == "not_found"

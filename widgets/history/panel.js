@@ -131,7 +131,7 @@ class HistoryPanel {
   #begin() {
     const { start } = this.host;
     if (!start) return;
-    if ("card" in start) return; // that is no panel
+    if ("card" in start || "race" in start) return; // that is no panel
     if ("text" in start) this.model.query.text = start.text;
     else if ("commit" in start) this.model.select(start.commit);
     else this.model.show({ kind: "compare", a: start.compare.a, b: start.compare.b, name: start.compare.name ?? "" });

@@ -36,6 +36,11 @@ export interface Reads {
   run(args: { id: string }): RunDetails;
 }
 
+/** What only a kernel knows: races are its own, not the store's. */
+export interface KernelReads {
+  race(args: { id: string }): RaceStanding;
+}
+
 /** Acts are done by the kernel between cells. While one runs they wait: `{queued}`; a later one takes the place of the first. */
 export interface Acts {
   /** `document`: where the cells are to come back, as Host.document says; an act that has to wait leaves them in State.cells. */
@@ -52,6 +57,8 @@ export interface Acts {
   decide(args: { run: string; step: number; decision: "approve" | "edit" | "deny"; code?: string; reason?: string }): Done | Queued;
   /** Answers the question of a run, or has one that was stopped go on. */
   resume(args: { run: string; answer: string }): Done | Queued;
+  /** Merges the branch of a candidate into the current one. */
+  pick(args: { race: string; number: number }): Done | Queued;
   commit_now(args: { message: string }): Done | Queued;
   branch(args: { name: string; at: string; go: boolean }): Done | Queued;
   tag(args: { name: string; at: string }): Done;
@@ -123,6 +130,12 @@ export interface Asks {
 }
 /** No items: nothing of the kind was found. */
 export interface ReportRow { word: string; items: string[]; risky: boolean; note: string }
+/** A race side by side. A cell is lines of parts, each with its text and manner: strong, muted, bad, good, code, +, ~, -. */
+export interface RaceStanding {
+  id: string; short: string; task: string; start: string; counts: string; over: boolean; picked: number | null; notes: string[];
+  candidates: { number: number; title: string; best: boolean; done: boolean; tip: string }[];
+  rows: { label: string; cells: [string, string][][][] }[];
+}
 export interface Details {
   id: string; short: string; prompt: string; subject: string; is_code: boolean; message: string; source: string;
   author: CommitRow["author"]; time_ms: number; took_s: number | null; status: string; error: string; labels: string[];
@@ -187,6 +200,6 @@ export interface Host {
   leave?(): void;                                    // closes what the view stands in: a side panel
   storageKey?: string;                               // remembers the list's height
   compact?: boolean;                                 // fills the height that it is given (a side panel)
-  start?: { card: { run: string; step: number } } | { text: string } | { compare: { a: string; b: string; name?: string } } | { commit: string }; // what is open at first: %agent diff, %agent show
+  start?: { race: string } | { card: { run: string; step: number } } | { text: string } | { compare: { a: string; b: string; name?: string } } | { commit: string }; // what is open at first: %agent diff, %agent show
   now?(): number;                                    // milliseconds; tests stop the clock
 }

@@ -24,6 +24,7 @@ const NAMES = {
   verify: "Check of the store",
   decide: "The decision on",
   resume: "The run of",
+  pick: "Pick of",
 };
 /** @type {Record<string, string>} */
 const CANCEL = {

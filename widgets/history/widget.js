@@ -4,6 +4,7 @@ import { CommTransport } from "./comm.js";
 import { mountCard } from "./card.js";
 import { keepNoCode } from "./kept.js";
 import { mountHistory } from "./panel.js";
+import { mountRace } from "./race.js";
 
 /** @import { CommModel } from "./comm.js" */
 /** @import { Host } from "./protocol.js" */
@@ -37,7 +38,7 @@ function render({ model, el }) {
   };
   const start = model.get("start");
   if (Object.keys(start).length) host.start = start;
-  const view = "card" in start ? mountCard(el, transport, host, start.card) : mountHistory(el, transport, host);
+  const view = "race" in start ? mountRace(el, transport, host, start.race) : "card" in start ? mountCard(el, transport, host, start.card) : mountHistory(el, transport, host);
   return () => {
     view.dispose();
     transport.dispose();

@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { soon, withoutPage } from "./page.js";
+
+/** @import { RaceStanding, State, Transport } from "../history/protocol.js" */
+
+const page = { skip: withoutPage };
+
+/** @returns {RaceStanding} */
+function standing() {
+  return {
+    id: "r",
+    short: "r",
+    task: "Predict price_eur",
+    start: "0123456789abcdef",
+    counts: "1 done, 1 failed · $0.19",
+    over: true,
+    picked: null,
+    notes: [],
+    candidates: [
+      { number: 1, title: "1 · ridge", best: true, done: true, tip: "aa" },
+      { number: 2, title: "2 · log-linear", best: false, done: false, tip: "bb" },
+    ],
+    rows: [
+      { label: "Returned", cells: [[[["0.903", "strong"], [" float", "muted"]]], [[["✕ failed", "bad"]]]] },
+      { label: "Variables", cells: [[[["~", "~"], ["model", "code"]]], [[["nothing", "muted"]]]] },
+    ],
+  };
+}
+
+async function mounted() {
+  const { mountRace } = await import("../history/race.js");
+  const race = standing();
+  /** @type {[string, unknown][]} */
+  const acted = [];
+  /** @type {(state: State) => void} */
+  let tell = () => {};
+  const transport = /** @type {Transport} */ (/** @type {unknown} */ ({
+    ask: async () => structuredClone(race),
+    act: async (/** @type {string} */ op, /** @type {unknown} */ args) => {
+      acted.push([op, args]);
+      race.picked = 1;
+      return { done: "Picked candidate 1: 1 name changed.", notes: [], undo: true, head: {}, cells: null };
+    },
+    onState: (/** @type {typeof tell} */ fn) => ((tell = fn), () => {}),
+    canAct: () => true,
+  }));
+  const root = document.createElement("div");
+  document.body.replaceChildren(root);
+  mountRace(root, transport, {}, "r");
+  await soon(5);
+  return { root, acted, tell: (/** @type {State} */ state) => tell(state) };
+}
+
+/** @param {HTMLElement} root */
+const buttons = (root) => [...root.querySelectorAll("button")].map((one) => one.getAttribute("aria-label"));
+
+test("a race stands side by side: a column for each candidate, a row for each measure, a badge for the best", page, async () => {
+  const { root } = await mounted();
+  assert.deepEqual([...root.querySelectorAll("thead th")].map((one) => one.textContent), ["Measure", "1 · ridgebest", "2 · log-linear"]);
+  assert.deepEqual([...root.querySelectorAll("tbody th")].map((one) => one.textContent), ["Returned", "Variables"]);
+  assert.equal(root.querySelectorAll("tbody .ak-win").length, 2);
+});
+
+test("one that failed cannot be picked but can be read", page, async () => {
+  const { root } = await mounted();
+  assert.deepEqual(buttons(root), ["Pick candidate 1", "Open diff of candidate 1", "Open diff of candidate 2"]);
+});
+
+test("what was picked has the badge, and nothing more can be picked", page, async () => {
+  const { root, acted } = await mounted();
+  /** @type {HTMLButtonElement} */ (root.querySelector("button")).click();
+  await soon(5);
+  assert.deepEqual(acted, [["pick", { race: "r", number: 1 }]]);
+  assert.match(root.textContent ?? "", /1 · ridgepicked/);
+  assert.match(root.textContent ?? "", /Picked candidate 1: 1 name changed\./);
+  assert.deepEqual(buttons(root), ["Open diff of candidate 1", "Open diff of candidate 2"]);
+});
