@@ -369,7 +369,7 @@ def test_fork_tries_a_task_several_times_at_once_and_picks_none_by_itself(shell:
     use(shell, "y = x + 1", "task.success(y)")
     typed = shell.run("%%agent analyst --fork 2\nAdd one to it please.")
     assert typed.result.success, typed.err
-    race = typed.result.result
+    race: Any = typed.result.result
     assert [(one.status, one.result) for one in race.candidates] == [("completed", "2")] * 2
     assert "y" not in shell.ns
     race.pick(2)
@@ -382,7 +382,7 @@ def test_fork_takes_a_model_for_each_candidate_and_a_judge_picks_the_best(shell:
     shell.run(PLAY.format("high", ["y = 5", "task.success(y)"], "high"))
     typed = shell.run("%%agent analyst --fork scripted:low,scripted:high --judge y\nMake a number please.")
     assert typed.result.success, typed.err
-    race = typed.result.result
+    race: Any = typed.result.result
     assert [one.model for one in race.candidates] == ["scripted:low", "scripted:high"]
     assert (race.picked, shell.ns["y"]) == (2, 5)
     race.discard()
