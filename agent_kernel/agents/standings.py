@@ -116,6 +116,7 @@ def data_of(race: Race) -> dict[str, object]:
                 "cells": [[[list(part) for part in line] for line in cell(one).lines] for one in race.candidates],
             }
             for label, cell in _rows(race)
+            if any(text for one in race.candidates for text in cell(one).texts)
         ],
     }
 

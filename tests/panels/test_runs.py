@@ -209,6 +209,12 @@ class TestARace:
         assert front.ns["y"] == 7
         assert race.ask("race", id=id)["picked"] == 1
 
+    def test_what_both_sides_changed_is_named_and_nothing_is_picked(self, front: Front, race: Panel) -> None:
+        front.run("y = 'mine'")
+        failed = race.ask("pick", race=front.widget(race).start["race"], number=1)
+        assert failed["message"].startswith("both sides changed y: ")
+        assert front.ns["y"] == "mine"
+
     def test_one_that_failed_cannot_be_picked(self, front: Front, race: Panel) -> None:
         failed = race.ask("pick", race=front.widget(race).start["race"], number=2)
         assert "candidate 2 cannot be picked" in failed["message"]

@@ -50,6 +50,7 @@ class Notebook:
         self.last: Step | None = None
         self._handle: Handle | None = None
         self._seen_s = 0.0
+        self._progress: Handle | None = None
 
     def begin(self, start: TaskStart) -> None:
         self._publish(_paragraph(f"■ {start.agent} · {start.model}", _SMALL), f"{start.agent} · {start.model}")
@@ -70,6 +71,14 @@ class Notebook:
 
     def line(self, text: str, *, strong: bool = False) -> None:
         self._publish(_paragraph(text, f"{_UI};font-weight:{600 if strong else 400}"), text)
+
+    def progress(self, text: str) -> None:
+        data = {"text/plain": clean(text), "text/html": _paragraph(text, f"{_UI};{_SMALL}")}
+        if self._progress is None:
+            self._progress = _new_handle()
+            self._progress.display(data, raw=True)
+        else:
+            self._progress.update(data, raw=True)
 
     def _publish(self, html: str, text: str) -> None:
         self._shell.display_pub.publish({"text/plain": clean(text), "text/html": html})

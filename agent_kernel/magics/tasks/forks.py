@@ -16,10 +16,11 @@ __all__ = ["followed"]
 
 def followed(race: Race, place: Shown) -> None:
     """Wait until all candidates have ended; an interrupt ends the race, and keeps what there is."""
-    place.line(f"{plural(len(race.candidates), 'candidate')} on the way")
-    for ended in race:
-        name = f"{ended.number} · {ended.model}"
-        place.line(f"{name}: {ended.result or 'done'}" if ended.is_done else f"{name}: {ended.reason or ended.status}")
+    many = plural(len(race.candidates), "candidate")
+    place.progress(f"{many} on the way")
+    for ended, _ in enumerate(race, 1):
+        done = sum(one.is_done for one in race.candidates)
+        place.progress(f"{ended} of {many} ended, {done} with a result")
     best = race.best
     if race.judge is None or best is None:
         return

@@ -72,6 +72,10 @@ class Shown(Protocol):
         """One line beside the steps."""
         ...
 
+    def progress(self, text: str) -> None:
+        """How far it is: a line that takes the place of the one before, where that can be."""
+        ...
+
 
 def shown(
     items: Iterator[Event | Delta], place: Shown, asks: Callable[[str], bool], ends: Callable[[str], bool]
@@ -215,6 +219,9 @@ class Terminal:
         for note in step.notes[self._noted :]:
             self.line(note)
         self._noted = len(step.notes)
+
+    def progress(self, text: str) -> None:
+        self.line(text)
 
     def line(self, text: str, *, strong: bool = False) -> None:
         print(f"[agent] {clean(text)}")
