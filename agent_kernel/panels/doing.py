@@ -172,7 +172,7 @@ def _pick(desk: Desk, scope: Scope, act: Act) -> Answer:
     try:
         report = notebook.tasks.race(args.race).pick(args.number)
     except MergeConflictError as conflict:
-        names = _spelled(sorted({name for name, _, _ in conflict.conflicts}))
+        names = _spelled(sorted({name.partition("[")[0] for name, _, _ in conflict.conflicts}))
         raise UsageProblem(f"both sides changed {names}: pick({args.number}, theirs=[…]) in a cell chooses") from None
     return _moved(desk, scope, f"Picked {act.label}", report)
 
