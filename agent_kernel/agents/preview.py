@@ -1,21 +1,16 @@
-r"""Run code on a fork of this process, look at what it did to the variables, and take that on, or leave it.
+"""Run code on a fork of this process, look at what it did to the variables, and take that on, or leave it.
 
 The fork sees all that is live here, also what no store can hold, and nothing that it does to memory comes back by itself.
 It commits what it changed to commits that nothing names; the parent gives them a branch, and merges that if the preview
 is accepted: the code does not run a second time. What could not be saved has no such way back, so then it does run again,
 and that is said beforehand. What the code does outside the variables is real the first time.
 
-    >>> import agent_kernel as ak
-    >>> state = ak.Versioned(ak.open("memory:"))
-    >>> state["prices"] = [3, 1, 2]
-    >>> seen = preview("prices.sort()\nlowest = prices[0]\nprint(lowest)", state)
-    >>> seen.text, [(one.how, one.name) for one in seen.changed]
-    ('1\n', [('+', 'lowest'), ('~', 'prices')])
-    >>> state["prices"]
-    [3, 1, 2]
-    >>> _ = seen.accept()
-    >>> state["prices"]
-    [1, 2, 3]
+    seen = preview("prices.sort(); lowest = prices[0]", state)
+    seen.changed      # lowest is new, prices is another: in the fork, not here
+    seen.accept()     # now here too
+
+(It runs as an example in docs/race-and-preview.md. As a doctest it would run in a process that has loaded whatever the
+tests before it did, beside some of which a fork is refused.)
 """
 
 from __future__ import annotations

@@ -35,7 +35,10 @@ def test_an_old_store_opens_is_sound_and_can_be_looked_through(store: Path) -> N
         assert repo.at("v1").summary("numbers").startswith("list of 4 int")
 
 
-def test_an_old_store_that_came_from_elsewhere_is_not_loaded_before_it_is_trusted(store: Path) -> None:
+def test_an_old_store_that_came_from_elsewhere_is_not_loaded_before_it_is_trusted(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))  # of a user who has trusted no copy of it
     with Repository.open(store, create=False) as repo, pytest.raises(UntrustedStoreError):
         _ = repo.at("v1")["numbers"]
 
