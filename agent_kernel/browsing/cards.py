@@ -10,18 +10,14 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
+from agent_kernel.browsing.highlighting import html_of
+
 __all__ = ["card_faces"]
 
 _LINE: Final = "1px solid rgba(128,128,128,.35)"
 _MUTED: Final = "opacity:.7"
 _CODE: Final = "font-family:var(--jp-code-font-family,monospace);font-size:12px"
 _RISKY: Final = "color:color-mix(in srgb,#c77700 60%,currentColor)"
-_COLOURS: Final = {
-    "keyword": "color:color-mix(in srgb,#2e9d42 76%,currentColor)",
-    "string": "color:color-mix(in srgb,#d33c3c 80%,currentColor)",
-    "number": "color:color-mix(in srgb,#2e9d42 76%,currentColor)",
-    "comment": _MUTED,
-}
 _SAID: Final = {"approve": "approved", "edit": "approved with other code", "deny": "denied"}
 _READ: Final = "Read from the code; it may do more than this. Undo brings back variables, not files or mail."
 
@@ -70,9 +66,7 @@ def _text(run: Details, asks: Details) -> str:
 
 def _html(run: Details, asks: Details) -> str:
     pad = "padding:6px 12px"
-    code = "".join(
-        f'<span style="{_COLOURS[kind]}">{escape(text)}</span>' if kind else escape(text) for kind, text in asks["code"]
-    )
+    code = html_of(asks["code"])
     rows = "".join(_row(row) for row in asks["report"])
     table = f'<table style="border-collapse:collapse;margin:0;color:inherit;font:inherit">{rows}</table>'
     ways = " · ".join(f'<code style="{_CODE};background:none">{escape(way)}</code>' for way in _ways(run))

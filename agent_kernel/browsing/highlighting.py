@@ -10,10 +10,11 @@ import io
 import keyword
 import token
 import tokenize
-from collections.abc import Iterator
-from typing import Literal, TypeAlias
+from collections.abc import Iterable, Iterator
+from html import escape
+from typing import Final, Literal, TypeAlias
 
-__all__ = ["Piece", "pieces_of"]
+__all__ = ["Piece", "html_of", "pieces_of"]
 
 Kind: TypeAlias = Literal["", "keyword", "string", "number", "comment"]
 Piece: TypeAlias = "tuple[Kind, str]"
@@ -23,6 +24,26 @@ _STRINGS = {token.STRING} | {
     for name in ("FSTRING_START", "FSTRING_MIDDLE", "FSTRING_END")
     if (kind := getattr(token, name, None)) is not None
 }
+
+
+# For what stays in a saved notebook, where no style sheet is: mixed with the page's text, to read on light and on dark.
+_COLOURS: Final = {
+    "keyword": "color:color-mix(in srgb,#2e9d42 76%,currentColor)",
+    "string": "color:color-mix(in srgb,#d33c3c 80%,currentColor)",
+    "number": "color:color-mix(in srgb,#2e9d42 76%,currentColor)",
+    "comment": "opacity:.7",
+}
+
+
+def html_of(pieces: Iterable[Piece]) -> str:
+    """The pieces as HTML that needs no style sheet, everything escaped.
+
+    >>> html_of([("", "a < "), ("comment", "# b")])
+    'a &lt; <span style="opacity:.7"># b</span>'
+    """
+    return "".join(
+        f'<span style="{_COLOURS[kind]}">{escape(text)}</span>' if kind else escape(text) for kind, text in pieces
+    )
 
 
 def pieces_of(code: str) -> tuple[Piece, ...]:

@@ -11,7 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from agent_kernel.agents.events import TaskStart
-from agent_kernel.browsing.highlighting import pieces_of
+from agent_kernel.browsing.highlighting import html_of, pieces_of
 from agent_kernel.verbs.text import clean, clean_lines
 
 if TYPE_CHECKING:
@@ -27,12 +27,6 @@ _UI: Final = "font-family:var(--jp-ui-font-family,system-ui,sans-serif);font-siz
 _CODE: Final = "font-family:var(--jp-code-font-family,monospace);font-size:12px;line-height:20px"
 _SMALL: Final = "font-size:11px;line-height:20px;opacity:.7"
 _RULE: Final = "border-left:2px solid color-mix(in srgb,#1976d2 55%,transparent);padding-left:12px"
-_COLOURS: Final = {
-    "keyword": "color:color-mix(in srgb,#2e9d42 76%,currentColor)",
-    "string": "color:color-mix(in srgb,#d33c3c 80%,currentColor)",
-    "number": "color:color-mix(in srgb,#2e9d42 76%,currentColor)",
-    "comment": "opacity:.7",
-}
 
 
 class Handle(Protocol):
@@ -119,10 +113,7 @@ def _thinking(text: str, *, is_open: bool) -> str:
 
 
 def _code(code: str) -> str:
-    pieces = "".join(
-        f'<span style="{_COLOURS[kind]}">{escape(text)}</span>' if kind else escape(text)
-        for kind, text in pieces_of(code.rstrip())
-    )
+    pieces = html_of(pieces_of(code.rstrip()))
     return (
         f'<pre style="{_CODE};margin:0;padding:0;border:0;background:none;color:inherit;overflow-x:auto">{pieces}</pre>'
     )
