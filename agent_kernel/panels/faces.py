@@ -14,12 +14,12 @@ __all__ = ["faces_of", "start_of"]
 
 
 def faces_of(desk: Desk, result: Result, opens: Opens) -> Answer:
-    """What is shown where there is no kernel, by MIME type. It holds no code: it stays in the notebook's file."""
+    """What is shown where there is no kernel, by MIME type. It stays in the notebook's file, so it holds no code and no values."""
     faces, start = desk.faces(), start_of(opens)
     if not opens.commit and opens.compared is None:
         return faces
     preview = {**cast("Answer", faces[HISTORY]), "start": start}
-    kept = result.without_code()
+    kept = result.outline()
     return {HISTORY: preview, "text/html": kept.to_html(), "text/plain": kept.to_text(100)}
 
 

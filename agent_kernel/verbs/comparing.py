@@ -112,7 +112,9 @@ def _difference(repo: Repository, one: Differing) -> Difference:
         said = describe.entry_line(repo, one.new)
         return Difference(one.name, "=", said, said)
     old, new = describe.entry_line(repo, one.old), describe.entry_line(repo, one.new)
-    return Difference(one.name, one.how, old, new, details_of(repo, one.old, one.new, f"{old} → {new}"))
+    details = details_of(repo, one.old, one.new, f"{old} → {new}")
+    outlines = describe.entry_outline(repo, one.old), describe.entry_outline(repo, one.new)
+    return Difference(one.name, one.how, old, new, details, outlines)
 
 
 def details_of(repo: Repository, old: Entry | None, new: Entry | None, said: str = "") -> tuple[str, ...]:
@@ -146,6 +148,10 @@ class Difference:
     old: str
     new: str
     details: tuple[str, ...] = ()
+    outlines: tuple[str, str] = ("", "")  # of both sides, without anything that they hold
+
+    def outline(self) -> Difference:
+        return Difference(self.name, self.how, *self.outlines)
 
 
 @dataclass(frozen=True)
@@ -169,9 +175,10 @@ class Differences(Result):
         ]
         return {"old": hex_of(self.old[0]) if self.old else None, "new": hex_of(self.new[0]), "changed": rows}
 
-    def without_code(self) -> Differences:
+    def outline(self) -> Differences:
         old = None if self.old is None else (self.old[0], describe.without_code(self.old[1]))
-        return replace(self, old=old, new=(self.new[0], describe.without_code(self.new[1])))
+        new = self.new[0], describe.without_code(self.new[1])
+        return replace(self, old=old, new=new, rows=tuple(row.outline() for row in self.rows))
 
     def blocks(self) -> Sequence[Block]:
         before = describe.label(*self.old) if self.old else "nothing"

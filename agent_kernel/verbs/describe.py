@@ -38,6 +38,7 @@ __all__ = [
     "commit_json",
     "decorations",
     "entry_line",
+    "entry_outline",
     "is_code",
     "label",
     "living_holders",
@@ -89,6 +90,12 @@ def entry_line(repo: Repository, entry: Entry | None) -> str:
         return ""
     summary = summary_of(repo, entry)
     return clean(summaries.line(summary)) if summary is not None else "not described"
+
+
+def entry_outline(repo: Repository, entry: Entry | None) -> str:
+    """The same without anything that the value holds, for what stays in a notebook's file."""
+    summary = None if entry is None else summary_of(repo, entry)
+    return clean(summaries.outline(summary)) if summary is not None else ""
 
 
 def decorations(repo: Repository, head: Head) -> dict[ObjectId, tuple[str, ...]]:

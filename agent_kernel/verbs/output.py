@@ -77,8 +77,8 @@ class Result:
         """Where a panel of the history shows the same and more; None: no panel does."""
         return None
 
-    def without_code(self) -> Result:
-        """The same as it stays in a saved notebook: the cells that it is about may have been deleted since."""
+    def outline(self) -> Result:
+        """The same as it stays in a notebook's file: no code, and of variables their names, types and sizes."""
         return self
 
     def blocks(self) -> Sequence[Block]:

@@ -53,12 +53,12 @@ def show(scope: Scope, options: Namespace) -> Result:
 
 def _commit(scope: Scope, found: ObjectId, commit: Commit, *, full: bool) -> ShownCommit:
     tree = scope.repo.tree(commit.tree)
-    lines = {
-        change.name: describe.entry_line(scope.repo, tree.get(change.name)) or "removed" for change in commit.changed
-    }
+    entries = {change.name: tree.get(change.name) for change in commit.changed}
+    lines = {name: describe.entry_line(scope.repo, entry) or "removed" for name, entry in entries.items()}
+    outlines = {name: describe.entry_outline(scope.repo, entry) for name, entry in entries.items()}
     refs = describe.decorations(scope.repo, scope.head()).get(found, ())
     more = scope.typed("show", short(found), "--outputs")
-    return ShownCommit(found, describe.shown(commit), refs, lines, outputs_of(scope.repo, commit), full, more)
+    return ShownCommit(found, describe.shown(commit), refs, lines, outlines, outputs_of(scope.repo, commit), full, more)
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,7 @@ class ShownCommit(Result):
     commit: Commit
     refs: tuple[str, ...]
     lines: dict[str, str]  # changed name: its value in one line
+    outlines: dict[str, str]  # and without anything that it holds
     outputs: ShownOutputs | None
     full: bool  # all outputs, not only their first lines
     how_to_see_more: str
@@ -83,9 +84,9 @@ class ShownCommit(Result):
         said = describe.commit_json(self.id, self.commit)
         return {**said, "refs": list(self.refs), "values": values, "outputs": outputs}
 
-    def without_code(self) -> ShownCommit:
+    def outline(self) -> ShownCommit:
         outputs = self.outputs.without_code() if self.full and self.outputs is not None else None
-        return replace(self, commit=describe.without_code(self.commit), outputs=outputs)
+        return replace(self, commit=describe.without_code(self.commit), lines=self.outlines, outputs=outputs)
 
     def blocks(self) -> Sequence[Block]:
         refs = f" ({', '.join(self.refs)})" if self.refs else ""

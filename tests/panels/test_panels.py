@@ -68,13 +68,22 @@ class TestShowing:
         assert "x = 1" not in shown
         assert "x = 2" not in shown
 
-    def test_their_text_tells_commits_without_code_and_variables_as_elsewhere(self, front: Front) -> None:
+    def test_their_text_tells_variables_without_what_they_hold(self, front: Front) -> None:
+        front.run(f"def f(a='{SECRET}'): return a\nword = '{SECRET}'\nwords = ['{SECRET}']\nkeys = {{'{SECRET}': 1}}")
+        front.run(f"def f(a='{SECRET}', b=1): return b\nword += '{SECRET}'; words += [1]; keys['{SECRET}'] = 2")
+        for line in ("diff HEAD~1 HEAD", "diff HEAD~1 HEAD f", "show HEAD", "show HEAD~1"):
+            shown = front.show(f"%agent {line}")
+            assert SECRET not in json.dumps(shown)
+            assert "function" in shown["text/plain"]
+        assert "~ words: list of 1 str" in front.show("%agent diff HEAD~1 HEAD")["text/plain"]
+
+    def test_their_text_calls_commits_by_their_cells(self, front: Front) -> None:
         compared = front.show("%agent diff HEAD~1 HEAD x")["text/plain"]
-        assert "~ x: int 1 → int 2" in compared
+        assert "~ x: int" in compared
         assert [line.partition("[")[2] for line in compared.splitlines()[:2]] == ["1] cell", "2] cell"]
         shown = front.show("%agent show HEAD~1")["text/plain"]
         assert "    cell\n" in shown
-        assert "+  x  int 1" in shown
+        assert shown.endswith("+  x  int")
 
     def test_of_an_error_their_text_says_only_what_kind_it_is(self, front: Front) -> None:
         front.run(f"1 / 0  # {SECRET}")

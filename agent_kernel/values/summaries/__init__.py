@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agent_kernel.values.summaries.lines import line as line
     from agent_kernel.values.summaries.lines import lines_diff as lines_diff
     from agent_kernel.values.summaries.lines import noun_of_columns as noun_of_columns
+    from agent_kernel.values.summaries.lines import outline as outline
     from agent_kernel.values.summaries.masking import holds_a_secret as holds_a_secret
     from agent_kernel.values.summaries.masking import names_a_secret as names_a_secret
     from agent_kernel.values.summaries.model import MOST_BYTES as MOST_BYTES
@@ -51,6 +52,7 @@ __all__ = [
     "names_a_secret",
     "noun",
     "noun_of_columns",
+    "outline",
     "size_text",
     "summarize",
 ]
@@ -58,7 +60,7 @@ __all__ = [
 _HOMES = {
     "dispatch": ("summarize",),
     "hiding": ("mask_code", "mask_text"),
-    "lines": ("count_of_columns", "line", "lines_diff", "noun_of_columns"),
+    "lines": ("count_of_columns", "line", "lines_diff", "noun_of_columns", "outline"),
     "masking": ("holds_a_secret", "names_a_secret"),
     "model": ("MOST_BYTES", "Column", "Summary", "decode", "encode"),
     "parts": ("content", "noun"),

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 from agent_kernel.values.summaries.model import Column, Summary
 from agent_kernel.values.summaries.wording import MASK, MORE, clean, count_text, cut, shape_text, size_text
 
@@ -25,6 +27,13 @@ _HOUSEHOLD = ("numpy.", "pandas.")
 def line(summary: Summary) -> str:
     """What the value is, in one line: `DataFrame 1,000,000 × 12, 96 MB`."""
     return cut(clean(", ".join(part for part in (_head(summary), *_details(summary)) if part)), LONGEST_LINE)
+
+
+def outline(summary: Summary) -> str:
+    """What kind of value it is and how large, and nothing that it holds: `DataFrame 1,000,000 × 12, 96 MB`, `function`."""
+    is_name = summary.kind in ("class", "module") or summary.type == "NoneType"
+    text = summary.text if is_name else ""
+    return line(msgspec.structs.replace(summary, text=text, columns=(), rows=(), note="", masked=False)).strip()
 
 
 def short_type(summary: Summary) -> str:
