@@ -392,7 +392,7 @@ class Course:
         token = acting.set(self)
         try:
             with recorded(self.place.quiet_paths()) as effects, offered(self.offers, self.place.namespace):
-                done = self.code.run(lambda: self.place.executor.run(code, timeout_s=self.step_s()))
+                done = self.place.kept(self.code.run(lambda: self.place.executor.run(code, timeout_s=self.step_s())))
         finally:
             acting.reset(token)
             for child in tuple(self.children):

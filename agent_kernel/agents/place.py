@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from agent_kernel.agents import context
 from agent_kernel.agents.executing import Executor, PlainExecutor
 from agent_kernel.agents.journal import Journal
@@ -75,6 +77,14 @@ class Place:
     def masked(self, text: str, most_chars: int = 100_000) -> str:
         """The text as it may be sent and kept, no longer than so many characters."""
         return context.cut(self.veil.masked(text), most_chars)
+
+    def kept(self, done: Executed) -> Executed:
+        """What running code came to as it is stored: without the environment that it may have shown."""
+        self.veil.learn_environment()
+        mask = self.veil.without_environment
+        parts = tuple(structs.replace(part, text=mask(part.text)) for part in done.parts)
+        outputs = None if done.outputs is None else done.outputs.with_texts(mask)
+        return structs.replace(done, text=mask(done.text), parts=parts, outputs=outputs)
 
     def names(self) -> list[str]:
         """The variables that a model may be told of."""

@@ -158,7 +158,7 @@ def _in_child(
     done: Executed | None = None
     try:
         with recorded(place.quiet_paths()) as effects, offered(offers, place.namespace):
-            done = executor.run(code, timeout_s=deadline_s)
+            done = place.kept(executor.run(code, timeout_s=deadline_s))
     finally:
         changes, unsaved = place.end(done)
     assert done is not None  # else an error goes on its way already

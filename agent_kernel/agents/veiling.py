@@ -38,7 +38,7 @@ _DEEPEST: Final = 4
 
 # Colours and other escape sequences, and what else a terminal would act on; line ends and tabs stay.
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_ENVIRONMENT = re.compile(r"environ\(\{.*?\}\)", re.DOTALL)
+_ENVIRON = re.compile(r"environ\(\{.*?\}\)", re.DOTALL)
 _entries_of = dict[object, object].items
 _MAPPINGS: ExactTypes[bool] = ExactTypes([(kind, True) for kind in (dict, OrderedDict, defaultdict)])
 _SEQUENCES: ExactTypes[bool] = ExactTypes([(kind, True) for kind in (list, tuple, set, frozenset, deque)])
@@ -72,6 +72,7 @@ class Veil:
         self._texts: set[str] = set()
         self._numbers: set[str] = set()
         self._names: set[str] = set()
+        self._environment = _Environment({})
         self._ordered: list[str] | None = None
         self._words: re.Pattern[str] | None = None
 
@@ -87,11 +88,16 @@ class Veil:
         self._ordered = self._words = None
 
     def learn_environment(self) -> None:
-        """Look at the environment's variables whose names or values look like secrets."""
-        for name, value in os.environ.items():
-            if summaries.names_a_secret(name) or summaries.holds_a_secret(value):
-                self._texts.update(_faces(value))
-        self._ordered = None
+        """Look at the environment: what is a secret there is masked everywhere, any other value beside its name."""
+        now = dict(os.environ)
+        if now != self._environment.variables:
+            self._environment = _Environment(now)
+            self._texts.update(self._environment.secrets)
+            self._ordered = None
+
+    def without_environment(self, text: str) -> str:
+        """The text without variables of the environment, and nothing else masked: what is kept on this machine."""
+        return self._environment.masked(text)
 
     def masked(self, text: str) -> str:
         """The text without all that."""
@@ -106,11 +112,48 @@ class Veil:
             text = _without(text, value)
         if self._words is not None:
             text = self._words.sub(summaries.MASK, text)
-        text = summaries.mask_text(_ENVIRONMENT.sub(f"environ({summaries.MASK})", text))
+        text = summaries.mask_text(self._environment.masked(text))
         if self._names:
             named = "|".join(map(re.escape, sorted(self._names)))
             text = re.sub(rf"\b(?:{named})\b", HIDDEN, text)
         return text
+
+
+class _Environment:
+    """The environment's variables as they may stand in a text: a listing of all, each beside its name, secrets alone."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self.variables = variables
+        told = {name: value for name, value in variables.items() if len(value) >= _SHORTEST}
+        self._values = {name: sorted({value, repr(value)[1:-1]}, key=len, reverse=True) for name, value in told.items()}
+        named = "|".join(map(re.escape, sorted(told, key=len, reverse=True)))
+        # `NAME=value`, `'NAME': 'value'`, `('NAME', 'value')`, and `NAME    value` of a table.
+        self._beside = re.compile(rf"""\b({named})\b['"]?\s*[:=,]?\s*['"]?""") if named else None
+        self.secrets = {
+            face
+            for name, value in told.items()
+            if summaries.names_a_secret(name) or summaries.holds_a_secret(value)
+            for face in _faces(value)
+        }
+        self._longest_first = sorted(self.secrets, key=len, reverse=True)
+
+    def masked(self, text: str) -> str:
+        text = _ENVIRON.sub(f"environ({summaries.MASK})", text)
+        for value in self._longest_first:
+            text = _without(text, value)
+        return self._without_pairs(text)
+
+    def _without_pairs(self, text: str) -> str:
+        if self._beside is None:
+            return text
+        pieces: list[str] = []
+        done = 0
+        for found in self._beside.finditer(text):
+            value = next((one for one in self._values[found[1]] if text.startswith(one, found.end())), "")
+            if value and found.start() >= done:
+                pieces += [text[done : found.end()], summaries.MASK]
+                done = found.end() + len(value)
+        return "".join([*pieces, text[done:]])
 
 
 def _without(text: str, value: str) -> str:

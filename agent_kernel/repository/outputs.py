@@ -9,7 +9,7 @@ The text is untrusted: nothing here escapes, masks or renders it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -79,6 +79,20 @@ class Outputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     outputs: tuple[Output, ...]
     dropped_outputs: int = 0
     dropped_bytes: int = 0
+
+    def with_texts(self, change: Callable[[str], str]) -> Outputs:
+        """The same with each of its texts as `change` gives it: printed, shown in any form, and of errors."""
+        return msgspec.structs.replace(self, outputs=tuple(_with_texts(one, change) for one in self.outputs))
+
+
+def _with_texts(output: Output, change: Callable[[str], str]) -> Output:
+    faces = tuple(face if face.text is None else _with_text(face, change(face.text)) for face in output.faces)
+    trace = tuple(map(change, output.traceback))
+    return msgspec.structs.replace(output, text=change(output.text), faces=faces, traceback=trace)
+
+
+def _with_text(face: Face, text: str) -> Face:
+    return msgspec.structs.replace(face, text=text, size=len(text.encode("utf-8", "surrogatepass")))
 
 
 _DECODER = msgspec.msgpack.Decoder(Outputs)

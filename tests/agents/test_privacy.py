@@ -15,17 +15,19 @@ from agent_kernel.agents.context import cut, describe, tokens_of
 from agent_kernel.agents.events import Output, TaskStart
 from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.models import Request
+from agent_kernel.repository import read_outputs
 from agent_kernel.session import Repository, Session
 from agent_kernel.session.hiding import HideList
 from agent_kernel.session.versioned import Versioned
 from agent_kernel.storage import MemoryStore
+from agent_kernel.values import summaries
 
 CANARY = "zebra-4711-quagga"
 
 
 def sent(namespace: dict[str, object], *code: str, hide: tuple[str, ...] = (), **more: Any) -> tuple[str, str]:
     """All that a model was sent while it ran this code, but for the code itself; and all events, as text."""
-    session = Session(namespace, Repository.open(MemoryStore()))
+    session = more.pop("state", None) or Session(namespace, Repository.open(MemoryStore()))
     for name in hide:
         HideList(session.repo).add(name)
     requests: list[Request] = []
@@ -135,21 +137,37 @@ def test_what_looks_like_a_secret_leaves_from_nowhere(secret: str) -> None:
 def test_no_environment_is_stored_or_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACME_API_KEY", CANARY)
     monkeypatch.setenv("ACME_REGION", "walrus-region-1")
+    code = (
+        "import os\nprint(os.environ['ACME_API_KEY'])",
+        "print(os.environ)",
+        "os.environ",
+        "print(dict(os.environ))",
+        "list(os.environ.items())",
+        "print('; '.join(f'{name}={value}' for name, value in os.environ.items()))",
+        "print(f\"{'ACME_REGION':40}{os.environ['ACME_REGION']}\")",
+        "raise OSError(dict(os.environ))",
+    )
     session = Session({}, Repository.open(MemoryStore()))
-    told, events = sent({}, "import os\nprint(os.environ['ACME_API_KEY'])", "print(os.environ)", "os.environ")
-    for text in (told, events):
+    told, events = sent({}, *code, state=session)
+    outputs = [
+        repr(read_outputs(session.repo.objects, commit.cell.outputs))
+        for _, commit in session.repo.log(session.head)
+        if commit.cell is not None and commit.cell.outputs is not None
+    ]
+    assert len(outputs) == len(code)
+    for text in (told, events, *outputs):
+        assert "ACME" in text or "environ(" in text or summaries.MASK in text
         assert CANARY not in text
         assert "walrus-region-1" not in text
-    run = Agent("ada", model=FunctionModel(lambda _: "x = 1\ntask.success(x)"), state=session).start("go")
-    run.result()
-    stored: list[bytes] = []
-    after = b""
-    while keys := session.repo.store.keys(b"", after, 500):
-        stored += session.repo.store.get_many(keys).values()
-        after = keys[-1]
-    assert CANARY.encode() not in b"".join(stored)
-    assert b"walrus" not in b"".join(stored)
     assert os.environ["ACME_API_KEY"] == CANARY
+
+
+def test_a_value_of_the_environment_that_is_no_secret_is_masked_beside_its_name_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ACME_REGION", "north")
+    told, _ = sent({}, "print('the wind is in the north', {'ACME_REGION': 'north'})")
+    assert f"the wind is in the north {{'ACME_REGION': '{summaries.MASK}'}}" in told
 
 
 @pytest.mark.parametrize(
