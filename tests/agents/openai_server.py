@@ -23,6 +23,7 @@ class Reply:
         end: `done` ends it as it should, `drop` breaks the connection, `hang` says nothing more until the client leaves,
             `eof` closes it as if the answer were whole.
         raw: a body that is sent as it is.
+        lines: of an answer in another provider's words, the lines that are sent as they are.
     """
 
     deltas: Sequence[dict[str, Any]] = ()
@@ -32,6 +33,7 @@ class Reply:
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     raw: bytes | None = None
+    lines: Sequence[bytes] | None = None
     model: str = "local-model"
 
 
@@ -144,6 +146,9 @@ def _send(to: BaseHTTPRequestHandler, reply: Reply, server: OpenAIServer) -> Non
 
 
 def _lines(reply: Reply) -> Iterator[bytes]:
+    if reply.lines is not None:
+        yield from reply.lines
+        return
     if reply.raw is not None:
         yield b"data: %s\n\n" % reply.raw
     for at, delta in enumerate(reply.deltas):
