@@ -9,31 +9,27 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from agent_kernel.agents import approving, context, conversation, counting, deciding, earlier, recovering, returning
-from agent_kernel.agents.deadlines import STUBBORN, Interruptible
+from agent_kernel.agents import approving, conversation, counting, deciding, earlier, outcomes, recovering, returning
+from agent_kernel.agents.deadlines import Interruptible
 from agent_kernel.agents.effects import recorded
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
     ApprovalRequested,
     Cancelled,
-    Clarify,
-    Effect,
     Error,
     Event,
     Fail,
     Finding,
     Output,
-    Retry,
     Rewound,
-    StateChange,
     StepStart,
     Success,
 )
@@ -42,22 +38,21 @@ from agent_kernel.agents.log import Log, usage_of
 from agent_kernel.agents.loop import Stream, later
 from agent_kernel.agents.models import Answer, Delta, Message, Model, Request
 from agent_kernel.agents.offering import offered
+from agent_kernel.agents.outcomes import Ran
 from agent_kernel.agents.review import review
-from agent_kernel.agents.settling import NAMES, Settled, TaskHandle
+from agent_kernel.agents.settling import NAMES, TaskHandle
 from agent_kernel.errors import ModelError
-from agent_kernel.repository import Author, Change, Unsaved
+from agent_kernel.repository import Author
 from agent_kernel.session.interrupts import uninterrupted
 
 if TYPE_CHECKING:
     from agent_kernel.agents.limits import Limits
     from agent_kernel.agents.place import Place
     from agent_kernel.agents.subagents import ChildRun
-    from agent_kernel.repository import Change, Unsaved
 
 __all__ = ["Course", "Going", "Item", "Setup", "Wait", "acting"]
 
 _LONGEST_WAIT_S = 60.0
-_MOST_TEXT = 1_000_000  # characters of an output that are looked at
 
 
 # The run whose step runs right here: what is begun within it is a sub-agent's.
@@ -89,16 +84,6 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     agents: frozenset[str] = frozenset()  # those of its names that are sub-agents
     can_ask: bool = True
     preview: bool = False  # try each step on a fork first, and ask about what it did there
-
-
-class _Ran(msgspec.Struct, frozen=True):
-    """A step that has run."""
-
-    done: Executed
-    changed: list[Change]
-    unsaved: list[Unsaved]
-    effects: dict[tuple[str, str], int]
-    note: str = ""  # what else the model has to know
 
 
 class Course:
@@ -295,14 +280,9 @@ class Course:
             self.value = text
             yield self.log.note(Success(result=text[:2_000], type="str"), before=self.place.head)
             return
-        yield self.log.note(self._told("Act by calling run_python, and end the task there with task.success(value)."))
-
-    def _told(self, sent: str) -> Retry | Fail:
-        """What did not fit, for the model to try again; or the end, where it was told that often enough."""
-        if counting.retries_in_a_row(self.log.events) >= self.setup.limits.retries:
-            reason = f"the model was told {self.setup.limits.retries} times what did not fit: {sent}"
-            return Fail(reason=reason[:500], limit="retries")
-        return Retry(sent=sent)
+        yield self.log.note(
+            outcomes.told(self, "Act by calling run_python, and end the task there with task.success(value).")
+        )
 
     # -- allowing
 
@@ -365,12 +345,12 @@ class Course:
         with uninterrupted():
             taken = trying.taken(self.place, asked, self.log.run)
             if taken is not None:
-                outcome = self._outcome(_Ran(*taken), "")
+                outcome = outcomes.outcome(self, Ran(*taken), "")
                 noted = self.log.note_all(outcome, step=step, before=before, after=self.place.head)
         if taken is None:
             again = "(The variables had changed since this was tried, so it was run again.)"
             ran = msgspec.structs.replace(self._run(asked.code, step), note=again)
-            noted = self.log.note_all(self._outcome(ran, ""), step=step, before=before, after=self.place.head)
+            noted = self.log.note_all(outcomes.outcome(self, ran, ""), step=step, before=before, after=self.place.head)
         yield from noted
 
     def _execute(self, action: Action, code: str, *, edited: bool = False) -> Going:
@@ -380,12 +360,12 @@ class Course:
         ran = self._run(code, step)
         yield from self.log.events[noted:]  # what its sub-agents noted meanwhile
         # All that the step came to is stored at once: no crash leaves an output whose end of the run is missing.
-        outcome = self._outcome(ran, code if edited else "")
+        outcome = outcomes.outcome(self, ran, code if edited else "")
         if action.source == "setup":
-            outcome += _setup_failed(ran.done, self.place)
+            outcome += outcomes.setup_failed(ran.done, self.place)
         yield from self.log.note_all(outcome, step=step, before=before, after=self.place.head)
 
-    def _run(self, code: str, step: int) -> _Ran:
+    def _run(self, code: str, step: int) -> Ran:
         done: Executed | None = None
         self.step = step
         self.place.begin(code, Author(self.log.start.agent, "agent"), self.log.run, step)
@@ -399,117 +379,15 @@ class Course:
                 child.leave()
             changed, unsaved = self.place.end(done)
         assert done is not None  # else an error goes on its way already
-        return _Ran(done, changed, unsaved, effects.found)
-
-    def _outcome(self, ran: _Ran, edited: str) -> list[Event]:
-        """What is written down of a step that has run, in order."""
-        done = ran.done
-        self.place.look([one.name for one in ran.changed])
-        seen = [one for one in ran.changed if not self.place.hidden(one.name)]
-        told = context.change_lines(seen, self.place.summary)
-        shown = tuple(msgspec.structs.replace(part, text=self.place.masked(part.text)) for part in done.parts)
-        whole = "\n\n".join(filter(None, (ran.note, self._sent(done, told, edited))))
-        sent = context.cut(whole, self.setup.limits.output_chars)
-        dropped = max(0, len(whole) - len(sent))
-        output = Output(status=done.status, sent=sent, dropped=dropped, parts=shown, duration_s=round(done.seconds, 6))
-        found: list[Event] = [output, *self._aside(ran)]
-        if done.status == "interrupted":
-            found.append(Cancelled(during="code", reason=self.stopped))
-        elif done.settled is not None:
-            found += self._settled(done.settled)
-        else:
-            found += self._overrun(output, done.error)
-        return found
-
-    def _overrun(self, output: Output, error: BaseException | None) -> Iterator[Fail]:
-        """The end of the run, where its steps were told too often, one after the other, that they are too much."""
-        limits = self.setup.limits
-        if output.status == "timeout" and limits.step_s is not None:
-            again = counting.outputs_in_a_row(self.log.events, lambda one: one.status == "timeout")
-            if again >= limits.retries or getattr(error, "swallowed", 0) >= STUBBORN:
-                yield Fail(limit="step_s", reason=f"its code could not be kept within its time: {error}")
-        elif output.dropped:
-            again = counting.outputs_in_a_row(self.log.events, lambda one: one.dropped > 0)
-            if again >= limits.retries:
-                many = f"{limits.output_chars:,}"
-                yield Fail(limit="output_chars", reason=f"its steps went on to show more than {many} characters")
-
-    def _aside(self, ran: _Ran) -> Iterator[Event]:
-        """What is told beside the output: what changed, what went wrong, what it did outside."""
-        if ran.changed or ran.unsaved:
-            said = tuple(
-                (
-                    one.how,
-                    one.name,
-                    "" if one.how == "-" or self.place.hidden(one.name) else self.place.summary(one.name),
-                )
-                for one in ran.changed
-            )
-            yield StateChange(changed=said, unsaved=tuple((one.name, one.reason) for one in ran.unsaved))
-        error = ran.done.error
-        if error is not None and ran.done.status != "interrupted":
-            yield Error(source="code", message=self.place.masked(f"{type(error).__name__}: {_first_line(error)}", 500))
-        for (what, target), count in ran.effects.items():
-            yield Effect(what=what, target=self.place.masked(target, 300), count=count)
+        return Ran(done, changed, unsaved, effects.found)
 
     def step_s(self) -> float | None:
         limits = self.setup.limits
         left = None if limits.run_s is None else max(0.05, limits.run_s - self.seconds)
         return min([one for one in (limits.step_s, left) if one is not None], default=None)
 
-    def _sent(self, done: Executed, changed: list[str], edited: str) -> str:
-        """What the model is told of a step."""
-        said = [f"The person changed the code before it ran:\n{self.place.veil.masked(edited)}"] if edited else []
-        text = self.place.masked(done.text, _MOST_TEXT).rstrip()
-        match done.status:
-            case "timeout":
-                said.append(f"The step was interrupted: {done.error}. What it had changed by then is kept.")
-            case "interrupted":
-                said.append("The person interrupted this step. What it had changed by then is kept.")
-            case _:
-                pass
-        said += [text] if text else []
-        if changed:
-            said.append("\n".join(["Changed variables:", *changed]))
-        return "\n\n".join(said) or "(no output, and no variable changed)"
-
-    def _settled(self, settled: Settled) -> Iterator[Event]:
-        """How the code ended the run, if what it gave fits."""
-        match settled.how:
-            case "fail":
-                yield Fail(reason=self.place.masked(str(settled.value), 2_000))
-            case "clarify":
-                yield Clarify(question=self.place.masked(str(settled.value), 4_000))
-            case _:
-                try:
-                    self.value = returning.fitted(settled.value, self.setup.returns)
-                except returning.Misfit as misfit:
-                    said = self.place.masked(str(misfit), 500)
-                    yield Error(source="value", message=said)
-                    yield self._told(f"task.success was given a value that does not fit: {said}")
-                    return
-                yield self._success()
-
-    def _success(self) -> Success:
-        from agent_kernel.values import summaries
-
-        said = "" if self.value is None else summaries.line(summaries.summarize(self.value, "result"))
-        return Success(result=self.place.masked(said), type=returning.type_text(type(self.value)))
-
 
 def _sub_agents(code: str, agents: Collection[str]) -> tuple[Finding, ...]:
     """The sub-agents that the code names: they act by themselves, so the approval of this step is the one that they have."""
     said = set(re.findall(r"[^\W\d]\w*", code)) if agents else set[str]()
     return tuple(Finding("agent", f"{name} acts by itself", 0, risky=True) for name in sorted(said & set(agents)))
-
-
-def _setup_failed(done: Executed, place: Place) -> list[Event]:
-    if done.status in ("ok", "interrupted"):
-        return []
-    said = f"{type(done.error).__name__}: {_first_line(done.error)}" if done.error is not None else done.status
-    return [Fail(reason=f"its setup failed: {place.masked(said, 500)}")]
-
-
-def _first_line(error: BaseException) -> str:
-    found = [argument for argument in error.args[:1] if type(argument) is str]
-    return found[0].partition("\n")[0] if found else ""
