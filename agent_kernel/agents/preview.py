@@ -18,7 +18,7 @@ from __future__ import annotations
 import pickle
 import secrets
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
@@ -316,7 +316,9 @@ class Preview:
             raise PreviewNotAcceptedError(f"it was {self._decided} before")
         if self.status != "ok":
             raise PreviewNotAcceptedError(f"its code did not come to its end ({self.error})")
-        report = self._run_again(run) if self.seen.again else self.take(run)
+        session = self._place.session
+        with session.taking("the preview") if session is not None and not run else nullcontext():
+            report = self._run_again(run) if self.seen.again else self.take(run)
         self._decided = "accepted"
         return report
 

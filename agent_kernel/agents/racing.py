@@ -362,7 +362,8 @@ class Race:
                 f"candidate {self.picked} is picked already, and another one would be mixed with it: undo that first"
             )
         message = f"pick candidate {chosen.number} of race {short_run(self.id)}: {self.task}"
-        report = self._session.merge(chosen.tip or chosen.branch, theirs=theirs, ours=ours, message=message)
+        with self._session.taking(f"candidate {chosen.number} of race {short_run(self.id)}"):
+            report = self._session.merge(chosen.tip or chosen.branch, theirs=theirs, ours=ours, message=message)
         self.picked = chosen.number
         self._picked_at = hex_of(report.commit) if report.commit is not None else chosen.tip
         told = SubRun(child=chosen.run, child_agent=chosen.agent, branch=chosen.branch, status="picked")

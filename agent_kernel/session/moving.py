@@ -149,7 +149,7 @@ class Moving(Stepping):
         before = self._position
         with uninterrupted():
             report = self._record(self.repo.writer(), self._tree, draft, began, self._carried)
-            self._operations.add(Operation(before, self._position), "the conversation was taken back")
+            self._operations.add(Operation(before, self._position, chat=True), "the conversation was taken back")
         return report
 
     def _checkout_names(self, rev: str, names: Sequence[str], *, partial: bool) -> Report:

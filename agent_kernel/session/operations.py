@@ -22,12 +22,21 @@ class Position(msgspec.Struct, frozen=True):
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """One thing that undo can reverse. `moved`: HEAD went elsewhere, and no content was made. `run`: an agent's, as a whole."""
+    """One thing that undo can reverse.
+
+    Attributes:
+        moved: HEAD went elsewhere, and no content was made.
+        run: an agent's, as a whole.
+        took: what agents had made elsewhere and was taken on: candidates, previews.
+        chat: it took the conversation back and nothing else, so redo reverses it too.
+    """
 
     before: Position
     after: Position
     moved: bool = False
     run: str = ""
+    took: tuple[str, ...] = ()
+    chat: bool = False
 
 
 class Operations(msgspec.Struct):
@@ -51,13 +60,33 @@ class Operations(msgspec.Struct):
         Raises:
             NothingToUndoError: there is nothing left.
         """
-        found = self.done if verb == "undo" else self.undone
+        found = self.done if verb == "undo" or self.brings_chat_back else self.undone
         if not found:
             raise NothingToUndoError(verb, (self.ended or self.begun) if verb == "redo" else self.begun)
         return found[-1]
 
+    @property
+    def brings_chat_back(self) -> bool:
+        """Whether redo is about a conversation that was taken back last."""
+        return not self.undone and bool(self.done) and self.done[-1].chat
+
+    def last_of_chat(self) -> Operation:
+        """What the conversation is next taken back to before: each time that it was is one operation further.
+
+        Raises:
+            NothingToUndoError: it goes back no further.
+        """
+        gone = 0
+        for one in reversed(self.done):
+            if not one.chat and not gone:
+                return one
+            gone += 1 if one.chat else -1
+        raise NothingToUndoError("undo", self.begun)
+
     def shifted(self, verb: str) -> Operations:
         """The same after the verb was done."""
+        if verb == "redo" and self.brings_chat_back:
+            return Operations(self.done[:-1], ended=self.ended, begun=self.begun)
         if verb == "undo":
             return Operations(self.done[:-1], [*self.undone, self.done[-1]], begun=self.begun)
         return Operations([*self.done, self.undone[-1]], self.undone[:-1], begun=self.begun)
@@ -69,6 +98,6 @@ class Operations(msgspec.Struct):
             return msgspec.structs.replace(position, branch=new) if position.branch == old else position
 
         def of(operations: list[Operation]) -> list[Operation]:
-            return [Operation(at(one.before), at(one.after), one.moved, one.run) for one in operations]
+            return [msgspec.structs.replace(one, before=at(one.before), after=at(one.after)) for one in operations]
 
         return Operations(of(self.done), of(self.undone), self.ended, self.begun)

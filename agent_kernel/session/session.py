@@ -146,17 +146,19 @@ class Session(Joining):
     def undo(self, *, partial: bool = False, only: Only = "") -> Report:
         """Reverse this session's last operation; again, the one before. `partial`, `only`: as for `checkout`.
 
-        With `only="chat"` the operation itself stays done: it is the conversation that goes back to before it.
+        With `only="chat"` the operation itself stays done: it is the conversation that goes back to before it, and
+        again, to before the one before. Both `undo` and `redo` bring it back then.
 
         Raises:
             NothingToUndoError: there is none left.
         """
         self._require_open()
         self._save_uncommitted()  # what no cell has committed is the last thing that was done
-        operation = self._operations.last("undo")
         if only == "chat":
+            operation = self._operations.last_of_chat()
             message = f"undo the conversation{self._of(operation)}"
             return self._restore_chat(operation.before.commit, Draft(kind="undo", author=self.author, message=message))
+        operation = self._operations.last("undo")
         return self._reverse(operation, operation.before, "undo", partial=partial, only=only)
 
     def redo(self, *, partial: bool = False) -> Report:
@@ -168,7 +170,8 @@ class Session(Joining):
         self._require_open()
         self._save_uncommitted()  # which may be such a change
         operation = self._operations.last("redo")
-        return self._reverse(operation, operation.after, "redo", partial=partial)
+        to = operation.before if self._operations.brings_chat_back else operation.after
+        return self._reverse(operation, to, "redo", partial=partial)
 
     def _of(self, operation: Operation) -> str:
         return "" if operation.after.commit is None else f" of {self._named(operation.after.commit)}"
@@ -192,8 +195,16 @@ class Session(Joining):
 
     @property
     def next_redo(self) -> Operation | None:
-        """What `redo` would do again."""
+        """What `redo` would do again; of a conversation that was taken back last, bring back."""
+        if self._operations.brings_chat_back:
+            return self._operations.done[-1]
         return self._operations.undone[-1] if self._operations.undone else None
+
+    @property
+    def chat_is_before(self) -> Operation | None:
+        """What the conversation was taken back to before, if that was the last thing done."""
+        *done, last = self._operations.done or [None]
+        return Operations(done).last_of_chat() if last is not None and last.chat else None
 
     def alive(self, commit: ObjectId, names: Iterable[str]) -> frozenset[str]:
         """Of variables that a commit could not save, those whose objects are still there: going there keeps them."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from agent_kernel.session.committing import Committing
 from agent_kernel.session.history import LooseRecorder
 from agent_kernel.session.operations import Operation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from agent_kernel.repository import Author, ObjectId, Outputs
     from agent_kernel.session.reports import Report
@@ -53,12 +56,12 @@ class Stepping(Committing):
                 self.workspace.monitor.start()
 
     def end_cell(self, *, error: BaseException | None = None, outputs: Outputs | None = None) -> Report | None:
-        """The cell has run. One in which agents worked is one operation, with all that they did."""
+        """The cell has run. One in which agents worked, or that took on what they made, is one operation with all that."""
         running = self._cell
         report = super().end_cell(error=error, outputs=outputs)
         if running is not None and not running.depth and not running.run:
             mine = self._operations.done[running.done :]
-            if any(one.run for one in mine):
+            if any(one.run or one.took for one in mine):
                 self._join("", running.done)
         return report
 
@@ -87,6 +90,15 @@ class Stepping(Committing):
         self._recorder = LooseRecorder(self.repo, self.id)
         self.branch = self.branch or self._base  # else the first commit would start one
 
+    @contextmanager
+    def taking(self, what: str) -> Generator[None]:
+        """The operation that the block ends with takes on what an agent made elsewhere; within a cell it is part of the cell's."""
+        before = len(self._operations.done)
+        yield
+        done = self._operations.done
+        if len(done) > before:
+            done[-1] = msgspec.structs.replace(done[-1], took=(*done[-1].took, what))
+
     def _join(self, run: str, before: int) -> None:
         """Make what was done since, and what the same run did right before, one operation."""
         done = self._operations.done
@@ -94,5 +106,6 @@ class Stepping(Committing):
             before -= 1
         mine = done[before:]
         if mine:
-            whole = Operation(mine[0].before, mine[-1].after, all(one.moved for one in mine), run)
+            took = tuple(what for one in mine for what in one.took)
+            whole = Operation(mine[0].before, mine[-1].after, all(one.moved for one in mine), run, took)
             self._operations.done = [*done[:before], whole]

@@ -52,8 +52,8 @@ def _conversation_back(scope: Scope, options: Namespace) -> Result:
     if options.count != "1":
         raise UsageProblem("--only chat goes back by one operation; rollback REF --only chat goes further")
     session = scope.live()
-    what = session.next_undo
     report = session.undo(only="chat")
+    what = session.chat_is_before  # asked for afterwards, as below
     about = "" if what is None else f" to before {operation_text(scope.repo, what)}"
     return Moved(f"The conversation went back{about}", report.commit, report.branch, report)
 
@@ -74,11 +74,15 @@ def _repeated(verb: str, scope: Scope, options: Namespace, only: Only = "") -> R
 
 def _once(verb: str, scope: Scope, only: Only, *, partial: bool) -> Moved:
     session = scope.live()
+    brings_back = verb == "redo" and session.next_redo is session.next_undo
     report = session.undo(partial=partial, only=only) if verb == "undo" else session.redo(partial=partial)
     # Asked for afterwards: what no cell had committed became an operation of its own first.
     what = session.next_redo if verb == "undo" else session.next_undo
     said = "Undone" if verb == "undo" else "Done again"
     at = report.commit if report.commit is not None else session.head
+    if brings_back or (what is not None and what.chat):
+        where = "went back again" if verb == "redo" and not brings_back else "is back where it was"
+        return Moved(f"The conversation {where}", at, report.branch, report)
     about = "" if what is None else operation_text(scope.repo, what)
     return Moved(f"{said} {about}".rstrip(), at, report.branch, report)
 
@@ -94,7 +98,8 @@ def operation_text(repo: Repository, operation: Operation) -> str:
         return f"the move to {operation.after.branch or reached or 'no commit'}"
     if at is None or commit is None:
         return ""
-    return " ".join(filter(None, (describe.prompt(commit) or short(at), describe.title(commit))))
+    took = "".join(f", and {what} that it took" for what in operation.took if commit.cell is not None)
+    return " ".join(filter(None, (describe.prompt(commit) or short(at), describe.title(commit)))) + took
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from agent_kernel.agents.agent import reopened
 from agent_kernel.agents.events import Action, Compaction, TaskStart
 from agent_kernel.agents.models import Message, Request, Returned, Said, Told
 from agent_kernel.agents.place import Place
-from agent_kernel.errors import ModelError
+from agent_kernel.errors import ModelError, NothingToUndoError
 from agent_kernel.repository import NO_CHAT, Retention, hex_of
 from agent_kernel.session import Repository, Session
 from agent_kernel.session.versioned import Versioned
@@ -126,6 +126,35 @@ def test_undo_of_the_conversation_alone_keeps_the_variables_and_can_be_undone() 
     chat.session.undo()
     assert chat.session.namespace["x"] == 2
     assert chat.remembers() == ["first", "second"]
+
+
+def test_redo_brings_a_conversation_back_that_was_taken_back_alone() -> None:
+    chat = Chat()
+    chat.do("first")
+    chat.do("second")
+    chat.session.undo(only="chat")
+    chat.session.redo()
+    assert (chat.session.namespace["x"], chat.remembers()) == (2, ["first", "second"])
+    chat.session.undo()
+    assert (chat.session.namespace["x"], chat.remembers()) == (1, ["first"])
+
+
+def test_taking_the_conversation_back_again_goes_further_and_redo_comes_back_step_by_step() -> None:
+    chat = Chat()
+    chat.do("first")
+    chat.do("second")
+    found: list[list[str]] = []
+    for _ in range(2):
+        chat.session.undo(only="chat")
+        found.append(chat.remembers())
+    with pytest.raises(NothingToUndoError):
+        chat.session.undo(only="chat")
+    for _ in range(2):
+        chat.session.redo()
+        found.append(chat.remembers())
+    assert found == [["first"], [], ["first"], ["first", "second"]]
+    with pytest.raises(NothingToUndoError):
+        chat.session.redo()
 
 
 @pytest.mark.parametrize("verb", ["checkout", "rollback"])

@@ -292,6 +292,18 @@ def test_undo_of_the_conversation_alone_leaves_the_variables(shell: Shell) -> No
     assert told(shell) == []
 
 
+def test_redo_brings_the_conversation_back_and_says_so(shell: Shell) -> None:
+    use(shell, "x = 1", "task.success()")
+    shell.run("%%agent analyst\nMake an x please.")
+    shell.run("%agent undo --only chat")
+    assert shell.run("%agent redo").out == "The conversation is back where it was: no variable changed\n"
+    shell.run("%agent undo --only chat")
+    assert shell.run("%agent undo").out == "The conversation is back where it was: no variable changed\n"
+    assert shell.run("%agent redo").out == "The conversation went back again: no variable changed\n"
+    shell.run("%agent undo")
+    assert told(shell) == ["Make an x please."]
+
+
 def test_a_hidden_variable_is_in_no_prompt(shell: Shell) -> None:
     heard: list[str] = []
 
@@ -353,6 +365,29 @@ def test_undo_takes_back_a_question_and_not_the_persons_work_before_it(shell: Sh
     assert "the run of analyst" in shell.run("%agent undo").out
     assert shell.ns["mine"] == "my own work"
     assert told(shell) == []
+
+
+def test_one_undo_takes_back_a_cell_with_the_candidate_that_it_picked(shell: Shell) -> None:
+    shell.run("import agent_kernel as ak; from concurrent.futures import ThreadPoolExecutor; x = 0")
+    shell.run(
+        "bob = ak.Agent('bob', model=ak.ScriptedModel(['x = 7; task.success()']))\n"
+        "with ThreadPoolExecutor() as pool:\n"
+        "    tries = ak.race('Try it', n=1, agent=bob, state=ak.here(), executor=pool).wait()"
+    )
+    shell.run("best = 1; tries.pick(best); y = 3")
+    assert (shell.ns["x"], shell.ns["y"]) == (7, 3)
+    assert "[3] best = 1; tries.pick(best); y = 3, and candidate 1 of race" in shell.run("%agent undo").out
+    assert (shell.ns["x"], "y" in shell.ns, "best" in shell.ns) == (0, False, False)
+    shell.run("%agent redo")
+    assert (shell.ns["x"], shell.ns["y"]) == (7, 3)
+
+
+def test_one_undo_takes_back_a_cell_with_the_preview_that_it_accepted(shell: Shell) -> None:
+    shell.run("import agent_kernel as ak; x = 0")
+    shell.run("seen = ak.preview('x = 9', ak.here()); seen.accept(); y = 3")
+    assert (shell.ns["x"], shell.ns["y"]) == (9, 3)
+    assert "and the preview that it took" in shell.run("%agent undo").out
+    assert (shell.ns["x"], "y" in shell.ns) == (0, False)
 
 
 def test_the_steps_have_the_number_of_their_cell(shell: Shell) -> None:

@@ -78,3 +78,25 @@ def test_what_a_cell_did_before_a_step_is_committed_apart_from_the_step() -> Non
         for _, commit in session.repo.log(session.head)
     ]
     assert told == [(False, []), (True, ["made"]), (False, ["before"])]
+
+
+def test_a_cell_that_takes_on_what_an_agent_made_is_one_operation_and_says_what_it_took() -> None:
+    namespace, session = bound()
+    cell(namespace, session, "x = 0")
+    session.switch("elsewhere", create=True)
+    cell(namespace, session, "x = 1")
+    session.switch("main")
+    session.begin_cell("before = 1; pick(); after = 1")
+    namespace["before"] = 1
+    with session.taking("candidate 1"):
+        session.merge("elsewhere")
+    namespace["after"] = 1
+    session.end_cell()
+    assert namespace["x"] == 1
+    assert session.next_undo is not None
+    assert session.next_undo.took == ("candidate 1",)
+    session.undo()
+    assert namespace["x"] == 0
+    assert not {"before", "after"} & namespace.keys()
+    session.redo()
+    assert (namespace["x"], namespace["before"], namespace["after"]) == (1, 1, 1)
