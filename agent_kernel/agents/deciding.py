@@ -12,6 +12,7 @@ from agent_kernel.errors import RunStateError
 
 if TYPE_CHECKING:
     from agent_kernel.agents.journal import Journal
+    from agent_kernel.agents.undone import Standing
 
 __all__ = ["asked_by", "decide", "log_of", "newest", "said_of", "waiting"]
 
@@ -59,7 +60,7 @@ def log_of(journal: Journal, run: str) -> Log:
     return Log(journal, run, events, agent=start.agent, namespace=start.namespace, parent_run=start.parent_run)
 
 
-def said_of(state: State) -> str:
+def said_of(state: Standing) -> str:
     """The state in words."""
     told = {"pending": "waiting for approval", "clarify": "waiting for an answer", "running": "going on"}
     return told.get(state, state)

@@ -22,6 +22,7 @@ from agent_kernel.agents.events import (
 )
 from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.agents.log import state_of, usage_of
+from agent_kernel.agents.undone import standing_of
 from agent_kernel.browsing.answers import Author, Ref
 from agent_kernel.browsing.arguments import OfRun
 from agent_kernel.browsing.asking import Asks, asks_of
@@ -76,7 +77,7 @@ class RunDetails(msgspec.Struct, frozen=True):
     author: Author
     task: str
     model: str
-    status: Literal["running", "pending", "clarify", "interrupted", "cancelled", "completed", "failed"]
+    status: Literal["running", "pending", "clarify", "interrupted", "cancelled", "completed", "failed", "undone"]
     reason: str
     steps: tuple[RunStep, ...]
     tokens: int
@@ -115,7 +116,7 @@ def run(book: Book, args: OfRun) -> RunDetails:
         author=book.author(commits[0]) if commits else Author(cleaned(start.agent if start else ""), "agent", False),
         task=clean_lines(summaries.mask_text(start.task))[:10_000] if isinstance(start, TaskStart) else "",
         model=cleaned(start.model) if isinstance(start, TaskStart) else "",
-        status=state_of(events) if events else "completed",
+        status=standing_of(events, spread.view.undone) if events else "completed",
         reason=_reason(events),
         steps=tuple(_steps(events, records, commits)[-_MOST_STEPS:]),
         tokens=usage.tokens,

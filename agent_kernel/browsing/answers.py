@@ -46,13 +46,22 @@ class DayRow(msgspec.Struct, frozen=True, tag="day", tag_field="kind"):
     graph: Graph
 
 
+Part: TypeAlias = Literal["", "first", "middle", "last"]
+
+
 class RunFacts(msgspec.Struct, frozen=True):
-    """What there is to say of an agent's run as a whole. `tip`: its newest commit, in full."""
+    """What there is to say of an agent's run as a whole.
+
+    Attributes:
+        part: where others' commits lie between its own, and it is several rows, which of them this is, the oldest first.
+        tip: its newest commit, in full.
+    """
 
     id: str
     short: str
     author: Author
-    status: Literal["running", "pending", "clarify", "interrupted", "cancelled", "completed", "failed"]
+    status: Literal["running", "pending", "clarify", "interrupted", "cancelled", "completed", "failed", "undone"]
+    part: Part
     steps: int
     tokens: int
     cost: float | None  # US dollars; None: not known

@@ -7,13 +7,14 @@ parents are the nearest ancestors that are listed, and the line to one that is n
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 import msgspec
 
-from agent_kernel.browsing.answers import Graph, Line
+from agent_kernel.browsing.answers import Graph, Line, Part
 from agent_kernel.browsing.colours import Colours
 from agent_kernel.browsing.gathering import Piece, day_of, pieces_of
 from agent_kernel.browsing.timeline import Record, View
@@ -36,6 +37,7 @@ class Fold(msgspec.Struct, frozen=True):
     matching: int  # members that a filter leaves; 0: there is none
     is_open: bool
     run: str = ""  # the agent's run that it is
+    part: Part = ""  # of a run that is several rows
 
 
 class Item(msgspec.Struct, frozen=True, gc=False):
@@ -170,13 +172,14 @@ def listing_of(
     nodes: list[Sequence[Record]] = []
     matches, today = 0, -1
     pieces = pieces_of(view, tz_s)
+    parts = _parts(pieces)
     without = [] if matching is not None or not fold else _without_commits(asked_ns, pieces)
     for run in without:  # they stand before all others: what waits is what there is to do
         if today < 0:
             today = max(day_of(asked_ns[run], tz_s), pieces[0].day if pieces else 0)
             items.append(Item(0, day=_date(today)))
         items.append(Item(0, waits=run))
-    for piece in pieces:
+    for piece, part in zip(pieces, parts, strict=True):
         members, day = piece.records, piece.day
         found = members if matching is None else [record for record in members if record.id in matching]
         if not found:
@@ -187,7 +190,7 @@ def listing_of(
             today = day
         folded = None
         if fold and piece.why:
-            folded = _fold(piece, 0 if matching is None else len(found), unfolded, asked_ns)
+            folded = _fold(piece, part, 0 if matching is None else len(found), unfolded, asked_ns)
             items.append(Item(len(nodes), fold=folded))
         if folded is not None and not folded.is_open:
             rows.update((record.id, len(items) - 1) for record in found)
@@ -213,11 +216,24 @@ def _without_commits(asked_ns: Mapping[str, int], pieces: Sequence[Piece]) -> li
     return sorted(asked_ns.keys() - listed, key=lambda run: -asked_ns[run])
 
 
-def _fold(piece: Piece, matching: int, unfolded: Collection[str], asked_ns: Mapping[str, int]) -> Fold:
+def _parts(pieces: Sequence[Piece]) -> list[Part]:
+    """Which part of its run each piece is."""
+    left = Counter(piece.run for piece in pieces if piece.run)
+    of = dict(left)
+    found: list[Part] = []
+    for piece in pieces:
+        left[piece.run] -= 1
+        is_first, is_last = left[piece.run] == 0, left[piece.run] == of.get(piece.run, 0) - 1
+        is_one = not piece.run or (is_first and is_last)
+        found.append("" if is_one else "first" if is_first else "last" if is_last else "middle")
+    return found
+
+
+def _fold(piece: Piece, part: Part, matching: int, unfolded: Collection[str], asked_ns: Mapping[str, int]) -> Fold:
     # Named after its oldest commit, which stays the same while the fold grows.
     id = f"f{hex_of(piece.records[-1].id)[:16]}"
     is_open = id in unfolded or piece.run in asked_ns
-    return Fold(id, piece.why, tuple(piece.records), matching, is_open, piece.run)
+    return Fold(id, piece.why, tuple(piece.records), matching, is_open, piece.run, part)
 
 
 def _date(day: int) -> str:

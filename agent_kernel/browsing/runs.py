@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from agent_kernel.agents.events import ApprovalRequested, Clarify, TaskStart
 from agent_kernel.agents.journal import Journal, short_run
-from agent_kernel.agents.log import state_of, usage_of
+from agent_kernel.agents.log import usage_of
+from agent_kernel.agents.undone import standing_of
 from agent_kernel.browsing.answers import Author, FoldRow, Graph, RunFacts, WaitRow
 from agent_kernel.browsing.chips import changed_by, chips_of, counts_of
 from agent_kernel.browsing.wording import cleaned, prompts, subject_of
@@ -52,7 +53,8 @@ def run_row(book: Book, fold: Fold, spread: Spread, graph: Graph) -> FoldRow:
             id=fold.run,
             short=short_run(fold.run),
             author=book.author(own[0]),
-            status=state_of(events) if events else "completed",
+            status=standing_of(events, spread.view.undone) if events else "completed",
+            part=fold.part,
             steps=_steps(own),
             tokens=usage.tokens,
             cost=usage.cost,

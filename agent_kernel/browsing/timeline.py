@@ -14,6 +14,7 @@ import msgspec
 from blake3 import blake3
 
 from agent_kernel.agents.journal import MOVED, WAITING, Journal
+from agent_kernel.agents.undone import goes_on_from, undone_in
 from agent_kernel.errors import DamagedObjectError
 from agent_kernel.repository import Commit, Head, Kind, ObjectId
 from agent_kernel.repository.commits import decode_commit
@@ -33,6 +34,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
     id: ObjectId
     parents: tuple[ObjectId, ...]
+    goes_on: tuple[ObjectId, ...]  # from whose variables its own go on: mostly its parents
     time_ns: int
     mark: int  # neighbours of the same mark fold into one row; 0: never
     cell: int  # equal for runs of one cell; 0: no cell, or one whose id is not known
@@ -52,6 +54,7 @@ class View(msgspec.Struct, frozen=True):
     order: tuple[Record, ...]
     places: Mapping[ObjectId, int]
     waiting: tuple[str, ...] = ()  # the runs of agents that wait for a person
+    undone: frozenset[str] = frozenset()  # those that were taken back
 
 
 class Timeline:
@@ -117,7 +120,10 @@ class Timeline:
         order = self._ordered(tips)
         places = {record.id: place for place, record in enumerate(order)}
         waiting = tuple(Journal(self._repo.store).waiting())
-        self._view = View(version, epoch, self._repo.head(self._session_id), branches, tags, order, places, waiting)
+        goes_back = any(record.goes_on is not record.parents for record in order)  # mostly nothing does
+        undone = undone_in(order, [*branches.values(), *heads]) if goes_back else frozenset[str]()
+        head = self._repo.head(self._session_id)
+        self._view = View(version, epoch, head, branches, tags, order, places, waiting, undone)
         self._tips, self._epoch = tips, epoch
 
     def _refs(self) -> tuple[str, bytes | None]:
@@ -207,6 +213,7 @@ def _record_of(id: ObjectId, commit: Commit) -> Record:
     return Record(
         id=id,
         parents=commit.parents,
+        goes_on=goes_on_from(commit),
         time_ns=commit.time_ns,
         mark=_mark(commit),
         cell=hash(commit.cell.id) if commit.cell is not None and commit.cell.id else 0,

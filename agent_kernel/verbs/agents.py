@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent_kernel.agents import deciding
 from agent_kernel.agents.events import Action, Event, TaskStart
 from agent_kernel.agents.journal import Journal, short_run
-from agent_kernel.agents.log import state_of, usage_of
+from agent_kernel.agents.log import usage_of
+from agent_kernel.agents.undone import Standing, standing_of, undone_since
 from agent_kernel.session.branches import person
 from agent_kernel.session.hiding import HideList
 from agent_kernel.verbs.asking import Asked, Decided
@@ -62,8 +63,9 @@ def _positive(text: str) -> int:
 
 def runs(scope: Scope, options: Namespace) -> Result:
     journal = Journal(scope.repo.store)
-    found = [_Listed.of(tuple(journal.of(run))) for run in reversed(journal.runs()[-options.n :])]
-    return Runs(tuple(found), scope.now_ns)
+    found = [tuple(journal.of(run)) for run in reversed(journal.runs()[-options.n :])]
+    undone = undone_since(scope.repo, found[-1][0].time_ns) if found else ()
+    return Runs(tuple(_Listed.of(events, undone) for events in found), scope.now_ns)
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class _Listed:
     run: str
     agent: str
     task: str
-    state: State
+    state: Standing
     steps: int
     tokens: int
     cost: float | None
@@ -79,13 +81,15 @@ class _Listed:
     asked: Asked | None = None
 
     @classmethod
-    def of(cls, events: Sequence[Event]) -> _Listed:
+    def of(cls, events: Sequence[Event], undone: Collection[str]) -> _Listed:
         start = events[0]
         usage = usage_of(events)
         steps = sum(isinstance(event, Action) and event.code is not None for event in events)
         task = start.task if isinstance(start, TaskStart) else ""
         took = usage.tokens, usage.cost
-        return cls(start.run, start.agent, task, state_of(events), steps, *took, start.time_ns, Asked.of(events))
+        return cls(
+            start.run, start.agent, task, standing_of(events, undone), steps, *took, start.time_ns, Asked.of(events)
+        )
 
 
 @dataclass(frozen=True)

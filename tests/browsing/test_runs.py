@@ -125,6 +125,40 @@ def test_commits_that_somebody_makes_meanwhile_do_not_part_a_run(nb: Notebook) -
     assert [row["kind"] for row in nb.rows()] == ["fold", "commit", "commit"]
 
 
+def test_a_run_that_was_resumed_after_others_commits_says_in_each_of_its_rows_that_it_is_one(nb: Notebook) -> None:
+    agent = ak.Agent(
+        "analyst", model=ak.ScriptedModel(["a = 1", "task.clarify('Go on?')", "b = 1", "task.success()"], name="two")
+    )
+    run: ak.Run[object] = started(agent, "Count", place_of(nb.session), can_ask=True)
+    for _ in run:
+        pass
+    nb.run("mine = 1")
+    for _ in run.resume("yes"):
+        pass
+    newer, mine, older = nb.rows()[:3]
+    assert mine["kind"] == "commit"
+    assert [row["run"]["id"] for row in (newer, older)] == [run.id, run.id]
+    assert [row["run"]["part"] for row in (newer, older)] == ["last", "first"]
+    assert newer["id"] != older["id"]
+
+
+def test_a_run_that_was_undone_says_so_until_it_is_done_again(nb: Notebook) -> None:
+    nb.run("base = 1")
+    run = give(nb, "Count", "a = 1", "b = 2", "task.success()")
+
+    def statuses() -> set[str]:
+        (row,) = [row["run"]["status"] for row in nb.rows() if row["kind"] == "fold"]
+        return {row, nb.ask("run", id=run.id)["status"]}
+
+    found = [statuses()]
+    for move in (nb.session.undo, nb.session.redo, nb.session.undo):
+        move()
+        found.append(statuses())
+    assert found == [{"completed"}, {"undone"}, {"completed"}, {"undone"}]
+    nb.session.checkout("HEAD~3")  # the run's own commit: its variables are here again
+    assert statuses() == {"completed"}
+
+
 def test_a_run_that_waits_for_approval_stands_open_with_the_step_that_waits(nb: Notebook) -> None:
     run = give(nb, "Save it", "a = 1", "open('/nowhere/x', 'w')", "task.success()")
     assert run.status == "pending"

@@ -56,6 +56,19 @@ def test_undo_takes_the_whole_run_back_and_redo_brings_it_again(shell: Shell) ->
     assert (shell.ns["x"], shell.ns["y"]) == (1, 2)
 
 
+def test_the_list_of_runs_says_which_was_undone(shell: Shell) -> None:
+    shell.run("x = 0")
+    use(shell, "x = 1", "task.success()")
+    shell.run("%%agent analyst\nDo something in steps.")
+    shell.run("y = 1")
+    found: list[str] = []
+    for line in ("%agent undo", "%agent undo", "%agent redo", "%agent undo --only chat", "%agent undo 2"):
+        shell.run(line)
+        found += [run["status"] for run in runs(shell)]
+    assert found == ["completed", "undone", "completed", "completed", "undone"]
+    assert "undone" in shell.run("%agent runs").out
+
+
 def test_the_next_cell_is_an_operation_of_its_own(shell: Shell) -> None:
     use(shell, "x = 1", "task.success()")
     shell.run("%%agent analyst\nDo something in steps.")

@@ -211,6 +211,7 @@ const NOW = {
   cancelled: "The run was given up",
   clarify: "The run has a question",
   pending: "A later step waits",
+  undone: "The run was undone",
 };
 
 /** What became of it. @param {RunDetails} run @param {number} number @param {string} id @returns {Child[]} */

@@ -93,8 +93,8 @@ export type Row = DayRow | FoldRow | WaitRow | CommitRow;
 export interface DayRow { kind: "day"; day: string /* 2026-11-21 */; graph: Graph }
 /** Neighbours that changed nothing, repeated runs of one cell, or the steps of an agent's run: then `subject` is its task. Open, its commits follow as rows of depth 1. */
 export interface FoldRow { kind: "fold"; id: string; why: "nothing" | "repeated" | "run"; n: number; matching: number; prompt: string; subject: string; unfolded: boolean; took_s: number; time_ms: number; graph: Graph; run: RunFacts | null }
-/** An agent's run as a whole. `tip`: its newest commit; `cost`: US dollars, null: not known. `chips`, `more`, `counts`: as of a commit, of all its steps together. */
-export interface RunFacts { id: string; short: string; author: CommitRow["author"]; status: "running" | "pending" | "clarify" | "interrupted" | "cancelled" | "completed" | "failed"; steps: number; tokens: number; cost: number | null; tip: string; refs: Ref[]; chips: [Sign, string, number][]; more: number; counts: Partial<Record<Sign, number>> }
+/** An agent's run as a whole. `tip`: its newest commit; `part`: which of its rows this is, where others' commits lie between its own, the oldest first. `cost`: US dollars, null: not known. `chips`, `more`, `counts`: as of a commit, of all its steps together. */
+export interface RunFacts { id: string; short: string; author: CommitRow["author"]; status: "running" | "pending" | "clarify" | "interrupted" | "cancelled" | "completed" | "failed" | "undone"; part: "" | "first" | "middle" | "last"; steps: number; tokens: number; cost: number | null; tip: string; refs: Ref[]; chips: [Sign, string, number][]; more: number; counts: Partial<Record<Sign, number>> }
 /** A step that does not run before a person says so, or an agent's question. `depth`: 0 where its run has no row; then `subject` is its task. */
 export interface WaitRow { kind: "wait"; id: string; run: string; depth: 0 | 1; prompt: string; subject: string; is_code: boolean; author: CommitRow["author"]; waits_for: "approval" | "answer"; time_ms: number; graph: Graph }
 export interface CommitRow {

@@ -102,7 +102,7 @@ function foldRow(row, look) {
 function runRow(row, run, look) {
   const steps = row.matching ? `${count(row.matching)} of ${count(row.n)} match` : plural(run.steps, "step");
   const waits = run.status === "pending" || run.status === "clarify";
-  const state = STATES[run.status] ?? "";
+  const state = runState(run, waits);
   const node = el("div", {
     class: `ak-row ak-run-row${look.marked ? " ak-marked" : ""}`,
     role: "row",
@@ -128,7 +128,7 @@ function runRow(row, run, look) {
       el("span", { class: "ak-who" }, run.author.name),
       subjectText(row.subject, false, look.marks, plainRoom(look)),
       el("span", { class: "ak-steps ak-muted" }, steps),
-      state && !waits ? el("span", { class: `ak-why ${run.status === "failed" ? "ak-del" : "ak-chg"}` }, state) : null,
+      state ? el("span", { class: `ak-why ${run.status === "failed" ? "ak-del" : "ak-chg"}` }, state) : null,
       look.marked ? el("span", { class: "ak-note ak-muted" }, "marked") : null,
     ),
     el("span", { class: "ak-c", role: "gridcell" }, ...chipList({ ...run, chips: unsized(run.chips) }, look)),
@@ -146,7 +146,18 @@ const STATES = {
   interrupted: "stopped",
   cancelled: "given up",
   failed: "failed",
+  undone: "undone",
 };
+
+/** Of a run that is several rows. @type {Record<RunFacts["part"], string>} */
+const PARTS = { "": "", first: "goes on above", middle: "continued, goes on above", last: "continued" };
+
+/** How a run stands, as its row says it: how it ended stands in the newest. @param {RunFacts} run @param {boolean} waits a row below says for what */
+function runState(run, waits = false) {
+  const part = PARTS[run.part] && `run ${run.short} ${PARTS[run.part]}`;
+  const state = !waits && (run.part === "" || run.part === "last") ? STATES[run.status] : "";
+  return [part, state].filter(Boolean).join(", ");
+}
 
 /** How a run stands, in words. @param {RunFacts["status"]} status */
 export function stateName(status) {
@@ -298,7 +309,7 @@ export function runName(row, run, now) {
     `run of ${run.author.name}`,
     row.subject,
     plural(run.steps, "step"),
-    STATES[run.status] ?? "",
+    runState(run),
     row.matching ? `${count(row.matching)} of ${count(row.n)} match` : "",
     ...spokenRefs(run.refs),
     ...spokenChanges(run),

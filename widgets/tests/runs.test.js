@@ -33,6 +33,17 @@ test("a run's name says that it is one, and what its steps changed", () => {
   );
 });
 
+test("each row of a run that others' commits part names the run, and the newest alone how it ended", () => {
+  const all = { text: "", show: /** @type {const} */ ("all"), tz_s: 0, unfolded: [] };
+  const row = /** @type {FoldRow} */ (listRows(withRuns(), all).rows.find((one) => one.kind === "fold" && one.prompt === "[12]"));
+  const run = /** @type {RunFacts} */ (row.run);
+  /** @param {RunFacts["part"]} part */
+  const name = (part) => runName(row, { ...run, part, status: "undone" }, NOW);
+  assert.match(name(""), /4 steps, undone, tag/);
+  assert.match(name("first"), new RegExp(`4 steps, run ${run.short} goes on above, tag`));
+  assert.match(name("last"), new RegExp(`4 steps, run ${run.short} continued, undone, tag`));
+});
+
 test("→ unfolds a run to its steps, which do not say again whose they are, and ← folds it", page, async () => {
   const panel = await withHistory();
   await panel.to("Drop the outliers");

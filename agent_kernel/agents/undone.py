@@ -1,0 +1,92 @@
+"""Which runs were taken back: their steps are in the history, and no state there is goes on from them any more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+from agent_kernel.agents.log import State, state_of
+from agent_kernel.repository import NO_CHAT
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.events import Event
+    from agent_kernel.repository import Commit, ObjectId
+    from agent_kernel.session.snapshot import Repository
+
+__all__ = ["Point", "Standing", "goes_on_from", "standing_of", "undone_in", "undone_since"]
+
+Standing: TypeAlias = State | Literal["undone"]
+
+
+class Point(Protocol):
+    """What there is to know of a commit. `goes_on`: as `goes_on_from` says."""
+
+    @property
+    def id(self) -> ObjectId: ...
+    @property
+    def parents(self) -> tuple[ObjectId, ...]: ...
+    @property
+    def goes_on(self) -> tuple[ObjectId, ...]: ...
+    @property
+    def run(self) -> str: ...
+
+
+def goes_on_from(commit: Commit) -> tuple[ObjectId, ...]:
+    """The commits from which the variables of this one go on: its parents, or what it went back to as a whole.
+
+    Where the conversation alone went back, or single variables were taken from elsewhere, they go on from the parents.
+    """
+    if commit.kind not in ("undo", "redo", "rollback"):
+        return commit.parents
+    if commit.restores is None:
+        is_before_all = commit.chat == NO_CHAT and all(one.how == "-" for one in commit.changed) and commit.changed
+        return () if is_before_all else commit.parents
+    is_part = commit.kind == "rollback" and commit.chat is not None
+    return commit.parents if is_part else (commit.restores,)
+
+
+def undone_in(history: Iterable[Point], tips: Iterable[ObjectId]) -> frozenset[str]:
+    """The runs that the tips lead to and that none of them goes on from. The history is newest first."""
+    reached = set(tips)
+    kept = set(reached)
+    gone: set[str] = set()
+    stays: set[str] = set()
+    for one in history:
+        if one.id in reached:
+            reached.update(one.parents)
+            if one.run:
+                (stays if one.id in kept else gone).add(one.run)
+        if one.id in kept:
+            kept.update(one.goes_on)
+    return frozenset(gone - stays)
+
+
+def standing_of(events: Sequence[Event], undone: Collection[str]) -> Standing:
+    """How a run stands; of one that has ended and was taken back, that."""
+    state = state_of(events)
+    is_over = state in ("completed", "failed", "cancelled")
+    return "undone" if is_over and events[0].run in undone else state
+
+
+def undone_since(repo: Repository, since_ns: int) -> frozenset[str]:
+    """The runs of a repository that were taken back, of those that began after a moment."""
+    heads = [head.commit for head in repo.heads().values() if head.branch is None and head.commit is not None]
+    tips = list(dict.fromkeys([*repo.branches().values(), *heads]))
+    return undone_in(_since(repo, tips, since_ns), tips)
+
+
+class _Point:
+    __slots__ = ("goes_on", "id", "parents", "run")
+
+    def __init__(self, id: ObjectId, commit: Commit) -> None:
+        self.id = id
+        self.parents = commit.parents
+        self.goes_on = goes_on_from(commit)
+        self.run = commit.run
+
+
+def _since(repo: Repository, tips: list[ObjectId], since_ns: int) -> Iterator[_Point]:
+    for id, commit in repo.log(tips):
+        if commit.time_ns < since_ns:
+            return
+        yield _Point(id, commit)
