@@ -203,8 +203,8 @@ class Session(Joining):
     @property
     def chat_is_before(self) -> Operation | None:
         """What the conversation was taken back to before, if that was the last thing done."""
-        *done, last = self._operations.done or [None]
-        return Operations(done).last_of_chat() if last is not None and last.chat else None
+        done = self._operations.done
+        return Operations(done[:-1]).last_of_chat() if done and done[-1].chat else None
 
     def alive(self, commit: ObjectId, names: Iterable[str]) -> frozenset[str]:
         """Of variables that a commit could not save, those whose objects are still there: going there keeps them."""
