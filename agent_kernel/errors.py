@@ -427,11 +427,17 @@ class RunNotFoundError(NotFoundError, AgentError):
 
 
 class RunBusyError(AgentError):
-    """Somebody else goes on with the same run. Nothing was lost: its events are theirs."""
+    """Somebody else goes on with the same run. Nothing was lost: its events are theirs.
+
+    `by`: who drives it, if that is known.
+    """
 
     run: str
+    by: str = ""
 
     def __str__(self) -> str:
+        if self.by:
+            return f"run {self.run[-5:]} is being driven by {self.by}; look again when that has ended, or stop it there"
         return f"run {self.run[-5:]} is being worked on elsewhere; look again when that has ended"
 
 

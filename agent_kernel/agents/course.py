@@ -305,12 +305,14 @@ class Course:
             from agent_kernel.agents import trying  # a fork costs its modules only where there is one
 
             asked = trying.tried(self, asked, action.step or 0)
-        yield self.log.note(asked, step=action.step, before=self.place.head)
-        if verdict == "deny":
-            reason = "nothing of the kind is allowed" if forbidden else "nobody is there to ask"
-            decided = self.log.note(ApprovalDecided(decision="deny", by="policy", reason=reason), step=action.step)
-            yield decided
-            yield from self._follow(action, decided)
+        if verdict != "deny":
+            yield self.log.note(asked, step=action.step, before=self.place.head)
+            return
+        reason = "nothing of the kind is allowed" if forbidden else "nobody is there to ask"
+        decided = ApprovalDecided(decision="deny", by="policy", reason=reason)
+        # At once: nobody is to find it waiting.
+        yield from self.log.note_all([asked, decided], step=action.step, before=self.place.head)
+        yield from self._follow(action, decided)
 
     def _follow(self, action: Action, decided: ApprovalDecided) -> Going:
         asked = next((e for e in reversed(self.log.events) if isinstance(e, ApprovalRequested)), ApprovalRequested())

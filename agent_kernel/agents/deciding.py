@@ -3,31 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from agent_kernel.agents import holding
 from agent_kernel.agents.conversation import open_action
-from agent_kernel.agents.events import ApprovalDecided, ApprovalRequested, Clarify, Event
+from agent_kernel.agents.events import ApprovalDecided, ApprovalRequested, Clarify, Event, TaskStart
 from agent_kernel.agents.log import Log, State, state_of
-from agent_kernel.errors import RunStateError
+from agent_kernel.errors import RunBusyError, RunStateError
 
 if TYPE_CHECKING:
     from agent_kernel.agents.journal import Journal
-    from agent_kernel.agents.undone import Standing
 
-__all__ = ["asked_by", "decide", "log_of", "newest", "said_of", "waiting"]
+__all__ = ["Standing", "asked_by", "decide", "log_of", "newest", "refuse_driven", "said_of", "standing", "waiting"]
+
+
+# `stopped`: it is not done, and nobody drives it: its process died, or its loop was left. `undone`: it was taken back.
+Standing: TypeAlias = State | Literal["stopped", "undone"]
 
 
 def decide(log: Log, decision: str, *, code: str | None = None, reason: str = "", by: str = "") -> ApprovalDecided:
     """Store what a person decided about the step that waits; it runs when the run is driven on.
 
     Raises:
-        RunStateError: no step of it waits. RunBusyError: somebody else decided first.
+        RunStateError: no step of it waits. RunBusyError: somebody else decided first, or drives it.
     """
+    if log.state == "running":
+        refuse_driven(log)
     if log.state != "pending":
         raise RunStateError(log.run, said_of(log.state), "approved or denied")
     action, _ = open_action(log.events)
     told = ApprovalDecided(decision=decision, by=by, reason=reason, code=code)
     return log.note(told, step=action.step if action is not None else None)
+
+
+def refuse_driven(log: Log, *, force: bool = False) -> None:
+    """Raise RunBusyError if somebody else drives the run.
+
+    Args:
+        force: take it from a process on another machine, of which nobody can tell here whether it lives.
+    """
+    if log.is_held:
+        return
+    if force:
+        log.journal.release(log.run, elsewhere=True)
+    driver = log.journal.driver(log.run)
+    if driver is not None:
+        raise RunBusyError(log.run, holding.said(driver))
 
 
 def waiting(events: Sequence[Event]) -> ApprovalRequested | None:
@@ -44,12 +65,33 @@ def asked_by(events: Sequence[Event]) -> ApprovalRequested | Clarify | None:
     return waiting(events)
 
 
-def newest(journal: Journal, states: Collection[State]) -> str:
-    """The newest run that is in one of these states; "" if there is none."""
+def newest(journal: Journal, states: Collection[Standing]) -> str:
+    """The newest run that is in one of these states; "" if there is none.
+
+    Runs that belong to another one (a sub-agent's, a candidate's) go on with that, and races do not go on at all.
+    """
     for run in reversed(journal.runs()):
-        if state_of(tuple(journal.of(run))) in states:
+        events = tuple(journal.of(run))
+        if not events[0].parent_run and not _is_race(events[0]) and standing(journal, events) in states:
             return run
     return ""
+
+
+def _is_race(start: Event) -> bool:
+    return isinstance(start, TaskStart) and start.namespace == "race" and not start.prompt
+
+
+def standing(journal: Journal, events: Sequence[Event], undone: Collection[str] = ()) -> Standing:
+    """Where a run stands.
+
+    Args:
+        undone: the runs that were taken back. Of one that has ended that is said instead.
+    """
+    state = state_of(events)
+    if state == "running" and journal.driver(events[0].run) is None:
+        return "stopped"
+    is_over = state in ("completed", "failed", "cancelled")
+    return "undone" if is_over and events[0].run in undone else state
 
 
 def log_of(journal: Journal, run: str) -> Log:

@@ -2,7 +2,7 @@
 
 A key is `e/`, the run's id, NUL, and the event's number; each is written by a swap that expects it to be absent, so that
 two processes that go on with one run cannot both write its next event. `e/` keys are no objects: collecting garbage
-leaves them alone. Beside them a run that waits for a person has a key `w/`, written by the same swaps: whoever lists what
+leaves them alone. Beside them a key `a/` says who drives a run (`holding`), and a run that waits for a person has a key `w/`, written by the same swaps: whoever lists what
 waits, or looks whether that has changed, need not read how every run of the store stands.
 """
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from agent_kernel.agents import holding
 from agent_kernel.agents.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -32,6 +33,7 @@ from agent_kernel.agents.events import (
 from agent_kernel.errors import RunBusyError, RunNotFoundError
 
 if TYPE_CHECKING:
+    from agent_kernel.repository import Holder
     from agent_kernel.storage import Store
 
 __all__ = ["MOVED", "PREFIX", "WAITING", "Journal", "new_run_id", "short_run"]
@@ -59,11 +61,14 @@ class Journal:
         self._store = store
         self._last_ns = 0
 
-    def append(self, *events: Event) -> tuple[Event, ...]:
+    def append(self, *events: Event, held: bytes | None = None) -> tuple[Event, ...]:
         """Store events as the next ones of their run, all or none, and return them as they were stored.
 
+        Args:
+            held: what `hold` gave to whoever drives the run. It is let go where the run comes to rest with the events.
+
         Raises:
-            RunBusyError: another process wrote such a number meanwhile.
+            RunBusyError: somebody else drives the run, or wrote such a number meanwhile.
             StoreError: they are not stored, and must not be shown.
         """
         stamped: list[Event] = []
@@ -76,12 +81,69 @@ class Journal:
             before = self._store.get_many([marker]).get(marker)
             expected[marker] = None if before is None else bytes(before)
             new[marker] = b"\1" if waits else None
-        if not self._store.swap(expected, new):
-            raise RunBusyError(events[0].run)
+        run = events[0].run
+        hold = holding.key(run)
+        expected[hold] = self._free(run) if held is None else held
+        if holding.comes_to_rest(stamped[-1]):
+            new[hold] = None
         if any(isinstance(event, TaskStart | Resumed | Cancelled | Success | Fail) for event in stamped):
-            # Not in the swap: runs beside each other would be in each other's way, and the last word is as good as any.
-            self._store.put_many({MOVED: self._last_ns.to_bytes(8, "big")})
+            # Expected to be nothing: runs beside each other are not in each other's way, and the last word will do.
+            new[MOVED] = self._last_ns.to_bytes(8, "big")
+        if not self._store.swap(expected, new):
+            driver = self.driver(run)
+            raise RunBusyError(run, "" if driver is None else holding.said(driver))
         return tuple(stamped)
+
+    # -- who drives a run
+
+    def driver(self, run: str) -> Holder | None:
+        """Who drives a run now; None: nobody, or a process that died meanwhile."""
+        stored = self._store.get_many([holding.key(run)])
+        found = next((holding.driver(held) for held in stored.values()), None)
+        return found if found is not None and holding.is_alive(found) else None
+
+    def hold(self, run: str, seq: int) -> bytes:
+        """Drive a run from here on, whose next event has this number. What it returns says so, and is for `append`.
+
+        Raises:
+            RunBusyError: somebody else drives it, or has gone on with it meanwhile. Nothing was written.
+        """
+        before = self._free(run)
+        held = holding.begin()
+        try:
+            if self._store.swap({holding.key(run): before, _key(run, seq): None}, {holding.key(run): held}):
+                return held
+        except BaseException:
+            holding.end(held)
+            raise
+        holding.end(held)
+        driver = self.driver(run)
+        raise RunBusyError(run, "" if driver is None else holding.said(driver))
+
+    def let_go(self, run: str, held: bytes) -> None:
+        """Drive it no more; nothing happens where it was let go already."""
+        holding.end(held)
+        self._store.swap({holding.key(run): held}, {holding.key(run): None})
+
+    def release(self, run: str, *, elsewhere: bool = False) -> None:
+        """Take a run from whoever drives it: what they would add from then on is refused.
+
+        Args:
+            elsewhere: only where that is on another machine.
+        """
+        driver = self.driver(run)
+        if driver is not None and (not elsewhere or holding.is_elsewhere(driver)):
+            self._store.swap({}, {holding.key(run): None})
+
+    def _free(self, run: str) -> bytes | None:
+        """What stands where the driver of a run does, if that is nobody who lives. Raises: RunBusyError."""
+        held = self._store.get_many([holding.key(run)]).get(holding.key(run))
+        if held is None:
+            return None
+        driver = holding.driver(held)
+        if holding.is_alive(driver):
+            raise RunBusyError(run, holding.said(driver))
+        return bytes(held)
 
     def of(self, run: str, after: int = -1) -> Iterator[Event]:
         """The events of a run in order, from the one behind number `after` on.
@@ -149,7 +211,7 @@ class Journal:
         prefix = _prefix(run)
         while keys := self._store.keys(prefix, b"", _PAGE):
             self._store.delete_many(keys)
-        self._store.delete_many([WAITING + run.encode()])
+        self._store.delete_many([WAITING + run.encode(), holding.key(run)])
 
 
 def _decoded(key: bytes, stored: bytes) -> Event:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from agent_kernel.agents import holding
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -23,12 +25,15 @@ from agent_kernel.agents.events import (
     TaskStart,
     Usage,
 )
+from agent_kernel.errors import StoreError
+from agent_kernel.session.interrupts import uninterrupted
 
 if TYPE_CHECKING:
     from agent_kernel.agents.journal import Journal
 
 __all__ = ["Listener", "Log", "State", "state_of", "usage_of"]
 
+logger = logging.getLogger(__name__)
 E = TypeVar("E", bound=Event)
 Listener: TypeAlias = Callable[[Event], object]
 State: TypeAlias = Literal["running", "pending", "clarify", "interrupted", "cancelled", "completed", "failed"]
@@ -55,12 +60,41 @@ class Log:
         self.listeners = list(listeners)
         self.journal = journal
         self._common = common
+        self._held: bytes | None = None  # while this is what drives the run
+
+    def hold(self) -> None:
+        """Drive the run from here on, if it can go on at all.
+
+        Raises:
+            RunBusyError: somebody else drives it, or went on with it meanwhile. Nothing was written.
+        """
+        if self._held is None and self.state == "running":
+            with uninterrupted():
+                self._held = self.journal.hold(self.run, self._next_number())
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this is what drives the run."""
+        return self._held is not None
+
+    def let_go(self) -> None:
+        """Drive it no more. Where it stopped halfway, whoever comes may go on with it."""
+        held, self._held = self._held, None
+        if held is None or not holding.is_own(held):
+            return
+        try:
+            self.journal.let_go(self.run, held)
+        except StoreError as error:  # a loop may be collected after its store was closed
+            logger.warning("run %s stays held until this process ends: %s", self.run, error)
+
+    def _next_number(self) -> int:
+        return self.events[-1].seq + 1 if self.events else 0
 
     def note(self, event: E, *, step: int | None = None, before: str = "", after: str = "") -> E:
         """Store an event as the run's next, tell the listeners, and return it as it is stored.
 
         Raises:
-            RunBusyError: somebody else goes on with this run.
+            RunBusyError: somebody else drives this run, or went on with it.
             StoreError: it is not stored; nobody was told.
         """
         return self.note_all([event], step=step, before=before, after=after)[0]  # type: ignore[return-value]  # it is the same class
@@ -69,10 +103,13 @@ class Log:
         self, events: Sequence[Event], *, step: int | None = None, before: str = "", after: str = ""
     ) -> tuple[Event, ...]:
         """Store what belongs together, all of it or nothing, then tell of it in order; raises as `note`."""
-        first = self.events[-1].seq + 1 if self.events else 0
+        first = self._next_number()
         common = {"run": self.run, "step": step, "before": before, "after": after or before, **self._common}
         told = [msgspec.structs.replace(event, seq=first + at, **common) for at, event in enumerate(events)]
-        stored = self.journal.append(*told)
+        stored = self.journal.append(*told, held=self._held)
+        if self._held is not None and holding.comes_to_rest(stored[-1]):
+            holding.end(self._held)
+            self._held = None
         self.events.extend(stored)
         for event in stored:
             for listener in self.listeners:

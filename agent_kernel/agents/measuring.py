@@ -73,7 +73,7 @@ def measure(trials: Mapping[str, Trial], models: Sequence[object], *, times: int
         for name, trial in trials.items():
             task = trial.task.on(model=model, state=None)
             runs = [task.start(*trial.arguments) for _ in range(times)]
-            drive_together([run.going() for run in runs], at_once)
+            drive_together([run.held_going() for run in runs], at_once)
             measured.append(_measured(name, trial, runs))
     return Measures(measured)
 

@@ -156,6 +156,7 @@ class Race:
         task = "; ".join(dict.fromkeys(one.task for one in self._entries))
         models = ", ".join(dict.fromkeys(one.model for one in self._entries))
         self._log.note(TaskStart(task=task, model=models, approve=approve), before=start)
+        self._log.hold()  # until it is over: so that one whose process died is told from one that goes on
         self._deadline_s = deadline_s
         if executor is None:
             executor = self._own = Processes(min(len(self._entries), os.cpu_count() or 1))
@@ -269,6 +270,7 @@ class Race:
         with suppress(RunNotFoundError, RunBusyError):
             log = deciding.log_of(self._place.journal, found.run)
             if log.state == "running":
+                log.journal.release(log.run)  # it may be a thread that nobody could end: what it adds is refused
                 stopped = found.status == "interrupted"
                 log.note(Cancelled(during="worker", reason=found.reason) if stopped else Fail(reason=found.reason))
         self._repo.drop_head(ASIDE + found.run)

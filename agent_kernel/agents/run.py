@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 import msgspec
@@ -59,6 +60,7 @@ class Run(Generic[T]):
     def __init__(self, course: Course) -> None:
         self._course = course
         self._going: Going | None = None
+        self._loops = 0  # that drive it from here
 
     def __repr__(self) -> str:
         start = self._course.log.start
@@ -137,22 +139,29 @@ class Run(Generic[T]):
                 yield item
 
     def stream(self) -> Iterator[Event | Delta]:
-        """Drive it, and see also the pieces of the model's answers as they come in."""
-        return drive(self.going())
+        """Drive it, and see also the pieces of the model's answers as they come in.
+
+        Raises:
+            RunBusyError: somebody else drives it, or went on with it since it was looked at here.
+        """
+        with self._held():
+            yield from drive(self.going())
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         for event in tuple(self._course.log.events):
             yield event
-        async for item in drive_async(self.going()):
-            if isinstance(item, Event):
-                yield item
+        with self._held():
+            async for item in drive_async(self.going()):
+                if isinstance(item, Event):
+                    yield item
 
     def __await__(self) -> Generator[object, None, T]:
         return self._awaited().__await__()
 
     async def _awaited(self) -> T:
-        async for _ in drive_async(self.going()):
-            pass
+        with self._held():
+            async for _ in drive_async(self.going()):
+                pass
         return self._result()
 
     def result(self) -> T:
@@ -183,6 +192,24 @@ class Run(Generic[T]):
             case _:
                 raise TaskInterruptedError(self.id, outcome.reason)
 
+    def held_going(self) -> Going:
+        """What is driven together with other runs (`driving.drive_together`)."""
+        with self._held():
+            yield from self.going()
+
+    @contextmanager
+    def _held(self) -> Generator[None]:
+        """While it is driven from here nobody else drives it. Where a loop is left it is let go, and only pauses."""
+        log = self._course.log
+        self._loops += 1
+        try:
+            log.hold()
+            yield
+        finally:
+            self._loops -= 1
+            if not self._loops:
+                log.let_go()
+
     def going(self) -> Going:
         """What is driven (`driving`): one at a time, and again as long as it is not done."""
         if self._going is None or inspect.getgeneratorstate(self._going) == inspect.GEN_CLOSED:
@@ -191,13 +218,18 @@ class Run(Generic[T]):
 
     # -- a person's part
 
-    def resume(self, answer: str = "", *, by: str = "") -> Run[T]:
+    def resume(self, answer: str = "", *, by: str = "", force: bool = False) -> Run[T]:
         """Let it go on after it was stopped, or answer its question; then drive it as before.
 
+        Args:
+            force: also where a process on another machine drives it, of which nobody can tell here whether it lives.
+
         Raises:
-            RunStateError: it is done, or waits for approval.
+            RunStateError: it is done, or waits for approval. RunBusyError: somebody else drives it.
         """
         status = self.status
+        if status == "running":
+            deciding.refuse_driven(self._course.log, force=force)
         if status == "clarify" and not answer:
             raise RunStateError(self.id, "waiting for an answer", "resumed without one: resume(answer)")
         if status not in ("clarify", "interrupted", "running", "failed"):
@@ -206,7 +238,7 @@ class Run(Generic[T]):
         sent = answer or ("Go on." if status == "failed" else "")
         if status != "running" or sent:
             self._course.log.note(Resumed(sent=self._course.place.veil.masked(sent), by=by))
-        return self
+        return self._going_on()
 
     def approve(self, *, by: str = "") -> Run[T]:
         """Let the step that waits run as it is. Raises: RunStateError: none waits."""
@@ -222,21 +254,28 @@ class Run(Generic[T]):
 
     def _decide(self, decision: str, *, code: str | None = None, reason: str = "", by: str = "") -> Run[T]:
         deciding.decide(self._course.log, decision, code=code, reason=reason, by=by)
+        return self._going_on()
+
+    def _going_on(self) -> Run[T]:
+        if self._loops:  # decided within the loop that drives it: that goes on
+            self._course.log.hold()
         return self
 
     def halt(self) -> None:
         """Stop it where it stands, on the thread that drives it, as an interrupt does while it waits."""
         if self._going is not None and self.status == "running":
-            for _ in drive(self._going, KeyboardInterrupt()):
-                pass
+            with self._held():
+                for _ in drive(self._going, KeyboardInterrupt()):
+                    pass
 
     def cancel(self, reason: str = "cancelled") -> None:
         """Stop it, from any thread: the model's answer is cut off, code is interrupted. It can be resumed."""
         self._course.stop(reason)
 
     def abandon(self, reason: str = "given up") -> None:
-        """Give it up for good, where it stands. Raises: RunStateError: it is done."""
+        """Give it up for good, where it stands. Raises: RunStateError: it is done. RunBusyError: somebody else drives it."""
         if self.status in ("completed", "failed", "cancelled"):
             raise RunStateError(self.id, deciding.said_of(self.status), "given up")
+        deciding.refuse_driven(self._course.log)
         self._course.forget_preview()
         self._course.log.note(Cancelled(during="pause", reason=reason, final=True))

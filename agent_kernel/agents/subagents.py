@@ -184,6 +184,7 @@ class ChildRun(Run[T]):
 
     def _close(self, status: str) -> None:
         self._is_open = False
+        self._course.log.let_go()  # a loop over it that was left halfway may still be there
         self._parent.children.remove(self)
         self._tell(status)
 

@@ -122,7 +122,7 @@ class Task(Generic[P, C, R]):
         """
         runs = [self._start(given, {}, self._options) for given in zip(*arguments, strict=False)]
         has_state = self._options.get("state", self.agent.state) is not None
-        drive_together([run.going() for run in runs], 1 if has_state else at_once)
+        drive_together([run.held_going() for run in runs], 1 if has_state else at_once)
         results: list[R] = []
         errors: list[AgentKernelError] = []
         for run in runs:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Protocol
 
-from agent_kernel.agents.log import State, state_of
 from agent_kernel.repository import NO_CHAT
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.events import Event
     from agent_kernel.repository import Commit, ObjectId
     from agent_kernel.session.snapshot import Repository
 
-__all__ = ["Point", "Standing", "goes_on_from", "standing_of", "undone_in", "undone_since"]
-
-Standing: TypeAlias = State | Literal["undone"]
+__all__ = ["Point", "goes_on_from", "undone_in", "undone_since"]
 
 
 class Point(Protocol):
@@ -59,13 +55,6 @@ def undone_in(history: Iterable[Point], tips: Iterable[ObjectId]) -> frozenset[s
         if one.id in kept:
             kept.update(one.goes_on)
     return frozenset(gone - stays)
-
-
-def standing_of(events: Sequence[Event], undone: Collection[str]) -> Standing:
-    """How a run stands; of one that has ended and was taken back, that."""
-    state = state_of(events)
-    is_over = state in ("completed", "failed", "cancelled")
-    return "undone" if is_over and events[0].run in undone else state
 
 
 def undone_since(repo: Repository, since_ns: int) -> frozenset[str]:

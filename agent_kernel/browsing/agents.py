@@ -22,12 +22,11 @@ from agent_kernel.agents.events import (
 )
 from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.agents.log import state_of, usage_of
-from agent_kernel.agents.undone import standing_of
 from agent_kernel.browsing.answers import Author, Ref
 from agent_kernel.browsing.arguments import OfRun
 from agent_kernel.browsing.asking import Asks, asks_of
 from agent_kernel.browsing.rows import node_of, why
-from agent_kernel.browsing.runs import code_line
+from agent_kernel.browsing.runs import code_line, status_of
 from agent_kernel.browsing.wording import cleaned, prompts, subject_of
 from agent_kernel.errors import RunNotFoundError
 from agent_kernel.repository import hex_of
@@ -116,7 +115,7 @@ def run(book: Book, args: OfRun) -> RunDetails:
         author=book.author(commits[0]) if commits else Author(cleaned(start.agent if start else ""), "agent", False),
         task=clean_lines(summaries.mask_text(start.task))[:10_000] if isinstance(start, TaskStart) else "",
         model=cleaned(start.model) if isinstance(start, TaskStart) else "",
-        status=standing_of(events, spread.view.undone) if events else "completed",
+        status=status_of(book.repo.store, events, spread.view.undone),
         reason=_reason(events),
         steps=tuple(_steps(events, records, commits)[-_MOST_STEPS:]),
         tokens=usage.tokens,

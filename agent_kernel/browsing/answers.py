@@ -12,6 +12,9 @@ import msgspec
 Sign: TypeAlias = Literal["+", "~", "-", "!", "="]
 # From a lane at the row's top edge to one at its bottom edge (None: the node), the colour, and whether it is dashed.
 Line: TypeAlias = "tuple[int | None, int | None, int, int]"
+RunStatus: TypeAlias = Literal[
+    "running", "pending", "clarify", "interrupted", "cancelled", "completed", "failed", "undone"
+]
 
 
 class Graph(msgspec.Struct, frozen=True):
@@ -60,7 +63,7 @@ class RunFacts(msgspec.Struct, frozen=True):
     id: str
     short: str
     author: Author
-    status: Literal["running", "pending", "clarify", "interrupted", "cancelled", "completed", "failed", "undone"]
+    status: RunStatus
     part: Part
     steps: int
     tokens: int

@@ -5,14 +5,14 @@ What the run's events say is read where they are still there; a run of which the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from agent_kernel.agents.deciding import standing
 from agent_kernel.agents.events import ApprovalRequested, Clarify, TaskStart
 from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.agents.log import usage_of
-from agent_kernel.agents.undone import standing_of
-from agent_kernel.browsing.answers import Author, FoldRow, Graph, RunFacts, WaitRow
+from agent_kernel.browsing.answers import Author, FoldRow, Graph, RunFacts, RunStatus, WaitRow
 from agent_kernel.browsing.chips import changed_by, chips_of, counts_of
 from agent_kernel.browsing.wording import cleaned, prompts, subject_of
 from agent_kernel.repository import hex_of
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from agent_kernel.browsing.book import Book, Spread
     from agent_kernel.browsing.listing import Fold
     from agent_kernel.repository import Commit
+    from agent_kernel.storage import Store
 
-__all__ = ["code_line", "run_row", "task_of", "wait_row"]
+__all__ = ["code_line", "run_row", "status_of", "task_of", "wait_row"]
 
 _TASK = 200
 
@@ -53,7 +54,7 @@ def run_row(book: Book, fold: Fold, spread: Spread, graph: Graph) -> FoldRow:
             id=fold.run,
             short=short_run(fold.run),
             author=book.author(own[0]),
-            status=standing_of(events, spread.view.undone) if events else "completed",
+            status=status_of(book.repo.store, events, spread.view.undone),
             part=fold.part,
             steps=_steps(own),
             tokens=usage.tokens,
@@ -65,6 +66,14 @@ def run_row(book: Book, fold: Fold, spread: Spread, graph: Graph) -> FoldRow:
             counts=counts_of(changed),
         ),
     )
+
+
+def status_of(store: Store, events: Sequence[Event], undone: Collection[str]) -> RunStatus:
+    """How a run stands. One that is not done and that nobody drives was interrupted: its process died, if nothing else."""
+    if not events:
+        return "completed"  # they were forgotten, its commits were not
+    found = standing(Journal(store), events, undone)
+    return "interrupted" if found == "stopped" else found
 
 
 def _steps(own: Sequence[Commit]) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agent_kernel.repository.pointers import GARBAGE, LOGS, Move, stamp_of_log
+from agent_kernel.repository.runs import let_go
 from agent_kernel.repository.sweeping import Progress, Sweeper, stored_sizes
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def collect(
         repo.leases.refuse_others()
     if not dry_run:
         _expire_reflogs(repo, keep_reflog_s)
+        let_go(repo)
     sweeper = Sweeper(repo)
     garbage = sweeper.unreachable()
     doomed = garbage if grace_s <= 0 else _old_enough(repo, garbage, grace_s)

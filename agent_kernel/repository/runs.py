@@ -15,14 +15,26 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from agent_kernel.repository.ids import ObjectId, hex_of
+from agent_kernel.repository.leases import Holder
 
 if TYPE_CHECKING:
     from agent_kernel.repository.redacting import Redaction
     from agent_kernel.repository.repository import Repository
 
-__all__ = ["EVENTS", "Forgetting", "code_of_events", "damaged_events", "events_of", "move_events", "rewrite_events"]
+__all__ = [
+    "EVENTS",
+    "HOLDS",
+    "Forgetting",
+    "code_of_events",
+    "damaged_events",
+    "events_of",
+    "let_go",
+    "move_events",
+    "rewrite_events",
+]
 
 EVENTS: Final = b"e/"
+HOLDS: Final = b"a/"  # who drives a run, by its id
 GONE: Final = "(forgotten)"
 _CODE: Final = ("code",)
 # Text in which a value may stand: what a step showed, said or ended with, and what the model made of it.
@@ -52,6 +64,17 @@ def events_of(repo: Repository) -> Iterator[tuple[bytes, bytes, _Event | None]]:
                 yield key, stored, _DECODER.decode(stored)
             except (msgspec.MsgspecError, UnicodeDecodeError):
                 yield key, stored, None
+
+
+def let_go(repo: Repository) -> None:
+    """Forget who drove runs and is dead. Whoever goes on with one takes it over anyway."""
+    for key, stored in repo.store.get_many(list(repo.pointers.keys(HOLDS))).items():
+        try:
+            lives = msgspec.msgpack.decode(stored, type=Holder).is_alive()
+        except msgspec.MsgspecError:
+            lives = False
+        if not lives:
+            repo.store.swap({key: stored}, {key: None})
 
 
 def damaged_events(repo: Repository) -> tuple[int, int, list[str]]:

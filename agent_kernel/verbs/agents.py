@@ -11,7 +11,7 @@ from agent_kernel.agents import deciding
 from agent_kernel.agents.events import Action, Event, TaskStart
 from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.agents.log import usage_of
-from agent_kernel.agents.undone import Standing, standing_of, undone_since
+from agent_kernel.agents.undone import undone_since
 from agent_kernel.session.branches import person
 from agent_kernel.session.hiding import HideList
 from agent_kernel.verbs.asking import Asked, Decided
@@ -65,7 +65,7 @@ def runs(scope: Scope, options: Namespace) -> Result:
     journal = Journal(scope.repo.store)
     found = [tuple(journal.of(run)) for run in reversed(journal.runs()[-options.n :])]
     undone = undone_since(scope.repo, found[-1][0].time_ns) if found else ()
-    return Runs(tuple(_Listed.of(events, undone) for events in found), scope.now_ns)
+    return Runs(tuple(_Listed.of(journal, events, undone) for events in found), scope.now_ns)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class _Listed:
     run: str
     agent: str
     task: str
-    state: Standing
+    state: deciding.Standing
     steps: int
     tokens: int
     cost: float | None
@@ -81,15 +81,14 @@ class _Listed:
     asked: Asked | None = None
 
     @classmethod
-    def of(cls, events: Sequence[Event], undone: Collection[str]) -> _Listed:
+    def of(cls, journal: Journal, events: Sequence[Event], undone: Collection[str]) -> _Listed:
         start = events[0]
         usage = usage_of(events)
         steps = sum(isinstance(event, Action) and event.code is not None for event in events)
         task = start.task if isinstance(start, TaskStart) else ""
         took = usage.tokens, usage.cost
-        return cls(
-            start.run, start.agent, task, standing_of(events, undone), steps, *took, start.time_ns, Asked.of(events)
-        )
+        state = deciding.standing(journal, events, undone)
+        return cls(start.run, start.agent, task, state, steps, *took, start.time_ns, Asked.of(events))
 
 
 @dataclass(frozen=True)
@@ -197,20 +196,21 @@ def resume_arguments(parser: Parser) -> None:
     _takes_run(
         parser, "which run, by its id or the last characters of it (the newest one that is not done unless told)"
     )
+    parser.flag("--force", help="also one that a process on another machine drove, which may still do so")
 
 
 def resume(scope: Scope, options: Namespace) -> Result:
     notebook = scope.notebook
     assert notebook is not None
     journal = Journal(scope.repo.store)
-    run = journal.find(options.run) if options.run else deciding.newest(journal, ("interrupted", "clarify", "running"))
+    run = journal.find(options.run) if options.run else deciding.newest(journal, ("interrupted", "clarify", "stopped"))
     if not run:
-        raise UsageProblem("no run can go on: all are done, or wait for approval")
+        raise UsageProblem("no run can go on: all are done, or wait for approval, or go on elsewhere")
     answer = " ".join(options.words)
     asked = Asked.of(tuple(journal.of(run)))
     if asked is not None and asked.step is None and not answer:
         raise UsageProblem(f"{clean(asked.agent)} asks: {asked.text} (%agent resume ANSWER answers)")
-    return notebook.tasks.resume(run, answer)
+    return notebook.tasks.resume(run, answer, force=options.force)
 
 
 # -- choosing

@@ -179,6 +179,22 @@ def test_an_interrupt_while_the_model_answers_stops_the_run_and_resume_goes_on(s
     assert [run["status"] for run in runs(shell)] == ["completed"]
 
 
+def test_a_run_that_a_loop_of_the_notebook_drives_is_not_resumed_and_one_that_nobody_drives_is(shell: Shell) -> None:
+    use(shell, "task.success(1)")
+    shell.run("import agent_kernel as ak")
+    shell.run("run = ak.Agent('analyst', model='scripted:_model', state=ak.here()).start('Count up to one please.')")
+    shell.run("loop = run.stream(); _ = next(loop)")
+    (listed,) = runs(shell)
+    assert listed["status"] == "running"
+    assert "or go on elsewhere" in shell.run("%agent resume").err
+    refused = shell.run(f"%agent resume --run {listed['run']}")
+    assert "is being driven by another loop of this process" in refused.err
+    shell.run("loop.close()")
+    assert runs(shell)[0]["status"] == "stopped"
+    shell.run("%agent resume")
+    assert [run["status"] for run in runs(shell)] == ["completed"]
+
+
 def test_an_interrupt_while_code_runs_keeps_what_it_had_done(shell: Shell) -> None:
     use(shell, "import time\nx = 1\ntime.sleep(5)\nx = 2", "task.success(x)")
     threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT)).start()

@@ -185,9 +185,9 @@ class Tasks:
             self._told(self._drive(run))
         return f"The run of {run.agent} is {'done' if run.status == 'completed' else said_of(run.status)}."
 
-    def resume(self, run: str, answer: str) -> Result:
-        """Let a run go on."""
-        return self._told(self._drive(self._find(run).resume(answer, by=person().name)))
+    def resume(self, run: str, answer: str, *, force: bool = False) -> Result:
+        """Let a run go on. `force`: also where a process on another machine drove it."""
+        return self._told(self._drive(self._find(run).resume(answer, by=person().name, force=force)))
 
     def offer_edit(self, run: str, code: str) -> None:
         """Put the code into a cell that lets it run."""
