@@ -51,8 +51,7 @@ class Notebook:
 
     def step(self, step: Step, *, whole: bool) -> None:
         now = time.monotonic()
-        # Numbers, as the step that was written is another object than what it was made whole with.
-        is_new = self.last is None or step.number != self.last.number
+        is_new = not step.is_same(self.last)
         if not is_new and not whole and now - self._seen_s < _PATIENCE_S:
             return
         self._seen_s = now
@@ -90,13 +89,16 @@ def _paragraph(text: str, style: str) -> str:
 
 def _bundle(step: Step) -> dict[str, str]:
     text, code = clean_lines(step.text).strip(), "" if step.on_card else clean_lines(step.code)
-    plain = "\n".join(filter(None, (text, code, *map(clean, step.notes))))
+    broken = step.status if step.state == "broken" else ""
+    plain = "\n".join(filter(None, (text, code, broken, *map(clean, step.notes))))
+    is_broken = step.state == "broken"
+    struck = ";text-decoration:line-through;opacity:.6" if is_broken else ""
     parts = [
         _thinking(clean_lines(step.thinking).strip(), is_open=not (text or code)),
-        f'<div style="{_UI};white-space:pre-wrap;margin:0 0 2px">{escape(text)}</div>' if text else "",
-        _code(code) if code else "",
+        f'<div style="{_UI};white-space:pre-wrap;margin:0 0 2px{struck}">{escape(text)}</div>' if text else "",
+        _code(code, struck) if code else "",
         f'<div style="{_UI};{_SMALL};font-variant-numeric:tabular-nums">{escape(step.status)}</div>'
-        if code or not text
+        if code or not text or is_broken
         else "",
         *(f'<div style="{_UI};{_SMALL}">{escape(clean(note))}</div>' for note in step.notes),
     ]
@@ -112,8 +114,9 @@ def _thinking(text: str, *, is_open: bool) -> str:
     return f'<details style="{_UI};{_SMALL};margin:0"{" open" if is_open else ""}>{summary}{said}</details>'
 
 
-def _code(code: str) -> str:
+def _code(code: str, style: str = "") -> str:
     pieces = html_of(pieces_of(code.rstrip()))
     return (
-        f'<pre style="{_CODE};margin:0;padding:0;border:0;background:none;color:inherit;overflow-x:auto">{pieces}</pre>'
+        f'<pre style="{_CODE};margin:0;padding:0;border:0;background:none;color:inherit;overflow-x:auto{style}">'
+        f"{pieces}</pre>"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from IPython.core.error import UsageError
@@ -33,12 +33,23 @@ if TYPE_CHECKING:
 
 __all__ = ["TaskEnded", "Tasks"]
 
+_ENDED: Final = {"failed": "failed", "cancelled": "was given up"}
+
 
 class TaskEnded(UsageError):  # noqa: N818 - how it ended is shown already; this only ends the cell
-    """The run of this cell is not done: later cells must not take it for that."""
+    """The run of this cell is not done: later cells must not take it for that.
+
+    Args:
+        reason: for programs that run the notebook; a person has read it under the cell.
+        shown: what a page shows in place of a traceback. Where there is none, it would show the reason a second time.
+    """
+
+    def __init__(self, reason: str, shown: tuple[str, ...] = ()) -> None:
+        super().__init__(reason)
+        self._shown = shown
 
     def _render_traceback_(self) -> list[str]:
-        return []
+        return list(self._shown)
 
 
 class Tasks:
@@ -224,7 +235,8 @@ class Tasks:
     def _value(self, run: Run[Any]) -> object:
         if run.status in ("completed", "pending", "clarify"):
             return run.outcome.value
-        raise TaskEnded(run.outcome.reason)
+        shown = (f"The run of {run.agent} {_ENDED.get(run.status, 'was stopped')}.",)
+        raise TaskEnded(run.outcome.reason, shown if getattr(self._shell, "kernel", None) is not None else ())
 
     def _told(self, run: Run[Any]) -> Result:
         value = run.outcome.value

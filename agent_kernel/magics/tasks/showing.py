@@ -30,6 +30,7 @@ from agent_kernel.verbs.text import clean, duration, plural
 __all__ = ["Shown", "Step", "Terminal", "lines_of", "shown"]
 
 _ENDS = Success | Fail | Cancelled
+_STATES = {"writing": "writing …", "running": "running …", "waiting": "waiting for you", "broken": "broken off"}
 
 
 class Step(msgspec.Struct):
@@ -40,16 +41,29 @@ class Step(msgspec.Struct):
     text: str = ""
     code: str = ""
     tokens: int = 0
-    state: str = "writing"  # writing, waiting, running, "": it is over
+    state: str = "writing"  # writing, waiting, running, broken: the answer broke off, "": it is over
+    attempt: int = 1
     took_s: float | None = None
     notes: list[str] = msgspec.field(default_factory=list[str])
     on_card: bool = False  # its code stands on a card that asks about it
 
     @property
+    def is_empty(self) -> bool:
+        return not (self.thinking or self.text or self.code)
+
+    def following(self) -> Step:
+        """What the model writes next: the next step, or, where this answer broke off, the same one anew."""
+        return Step(self.number, attempt=self.attempt + 1) if self.state == "broken" else Step(self.number + 1)
+
+    def is_same(self, other: Step | None) -> bool:
+        """Whether they stand in one place. The step that was written is another object than what it was made whole with."""
+        return other is not None and (self.number, self.attempt) == (other.number, other.attempt)
+
+    @property
     def status(self) -> str:
         """`step 2 · 0.42 s · 1,240 tokens`, or that it goes on."""
         parts = [f"step {self.number}" if self.code or self.took_s is not None else ""]
-        parts += [{"writing": "writing …", "running": "running …", "waiting": "waiting for you"}.get(self.state, "")]
+        parts += [_STATES.get(self.state, "")]
         parts += ["" if self.took_s is None else duration(self.took_s)]
         parts += [f"{plural(self.tokens, 'token')}" if self.tokens else ""]
         return " · ".join(filter(None, parts))
@@ -91,7 +105,7 @@ def shown(
     for item in items:
         if isinstance(item, Delta):
             if step.state != "writing":
-                step = Step(step.number + 1)
+                step = step.following()
             setattr(step, item.kind, getattr(step, item.kind) + item.text)
             place.step(step, whole=False)
             continue
@@ -100,13 +114,12 @@ def shown(
             place.begin(item)
         elif isinstance(item, Action):
             # Its own code is what runs: the pieces that came before may have been cut short and sent again.
-            number = item.step or step.number + (step.state != "writing")
             tokens = item.usage.output_tokens
             state = "running" if item.code is not None else ""
-            grown = step if step.state == "writing" else Step(number)
+            grown = step if step.state == "writing" else step.following()
             step = msgspec.structs.replace(
                 grown,
-                number=number,
+                number=item.step or grown.number,
                 thinking=item.thinking,
                 text=item.text,
                 code=item.code or "",
@@ -139,6 +152,9 @@ def _happened(event: Event, step: Step, place: Shown) -> None:
         step.state = "waiting"  # it may be decided already: nobody can be asked
         place.step(step, whole=True)
         return
+    if isinstance(event, Error) and event.source == "model":
+        _broke_off(event, step, place)
+        return
     if isinstance(event, _ENDS):
         return  # said at the end
     step.on_card = False
@@ -157,6 +173,16 @@ def _happened(event: Event, step: Step, place: Shown) -> None:
         return
     step.notes += notes
     if notes or isinstance(event, StepStart | Output):
+        place.step(step, whole=True)
+
+
+def _broke_off(event: Error, step: Step, place: Shown) -> None:
+    """The model did not answer. What it had written by then is closed, so that the next answer begins by itself."""
+    if step.state == "writing" and not (step.is_empty and not event.fatal):
+        step.state = "broken"
+    notes = list(lines_of(event))
+    step.notes += notes
+    if notes or not step.is_empty:
         place.step(step, whole=True)
 
 
@@ -180,8 +206,8 @@ def lines_of(event: Event) -> Iterator[str]:
         case Effect():
             times = f" ({event.count} times)" if event.count > 1 else ""
             yield f"outside the variables: {event.what} {event.target}{times}"
-        case Error(source="model"):
-            yield event.message if event.fatal else f"{event.message}; trying again"
+        case Error(source="model", fatal=False):  # else the run ends with it, and says so
+            yield f"{event.message}; trying again"
         case Retry():
             yield "the answer did not fit; the model tries again"
         case Success():
