@@ -291,7 +291,7 @@ class Course:
         if action.source == "setup":  # the program's own code
             yield from self._execute(action, code)
             return
-        findings = review(code, names=self.place.names(), allowed=self.setup.allowed)
+        findings = review(code, names=self.place.names(), allowed=self.setup.allowed, namespace=self.place.namespace)
         findings += _sub_agents(code, self.setup.agents)
         verdict = approving.verdict(self.setup.approve, findings, can_ask=self.setup.can_ask)
         forbidden = verdict == "deny" and self.setup.approve == "never"

@@ -2,96 +2,182 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
-__all__ = ["BUILTINS", "FUNCTIONS", "HARMLESS", "METHODS", "MODULES", "PATH_WORDS", "QUIET", "WRITERS"]
+__all__ = [
+    "BROWSER",
+    "BUILTINS",
+    "COLUMN_WORDS",
+    "FUNCTIONS",
+    "HARMLESS",
+    "HARMLESS_DUNDERS",
+    "HIDDEN_WAYS",
+    "METHODS",
+    "MODULES",
+    "OPENERS",
+    "PATH_WORDS",
+    "QUIET",
+    "QUIET_TYPES",
+    "READS",
+    "SHOWN_AS",
+    "SQL_WRITES",
+    "TALKER_WORDS",
+    "WRITERS",
+]
 
 
 def _of(kinds: dict[str, str]) -> dict[str, str]:
     return {name: kind for kind, names in kinds.items() for name in names.split()}
 
 
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _in(module: str, names: str, kind: str) -> dict[str, str]:
+    return {f"{module}.{name}": kind for name in names.split()}
+
+
 # Modules that reach outside, by what they reach: importing one has to be asked about, and so has calling into it.
 MODULES: Final = _of(
     {
         "network": "socket ssl http urllib urllib2 urllib3 httpx requests aiohttp ftplib smtplib imaplib poplib telnetlib "
-        "websockets websocket paramiko boto3 botocore s3fs gcsfs google.cloud azure xmlrpc socketserver webbrowser",
-        "processes": "subprocess multiprocessing pty pexpect sh pip",
+        "websockets websocket paramiko boto3 botocore s3fs gcsfs google.cloud azure xmlrpc socketserver webbrowser nntplib "
+        "openai anthropic google.generativeai google.genai huggingface_hub selenium playwright kafka slack_sdk tweepy zmq "
+        "wandb mlflow pandas_datareader wikipedia yfinance sentence_transformers",
+        "processes": "subprocess multiprocessing pty pexpect sh pip docker fabric posixsubprocess",
+        "database": "psycopg2 psycopg pymysql pymongo redis oracledb pyodbc asyncpg",
         "dynamic": "ctypes cffi imp code codeop marshal",
+        "clipboard": "pyperclip",
+        "person": "pyautogui pynput keyring getpass",
         "history": "agent_kernel",
     }
 )
 # Modules of which only some calls do; importing them does nothing.
 QUIET: Final = frozenset({"urllib.parse", "http.HTTPStatus", "multiprocessing.cpu_count"})
-HARMLESS: Final = frozenset({"shutil.which", "shutil.disk_usage", "shutil.get_terminal_size", "urllib.parse"})
+HARMLESS: Final = frozenset(
+    {"shutil.which", "shutil.disk_usage", "shutil.get_terminal_size", "urllib.parse", "multiprocessing.cpu_count"}
+)
+# What comes back from such modules, whose methods reach nothing any more.
+QUIET_TYPES: Final = re.compile(
+    r"\w*(?:Response|Request|Headers|Dict|Cookie\w*|URL|Timeout|Limits|Error|Retry)|Completed\w+"
+)
 
 _OS_FILES: Final = (
     "remove unlink rmdir removedirs rename renames replace makedirs mkdir chmod chown lchown link symlink truncate open "
-    "write mkfifo mknod utime"
+    "write mkfifo mknod utime ftruncate pwrite writev sendfile setxattr fchmod fchown"
 )
 _OS_PROCESSES: Final = (
     "system popen fork forkpty kill killpg abort _exit execl execle execlp execlpe execv execve execvp execvpe spawnl "
     "spawnle spawnlp spawnv spawnve spawnvp startfile posix_spawn posix_spawnp"
 )
 FUNCTIONS: Final[dict[str, str]] = {
-    **{f"os.{name}": "files" for name in _OS_FILES.split()},
-    **{f"os.{name}": "processes" for name in _OS_PROCESSES.split()},
-    **dict.fromkeys(["os.putenv", "os.unsetenv", "os.chdir", "os.setuid", "os.umask"], "process state"),
-    **{
-        f"shutil.{name}": "files"
-        for name in [
-            "rmtree",
-            "move",
-            "copy",
-            "copy2",
-            "copyfile",
-            "copytree",
-            "copymode",
-            "copystat",
-            "make_archive",
-            "unpack_archive",
-            "chown",
-        ]
-    },
-    **{f"numpy.{name}": "files" for name in ("save", "savez", "savez_compressed", "savetxt", "memmap")},
-    **dict.fromkeys(
-        ["joblib.dump", "torch.save", "cv2.imwrite", "tempfile.mkdtemp", "tempfile.mkstemp", "io.FileIO"], "files"
+    **_in("os", _OS_FILES, "files"),
+    **_in("os", _OS_PROCESSES, "processes"),
+    **_in("os", "putenv unsetenv chdir fchdir chroot setuid umask dup2 nice", "process state"),
+    **_in(
+        "shutil",
+        "rmtree move copy copy2 copyfile copyfileobj copytree copymode copystat make_archive unpack_archive chown",
+        "files",
     ),
-    **dict.fromkeys(["tempfile.NamedTemporaryFile", "logging.FileHandler", "fileinput.input"], "files"),
-    **dict.fromkeys(["asyncio.create_subprocess_exec", "asyncio.create_subprocess_shell"], "processes"),
-    **dict.fromkeys(["asyncio.open_connection", "asyncio.start_server"], "network"),
-    **dict.fromkeys(["pickle.load", "pickle.loads", "joblib.load", "torch.load", "dill.load", "dill.loads"], "dynamic"),
-    **dict.fromkeys(
-        ["cloudpickle.load", "cloudpickle.loads", "importlib.import_module", "importlib.reload"], "dynamic"
+    **_in("numpy", "save savez savez_compressed savetxt memmap", "files"),
+    **_in(
+        "tempfile", "mkdtemp mkstemp NamedTemporaryFile TemporaryDirectory TemporaryFile SpooledTemporaryFile", "files"
     ),
-    **dict.fromkeys(["runpy.run_path", "runpy.run_module", "types.FunctionType", "types.CodeType"], "dynamic"),
-    **dict.fromkeys(["seaborn.load_dataset", "datasets.load_dataset", "openml.datasets.get_dataset"], "network"),
-    **dict.fromkeys(["sys.exit", "os._exit"], "kernel"),
-    **dict.fromkeys(
-        ["signal.signal", "signal.alarm", "signal.raise_signal", "sys.addaudithook", "sys.settrace"], "process state"
+    **_in("logging", "FileHandler config.fileConfig config.dictConfig", "files"),
+    **_in(
+        "logging.handlers",
+        "RotatingFileHandler TimedRotatingFileHandler WatchedFileHandler BaseRotatingHandler",
+        "files",
     ),
-    **dict.fromkeys(
-        ["sqlalchemy.create_engine", "psycopg2.connect", "psycopg.connect", "pymongo.MongoClient"], "database"
+    **_in("logging.handlers", "SocketHandler DatagramHandler SysLogHandler SMTPHandler HTTPHandler", "network"),
+    **_of(
+        {
+            "files": "joblib.dump torch.save torch.onnx.export cv2.imwrite cv2.VideoWriter io.FileIO fileinput.input "
+            "shelve.open dbm.open pandas.ExcelWriter pandas.HDFStore scipy.io.savemat scipy.io.wavfile.write "
+            "scipy.sparse.save_npz soundfile.write safetensors.torch.save_file joblib.Memory diskcache.Cache dill.dump_session "
+            "nbformat.write zipapp.create_archive py_compile.compile compileall.compile_dir venv.create",
+            "processes": "asyncio.create_subprocess_exec asyncio.create_subprocess_shell "
+            "distutils.spawn.spawn ensurepip.bootstrap "
+            "concurrent.futures.ProcessPoolExecutor concurrent.futures.process.ProcessPoolExecutor",
+            "network": "asyncio.open_connection asyncio.start_server seaborn.load_dataset datasets.load_dataset "
+            "transformers.pipeline openml.datasets.get_dataset torch.hub.load torch.hub.download_url_to_file",
+            "dynamic": "pickle.load pickle.loads pickle.Unpickler joblib.load torch.load dill.load dill.loads cloudpickle.load "
+            "cloudpickle.loads importlib.import_module importlib.reload importlib.__import__ runpy.run_path runpy.run_module "
+            "importlib.util.module_from_spec importlib.util.spec_from_file_location importlib.machinery.SourceFileLoader "
+            "types.FunctionType types.CodeType pydoc.locate pkgutil.resolve_name cProfile.run cProfile.runctx profile.run "
+            "pdb.run yaml.unsafe_load jsonpickle.decode sys.modules.get sys._getframe numpy.f2py.compile inspect.currentframe gc.get_objects gc.get_referrers",
+            "kernel": "sys.exit os._exit",
+            "process state": "signal.signal signal.alarm signal.setitimer signal.raise_signal sys.addaudithook sys.settrace "
+            "sys.setprofile sys.meta_path.insert sys.meta_path.append sys.path_hooks.append atexit.register faulthandler.enable resource.setrlimit",
+            "database": "sqlalchemy.create_engine mysql.connector.connect",
+            "person": "pdb.set_trace",
+            "clipboard": "pandas.read_clipboard",
+            "shell": "IPython.get_ipython IPython.core.getipython.get_ipython IPython.start_ipython IPython.embed",
+        }
     ),
 }
 BUILTINS: Final[dict[str, str]] = {
     **dict.fromkeys(["eval", "exec", "compile", "__import__"], "dynamic"),
     **dict.fromkeys(["input", "breakpoint"], "person"),
     **dict.fromkeys(["exit", "quit"], "kernel"),
+    "get_ipython": "shell",
 }
 # Methods whose names say enough, on whatever they are called.
 METHODS: Final = _of(
     {
         "files": "write_text write_bytes unlink rmdir mkdir touch symlink_to hardlink_to savefig tofile savetxt imsave imwrite "
-        "write_csv write_parquet write_json write_excel write_ipc write_image write_html save_pretrained extractall "
-        "save_model to_pickle to_parquet to_feather to_hdf to_stata to_excel to_orc sink_parquet sink_csv",
-        "network": "urlopen urlretrieve sendmail send_message push_to_hub from_pretrained to_gbq",
-        "database": "execute executemany executescript to_sql",
+        "mimsave mimwrite write_table write_feather write_dataset write_file save_mfdataset write_parquet write_excel write_ipc write_image write_html save_pretrained extractall save_model "
+        "save_weights to_pickle to_feather to_hdf to_stata to_excel to_netcdf to_zarr to_file sink_parquet sink_csv "
+        "sink_ndjson sink_ipc",
+        "network": "urlopen urlretrieve sendmail send_message push_to_hub from_pretrained to_gbq sendall sendto "
+        "create_connection create_server open_connection connect_ex download get_file",
+        "processes": "getoutput getstatusoutput check_output check_call Popen create_subprocess_exec create_subprocess_shell "
+        "subprocess_exec subprocess_shell kill terminate send_signal",
+        "database": "write_database execute executemany executescript to_sql",
+        "clipboard": "to_clipboard read_clipboard",
+        "shell": "run_line_magic run_cell_magic run_cell run_code",
     }
 )
-# Methods that write only where they are given a place to; without one they return the text.
-WRITERS: Final = frozenset(
-    ["to_csv", "to_json", "to_html", "to_latex", "to_markdown", "to_string", "to_xml", "save", "dump"]
+# Methods that write only where they are given a place to; without one they return what they make.
+WRITERS: Final = _words(
+    "to_csv to_json to_html to_latex to_markdown to_string to_xml to_parquet to_orc write_csv write_json write_ndjson "
+    "save dump"
+)
+# Like `open`: they write where their mode says so.
+OPENERS: Final = _words(
+    "ZipFile zipfile.ZipFile tarfile.open tarfile.TarFile h5py.File gzip.GzipFile bz2.BZ2File lzma.LZMAFile "
+    "netCDF4.Dataset os.fdopen"
+)
+# What the browser is given to run or to load.
+BROWSER: Final = _words(
+    "HTML Javascript IFrame display_html display_javascript publish_display_data YouTubeVideo Markdown SVG"
+)
+READS: Final = re.compile(
+    r"read_\w+|loadtxt|genfromtxt|imread|load_dataset|fetch_\w+|scan_\w+|open_dataset|open_zarr|open_dataarray"
+)
+SQL_WRITES: Final = re.compile(
+    r"(?is)\b(?:copy\s.+\bto\b|attach\s|install\s+\w|export\s+database|insert\s+(?:or\s+\w+\s+)?into\b|delete\s+from\b|"
+    r"drop\s+(?:table|view|schema|database|index)\b|update\s+\S+\s+set\b|alter\s+table\b|truncate\s+table\b|"
+    r"create\s+(?:or\s+replace\s+)?(?:temp\w*\s+)?(?:table|view|schema|database|index)\b)"
 )
 # A name in which one of these stands is taken for that of a path where a method could as well be a table's.
-PATH_WORDS: Final = ("path", "file", "folder", "directory")
+PATH_WORDS: Final = re.compile(
+    r"(?i)(?:^|_)(?:(?:in|out|tmp|temp|src|dst|log|csv)?(?:path|file|folder|directory|dir)s?\d*|(?:file|path)name)(?:_|$)"
+)
+# And one that ends with one of these for that of something that talks to a server, where a method could be anything's.
+TALKER_WORDS: Final = re.compile(r"(?i)(?:^|_)(?:session|client|http|https|api|conn|connection)$")
+# Attributes that lead from any object to everything that its interpreter has.
+HIDDEN_WAYS: Final = _words("f_globals f_builtins f_locals f_back gi_frame cr_frame ag_frame tb_frame")
+# Methods by which an object says how a notebook shows it.
+SHOWN_AS: Final = _words("_repr_html_ _repr_javascript_ _repr_mimebundle_ _repr_svg_ _ipython_display_")
+# What attributes and methods are called that are as well a column's name.
+COLUMN_WORDS: Final = _words("execute touch download save dump")
+HARMLESS_DUNDERS: Final = frozenset(
+    f"__{name}__"
+    for name in _words(
+        "init name doc class len version file qualname module repr str iter next enter exit post_init annotations all array "
+        "dataclass_fields eq hash call getitem setitem contains new init_subclass add mul sub"
+    )
+)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from typing import Final
 
 from agent_kernel.agents.events import Finding
 
-__all__ = ["without_magics"]
+__all__ = ["automagic", "without_magics"]
 
 # They run the code that follows them, or only look.
 _RUNS_CODE: Final = frozenset({"time", "timeit", "capture", "prun"})
@@ -31,9 +32,34 @@ _LOOKS: Final = frozenset(
         "page",
     ]
 )
+# A cell of one line that begins with one of these is the magic or the command of this name, also without a sign.
+_AUTOMAGICS: Final = frozenset(
+    word
+    for line in (
+        "alias alias_magic autoreload bookmark cat cd clear colors conda config cp debug doctest_mode edit env ed gui ldir less lf",
+        "lk ll ln load load_ext loadpy logoff logon logstart logstate logstop ls lx macro magic mamba man micromamba mkdir more mv",
+        "notebook pastebin pip popd prun pushd rehashx reload_ext rerun reset reset_selective rm rmdir run sc save set_env store sx",
+        "system unload_ext uv xdel xmode agent",
+    )
+    for word in line.split()
+)
 _LONGEST: Final = 120
+_ONE_WORD: Final = re.compile(r"\s*([^\W\d]\w*)(?:\s+(?![=,.:(\[])|\s*$)")
+_CALLING: Final = re.compile(r"\s*[,;/]\s*[^\W\d]")  # `,os.remove x` calls it with a text
 _OPTIONS = re.compile(r"^(?:\s*-\w+(?:\s*\d+)?)*\s*")
 _ASSIGNED = re.compile(r"^(\s*[\w.,\s\[\]'\"]*=\s*)([!%].*)$")
+
+
+def automagic(code: str, names: Container[str]) -> Finding | None:
+    """A cell of one line that IPython takes for a magic or a command without its sign, as `pip install x`.
+
+    Args:
+        names: the variables there are: these go first.
+    """
+    word = _ONE_WORD.match(code)
+    if word is None or word[1] not in _AUTOMAGICS or word[1] in names or len(code.strip().splitlines()) > 1:
+        return None
+    return Finding("magic", code.strip()[:_LONGEST], 1, risky=True)
 
 
 def without_magics(code: str) -> tuple[str, list[Finding]]:
@@ -67,6 +93,9 @@ def _line(line: str, number: int, found: list[Finding]) -> str:
         found.append(Finding("magic", said[:_LONGEST], number, risky=risky))
         runs = _OPTIONS.sub("", rest, count=1) if name in _RUNS_CODE else ""
         return f"{target}{runs or 'None'}"
+    if _CALLING.match(line):
+        found.append(Finding("magic", bare[:_LONGEST], number, risky=True))
+        return f"{indent}None"
     if bare.endswith("?") or bare.startswith("?"):  # a look at the help
         return f"{indent}None"
     return line

@@ -30,11 +30,11 @@ _MOST_ITEMS: Final = 40
 _DELETING: Final = ("remove", "unlink", "rmdir", "rmtree", "truncate")
 # Which findings of a review stand in which row; rows that stay also where nothing was found come with what is said then.
 _ROWS: Final[tuple[tuple[str, frozenset[str], bool], ...]] = (
-    ("Reaches", frozenset({"network"}), True),
+    ("Reaches", frozenset({"network", "database", "browser", "clipboard"}), True),
     ("Starts", frozenset({"processes", "shell", "process state", "kernel"}), False),
     ("Writes", frozenset({"files"}), True),
     ("Hides", frozenset({"dynamic", "dunder", "unreadable"}), False),
-    ("Uses", frozenset({"magic", "person"}), False),
+    ("Uses", frozenset({"magic", "person", "history", "agent"}), False),
     ("Imports", frozenset({"imports"}), True),
     ("Sets", frozenset({"writes", "changes"}), False),
 )

@@ -1,0 +1,260 @@
+"""What a call reaches outside the variables, read from what is called and what it is given.
+
+Everything here errs towards asking where the name says that it may write or send, and towards silence where it would be
+ordinary work on data: a table that is turned into text, a file that is only read, a figure that is saved to memory.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from agent_kernel.agents.meaning import Meanings, is_getattr, is_globals, module_kind, reaches
+from agent_kernel.agents.reaching import (
+    BROWSER,
+    BUILTINS,
+    FUNCTIONS,
+    METHODS,
+    OPENERS,
+    SQL_WRITES,
+    TALKER_WORDS,
+    WRITERS,
+)
+
+__all__ = ["kind_of_call", "kind_of_method"]
+
+_MODE: Final = re.compile(r"[rwaxbtU+]{1,4}(?:[:|]\w*)?")
+_PLACES: Final = frozenset(
+    {"path_or_buf", "buf", "path", "fname", "excel_writer", "path_or_buffer", "file", "filepath", "fp", "f"}
+)
+_ENVIRON_CHANGES: Final = frozenset({"update", "pop", "setdefault", "clear", "popitem", "__setitem__"})
+_SENT: Final = frozenset({"json", "data", "files", "headers", "params", "auth", "timeout", "content"})
+_VERBS: Final = frozenset({"get", "post", "put", "patch", "delete", "head", "request", "options", "stream"})
+_ACTIVE: Final = re.compile(
+    r"(?i)<\s*(?:script|i?frame|object|embed|link|meta|base|form)\b|\bon\w+\s*=|\bsrc\s*=|javascript:|://"
+)
+_AT: Final = re.compile(r"@\s*([^\W\d][\w.]*)\s*\(")
+
+
+def kind_of_call(node: ast.Call, name: str, meant: Meanings) -> str:
+    """What a call has to be asked about for; "": nothing.
+
+    Args:
+        name: what is called, by its dotted name.
+    """
+    head, _, last = name.rpartition(".")
+    if head.endswith(".str") or last == "":
+        return ""  # texts of a table
+    return (
+        _by_name(node, name, head, last, meant)
+        or _by_module(name, head, last, meant)
+        or (_by_method(node, head, last, meant) if head else "")
+        or _by_what_it_shows(node, last, meant)
+        or _by_text(node, head, last, meant)
+        or _by_deleting(node, head, last)
+    )
+
+
+def kind_of_method(name: str) -> str:
+    """What a method reaches that somebody else is to call by this name, as `methodcaller` does."""
+    return METHODS.get(name, "files" if name in WRITERS else "")
+
+
+def _by_name(node: ast.Call, name: str, head: str, last: str, meant: Meanings) -> str:
+    if name in FUNCTIONS or name in BUILTINS:
+        kind = FUNCTIONS.get(name) or BUILTINS[name]
+        return "" if kind == "files" and _goes_to_memory(node, meant) else kind
+    if name.startswith("get_ipython"):
+        return "shell"
+    if name == "open" or last == "open":
+        return "files" if _opens_to_write(node, meant, is_method=bool(head)) else ""
+    if name in OPENERS:
+        return "files" if _opens_to_write(node, meant, is_method=False) and not _goes_to_memory(node, meant) else ""
+    if name in ("sqlite3.connect", "duckdb.connect"):
+        given = meant.whole_texts(node.args[0]) if node.args else None
+        return "" if given == (":memory:",) or (name[0] == "d" and not node.args and not node.keywords) else "files"
+    if name == "logging.basicConfig":
+        return "files" if any(word.arg in ("filename", None) for word in node.keywords) else ""
+    if name == "numpy.load":
+        return (
+            "dynamic" if any(word.arg == "allow_pickle" and not _is_false(word.value) for word in node.keywords) else ""
+        )
+    if name in ("operator.methodcaller", "operator.attrgetter"):
+        return _by_attribute_name(node, meant)
+    return ""
+
+
+def _by_module(name: str, head: str, last: str, meant: Meanings) -> str:
+    if (
+        head.startswith("io.")
+        and last in ("write", "writelines", "truncate")
+        and head[3:] not in ("StringIO", "BytesIO")
+    ):
+        return "files"  # a file that a cell before this opened
+    if head.endswith("InteractiveShell"):
+        return "shell"
+    if head == "os.environ" and last in _ENVIRON_CHANGES:
+        return "process state"
+    if head and name.partition(".")[0] not in meant.bound:
+        return module_kind(name)
+    return ""
+
+
+def _by_method(node: ast.Call, head: str, last: str, meant: Meanings) -> str:
+    base = node.func.value if isinstance(node.func, ast.Attribute) else None
+    if last in METHODS:
+        return "" if METHODS[last] == "files" and _goes_to_memory(node, meant) else METHODS[last]
+    if last in WRITERS:
+        return "files" if _is_given_a_place(node, head, last, meant) else ""
+    if last in ("rename", "replace") and base is not None and meant.is_path(base):
+        return "files" if _moves(node) else ""
+    if last == "chmod" and base is not None and meant.is_path(base):
+        return "files"
+    if last in _VERBS and _talks(node, base, last, meant):
+        return "network"
+    if last == "connect" and any(isinstance(given, ast.Tuple) for given in node.args):
+        return "network"  # to a host and a port
+    return ""
+
+
+def _by_what_it_shows(node: ast.Call, last: str, meant: Meanings) -> str:
+    if last in ("display", "update_display"):
+        return "browser" if any(word.arg == "raw" for word in node.keywords) else ""
+    if last in ("Image", "Audio", "Video") and any(word.arg == "url" for word in node.keywords):
+        return "browser"
+    if last not in BROWSER:
+        return ""
+    given = [*node.args, *(word.value for word in node.keywords if word.arg in ("data", "value", "url", None))]
+    if last == "Markdown":
+        return "browser" if any(_ACTIVE.search(text) for one in given for text in meant.texts(one)) else ""
+    return "" if last in ("HTML", "SVG") and all(_is_still(one, meant) for one in given) else "browser"
+
+
+def _is_still(node: ast.expr, meant: Meanings) -> bool:
+    """Whether HTML is known to run and load nothing: a table of pandas, whose texts are escaped, or a plain text."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "to_html":
+        return not any(word.arg in ("escape", "formatters", None) for word in node.keywords)
+    texts = meant.whole_texts(node)
+    return texts is not None and not any(_ACTIVE.search(text) for text in texts)
+
+
+def _by_text(node: ast.Call, head: str, last: str, meant: Meanings) -> str:
+    """What a text does that is given to something that runs it."""
+    texts = [text for given in (*node.args, *(word.value for word in node.keywords)) for text in meant.texts(given)]
+    if (
+        head
+        and (last in ("sql", "query") or last.startswith("read_sql"))
+        and any(SQL_WRITES.search(one) for one in texts)
+    ):
+        return "database"
+    if head and last == "sql" and any("://" in one for one in texts):
+        return "network"
+    if last in ("query", "eval") and any(_calls_out(text, meant) for text in texts):
+        return "dynamic"
+    return ""
+
+
+def _calls_out(text: str, meant: Meanings) -> bool:
+    """Whether a condition for a table calls what reaches outside: `@os.system('…')`."""
+    return any(
+        reaches(dotted) or dotted in BUILTINS
+        for called in _AT.findall(text)
+        for dotted in [meant.dotted(ast.parse(called.strip("."), mode="eval").body)]
+    )
+
+
+def _by_deleting(node: ast.Call, head: str, last: str) -> str:
+    if isinstance(node.func, ast.Call) and is_getattr(node.func) and not isinstance(node.func.args[1], ast.Constant):
+        return "dynamic"  # what is called is not to be read
+    on_globals = isinstance(node.func, ast.Attribute) and is_globals(node.func.value)
+    if head.startswith("globals") or on_globals:
+        return "deletes" if last in ("pop", "clear", "popitem", "__delitem__") else ""
+    return ""
+
+
+def _by_attribute_name(node: ast.Call, meant: Meanings) -> str:
+    """What `methodcaller` and `attrgetter` reach, which are told the name as a text."""
+    given = node.args[:1] if isinstance(node.func, ast.Name | ast.Attribute) and _is_caller(node, meant) else node.args
+    for one in given:
+        texts = meant.whole_texts(one)
+        if texts is None:
+            return "dynamic"
+        for part in (part for text in texts for part in text.split(".")):
+            kind = kind_of_method(part) or FUNCTIONS.get(f"os.{part}", "")
+            if kind and part not in ("rename", "replace"):  # tables have these
+                return kind
+            if part.startswith("__"):
+                return "dunder"
+    return ""
+
+
+def _is_caller(node: ast.Call, meant: Meanings) -> bool:
+    return meant.dotted(node.func).endswith("methodcaller")
+
+
+def _opens_to_write(node: ast.Call, meant: Meanings, *, is_method: bool) -> bool:
+    if any(isinstance(one, ast.Starred) for one in node.args) or any(word.arg is None for word in node.keywords):
+        return not is_method or isinstance(node.func, ast.Attribute)
+    given = [word.value for word in node.keywords if word.arg == "mode"]
+    given = given or (node.args[:2] if is_method else node.args[1:2])
+    on_path = is_method and isinstance(node.func, ast.Attribute) and meant.is_path(node.func.value)
+    for mode in given:
+        texts = meant.whole_texts(mode)
+        if texts is None and (not is_method or on_path):
+            return True  # nobody knows before it runs
+        if any(_MODE.fullmatch(text) and set(text) & set("wax+") for text in texts or ()):
+            return True
+    return False
+
+
+def _goes_to_memory(node: ast.Call, meant: Meanings) -> bool:
+    return any(meant.is_buffer(one) for one in _given(node))
+
+
+def _is_given_a_place(node: ast.Call, head: str, method: str, meant: Meanings) -> bool:
+    """Whether a method that may write or return what it makes was given a place to write to."""
+    if method == "dump":  # json.dump(value, file): the file was opened, and that was asked about
+        texts = (
+            meant.texts(node.args[0]) if len(node.args) == 1 and head.rpartition(".")[2] not in _TEXT_DUMPERS else ()
+        )
+        return bool(texts)
+    if any(isinstance(one, ast.Starred) for one in node.args) or any(word.arg is None for word in node.keywords):
+        return True
+    first = node.args[0] if node.args else next((w.value for w in node.keywords if w.arg in _PLACES), None)
+    if first is None or (isinstance(first, ast.Constant) and not isinstance(first.value, str)):
+        return False
+    return not _goes_to_memory(node, meant)
+
+
+_TEXT_DUMPERS: Final = frozenset({"json", "yaml", "toml", "tomli_w"})
+
+
+def _moves(node: ast.Call) -> bool:
+    """Whether it is a path that is renamed, and not a table or a text."""
+    words = {word.arg for word in node.keywords}
+    if words - {"target"} or len(node.args) + len(words) != 1:
+        return False
+    given = node.args[0] if node.args else None
+    return not isinstance(given, ast.Dict | ast.DictComp | ast.Lambda)
+
+
+def _talks(node: ast.Call, base: ast.expr | None, verb: str, meant: Meanings) -> bool:
+    """Whether a method that many things have is that of something which talks to a server."""
+    if any("://" in text for given in node.args[:2] for text in meant.texts(given)):
+        return True
+    if verb in ("get", "head", "options", "stream"):
+        return False
+    if any(word.arg in _SENT for word in node.keywords):
+        return True
+    called = base.id if isinstance(base, ast.Name) else base.attr if isinstance(base, ast.Attribute) else ""
+    return bool(TALKER_WORDS.search(called)) and bool(node.args or node.keywords)
+
+
+def _given(node: ast.Call) -> Iterable[ast.expr]:
+    return (*node.args, *(word.value for word in node.keywords))
+
+
+def _is_false(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and not node.value
