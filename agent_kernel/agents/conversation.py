@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from agent_kernel.agents.events import (
     Action,
+    ApprovalRequested,
     Clarify,
     Compaction,
     Event,
@@ -18,16 +19,38 @@ from agent_kernel.agents.events import (
     Resumed,
     Retry,
     Rewound,
+    StepStart,
     Success,
     TaskStart,
+    TryStart,
 )
 from agent_kernel.agents.models import Message, Returned, Said, Told
 
-__all__ = ["messages_of", "open_action", "told_later", "within"]
+__all__ = [
+    "STOPPED",
+    "STOPPED_TRY",
+    "UNKNOWN",
+    "UNKNOWN_TRY",
+    "begun",
+    "messages_of",
+    "open_action",
+    "told_later",
+    "within",
+]
 
 UNKNOWN = (
     "It is not known whether this step ran to its end: the process died while it ran. Look at the state before you "
     "repeat anything that reaches outside."
+)
+
+STOPPED = "The person interrupted this step. What it had changed by then is kept."
+UNKNOWN_TRY = (
+    "The process died while this step was tried on a fork of it: no variable was changed, but it is not known what it did "
+    "outside. Look before you repeat anything that reaches outside."
+)
+STOPPED_TRY = (
+    "The person interrupted this step while it was tried on a fork: no variable was changed, but what it had done outside "
+    "by then stays."
 )
 
 
@@ -102,6 +125,16 @@ def open_action(events: Sequence[Event]) -> tuple[Action | None, list[Event]]:
         if isinstance(event, Action):
             return (event, list(events[at + 1 :])) if event.code is not None else (None, [])
     return None, []
+
+
+def begun(since: Sequence[Event]) -> StepStart | TryStart | None:
+    """How the code of a step began of which no outcome is known: it may have run, here or on a fork."""
+    for event in reversed(since):
+        if isinstance(event, ApprovalRequested):
+            return None  # a try has ended by then, and what was decided has not begun
+        if isinstance(event, StepStart | TryStart):
+            return event
+    return None
 
 
 def within(messages: Sequence[Message], most_chars: int) -> tuple[list[Message], int]:

@@ -32,6 +32,7 @@ from agent_kernel.agents.events import (
     Rewound,
     StepStart,
     Success,
+    TryStart,
 )
 from agent_kernel.agents.executing import Executed
 from agent_kernel.agents.log import Log, usage_of
@@ -159,9 +160,10 @@ class Course:
         action, since = conversation.open_action(self.log.events)
         if action is None:
             yield from self._ask()
-        elif any(isinstance(event, StepStart) for event in since):
-            yield from self._recovered(action, since) or [
-                self.log.note(Output(status="unknown", sent=conversation.UNKNOWN), step=action.step)
+        elif (start := conversation.begun(since)) is not None:
+            sent = conversation.UNKNOWN_TRY if isinstance(start, TryStart) else conversation.UNKNOWN
+            yield from self._recovered(action, start) or [
+                self.log.note(Output(status="unknown", sent=sent), step=action.step)
             ]
         else:
             decided = next((one for one in reversed(since) if isinstance(one, ApprovalDecided)), None)
@@ -176,21 +178,21 @@ class Course:
         if self.log.state != "running":  # it had just come to its end
             return ()
         action, since = conversation.open_action(self.log.events)
-        if action is None or not any(isinstance(event, StepStart) for event in since):
+        start = conversation.begun(since)
+        if action is None or start is None:
             during = "model" if action is None else "pause"
             return (self.log.note(Cancelled(during=during, reason=self.stopped), before=self.place.head),)
-        noted = self._recovered(action, since)
+        noted = self._recovered(action, start)
         if not noted:
-            sent = "The person interrupted this step. What it had changed by then is kept."
+            sent = conversation.STOPPED_TRY if isinstance(start, TryStart) else conversation.STOPPED
             noted = (self.log.note(Output(status="interrupted", sent=sent), step=action.step, before=self.place.head),)
         last = Cancelled(during="code", reason=self.stopped)
         return (*noted, self.log.note(last, step=action.step, before=self.place.head))
 
-    def _recovered(self, action: Action, since: list[Event]) -> tuple[Event, ...]:
+    def _recovered(self, action: Action, start: StepStart | TryStart) -> tuple[Event, ...]:
         """What a step came to of which no outcome was stored, where its commit says it."""
-        if self.place.session is None:
+        if self.place.session is None or isinstance(start, TryStart):
             return ()
-        start = next(event for event in since if isinstance(event, StepStart))
         found = recovering.commit_of(self.place.session.repo, self.log.run, action.step or 0, start.time_ns)
         if found is None:
             return ()
@@ -304,7 +306,12 @@ class Course:
         if self.setup.preview and verdict == "ask":
             from agent_kernel.agents import trying  # a fork costs its modules only where there is one
 
-            asked = trying.tried(self, asked, action.step or 0)
+            refused = trying.refusal(asked)
+            if refused:
+                asked = msgspec.structs.replace(asked, preview="refused", told=refused)
+            else:
+                yield self.log.note(TryStart(), step=action.step, before=self.place.head)
+                asked = trying.tried(self, asked, action.step or 0)
         if verdict != "deny":
             yield self.log.note(asked, step=action.step, before=self.place.head)
             return

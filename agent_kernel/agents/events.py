@@ -38,6 +38,7 @@ __all__ = [
     "SubRun",
     "Success",
     "TaskStart",
+    "TryStart",
     "Unknown",
     "Usage",
     "decode_event",
@@ -189,6 +190,10 @@ class StepStart(Event, frozen=True, kw_only=True, omit_defaults=True):
     code: str = ""
 
 
+class TryStart(Event, frozen=True, kw_only=True, omit_defaults=True):
+    """A step begins to run on a fork. Where no ApprovalRequested follows, the process died, and it is not tried again."""
+
+
 class Output(Event, frozen=True, kw_only=True, omit_defaults=True):
     """A step has run. `sent` is what the model is told of it, `parts` what it showed."""
 
@@ -301,6 +306,7 @@ EVENTS: Final[dict[str, type[Event]]] = {
         ApprovalRequested,
         ApprovalDecided,
         StepStart,
+        TryStart,
         Output,
         StateChange,
         Effect,

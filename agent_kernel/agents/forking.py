@@ -7,6 +7,7 @@ hangs, or worse. So a fork is refused where such threads are, and nothing here g
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import select
@@ -25,6 +26,7 @@ import msgspec
 __all__ = ["Ended", "forked", "refusal"]
 
 GRACE_S = 2.0  # for ending in good order, beyond the deadline
+_PR_SET_PDEATHSIG = 1
 _MOST_OUTPUT = 1_000_000
 # Threads that are known to hold nothing that a child needs: ours, and those of the kernel and of IPython.
 _OURS: Final = re.compile(
@@ -155,10 +157,14 @@ def forked(work: Callable[[Callable[[bytes], None]], None], deadline_s: float) -
     """
     reading, answering = os.pipe()
     hearing, printing = os.pipe()
+    follow, parent = _following(), os.getpid()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside other threads, which were looked at
         pid = os.fork()
     if pid == 0:
+        follow()
+        if os.getppid() != parent:  # it died in between
+            os._exit(1)
         _child(work, answering, printing)
     os.close(answering)
     os.close(printing)
@@ -171,6 +177,17 @@ def forked(work: Callable[[Callable[[bytes], None]], None], deadline_s: float) -
         _end(pid)
         os.close(reading)
         os.close(hearing)
+
+
+@functools.cache
+def _following() -> Callable[[], object]:
+    """What lets a child die with its parent, where the system knows of that; elsewhere its deadline ends it."""
+    if sys.platform != "linux":
+        return lambda: None
+    import ctypes  # here: a child should load nothing
+
+    prctl = ctypes.CDLL(None).prctl
+    return lambda: prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
 def _child(work: Callable[[Callable[[bytes], None]], None], answering: int, printing: int) -> NoReturn:

@@ -31,6 +31,7 @@ from agent_kernel.agents.effects import recorded
 from agent_kernel.agents.events import Part
 from agent_kernel.agents.executing import Executed, Executor, PlainExecutor
 from agent_kernel.agents.offering import offered
+from agent_kernel.agents.recovering import PREVIEWS
 from agent_kernel.agents.settling import Settled
 from agent_kernel.errors import PreviewNotAcceptedError, PreviewRefusedError, RefNotFoundError
 from agent_kernel.repository import Author, Change, Outputs, Unsaved
@@ -260,7 +261,7 @@ class Preview:
         self.branch = branch
         session = place.session
         if not branch and session is not None and seen.tip and not seen.again:
-            self.branch = f"preview/{secrets.token_hex(4)}"
+            self.branch = f"{PREVIEWS}{secrets.token_hex(4)}"
             session.repo.create_branch(self.branch, session.repo.resolve(seen.tip))
 
     def __repr__(self) -> str:

@@ -18,15 +18,18 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Commit, ObjectId
     from agent_kernel.session.snapshot import Repository
 
-__all__ = ["commit_of", "outcome_of"]
+__all__ = ["PREVIEWS", "commit_of", "outcome_of"]
 
+PREVIEWS = "preview/"  # branches of what steps did on forks
 KEPT = "(What came of this step was not recorded as it ran; this is what the history has kept of it.)"
 
 
 def commit_of(repo: Repository, run: str, step: int, began_ns: int) -> tuple[ObjectId, Commit] | None:
     """The commit that a step became, wherever in the history it is by now; `began_ns`: when its code began."""
     heads = [head.commit for head in repo.heads().values() if head.commit is not None]
-    for id, commit in repo.log(list(dict.fromkeys([*repo.branches().values(), *heads]))):
+    # What a step did on a fork is no outcome: it was not taken on.
+    branches = [tip for name, tip in repo.branches().items() if not name.startswith(PREVIEWS)]
+    for id, commit in repo.log(list(dict.fromkeys([*branches, *heads]))):
         if commit.time_ns < began_ns:
             return None
         if commit.run == run and commit.step == step:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from agent_kernel.agents import forking
 from agent_kernel.agents.events import ApprovalRequested
 from agent_kernel.agents.executing import Executed
 from agent_kernel.agents.preview import Preview, previewed
@@ -21,18 +22,21 @@ if TYPE_CHECKING:
     from agent_kernel.agents.course import Course
     from agent_kernel.agents.place import Place
 
-__all__ = ["dropped", "taken", "tried"]
+__all__ = ["dropped", "refusal", "taken", "tried"]
 
 _STEP_S = 60.0  # that a step has on the fork where no limit says anything
 _MOST_HELD = 4 << 20
 
 
+def refusal(asked: ApprovalRequested) -> str:
+    """Why the step cannot be tried on a fork; "" if nothing is known against it."""
+    if any(one.kind == "agent" for one in asked.findings):
+        return "no preview: it lets other agents work, whose runs would be lost with a fork"
+    return forking.refusal()
+
+
 def tried(course: Course, asked: ApprovalRequested, step: int) -> ApprovalRequested:
     """What is asked, with what the step did on a fork; where there can be none, why."""
-    if any(one.kind == "agent" for one in asked.findings):
-        return msgspec.structs.replace(
-            asked, preview="refused", told="no preview: it lets other agents work, whose runs would be lost with a fork"
-        )
     log = course.log
     seconds = course.step_s()
     try:
