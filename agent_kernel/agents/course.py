@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from agent_kernel.agents import approving, conversation, counting, deciding, earlier, outcomes, recovering, returning
+from agent_kernel.agents import (
+    approving,
+    conversation,
+    counting,
+    deciding,
+    earlier,
+    leftovers,
+    outcomes,
+    recovering,
+    returning,
+)
 from agent_kernel.agents.deadlines import Interruptible
 from agent_kernel.agents.effects import recorded
 from agent_kernel.agents.events import (
@@ -31,6 +41,7 @@ from agent_kernel.agents.events import (
     Output,
     Rewound,
     StepStart,
+    SubRun,
     Success,
     TryStart,
 )
@@ -106,11 +117,12 @@ class Course:
         """Go on from where the events end, until it is done, stopped, or waits for a person."""
         try:
             yield from self._rewound()
+            left = self._left_behind()
             while self.log.state == "running":
                 if self.stopped:
                     yield self.log.note(Cancelled(during="pause", reason=self.stopped))
                     return
-                yield from self._next()
+                yield from self._next(left)
         except KeyboardInterrupt:
             with uninterrupted():
                 noted = self._interrupted()
@@ -156,15 +168,27 @@ class Course:
         """How long it has been running."""
         return time.monotonic() - self._began
 
-    def _next(self) -> Going:
+    def _left_behind(self) -> str:
+        """Let go of what sub-agents had committed that stopped halfway, as the run goes on without it; a sentence of it."""
+        session, events = self.place.session, self.log.events
+        if session is None or self.log.state != "running" or not any(isinstance(event, SubRun) for event in events):
+            return ""
+        found = leftovers.partial(session.repo, self.log.journal, events)
+        leftovers.drop(session.repo, [one.branch for one in found])
+        agents = ", ".join(dict.fromkeys(one.agent for one in found if one.has_work))
+        return f" What {agents} had done by then is not part of the state." if agents else ""
+
+    def _next(self, left: str) -> Going:
         action, since = conversation.open_action(self.log.events)
         if action is None:
             yield from self._ask()
         elif (start := conversation.begun(since)) is not None:
             sent = conversation.UNKNOWN_TRY if isinstance(start, TryStart) else conversation.UNKNOWN
             yield from self._recovered(action, start) or [
-                self.log.note(Output(status="unknown", sent=sent), step=action.step)
+                self.log.note(Output(status="unknown", sent=sent + left), step=action.step)
             ]
+            if isinstance(start, StepStart):
+                self._drop(next((one for one in since if isinstance(one, ApprovalRequested)), ApprovalRequested()))
         else:
             decided = next((one for one in reversed(since) if isinstance(one, ApprovalDecided)), None)
             yield from self._allow(action) if decided is None else self._follow(action, decided)
@@ -367,12 +391,22 @@ class Course:
         yield self.log.note(StepStart(code="" if code == action.code else code), step=step, before=before)
         noted = len(self.log.events)
         ran = self._run(code, step)
+        if ran.done.status == "interrupted":
+            ran = msgspec.structs.replace(ran, note=self._kept_of_sub_agents(noted))
         yield from self.log.events[noted:]  # what its sub-agents noted meanwhile
         # All that the step came to is stored at once: no crash leaves an output whose end of the run is missing.
         outcome = outcomes.outcome(self, ran, code if edited else "")
         if action.source == "setup":
             outcome += outcomes.setup_failed(ran.done, self.place)
         yield from self.log.note_all(outcome, step=step, before=before, after=self.place.head)
+
+    def _kept_of_sub_agents(self, since: int) -> str:
+        """Where that is which sub-agents had done that the interrupt stopped, if they had done anything."""
+        if self.place.session is None:
+            return ""
+        found = leftovers.partial(self.place.session.repo, self.log.journal, self.log.events[since:])
+        told = "; ".join(str(one) for one in found if one.has_work)
+        return f"{told[:1].upper()}{told[1:]}." if told else ""
 
     def _run(self, code: str, step: int) -> Ran:
         done: Executed | None = None

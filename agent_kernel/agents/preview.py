@@ -30,16 +30,18 @@ from agent_kernel.agents.deadlines import StepTimeout
 from agent_kernel.agents.effects import recorded
 from agent_kernel.agents.events import Part
 from agent_kernel.agents.executing import Executed, Executor, PlainExecutor
+from agent_kernel.agents.journal import short_run
+from agent_kernel.agents.leftovers import PREVIEWS
 from agent_kernel.agents.offering import offered
-from agent_kernel.agents.recovering import PREVIEWS
 from agent_kernel.agents.settling import Settled
 from agent_kernel.errors import PreviewNotAcceptedError, PreviewRefusedError, RefNotFoundError
-from agent_kernel.repository import Author, Change, Outputs, Unsaved
+from agent_kernel.repository import ASIDE, Author, Change, Holder, Outputs, Unsaved
 from agent_kernel.session import randomness
 
 if TYPE_CHECKING:
     from agent_kernel.agents.place import Place
     from agent_kernel.agents.starting import State
+    from agent_kernel.session import Session
     from agent_kernel.session.reports import Report
     from agent_kernel.storage import Store
 
@@ -128,12 +130,12 @@ def previewed(
             again=f"{ended.why}: approving runs it here",
             seconds=ended.seconds,
         )
-        return Preview(place, code, seen)
+        return Preview(place, code, seen, run=run)
     seen = msgspec.msgpack.decode(ended.answer, type=Seen)
     if ended.printed:  # past Python: C code, other programs
         parts = (*seen.parts, Part("text/plain", ended.printed))
         seen = msgspec.structs.replace(seen, text=seen.text + ended.printed, parts=parts)
-    return Preview(place, code, _kept(place, seen))
+    return Preview(place, code, _kept(place, seen), run=run)
 
 
 def _kept(place: Place, seen: Seen) -> Seen:
@@ -253,16 +255,27 @@ def _new(store: Store, before: set[bytes]) -> dict[bytes, bytes]:
 class Preview:
     """Code that ran on a fork, and what it did there. It holds nothing but a branch, until it is accepted or rejected."""
 
-    def __init__(self, place: Place, code: str, seen: Seen, branch: str = "") -> None:
+    def __init__(self, place: Place, code: str, seen: Seen, branch: str = "", run: str = "") -> None:
         self.code = code
         self.seen = seen
         self._place = place
         self._decided = ""
         self.branch = branch
         session = place.session
+        self._lease: Holder | None = None
         if not branch and session is not None and seen.tip and not seen.again:
-            self.branch = f"{PREVIEWS}{secrets.token_hex(4)}"
-            session.repo.create_branch(self.branch, session.repo.resolve(seen.tip))
+            self._name(session, run)
+
+    def _name(self, session: Session, run: str) -> None:
+        """Give what it did a branch. One of a run is looked after by that; any other is this process's as long as it lives."""
+        named = f"{PREVIEWS}{secrets.token_hex(4)}"
+        if run:
+            named = f"{named}-{short_run(run)}"
+        else:
+            self._lease = Holder.here(ASIDE + secrets.token_hex(4))
+            session.repo.acquire_lease(named, self._lease)
+        session.repo.create_branch(named, session.repo.resolve(self.seen.tip))
+        self.branch = named
 
     def __repr__(self) -> str:
         names = ", ".join(f"{one.how}{one.name}" for one in self.changed) or "nothing changed"
@@ -354,6 +367,8 @@ class Preview:
     def _drop(self) -> None:
         session = self._place.session
         if self.branch and session is not None:
+            if self._lease is not None:
+                session.repo.release_lease(self.branch, self._lease)
             with suppress(RefNotFoundError):
                 session.repo.delete_branch(self.branch, force=True)
         self.branch = ""

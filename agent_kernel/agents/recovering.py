@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from agent_kernel.agents import context
 from agent_kernel.agents.events import Event, Output, Part, StateChange
+from agent_kernel.agents.leftovers import PREVIEWS
 from agent_kernel.repository import hex_of
 from agent_kernel.values import summaries
 
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Commit, ObjectId
     from agent_kernel.session.snapshot import Repository
 
-__all__ = ["PREVIEWS", "commit_of", "outcome_of"]
+__all__ = ["commit_of", "outcome_of"]
 
-PREVIEWS = "preview/"  # branches of what steps did on forks
 KEPT = "(What came of this step was not recorded as it ran; this is what the history has kept of it.)"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeGuard, Unpack
 
-from agent_kernel.agents import context, earlier, returning
+from agent_kernel.agents import context, earlier, leftovers, returning
 from agent_kernel.agents.approving import MODES
 from agent_kernel.agents.course import Course, Setup
 from agent_kernel.agents.events import Action, TaskStart
@@ -16,6 +16,7 @@ from agent_kernel.agents.naming import model_named
 from agent_kernel.agents.place import Place
 from agent_kernel.agents.run import Run
 from agent_kernel.agents.subagents import ChildRun, Fork, approval_within, beside, limits_within
+from agent_kernel.repository import ASIDE
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.versioned import Live, Versioned
 from agent_kernel.values import summaries
@@ -78,6 +79,8 @@ def started(
         namespace: the agents from the outermost down to this one.
     """
     above = parent.log.start if parent is not None else None
+    if above is None and place.session is not None and not place.session.id.startswith(ASIDE):
+        leftovers.tidy(place.session.repo, place.journal, place.session)
     named = namespace or (agent.name if above is None else f"{above.namespace}/{agent.name}")
     before = earlier.runs_before(place, named) if parent is None else ()  # a function remembers nothing
     heard = earlier.messages(place.journal, before)

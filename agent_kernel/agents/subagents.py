@@ -9,7 +9,7 @@ approval that its parent's step has.
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -19,7 +19,7 @@ from agent_kernel.agents.log import usage_of
 from agent_kernel.agents.place import Place
 from agent_kernel.agents.run import Run
 from agent_kernel.errors import MergeConflictError
-from agent_kernel.repository import Author
+from agent_kernel.repository import Author, Holder
 from agent_kernel.repository.refs import ASIDE
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.session import Session
@@ -59,6 +59,8 @@ class Fork:
     def __init__(self, parent: Place, session: Session, agent: str, run: str, inputs: Mapping[str, object]) -> None:
         at = session.save_step()
         self.branch = f"{agent}-{short_run(run)}"
+        aside = ASIDE + secrets.token_hex(4)
+        session.repo.acquire_lease(self.branch, Holder.here(aside))  # before it is there: should this process die now
         session.repo.create_branch(self.branch, at)
         self._at: ObjectId = at
         self._parent = session
@@ -66,7 +68,7 @@ class Fork:
         self._by_parent = parent.changed_by_itself(at)
         self._inputs = dict(inputs)
         namespace: dict[str, object] = {}
-        author, aside = Author(agent, "agent"), ASIDE + secrets.token_hex(4)
+        author = Author(agent, "agent")
         self.session = Session(namespace, session.repo, branch=self.branch, author=author, session_id=aside)
         self.session.bring_back(partial=True)
         self._before = {name: namespace[name] for name in inputs if name in namespace}
@@ -188,8 +190,14 @@ class ChildRun(Run[T]):
         self._parent.children.remove(self)
         self._tell(status)
 
+    def _parent_branches(self) -> Collection[str]:
+        session = self._parent.place.session
+        return session.repo.branches() if session is not None else ()
+
     def _tell(self, status: str) -> None:
         branch = self._fork.branch if self._fork is not None else ""
+        if status == "interrupted" and branch not in self._parent_branches():
+            branch = ""  # nothing was done on it
         note = SubRun(child=self.id, child_agent=self.agent, task=self.task, branch=branch, status=status)
         if status != "running":
             note = SubRun(

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent_kernel.agents import deciding
+from agent_kernel.agents import deciding, leftovers
 from agent_kernel.agents.events import Action, Event, TaskStart
 from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.agents.log import usage_of
@@ -23,6 +23,7 @@ from agent_kernel.verbs.text import clean, clock, cut
 
 if TYPE_CHECKING:
     from agent_kernel.agents.log import State
+    from agent_kernel.session.snapshot import Repository
 
 __all__ = [
     "approve",
@@ -65,7 +66,7 @@ def runs(scope: Scope, options: Namespace) -> Result:
     journal = Journal(scope.repo.store)
     found = [tuple(journal.of(run)) for run in reversed(journal.runs()[-options.n :])]
     undone = undone_since(scope.repo, found[-1][0].time_ns) if found else ()
-    return Runs(tuple(_Listed.of(journal, events, undone) for events in found), scope.now_ns)
+    return Runs(tuple(_Listed.of(scope.repo, journal, events, undone) for events in found), scope.now_ns)
 
 
 @dataclass(frozen=True)
@@ -79,16 +80,19 @@ class _Listed:
     cost: float | None
     time_ns: int
     asked: Asked | None = None
+    left: tuple[leftovers.Partial, ...] = ()  # what its sub-agents had done when it stopped
 
     @classmethod
-    def of(cls, journal: Journal, events: Sequence[Event], undone: Collection[str]) -> _Listed:
+    def of(cls, repo: Repository, journal: Journal, events: Sequence[Event], undone: Collection[str]) -> _Listed:
         start = events[0]
         usage = usage_of(events)
         steps = sum(isinstance(event, Action) and event.code is not None for event in events)
         task = start.task if isinstance(start, TaskStart) else ""
         took = usage.tokens, usage.cost
         state = deciding.standing(journal, events, undone)
-        return cls(start.run, start.agent, task, state, steps, *took, start.time_ns, Asked.of(events))
+        rests = state in ("stopped", "interrupted") and not start.parent_run
+        left = tuple(one for one in leftovers.partial(repo, journal, events) if one.has_work) if rests else ()
+        return cls(start.run, start.agent, task, state, steps, *took, start.time_ns, Asked.of(events), left)
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,8 @@ class Runs(Result):
         titles = ("run", "agent", "task", "", "steps", "tokens", "cost", "when")
         waiting = [one.asked.blocks() for one in self.each if one.asked is not None]
         asked = [block for blocks in waiting for block in (Line(""), *blocks)]
-        return [Table(titles, rows, frozenset({4, 5, 6}), 2), *asked]
+        left = [Line(f"Run {short_run(one.run)}: {clean(str(each))}") for one in self.each for each in one.left]
+        return [Table(titles, rows, frozenset({4, 5, 6}), 2), *asked, *left]
 
     def to_json(self) -> Json:
         return [
@@ -131,6 +136,7 @@ class Runs(Result):
                 "cost": one.cost,
                 "time": one.time_ns // 1_000_000_000,
                 **({} if one.asked is None else {"waits_for": one.asked.facts()}),
+                **({"left_on": [each.branch for each in one.left]} if one.left else {}),
             }
             for one in self.each
         ]

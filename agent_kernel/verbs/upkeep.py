@@ -80,8 +80,22 @@ def gc_arguments(parser: Parser) -> None:
 
 
 def gc(scope: Scope, options: Namespace) -> Result:
+    left = () if options.dry_run else _tidied(scope)
     report = scope.repo.gc(dry_run=options.dry_run, progress=scope.step("deleting"))
-    return Said((collected(report, dry_run=options.dry_run),), gc_json(report))
+    gone = (
+        [f"Deleted {plural(len(left), 'branch', 'branches')} that agents left behind: {clean(', '.join(left))}"]
+        if left
+        else []
+    )
+    return Said((*gone, collected(report, dry_run=options.dry_run)), gc_json(report))
+
+
+def _tidied(scope: Scope) -> tuple[str, ...]:
+    """Delete the branches of agents whose process died, where nobody needs them."""
+    from agent_kernel.agents.journal import Journal
+    from agent_kernel.agents.leftovers import tidy
+
+    return tidy(scope.repo, Journal(scope.repo.store), scope.session)
 
 
 def collected(report: GcReport, *, dry_run: bool = False) -> str:

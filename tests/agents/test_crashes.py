@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import threading
 import time
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,12 @@ from agent_kernel.agents import Turn
 from agent_kernel.agents.agent import place_of, reopened, started
 from agent_kernel.agents.events import Action, ApprovalRequested, Output, StepStart, TryStart
 from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.leftovers import tidy
 from agent_kernel.agents.run import Run
+from agent_kernel.repository import hex_of
+from agent_kernel.session import Repository
+from agent_kernel.verbs.agents import runs
+from agent_kernel.verbs.scope import Scope
 
 PREVIEWED = """
 import sys
@@ -28,6 +36,55 @@ state = ak.Versioned(store)
 state["rows"] = [3, 1, 2]
 run = started(ak.Agent("ada", model=ak.ScriptedModel([code]), state=state), "go", place_of(state), preview=True)
 list(run.stream())
+"""
+# A sub-agent commits something, and the process is killed while its model is asked again.
+PARENT = """
+import os, signal, sys
+import agent_kernel as ak
+
+def answer(request):
+    if request.turn == 0:
+        return "made = n"
+    os.kill(os.getpid(), signal.SIGKILL)
+
+child = ak.Agent("child", model=ak.FunctionModel(answer))
+state = ak.Versioned(sys.argv[1])
+state["x"] = 0
+parent = ak.Agent("parent", model=ak.ScriptedModel(["first = 1", "helper(5)"]), state=state)
+
+@parent.fn
+@child.task
+def helper(n: int) -> int:
+    \"\"\"Help.\"\"\"
+
+parent("Work")
+"""
+# A race whose process is killed: one candidate did something, the other nothing.
+RACE = """
+import os, signal, sys
+from concurrent.futures import ThreadPoolExecutor
+import agent_kernel as ak
+
+def works(request):
+    if request.turn == 0:
+        return "made = 1"
+    os.kill(os.getpid(), signal.SIGKILL)
+
+waits = ak.ScriptedModel([ak.Turn("task.success()", delay_s=60)])
+state = ak.Versioned(sys.argv[1])
+state["x"] = 1
+ak.race("go", models=[ak.FunctionModel(works), waits], state=state, executor=ThreadPoolExecutor()).wait()
+"""
+# A preview that nobody decided about, of no run.
+SEEN = """
+import os, signal, sys
+import agent_kernel as ak
+state = ak.Versioned(sys.argv[1])
+state["rows"] = [3, 1, 2]
+seen = ak.preview("rows.sort()", state)
+print(seen.branch, flush=True)
+sys.stdin.readline()
+os.kill(os.getpid(), signal.SIGKILL)
 """
 # The step of a fork marks that it ran, and kills the process that tries it.
 DEADLY = """
@@ -43,10 +100,13 @@ mark()
 """
 
 
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
 def killed(program: str, *arguments: str) -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run(
-        [sys.executable, "-c", program, *arguments], env=environment, capture_output=True, check=False
+        [sys.executable, "-c", program, *arguments], env=environment(), capture_output=True, check=False
     )
     assert done.returncode == -9, done.stderr.decode()
 
@@ -128,3 +188,129 @@ def test_where_no_fork_is_made_no_try_is_written_down(monkeypatch: pytest.Monkey
         asked = run.events[-1]
         assert isinstance(asked, ApprovalRequested)
         assert asked.told == "this system cannot fork"
+
+
+def quick(state: ak.Versioned) -> None:
+    """The next run of whoever."""
+    ak.Agent("other", model=ak.ScriptedModel(["task.success()"]), state=state)("Look")
+
+
+def test_what_a_sub_agent_had_done_is_kept_until_the_run_goes_on(tmp_path: Path) -> None:
+    killed(PARENT, str(tmp_path / "store"))
+    with ak.Versioned(tmp_path / "store") as state:
+        journal = Journal(state.repo.store)
+        run = next(start.run for start in journal.starts() if not start.parent_run)
+        (kept,) = set(state.repo.branches()) - {"main"}
+        assert state.repo.at(kept)["made"] == 5
+        quick(state)
+        assert set(state.repo.branches()) == {"main", kept}
+        said = runs(Scope(state.repo), Namespace(n=20))
+        assert said.to_text().endswith(f"what child had done is on branch {kept}, until the run goes on or is undone")
+        again = reopened(place_of(state), run, model=ak.ScriptedModel(["", "", "task.success(first)"]))
+        assert again.resume().result() == 1
+        unknown = next(event for event in again.events if isinstance(event, Output) and event.status == "unknown")
+        assert unknown.sent.endswith(" What child had done by then is not part of the state.")
+        assert set(state.repo.branches()) == {"main"}
+        assert not [name for name in state.repo.heads() if name.startswith("~")]
+        assert "made" not in state
+
+
+def test_what_a_sub_agent_had_done_goes_with_a_run_that_is_undone_or_given_up(tmp_path: Path) -> None:
+    killed(PARENT, str(tmp_path / "store"))
+    shutil.copytree(tmp_path / "store", tmp_path / "other")
+    with ak.Versioned(tmp_path / "store") as state:
+        state.session.rollback(next(hex_of(id) for id, commit in state.history() if not commit.run))
+        quick(state)
+        assert set(state.repo.branches()) == {"main"}
+    with ak.Versioned(tmp_path / "other") as state:
+        run = next(start.run for start in Journal(state.repo.store).starts() if not start.parent_run)
+        reopened(place_of(state), run, model=ak.ScriptedModel([""])).abandon()
+        assert tidy(state.repo, Journal(state.repo.store))
+        assert set(state.repo.branches()) == {"main"}
+
+
+def test_an_interrupt_says_where_that_is_which_a_sub_agent_had_done() -> None:
+    with ak.Versioned() as state:
+        child = ak.Agent("child", model=ak.ScriptedModel(["made = n", Turn("task.success(1)", delay_s=30)]))
+        parent = ak.Agent("parent", model=ak.ScriptedModel(["helper(5)", "task.success(2)"]), state=state)
+
+        @parent.fn
+        @child.task
+        def helper(n: int) -> int:
+            """Help."""
+            raise NotImplementedError
+
+        def stop(event: object) -> None:
+            if isinstance(event, Output) and event.agent == "child":
+                threading.Timer(0.1, lambda: run.cancel("enough")).start()
+
+        run = parent.start("Work", on_event=stop)
+        list(run.stream())
+        (kept,) = set(state.repo.branches()) - {"main"}
+        assert state.repo.at(kept)["made"] == 5
+        output = next(event for event in run.events if isinstance(event, Output))
+        assert f"What child had done is on branch {kept}, until the run goes on or is undone." in output.sent
+        quick(state)
+        assert kept in state.repo.branches()
+        assert run.resume().result() == 2
+        assert set(state.repo.branches()) == {"main"}
+
+
+def test_a_preview_of_a_process_that_died_goes_and_one_of_a_living_one_stays(tmp_path: Path) -> None:
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", SEEN, str(tmp_path / "store")]
+    with (
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment()) as child,
+        Repository.open(tmp_path / "store") as repo,
+    ):
+        assert child.stdin is not None
+        assert child.stdout is not None
+        branch = child.stdout.readline().strip()
+        assert tidy(repo, Journal(repo.store)) == ()
+        assert branch in repo.branches()
+        child.stdin.write("\n")
+        child.stdin.flush()
+        child.wait()
+        assert tidy(repo, Journal(repo.store)) == (branch,)
+        assert set(repo.branches()) == {"main"}
+
+
+def test_a_step_that_waits_keeps_what_it_did_on_a_fork_and_one_that_was_decided_does_not() -> None:
+    with ak.Versioned() as state:
+        state["rows"] = [3, 1, 2]
+        run = started(
+            ak.Agent("ada", model=ak.ScriptedModel(["rows.sort()"]), state=state), "go", place_of(state), preview=True
+        )
+        list(run.stream())
+        asked = run.events[-1]
+        assert isinstance(asked, ApprovalRequested)
+        journal = Journal(state.repo.store)
+        assert tidy(state.repo, journal) == ()
+        run.approve()
+        assert tidy(state.repo, journal) == ()  # it is taken on as the run goes on
+        run.abandon()
+        state.repo.create_branch(asked.branch, "main", force=True)  # as if the process had died then
+        state.repo.create_branch("preview/mine", "main")
+        assert tidy(state.repo, journal) == (asked.branch,)
+        assert "preview/mine" in state.repo.branches()
+
+
+def test_of_a_race_whose_process_died_the_branches_with_work_on_them_stay(tmp_path: Path) -> None:
+    killed(RACE, str(tmp_path / "store"))
+    with ak.Versioned(tmp_path / "store") as state:
+        tried = sorted(name for name in state.repo.branches() if name.startswith("race/"))
+        assert len(tried) == 2
+        quick(state)
+        assert set(state.repo.branches()) == {"main", tried[0]}
+        assert state.repo.at(tried[0])["made"] == 1
+        assert not [name for name in state.repo.heads() if name.startswith("~")]
+
+
+def test_branches_that_only_look_like_those_of_agents_are_left_alone() -> None:
+    with ak.Versioned() as state:
+        state["x"] = 1
+        quick(state)
+        named = ["try-12345", "race/later", "race/abcde/1", "preview/of-it"]
+        for name in named:
+            state.repo.create_branch(name, "main")
+        assert tidy(state.repo, Journal(state.repo.store)) == ()

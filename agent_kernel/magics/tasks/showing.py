@@ -21,6 +21,7 @@ from agent_kernel.agents.events import (
     Retry,
     StateChange,
     StepStart,
+    SubRun,
     Success,
     TaskStart,
 )
@@ -203,6 +204,8 @@ def lines_of(event: Event) -> Iterator[str]:
             yield f"step {event.step} ran too long and was interrupted"
         case Output(status="unknown"):
             yield f"it is not known whether step {event.step} ran to its end; it is not run again"
+        case SubRun(status="interrupted") if event.branch:
+            yield f"what {event.child_agent} had done is on branch {event.branch}, until the run goes on or is undone"
         case Effect():
             times = f" ({event.count} times)" if event.count > 1 else ""
             yield f"outside the variables: {event.what} {event.target}{times}"

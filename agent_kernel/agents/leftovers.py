@@ -1,0 +1,190 @@
+"""Branches that agents have for a while, and that stay behind where their process died or their run was stopped.
+
+What a step did on a fork (`preview/…`) is needed as long as somebody may take it on. What a sub-agent had committed when
+it stopped is kept as long as its outermost run rests where it was: a person may look at it, merge it, or give it another
+name. It goes when that run goes on, is over, or is undone. A candidate's work stays until somebody deletes its branch;
+where the race died, branches on which nothing was done go. Nothing that a living process holds is touched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from agent_kernel.agents import deciding, earlier
+from agent_kernel.agents.conversation import begun, open_action
+from agent_kernel.agents.events import ApprovalRequested, Event, Output, SubRun
+from agent_kernel.agents.log import state_of
+from agent_kernel.errors import BranchInUseError, RefNotFoundError, RunNotFoundError
+from agent_kernel.repository import ASIDE, hex_of
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.journal import Journal
+    from agent_kernel.session import Session
+    from agent_kernel.session.snapshot import Repository
+
+__all__ = ["PREVIEWS", "Partial", "drop", "partial", "tidy"]
+
+PREVIEWS: Final = "preview/"
+_RACES: Final = "race/"
+_PREVIEW: Final = re.compile(rf"{PREVIEWS}[0-9a-f]{{8}}(-(?P<run>[0-9a-f]{{5}}))?")
+_CANDIDATE: Final = re.compile(rf"{_RACES}(?P<run>[0-9a-f]{{5}})/\d+")
+_OF_RUN: Final = re.compile(r"(?P<agent>.+)-(?P<run>[0-9a-f]{5})")
+_STOPPED: Final = ("running", "interrupted")  # how a sub-agent is told of that did not come to an end
+
+
+class Partial(msgspec.Struct, frozen=True):
+    """What a sub-agent had committed when it stopped, on a branch of its own."""
+
+    branch: str
+    agent: str
+    has_work: bool
+
+    def __str__(self) -> str:
+        return f"what {self.agent} had done is on branch {self.branch}, until the run goes on or is undone"
+
+
+def partial(repo: Repository, journal: Journal, events: Sequence[Event]) -> list[Partial]:
+    """What the sub-agents of a run left that stopped halfway, also their own sub-agents."""
+    told: dict[str, list[SubRun]] = {}
+    for event in events:
+        if isinstance(event, SubRun) and event.branch and not event.branch.startswith(_RACES):
+            told.setdefault(event.child, []).append(event)
+    stopped = {child: said for child, said in told.items() if said[-1].status in _STOPPED}
+    if not stopped:
+        return []
+    known = repo.branches()
+    found: list[Partial] = []
+    for child, said in stopped.items():
+        first = said[0]
+        if first.branch in known:
+            has_work = hex_of(known[first.branch]) != first.before
+            found.append(Partial(first.branch, first.child_agent, has_work))
+        found += partial(repo, journal, tuple(journal.of(child)))
+    return found
+
+
+def drop(repo: Repository, branches: Iterable[str]) -> None:
+    """Delete branches that nobody alive works on, with what was left of those who did."""
+    for name in branches:
+        holder = repo.lease_of(name)
+        with suppress(RefNotFoundError, BranchInUseError):
+            repo.delete_branch(name, force=True)
+            if holder is not None:
+                repo.release_lease(name, holder)
+
+
+def tidy(repo: Repository, journal: Journal, session: Session | None = None) -> tuple[str, ...]:
+    """Delete what nobody needs any more of what processes left behind that died; returns the branches.
+
+    Args:
+        session: where it stands it can be told which runs were undone.
+    """
+    leases = {name: repo.lease_of(name) for name in repo.branches() if _may_be_left(name)}
+    free = [name for name, holder in leases.items() if holder is None or not holder.is_alive()]
+    left = [name for name in free if not _Needs(repo, journal, session).needs(name)]
+    drop(repo, left)
+    _forget_heads(repo)
+    return tuple(left)
+
+
+def _may_be_left(name: str) -> bool:
+    return any(one.fullmatch(name) for one in (_PREVIEW, _CANDIDATE, _OF_RUN))
+
+
+def _forget_heads(repo: Repository) -> None:
+    """Forget where workers and sub-agents were whose process died: what they left would be kept for nobody."""
+    heads = [name for name in repo.heads() if name.startswith(ASIDE)]
+    if heads:
+        alive = {holder.session for _, holder in repo.leases.living()}
+        for name in heads:
+            if name not in alive:
+                repo.drop_head(name)
+
+
+class _Needs:
+    """Says of branches whether a run, or a person, may need them."""
+
+    def __init__(self, repo: Repository, journal: Journal, session: Session | None) -> None:
+        self._repo = repo
+        self._journal = journal
+        self._session = session
+
+    def needs(self, name: str) -> bool:
+        preview, candidate = _PREVIEW.fullmatch(name), _CANDIDATE.fullmatch(name)
+        if preview is not None:
+            return any(self._may_take(run, name) for run in self._runs_of_preview(name, preview["run"]))
+        if candidate is not None:
+            return not any(self._is_left_empty(race, name) for race in self._runs(candidate["run"]))
+        return self._is_kept(name)
+
+    def _runs(self, end: str) -> Iterator[str]:
+        return (run for run in self._journal.runs() if run.endswith(end))
+
+    def _runs_of_preview(self, name: str, run: str | None) -> Iterator[str]:
+        if run is not None:
+            yield from self._runs(run)
+            return
+        yield from self._journal.waiting()  # an earlier release named no run
+        commit = self._repo.commit_at(self._repo.branches()[name])
+        yield from [commit.run] if commit.run else []
+
+    def _may_take(self, run: str, branch: str) -> bool:
+        """Whether what a step did on a fork waits for a decision, or to be taken on."""
+        if self._journal.driver(run) is not None:
+            return True
+        events = tuple(self._journal.of(run))
+        _, since = open_action(events)
+        asked = next((one for one in reversed(since) if isinstance(one, ApprovalRequested)), None)
+        return state_of(events) != "cancelled" and asked is not None and asked.branch == branch and begun(since) is None
+
+    def _is_left_empty(self, race: str, branch: str) -> bool:
+        """Whether nothing was done on a candidate's branch, and nobody drives the race any more."""
+        events = tuple(self._journal.of(race))
+        start = next((one.before for one in events if isinstance(one, SubRun) and one.branch == branch), "")
+        return hex_of(self._repo.branches()[branch]) == start and deciding.standing(self._journal, events) == "stopped"
+
+    def _is_kept(self, name: str) -> bool:
+        """Whether this is no sub-agent's branch, or one that is kept for a person."""
+        child = self._child(name)
+        if child is None:  # nothing was done where not even its run was begun
+            holder = self._repo.lease_of(name)
+            return holder is None or not holder.session.startswith(ASIDE)
+        start = self._journal.first(child)
+        above = tuple(self._journal.of(start.parent_run))
+        status = next(
+            (one.status for one in reversed(above) if isinstance(one, SubRun) and one.child == child), "running"
+        )
+        if status not in _STOPPED:
+            return True  # it failed, or could not be merged: that was told, and is a person's to look at
+        while start.parent_run:
+            start = self._journal.first(start.parent_run)
+        return self._rests(start.run)
+
+    def _child(self, name: str) -> str | None:
+        found = _OF_RUN.fullmatch(name)
+        for run in self._runs(found["run"]) if found is not None else ():
+            with suppress(RunNotFoundError):  # what it began with is damaged
+                start = self._journal.first(run)
+                if start.parent_run and start.agent == (found or {})["agent"]:
+                    return run
+        return None
+
+    def _rests(self, run: str) -> bool:
+        """Whether a run may go on, or does, from where it stands."""
+        if self._journal.driver(run) is not None:
+            return True
+        events = tuple(self._journal.of(run))
+        return state_of(events) not in ("completed", "failed", "cancelled") and not self._is_undone(events)
+
+    def _is_undone(self, events: Sequence[Event]) -> bool:
+        """Whether no step of it lies on the line of history any more."""
+        made = {event.after for event in events if isinstance(event, Output) and event.after not in ("", event.before)}
+        if self._session is None or not made:
+            return False
+        line = earlier.line_to(self._session.repo, self._session.head, events[0].time_ns)
+        return made.isdisjoint(at for at, _, _ in line)
