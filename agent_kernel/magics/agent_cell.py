@@ -12,21 +12,18 @@ import re
 import shlex
 import warnings
 from argparse import Namespace
-from collections.abc import Callable
-from keyword import kwlist
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from agent_kernel.errors import InvalidRefNameError
+from agent_kernel.magics.prose import first_line, is_question, reads_as_words
 from agent_kernel.repository.refnames import check_ref_name
 from agent_kernel.verbs.parsing import Parser, UsageProblem, count
 
-__all__ = ["AgentCell", "Blanker", "header_parser", "is_python", "reads_as_words", "runs", "split_cell"]
+__all__ = ["AgentCell", "Blanker", "header_parser", "is_python", "runs", "split_cell"]
 
 _HEADER = re.compile(r"%%agent(?=\s|$)")
-_LITERAL = re.compile(r"(?<!\w)[rbfuRBFU]{0,2}([\"']).*?\1")
-_QUESTION = re.compile(r"[^\W\d][^=()\[\]{}%!]*\s[^=()\[\]{}]*\?+\s*")
-_NO_WORDS = frozenset({"def", "del", "elif", "lambda", "nonlocal"})  # keywords with which no sentence begins
 _DEFAULT = "agent"
 _MOST_FORKS = 64
 _APPROVES = ("risky", "always", "auto", "never")
@@ -146,8 +143,9 @@ class Blanker:
     # then ends with an empty line, as they all do; a header that is blanked already would end with its first statement.
     has_side_effects = True
 
-    def __init__(self, transform: Callable[[str], str]) -> None:
+    def __init__(self, transform: Callable[[str], str], names: Callable[[], Iterable[str]] = tuple) -> None:
         self._transform = transform  # IPython's own, for the body
+        self._names = names
 
     def __call__(self, lines: list[str]) -> list[str]:
         if not lines or not _HEADER.match(lines[0]):
@@ -159,22 +157,26 @@ class Blanker:
             cell = split_cell("".join(lines))
         except Exception:  # noqa: BLE001 - the cell magic meets the same error, and shows it
             return lines
-        if cell is None or not runs(cell, self._transform):
+        if cell is None or not runs(cell, self._transform, self._names()):
             return lines
         # A cell magic must stand first, so below %%agent it moves up; otherwise every line keeps its number.
         return lines[1:] if lines[1].startswith("%%") else ["\n", *lines[1:]]
 
 
-def runs(cell: AgentCell, transform: Callable[[str], str]) -> bool:
-    """Whether the cell is run as it stands; what merely fails to compile is, so that its SyntaxError shows."""
+def runs(cell: AgentCell, transform: Callable[[str], str], names: Iterable[str] = ()) -> bool:
+    """Whether the cell is run as it stands; what merely fails to compile is, so that its SyntaxError shows.
+
+    Args:
+        names: the variables that there are.
+    """
     if not cell.body.strip() or cell.task or cell.edits:
         return False
-    return cell.python or is_python(cell.body, transform) or not reads_as_words(cell.body)
+    return cell.python or is_python(cell.body, transform) or not reads_as_words(cell.body, names)
 
 
 def is_python(body: str, transform: Callable[[str], str]) -> bool:
     """Whether the body compiles as a cell does: magics and top-level await included."""
-    if _is_question(_first_line(body)):
+    if is_question(first_line(body)):
         return False  # IPython takes "what drives price?" for a request to explain `price`
     try:
         with warnings.catch_warnings():
@@ -183,61 +185,3 @@ def is_python(body: str, transform: Callable[[str], str]) -> bool:
     except (SyntaxError, ValueError, OverflowError, MemoryError, RecursionError):
         return False
     return True
-
-
-def reads_as_words(body: str) -> bool:
-    """Whether the first line that is no comment is prose: no sign of an assignment, a call, an index, a literal."""
-    line = _first_line(body, comments=False) or _first_line(body)
-    if any(sign in line for sign in "=()[]{}") or _LITERAL.search(line) or not any(map(str.isalpha, line)):
-        return False
-    return not _is_slip(line)
-
-
-def _is_slip(line: str) -> bool:
-    """Whether a line of words is more likely Python that was typed wrong: a slip must not become a task.
-
-    Two words are a task only if they look like a sentence; and `imprt pandas as pd` is none, since it would be Python
-    with the keyword that was meant.
-    """
-    from difflib import get_close_matches
-
-    words = line.split()
-    if len(words) < 3 and not words[0][:1].isupper() and line[-1] not in ".!?":
-        return True
-    if words[0] in _NO_WORDS:
-        return True
-    if any(_parses([meant, *words[1:]]) for meant in get_close_matches(words[0], kwlist, 3, 0.7)):
-        return True
-    swapped = ((at, meant) for at, word in enumerate(words) for meant in kwlist if _is_swapped(word, meant))
-    return any(_parses([*words[:at], meant, *words[at + 1 :]]) for at, meant in swapped)
-
-
-def _is_swapped(word: str, meant: str) -> bool:
-    """Whether two letters that stand beside each other were typed in the wrong order."""
-    ways = (word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in range(len(word) - 1))
-    return len(word) == len(meant) and word != meant and meant in ways
-
-
-def _parses(words: list[str]) -> bool:
-    try:
-        ast.parse(" ".join(words))
-    except (SyntaxError, ValueError):
-        return False
-    return True
-
-
-def _is_question(line: str) -> bool:
-    if _QUESTION.fullmatch(line):
-        return True
-    if not line.endswith("?") or len(line.split()) < 3 or not line[0].isalpha():
-        return False
-    try:
-        ast.parse(line.rstrip("? "))
-    except (SyntaxError, ValueError):
-        return True
-    return False
-
-
-def _first_line(body: str, *, comments: bool = True) -> str:
-    lines = (line.strip() for line in body.splitlines())
-    return next((line for line in lines if line and (comments or not line.startswith("#"))), "")

@@ -19,7 +19,8 @@ from IPython.core.inputtransformer2 import TokenTransformBase
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
 from agent_kernel.errors import AgentKernelError, MergeConflictError
-from agent_kernel.magics.agent_cell import header_parser, is_python, read_header, reads_as_words
+from agent_kernel.magics.agent_cell import header_parser, is_python, read_header
+from agent_kernel.magics.prose import reads_as_words
 from agent_kernel.verbs.parsing import Helped, Question, UsageProblem
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class AgentMagics(Magics):
             # Called by a program, not typed as a cell.
             self._shell.run_cell(f"%%agent {line}\n{cell}", store_history=True).raise_error()
             return None
-        if not (parsed.task or parsed.edits) and not reads_as_words(cell):
+        if not (parsed.task or parsed.edits) and not reads_as_words(cell, list(self._shell.user_ns)):
             raise UsageProblem(
                 "this cell is not Python; if it is a task, %%agent --task gives it to the agent, "
                 "and if it was meant as Python, %%agent --py shows where it is wrong"

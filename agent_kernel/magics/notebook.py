@@ -312,7 +312,7 @@ class LiveNotebook:
             agent = split_cell(source)
         except (UsageProblem, Helped, InvalidRefNameError):
             return False  # nothing runs: the magic meets the same problem, and says so
-        if agent is not None and not runs(agent, self._shell.transform_cell):
+        if agent is not None and not runs(agent, self._shell.transform_cell, list(self._shell.user_ns)):
             return False
         if self.session is None or (self._options.commits == "agent" and agent is None):
             return False

@@ -232,7 +232,7 @@ def test_a_result_that_does_not_fit_goes_back_to_the_model(shell: Shell) -> None
     "slip",
     [
         *("imprt pandas as pd", "df head", "form os import path", "x = = 1", "pritn x", "del x y", "x is nto None"),
-        *("import numpy as np, pandas sa pd", "lambda x y", "elif x is y"),
+        *("import numpy as np, pandas sa pd", "lambda x y", "elif x is y", "impot os sys time", "retrun the value"),
     ],
 )
 def test_a_slip_never_becomes_a_task(shell: Shell, slip: str) -> None:
@@ -240,6 +240,13 @@ def test_a_slip_never_becomes_a_task(shell: Shell, slip: str) -> None:
     typed = shell.run(f"%%agent analyst\n{slip}")
     assert "SyntaxError" in typed.out
     assert "%%agent --task" in typed.out
+    assert not runs(shell)
+
+
+def test_the_name_of_a_variable_that_was_typed_wrong_never_becomes_a_task(shell: Shell) -> None:
+    shell.run("orders = [1]")
+    use(shell, "task.success()")
+    assert "%%agent --task" in shell.run("%%agent analyst\noders head twice").out
     assert not runs(shell)
 
 
