@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import MissingCodeError as MissingCodeError
     from agent_kernel.errors import MissingExtraError as MissingExtraError
     from agent_kernel.errors import ModelError as ModelError
+    from agent_kernel.errors import MoveNotMadeError as MoveNotMadeError
     from agent_kernel.errors import NameNotFoundError as NameNotFoundError
     from agent_kernel.errors import NewerFormatError as NewerFormatError
     from agent_kernel.errors import NoModelError as NoModelError
@@ -122,6 +123,7 @@ __all__ = [
     "MissingCodeError",
     "MissingExtraError",
     "ModelError",
+    "MoveNotMadeError",
     "NameNotFoundError",
     "NewerFormatError",
     "NoModelError",

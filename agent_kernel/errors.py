@@ -529,6 +529,15 @@ class RaceError(AgentError):
         return self.reason
 
 
+class MoveNotMadeError(AgentError):
+    """An undo or a checkout that an agent outside asked for is not made. Nothing was changed."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"this was not done: {self.reason}; nothing was changed"
+
+
 class PreviewNotAcceptedError(AgentError):
     """A preview cannot be accepted: its code did not come to its end, or it was decided about. Nothing was changed."""
 

@@ -23,6 +23,7 @@ from agent_kernel.agents import (
     deciding,
     earlier,
     leftovers,
+    moves,
     outcomes,
     recovering,
     returning,
@@ -53,7 +54,7 @@ from agent_kernel.agents.offering import offered
 from agent_kernel.agents.outcomes import Ran
 from agent_kernel.agents.review import review
 from agent_kernel.agents.settling import NAMES, TaskHandle
-from agent_kernel.errors import ModelError
+from agent_kernel.errors import AgentKernelError, ModelError, MoveNotMadeError
 from agent_kernel.repository import Author
 from agent_kernel.session.interrupts import uninterrupted
 
@@ -159,6 +160,11 @@ class Course:
             self._drop(asked)
 
     @property
+    def author(self) -> Author:
+        """Who signs what it does."""
+        return Author(self.log.start.agent, "agent")
+
+    @property
     def offers(self) -> dict[str, object]:
         """What code finds beside the variables."""
         return {**self.setup.offers, **dict.fromkeys(NAMES, TaskHandle(self.setup.inputs))}
@@ -257,7 +263,7 @@ class Course:
 
     def _answer(self) -> Generator[Item, Any, Answer]:
         """Stream one answer."""
-        answers = sum(isinstance(event, Action) and event.source == "model" for event in self.log.events)
+        answers = sum(isinstance(event, Action) and event.source != "setup" for event in self.log.events)
         sent = tuple(conversation.messages_of(self.log.events, self.setup.earlier))
         request = Request(self.log.start.instructions, sent, answers, self._patience(), self.setup.settings)
         self.stream = stream = Stream(self.setup.model, request)
@@ -317,8 +323,7 @@ class Course:
         if action.source == "setup":  # the program's own code
             yield from self._execute(action, code)
             return
-        findings = review(code, names=self.place.names(), allowed=self.setup.allowed, namespace=self.place.namespace)
-        findings += _sub_agents(code, self.setup.agents)
+        findings = self._findings(action, code)
         verdict = approving.verdict(self.setup.approve, findings, can_ask=self.setup.can_ask)
         forbidden = verdict == "deny" and self.setup.approve == "never"
         if self.setup.preview and verdict == "run":
@@ -344,6 +349,13 @@ class Course:
         # At once: nobody is to find it waiting.
         yield from self.log.note_all([asked, decided], step=action.step, before=self.place.head)
         yield from self._follow(action, decided)
+
+    def _findings(self, action: Action, code: str) -> tuple[Finding, ...]:
+        """What the step would do."""
+        if action.source == moves.SOURCE and self.place.session is not None:
+            return moves.findings(self.place.session, moves.Move.read(code), self.author)
+        found = review(code, names=self.place.names(), allowed=self.setup.allowed, namespace=self.place.namespace)
+        return found + _sub_agents(code, self.setup.agents)
 
     def _follow(self, action: Action, decided: ApprovalDecided) -> Going:
         asked = next((e for e in reversed(self.log.events) if isinstance(e, ApprovalRequested)), ApprovalRequested())
@@ -389,6 +401,9 @@ class Course:
     def _execute(self, action: Action, code: str, *, edited: bool = False) -> Going:
         step, before = action.step or 0, self.place.head
         yield self.log.note(StepStart(code="" if code == action.code else code), step=step, before=before)
+        if action.source == moves.SOURCE:
+            yield self._move(code, step, before)
+            return
         noted = len(self.log.events)
         ran = self._run(code, step)
         if ran.done.status == "interrupted":
@@ -408,10 +423,24 @@ class Course:
         told = "; ".join(str(one) for one in found if one.has_work)
         return f"{told[:1].upper()}{told[1:]}." if told else ""
 
+    def _move(self, code: str, step: int, before: str) -> Event:
+        """Make the move that was allowed, in place of running code."""
+        session, began = self.place.session, time.perf_counter()
+        asked_at = next((event.before for event in self.log.events if isinstance(event, ApprovalRequested)), before)
+        try:
+            if session is None:
+                raise MoveNotMadeError("nothing is committed here that one could go back to")
+            said, status = moves.made(session, moves.Move.read(code), self.author, asked_at), "ok"
+        except AgentKernelError as error:
+            said, status = str(error), "failed"
+        took_s = round(time.perf_counter() - began, 6)
+        output = Output(status=status, sent=self.place.masked(said), duration_s=took_s)
+        return self.log.note(output, step=step, before=before, after=self.place.head)
+
     def _run(self, code: str, step: int) -> Ran:
         done: Executed | None = None
         self.step = step
-        self.place.begin(code, Author(self.log.start.agent, "agent"), self.log.run, step)
+        self.place.begin(code, self.author, self.log.run, step)
         token = acting.set(self)
         try:
             with recorded(self.place.quiet_paths()) as effects, offered(self.offers, self.place.namespace):

@@ -18,7 +18,8 @@ __all__ = ["Standing", "asked_by", "decide", "log_of", "newest", "refuse_driven"
 
 
 # `stopped`: it is not done, and nobody drives it: its process died, or its loop was left. `undone`: it was taken back.
-Standing: TypeAlias = State | Literal["stopped", "undone"]
+# `decided`: a person has, and nobody has gone on with it since.
+Standing: TypeAlias = State | Literal["stopped", "undone", "decided"]
 
 
 def decide(log: Log, decision: str, *, code: str | None = None, reason: str = "", by: str = "") -> ApprovalDecided:
@@ -87,9 +88,10 @@ def standing(journal: Journal, events: Sequence[Event], undone: Collection[str] 
     Args:
         undone: the runs that were taken back. Of one that has ended that is said instead.
     """
-    state = state_of(events)
+    state, last = state_of(events), events[-1]
     if state == "running" and journal.driver(events[0].run) is None:
-        return "stopped"
+        is_decided = isinstance(last, ApprovalDecided) and last.by != "policy"
+        return "decided" if is_decided else "stopped"
     is_over = state in ("completed", "failed", "cancelled")
     return "undone" if is_over and events[0].run in undone else state
 
@@ -104,5 +106,10 @@ def log_of(journal: Journal, run: str) -> Log:
 
 def said_of(state: Standing) -> str:
     """The state in words."""
-    told = {"pending": "waiting for approval", "clarify": "waiting for an answer", "running": "going on"}
+    told = {
+        "pending": "waiting for approval",
+        "clarify": "waiting for an answer",
+        "running": "going on",
+        "decided": "decided, has not gone on",
+    }
     return told.get(state, state)

@@ -148,7 +148,8 @@ class TaskStart(Event, frozen=True, kw_only=True, omit_defaults=True):
 class Action(Event, frozen=True, kw_only=True, omit_defaults=True):
     """What the model answered: code to run as a step, or words alone (`code` is None).
 
-    `source` is "setup" where the program gave the code, to be run before the model is asked.
+    `source` is "setup" where the program gave the code, to be run before the model is asked, and "move" where the code
+    says what is to be undone or checked out (`moves`).
     """
 
     source: str = "model"

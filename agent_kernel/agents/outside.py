@@ -12,7 +12,7 @@ from agent_kernel.agents.models import FunctionModel, Request, Turn
 __all__ = ["PREFIX", "outside"]
 
 PREFIX = "outside"
-_TOLD = "What came of the step was told to the agent outside."
+_TOLD = "The agent outside is told what came of it when it asks."
 
 
 def outside(agent: str, code: str = "") -> FunctionModel:

@@ -33,6 +33,7 @@ class Place:
         journal: keeps the events; by default in the session's store, or in memory.
         executor: by default code runs as in a script.
         names: those that are the user's; by default all that a session would version.
+        moved: tells whoever shows the history here that something happened, where no cell does.
         hidden: says which names no model is told of; by default those that the store's list has.
     """
 
@@ -46,6 +47,7 @@ class Place:
         names: Callable[[], Iterable[str]] | None = None,
         hidden: Callable[[str], bool] | None = None,
         cell: Callable[[], tuple[str, int | None]] = lambda: ("", None),
+        moved: Callable[[], None] = lambda: None,
     ) -> None:
         self.namespace = namespace
         self.session = session
@@ -56,6 +58,7 @@ class Place:
         self.policy = "values"  # how much of a variable models are told unasked
         self.veil = Veil(self.hidden)
         self.cell = cell
+        self.moved = moved
         self._names = names
         self.began: ObjectId | None = None  # the commit at which the step began that runs
         self.brought: dict[str, Entry | None] = {}  # what merges of sub-agents changed in it, as they left it

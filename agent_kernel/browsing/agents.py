@@ -76,7 +76,9 @@ class RunDetails(msgspec.Struct, frozen=True):
     author: Author
     task: str
     model: str
-    status: Literal["running", "pending", "clarify", "interrupted", "cancelled", "completed", "failed", "undone"]
+    status: Literal[
+        "running", "pending", "clarify", "interrupted", "cancelled", "completed", "failed", "undone", "decided"
+    ]
     reason: str
     steps: tuple[RunStep, ...]
     tokens: int

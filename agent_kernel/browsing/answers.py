@@ -13,7 +13,7 @@ Sign: TypeAlias = Literal["+", "~", "-", "!", "="]
 # From a lane at the row's top edge to one at its bottom edge (None: the node), the colour, and whether it is dashed.
 Line: TypeAlias = "tuple[int | None, int | None, int, int]"
 RunStatus: TypeAlias = Literal[
-    "running", "pending", "clarify", "interrupted", "cancelled", "completed", "failed", "undone"
+    "running", "pending", "clarify", "interrupted", "cancelled", "completed", "failed", "undone", "decided"
 ]
 
 

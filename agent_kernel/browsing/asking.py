@@ -31,6 +31,7 @@ _DELETING: Final = ("remove", "unlink", "rmdir", "rmtree", "truncate")
 # Which findings of a review stand in which row; rows that stay also where nothing was found come with what is said then.
 _ROWS: Final[tuple[tuple[str, frozenset[str], bool], ...]] = (
     ("Reaches", frozenset({"network", "database", "browser", "clipboard"}), True),
+    ("Takes back", frozenset({"goes back"}), False),
     ("Starts", frozenset({"processes", "shell", "process state", "kernel"}), False),
     ("Writes", frozenset({"files"}), True),
     ("Hides", frozenset({"dynamic", "dunder", "unreadable"}), False),
@@ -40,6 +41,7 @@ _ROWS: Final[tuple[tuple[str, frozenset[str], bool], ...]] = (
 )
 _NOTES: Final = {
     "Reaches": "may send data out",
+    "Takes back": "what others did",
     "Starts": "beyond this notebook",
     "Writes": "outside the variables",
     "Hides": "what it does cannot be read",
@@ -134,7 +136,7 @@ def report_of(
 
 def _rank(row: ReportRow) -> int:
     """What leaves the machine first; a row that needs a look before one that does not."""
-    order = ["Reaches", "Starts", "Deletes", "Writes", "Hides", "Uses"]
+    order = ["Reaches", "Takes back", "Starts", "Deletes", "Writes", "Hides", "Uses"]
     if row.word == "Deletes" and not row.risky:
         return 99
     return order.index(row.word) if row.word in order else 50

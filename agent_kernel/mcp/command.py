@@ -8,6 +8,7 @@ import sys
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from importlib.util import find_spec
 from typing import Final, Protocol
 
@@ -128,22 +129,12 @@ def _namespace(options: Namespace) -> AbstractContextManager[Served]:
     if options.kernel is not None:
         from agent_kernel.mcp.kernel import connected
 
-        return connected(
-            options.kernel,
-            agent=options.agent,
-            approve=options.approve,
-            step_s=options.step_s,
-            wait_s=options.wait_s,
-        )
-    from agent_kernel.mcp.store import opened
+        begin = partial(connected, options.kernel, wait_s=options.wait_s)
+    else:
+        from agent_kernel.mcp.store import opened
 
-    return opened(
-        options.store,
-        agent=options.agent,
-        approve=options.approve,
-        step_s=options.step_s,
-        branch=options.branch,
-    )
+        begin = partial(opened, options.store, branch=options.branch)
+    return begin(agent=options.agent, approve=options.approve, step_s=options.step_s)
 
 
 def _version() -> str:

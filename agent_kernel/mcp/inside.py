@@ -59,5 +59,8 @@ def answered(request: str) -> Answer:
         return Answer(str(error), failed=True)
     steps = Steps(lambda: place, agent=asked.agent, approve=asked.approve, step_s=asked.step_s, decides=_DECIDES)
     repo = place.session.repo if place.session is not None else None
-    told: Told = Tools(repo, lambda: place, steps).call(asked.tool, asked.arguments)
+    try:
+        told: Told = Tools(repo, lambda: place, steps).call(asked.tool, asked.arguments)
+    finally:
+        place.moved()  # this was no cell, at the end of which panels are told
     return Answer(told.text, told.failed)

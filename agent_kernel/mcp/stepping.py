@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from agent_kernel.agents import deciding
+from agent_kernel.agents import approving, deciding
 from agent_kernel.agents.agent import Agent, reopened, started
-from agent_kernel.agents.events import ApprovalRequested, Effect, Event, Output, StateChange
+from agent_kernel.agents.events import Action, ApprovalRequested, Effect, Event, Output, StateChange
 from agent_kernel.agents.journal import short_run
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.log import state_of
+from agent_kernel.agents.moves import SOURCE, findings
 from agent_kernel.agents.outside import outside
-from agent_kernel.errors import RunNotFoundError
+from agent_kernel.errors import MoveNotMadeError, RunNotFoundError
+from agent_kernel.repository import Author
 
 if TYPE_CHECKING:
+    from agent_kernel.agents.moves import Move
     from agent_kernel.agents.place import Place
     from agent_kernel.agents.run import Run
 
 __all__ = ["Steps"]
 
 _MOST_TASK: Final = 120
-_UNDECIDED = "This code has not run yet: a person has to allow it (run {run})."
+_UNDECIDED = "This has not run yet: a person has to allow it (run {run})."
 
 
 class Steps:
@@ -51,6 +54,32 @@ class Steps:
         task = purpose.strip() or next((line.strip() for line in code.splitlines() if line.strip()), "")
         model = outside(self._agent.name, code)
         return self._driven(started(self._agent, task[:_MOST_TASK], self._place(), model=model))
+
+    def asked(self, move: Move) -> str:
+        """What a person has to be asked before a move is made; "": nothing, it may be made now.
+
+        Raises:
+            MoveNotMadeError: it is not allowed. RefNotFoundError: there is no such commit.
+        """
+        place = self._place()
+        if place.session is None:
+            return ""
+        found = findings(place.session, move, self.author)
+        verdict = approving.verdict(self._agent.approve, found, can_ask=True)
+        if verdict == "deny":
+            raise MoveNotMadeError(f"it would take back what others did ({found[0].what}), and that is not allowed")
+        if verdict == "run":
+            return ""
+        task = f"check out {move.ref} {move.name}".rstrip() if move.ref else "undo the last operation"
+        run = started(self._agent, task[:_MOST_TASK], place, model=outside(self._agent.name)).id
+        action = Action(source=SOURCE, code=move.code, call=SOURCE)
+        deciding.log_of(place.journal, run).note(action, step=1, before=place.head)
+        return self._driven(reopened(place, run))
+
+    @property
+    def author(self) -> Author:
+        """Who signs what it does."""
+        return Author(self._agent.name, "agent")
 
     def result(self, run: str) -> str:
         """What came of a step; of one that was allowed meanwhile, by running it now.

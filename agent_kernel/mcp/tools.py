@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agent_kernel.agents import context
+from agent_kernel.agents.moves import Move, signed
 from agent_kernel.agents.veiling import HIDDEN, Veil
 from agent_kernel.errors import AgentKernelError, NameNotFoundError
 from agent_kernel.repository import split_path
 from agent_kernel.session.hiding import HideList
 from agent_kernel.verbs import describe
+from agent_kernel.verbs.moving import spelled_out
 from agent_kernel.verbs.parsing import UsageProblem
 from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.table import answer
@@ -160,23 +162,34 @@ class Tools:
     def checkout(self, ref: str, name: str = "") -> str:
         """Load all variables as they were at a commit, branch or tag.
 
+        Where that would take back what others did, it may have to wait for a person's approval, as run_python says.
+
         Args:
             name: only this variable, into what is there now.
         """
-        return self._moved("checkout", ref, *(["--", name] if name else []))
+        move = Move(spelled_out(ref) or ref, name)
+        return self._moved(move, "checkout", ref, *(["--", name] if name else []))
 
     def undo(self) -> str:
-        """Take back the last operation on the variables, whoever did it."""
-        return self._moved("undo")
+        """Take back the last operation on the variables.
+
+        Where somebody else did it, this may have to wait for a person's approval, as run_python says.
+        """
+        return self._moved(Move(), "undo")
 
     # -- answering
 
     def _said(self, *words: str) -> str:
         return answer(words, self._scope())[0].to_text(120)
 
-    def _moved(self, *words: str) -> str:
-        self._steps.opened()
-        return self._said(*words)
+    def _moved(self, move: Move, *words: str) -> str:
+        """Make a move in the agent's name, or say what it waits for."""
+        place = self._steps.opened()
+        asked = self._steps.asked(move)
+        if asked or place.session is None:
+            return asked or self._said(*words)
+        with signed(place.session, self._steps.author):
+            return self._said(*words)
 
     def _scope(self) -> Scope:
         place = self._live()

@@ -319,7 +319,7 @@ class Committing:
         # A cell that only looked is nothing to undo; a run that only looked is: the conversation goes back with it.
         if (changes or draft.run) and draft.undoable and draft.kind not in ("undo", "redo"):
             what = "a cell ran" if draft.kind == "cell" else f"a {draft.kind} was made"
-            self._operations.add(Operation(before, self._position), what)
+            self._operations.add(Operation(before, self._position, by=draft.author), what)
         return Report(
             commit=made,
             record=record,

@@ -155,5 +155,5 @@ class Joining(Moving):
             self.repo.move_branch(str(self.branch), other, draft.message, self.head, self.id)
             self.head, self._tree = other, self.repo.tree_at(other)
             self._carried = loaded.carried(self._tree)
-            self._operations.add(Operation(before, self._position), "a merge was made")
+            self._operations.add(Operation(before, self._position, by=draft.author), "a merge was made")
         return Report(other, self._record_here(), self.branch, draft.changed, loaded.told, notes=(note,))

@@ -61,7 +61,7 @@ class Moving(Stepping):
             self._go(Head(to.branch, to.commit), message)
             self._tree, self._carried = target, carried
             self._restarted = self._restarted and bool(carried)
-            self._operations.add(Operation(before, self._position, moved=True), "HEAD was moved")
+            self._operations.add(Operation(before, self._position, moved=True, by=self.author), "HEAD was moved")
             self._operations = then or self._operations
             generators()
         notes = (*self._checkout_notes(saved, loaded), *filter(None, [note]))
@@ -149,7 +149,8 @@ class Moving(Stepping):
         before = self._position
         with uninterrupted():
             report = self._record(self.repo.writer(), self._tree, draft, began, self._carried)
-            self._operations.add(Operation(before, self._position, chat=True), "the conversation was taken back")
+            taken = Operation(before, self._position, by=draft.author, chat=True)
+            self._operations.add(taken, "the conversation was taken back")
         return report
 
     def _checkout_names(self, rev: str, names: Sequence[str], *, partial: bool) -> Report:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from agent_kernel.errors import NothingToUndoError
-from agent_kernel.repository import ObjectId
+from agent_kernel.repository import Author, ObjectId
 from agent_kernel.session.carrying import NOTHING
 
 
@@ -28,6 +28,7 @@ class Operation(msgspec.Struct, frozen=True):
         moved: HEAD went elsewhere, and no content was made.
         run: an agent's, as a whole.
         took: what agents had made elsewhere and was taken on: candidates, previews.
+        by: whose work it is; None: of several, or nobody knows.
         chat: it took the conversation back and nothing else, so redo reverses it too.
     """
 
@@ -36,6 +37,7 @@ class Operation(msgspec.Struct, frozen=True):
     moved: bool = False
     run: str = ""
     took: tuple[str, ...] = ()
+    by: Author | None = None
     chat: bool = False
 
 

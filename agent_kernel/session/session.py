@@ -123,7 +123,7 @@ class Session(Joining):
             if self.head is not None:
                 self.repo.create_branch(branch, self.head)
             self._go(Head(branch, self.head), f"checkout: moving to {branch}")
-            self._operations.add(Operation(before, self._position, moved=True), "a branch was made")
+            self._operations.add(Operation(before, self._position, moved=True, by=self.author), "a branch was made")
         return Report(self.head, self._record_here(), self.branch)
 
     def rollback(self, rev: str, *, keep_random: bool = False, partial: bool = False, only: Only = "") -> Report:

@@ -107,5 +107,6 @@ class Stepping(Committing):
         mine = done[before:]
         if mine:
             took = tuple(what for one in mine for what in one.took)
-            whole = Operation(mine[0].before, mine[-1].after, all(one.moved for one in mine), run, took)
+            by = mine[0].by if all(one.by == mine[0].by for one in mine) else None
+            whole = Operation(mine[0].before, mine[-1].after, all(one.moved for one in mine), run, took, by)
             self._operations.done = [*done[:before], whole]

@@ -90,7 +90,7 @@ class _Listed:
         task = start.task if isinstance(start, TaskStart) else ""
         took = usage.tokens, usage.cost
         state = deciding.standing(journal, events, undone)
-        rests = state in ("stopped", "interrupted") and not start.parent_run
+        rests = state in ("stopped", "decided", "interrupted") and not start.parent_run
         left = tuple(one for one in leftovers.partial(repo, journal, events) if one.has_work) if rests else ()
         return cls(start.run, start.agent, task, state, steps, *took, start.time_ns, Asked.of(events), left)
 
@@ -209,7 +209,11 @@ def resume(scope: Scope, options: Namespace) -> Result:
     notebook = scope.notebook
     assert notebook is not None
     journal = Journal(scope.repo.store)
-    run = journal.find(options.run) if options.run else deciding.newest(journal, ("interrupted", "clarify", "stopped"))
+    run = (
+        journal.find(options.run)
+        if options.run
+        else deciding.newest(journal, ("interrupted", "clarify", "stopped", "decided"))
+    )
     if not run:
         raise UsageProblem("no run can go on: all are done, or wait for approval, or go on elsewhere")
     answer = " ".join(options.words)

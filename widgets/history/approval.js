@@ -212,6 +212,7 @@ const NOW = {
   clarify: "The run has a question",
   pending: "A later step waits",
   undone: "The run was undone",
+  decided: "The run has not gone on yet",
 };
 
 /** What became of it. @param {RunDetails} run @param {number} number @param {string} id @returns {Child[]} */

@@ -20,6 +20,7 @@ __all__ = ["Apart", "Request"]
 _SOURCE = "%agent resume"  # to the hooks it is a cell of this line, which is no commit of its own
 
 Request = dict[str, Any]
+_NOBODYS: Request = {"header": {}, "metadata": {}}
 
 
 class Apart:
@@ -48,13 +49,17 @@ class Apart:
 
     @contextmanager
     def under_its_cell(self, run: str) -> Generator[None]:
-        """What is published here stands under the run's cell. On the main thread, while no cell runs."""
+        """What is published here stands under the run's cell, and nowhere where no cell began it.
+
+        On the main thread, while no cell runs.
+        """
         kernel = self._shell.kernel
         before, count = self._kernel_request(), self._shell.execution_count
-        kernel.set_parent([], self._requests[run])
-        self._shell.execution_count = self._counts[run]
+        request = self._requests.get(run, _NOBODYS)
+        kernel.set_parent([], request)
+        self._shell.execution_count = self._counts.get(run, count)
         try:
-            with _interruptible(), self._as_a_cell(_cell_of(self._requests[run])):
+            with _interruptible(), self._as_a_cell(_cell_of(request)):
                 yield
         finally:
             self._shell.execution_count = count

@@ -13,6 +13,7 @@ from agent_kernel.agents.deciding import said_of
 from agent_kernel.agents.journal import short_run
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.naming import ENVIRONMENT, model_named
+from agent_kernel.agents.outside import PREFIX
 from agent_kernel.agents.place import Place
 from agent_kernel.errors import NoModelError, RunNotFoundError
 from agent_kernel.magics.tasks.apart import Apart
@@ -77,6 +78,7 @@ class Tasks:
             executor=self._executor,
             names=notebook.names,
             cell=lambda: cell or (notebook.cell_id, notebook.cell_number),
+            moved=notebook.beside.moved,
         )
 
     def _place_for(self, cell: AgentCell) -> Place:
@@ -189,11 +191,14 @@ class Tasks:
         return self._apart_from_cells(self._find(run).resume(answer, by=person().name))
 
     def _apart_from_cells(self, run: Run[Any]) -> str:
-        if not self._apart.can_show(run.id):
+        is_outside = run.model.partition(":")[0] == PREFIX  # no cell gave it its task
+        if not is_outside and not self._apart.can_show(run.id):
             self._notebook.beside.decided(run.id)
             return f"%agent resume --run {short_run(run.id)} in a cell lets the run go on."
         with self._apart.under_its_cell(run.id):
-            self._told(self._drive(run))
+            self._drive(run)
+            if not is_outside:
+                self._told(run)
         return f"The run of {run.agent} is {'done' if run.status == 'completed' else said_of(run.status)}."
 
     def resume(self, run: str, answer: str, *, force: bool = False) -> Result:
