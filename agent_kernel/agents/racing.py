@@ -22,8 +22,9 @@ its own, `race/ID/NUMBER`. Nothing of it touches the live namespace until one is
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -31,6 +32,7 @@ import msgspec
 
 from agent_kernel.agents import deciding, earlier, judging
 from agent_kernel.agents.agent import Agent, place_of
+from agent_kernel.agents.awaiting import AnyExecutor, submitted
 from agent_kernel.agents.candidates import Candidate, looked_up
 from agent_kernel.agents.entrants import Entry, entrants
 from agent_kernel.agents.events import Cancelled, Fail, SubRun, Success, TaskStart, Usage
@@ -55,6 +57,7 @@ __all__ = ["Race", "race"]
 Judge: TypeAlias = "str | Callable[[Candidate], object] | None"
 
 _TICK_S = 0.5
+_LOOK_S = 0.05
 _DEADLINE_S = 3600.0
 
 
@@ -65,7 +68,7 @@ def race(
     models: Sequence[object] = (),
     agent: Agent | Sequence[Agent] | None = None,
     state: State = None,
-    executor: Executor | None = None,
+    executor: AnyExecutor | None = None,
     judge: Judge = None,
     approve: str = "auto",
     limits: Limits | None = None,
@@ -87,7 +90,7 @@ def race(
         state: what has a history, a `Versioned` or a session; by default the agent's. What it has uncommitted is
             committed first.
         executor: by default each candidate has a process of its own, as many at a time as there are cores. Any
-            `concurrent.futures.Executor` will do: in a thread of this process a candidate has a namespace and a session
+            `concurrent.futures.Executor` will do, and what has its `submit`: in a thread of this process a candidate has a namespace and a session
             of its own and nothing bounds it but its limits; anywhere else it is again a process of its own.
         judge: a function of a candidate, or an expression over its variables and `result`; the highest number is best.
         approve: is given once, for all steps of all candidates: nobody can be asked later, so what would ask is denied.
@@ -144,7 +147,7 @@ class Race:
 
     def begin(
         self,
-        executor: Executor | None,
+        executor: AnyExecutor | None,
         approve: str,
         limits: Limits | None,
         deadline_s: float,
@@ -161,6 +164,7 @@ class Race:
         if executor is None:
             executor = self._own = Processes(min(len(self._entries), os.cpu_count() or 1))
         self._open.enter_context(lent(self.id, self._repo))
+        jobs: list[Job] = []
         for number, entry in enumerate(self._entries, 1):
             candidate = Candidate(
                 number=number,
@@ -186,7 +190,20 @@ class Race:
                 home=Holder.here(),
                 keep=keep,
             )
-            self._running[executor.submit(work, job)] = number
+            jobs.append(job)
+        for job in jobs:
+            self._running[self._submitted(executor, job)] = job.candidate.number
+
+    def _submitted(self, executor: AnyExecutor, job: Job) -> Future[Candidate]:
+        try:
+            return submitted(executor, work, job)
+        except BaseException:  # it takes no work, so there is no race
+            self.cancel("its executor took no work")
+            self._close()
+            for one in self.candidates:
+                with suppress(RefNotFoundError, BranchInUseError):
+                    self._repo.delete_branch(one.branch, force=True)
+            raise
 
     def _committed(self) -> str:
         """Commit all that is there; the commit from which the candidates begin."""
@@ -233,8 +250,6 @@ class Race:
 
     def _overdue(self) -> list[Candidate]:
         """Those that should have been ended long ago: of a thread, for one, nobody can be sure."""
-        import time
-
         now, late = time.monotonic(), list[Candidate]()
         for future, number in list(self._running.items()):
             if future.running() and now > self._since.setdefault(number, now) + self._deadline_s + 3 * GRACE_S:
@@ -250,7 +265,8 @@ class Race:
         try:
             found = future.result()
         except CancelledError:
-            found = msgspec.structs.replace(began, status="interrupted", reason="it was stopped before it began")
+            reason = "its executor let it go" if self._has_begun(number) else "it was stopped before it began"
+            found = msgspec.structs.replace(began, status="interrupted", reason=reason)
         except Exception as error:  # noqa: BLE001 - the executor's own: its worker died, it was shut down, …
             reason = f"its worker failed: {type(error).__name__}: {error}"
             found = msgspec.structs.replace(began, status="failed", reason=reason)
@@ -284,18 +300,38 @@ class Race:
         if not self._running:
             return
         self._repo.set_setting(stop_key(self.id), b"1")
-        for future in [one for one in self._running if one.cancel()]:  # it had not begun
-            self._ended(self._running.pop(future), future)
+        cancelled = [future for future in self._running if future.cancel()]
+        begun = [self._running.pop(future) for future in cancelled if self._has_begun(self._running[future])]
+        for future in cancelled:
+            if future in self._running:
+                self._ended(self._running.pop(future), future)
         if self._own is not None:
             self._own.shutdown(wait=False, cancel_futures=True)
+        end = time.monotonic() + 3 * GRACE_S
         done, late = wait(self._running, timeout=3 * GRACE_S)
         for future in done:
             self._ended(self._running.pop(future), future)
+        for number in begun:
+            self._stopped(number, reason if self._has_left(number, end) else f"{reason}; it did not end")
         for future in late:
-            candidate = self._candidates[self._running.pop(future)]
-            self._settled(msgspec.structs.replace(candidate, status="interrupted", reason=f"{reason}; it did not end"))
+            self._stopped(self._running.pop(future), f"{reason}; it did not end")
         self._log.note(Cancelled(during="race", reason=reason))
         self._close()
+
+    def _stopped(self, number: int, reason: str) -> None:
+        self._settled(msgspec.structs.replace(self._candidates[number], status="interrupted", reason=reason))
+
+    def _has_begun(self, number: int) -> bool:
+        """Whether its worker is at work, or was: executors of clusters cannot say, and call it cancelled in any case."""
+        return next(self._place.journal.of(self._candidates[number].run), None) is not None
+
+    def _has_left(self, number: int, end: float) -> bool:
+        """Wait until no worker has its branch any more, at the latest until then."""
+        while (holder := self._repo.lease_of(self._candidates[number].branch)) is not None and holder.is_alive():
+            if time.monotonic() > end:
+                return False
+            time.sleep(_LOOK_S)
+        return True
 
     def _close(self) -> None:
         """All have ended: say so once, and keep nothing open."""

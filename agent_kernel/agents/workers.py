@@ -25,7 +25,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import msgspec
 
 from agent_kernel.agents.candidates import Candidate, pickled
+from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.limits import Limits
+from agent_kernel.agents.log import state_of
 from agent_kernel.errors import AgentKernelError, StoreError
 from agent_kernel.repository import ASIDE, Holder
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["BEGUN", "Job", "Named", "Task", "lent", "stop_key", "work"]
 
 BEGUN = b"!"  # what a worker's process answers first
+_OVER = "the race that it belonged to is over"
 _LOOK_S = 0.2  # how often a worker looks whether it is to stop
 
 
@@ -103,7 +106,7 @@ def work(job: Job) -> Candidate:
     if job.home.is_this_process():
         repo = _lent.get(job.race)
         if repo is None:
-            return failed(job, "the race that it belonged to is over")
+            return failed(job, _OVER)
         own = {**builtins.__dict__}
         return _done(job, repo, {"__name__": "__main__", "__builtins__": own}, lambda: True)
     from agent_kernel.agents.supervising import supervised
@@ -137,6 +140,8 @@ def _acted(job: Job, repo: Repository, namespace: dict[str, object], is_wanted: 
     from agent_kernel.session.session import Session
 
     wanted = job.candidate
+    if _is_over(job, repo):
+        return failed(job, _OVER)
     session = Session(namespace, repo, branch=wanted.branch, session_id=ASIDE + wanted.run)
     try:
         if session.branch != wanted.branch:
@@ -185,6 +190,14 @@ def _told(wanted: Candidate, run: Run[Any]) -> Candidate:
     )
 
 
+def _is_over(job: Job, repo: Repository) -> bool:
+    """Whether its race has ended. An executor may begin a job long after it was cancelled."""
+    if repo.setting(stop_key(job.race)) is not None:
+        return True
+    events = tuple(Journal(repo.store).of(job.race))
+    return bool(events) and state_of(events) != "running"
+
+
 @contextmanager
 def _stopped_from_elsewhere(
     run: Run[Any], job: Job, repo: Repository, is_wanted: Callable[[], bool]
@@ -195,10 +208,10 @@ def _stopped_from_elsewhere(
     def watch() -> None:
         while not done.wait(_LOOK_S):
             try:
-                is_over = repo.setting(stop_key(job.race)) is not None
+                over = _is_over(job, repo)
             except StoreError:
-                is_over = False  # the store is busy, or gone: the run finds out by itself
-            if is_over or not is_wanted():
+                over = False  # the store is busy, or gone: the run finds out by itself
+            if over or not is_wanted():
                 run.cancel("the race was stopped")
                 return
 
