@@ -41,3 +41,11 @@ def test_a_preview_within_a_cell_is_no_part_of_the_cell(shell: Shell) -> None:
     assert [name for name in ak.here().session.repo.branches() if name != "main"] == []  # type: ignore[union-attr]
     last = shell.log("-n 1")[0]
     assert {change["name"] for change in last["changed"]} == {"after"}
+
+
+def test_one_undo_takes_back_a_cell_with_the_preview_that_it_accepted(shell: Shell) -> None:
+    shell.run("import agent_kernel as ak; x = 0")
+    shell.run("seen = ak.preview('x = 9', ak.here()); seen.accept(); y = 3")
+    assert (shell.ns["x"], shell.ns["y"]) == (9, 3)
+    assert "and the preview that it took" in shell.run("%agent undo").out
+    assert (shell.ns["x"], "y" in shell.ns) == (0, False)

@@ -418,14 +418,6 @@ def test_one_undo_takes_back_a_cell_with_the_candidate_that_it_picked(shell: She
     assert (shell.ns["x"], shell.ns["y"]) == (7, 3)
 
 
-def test_one_undo_takes_back_a_cell_with_the_preview_that_it_accepted(shell: Shell) -> None:
-    shell.run("import agent_kernel as ak; x = 0")
-    shell.run("seen = ak.preview('x = 9', ak.here()); seen.accept(); y = 3")
-    assert (shell.ns["x"], shell.ns["y"]) == (9, 3)
-    assert "and the preview that it took" in shell.run("%agent undo").out
-    assert (shell.ns["x"], "y" in shell.ns) == (0, False)
-
-
 def test_the_steps_have_the_number_of_their_cell(shell: Shell) -> None:
     use(shell, "x = 1", "task.success()")
     typed = shell.run("%%agent analyst\nMake an x please.")
