@@ -182,7 +182,7 @@ class Course:
         found = leftovers.partial(session.repo, self.log.journal, events)
         leftovers.drop(session.repo, [one.branch for one in found])
         agents = ", ".join(dict.fromkeys(one.agent for one in found if one.has_work))
-        return f" What {agents} had done by then is not part of the state." if agents else ""
+        return f"\n\nWhat {agents} had done by then is not part of the state." if agents else ""
 
     def _next(self, left: str) -> Going:
         action, since = conversation.open_action(self.log.events)
@@ -190,7 +190,7 @@ class Course:
             yield from self._ask()
         elif (start := conversation.begun(since)) is not None:
             sent = conversation.UNKNOWN_TRY if isinstance(start, TryStart) else conversation.UNKNOWN
-            yield from self._recovered(action, start) or [
+            yield from self._recovered(action, start, left) or [
                 self.log.note(Output(status="unknown", sent=sent + left), step=action.step)
             ]
             if isinstance(start, StepStart):
@@ -212,21 +212,24 @@ class Course:
         if action is None or start is None:
             during = "model" if action is None else "pause"
             return (self.log.note(Cancelled(during=during, reason=self.stopped), before=self.place.head),)
-        noted = self._recovered(action, start)
+        kept = self._kept_of_sub_agents(start.seq)
+        noted = self._recovered(action, start, kept)
         if not noted:
             sent = conversation.STOPPED_TRY if isinstance(start, TryStart) else conversation.STOPPED
-            noted = (self.log.note(Output(status="interrupted", sent=sent), step=action.step, before=self.place.head),)
+            noted = (
+                self.log.note(Output(status="interrupted", sent=sent + kept), step=action.step, before=self.place.head),
+            )
         last = Cancelled(during="code", reason=self.stopped)
         return (*noted, self.log.note(last, step=action.step, before=self.place.head))
 
-    def _recovered(self, action: Action, start: StepStart | TryStart) -> tuple[Event, ...]:
-        """What a step came to of which no outcome was stored, where its commit says it."""
+    def _recovered(self, action: Action, start: StepStart | TryStart, note: str) -> tuple[Event, ...]:
+        """What a step came to of which no outcome was stored, where its commit says it; `note`: what else to tell."""
         if self.place.session is None or isinstance(start, TryStart):
             return ()
         found = recovering.commit_of(self.place.session.repo, self.log.run, action.step or 0, start.time_ns)
         if found is None:
             return ()
-        events, after = recovering.outcome_of(self.place, *found, self.setup.limits.output_chars)
+        events, after = recovering.outcome_of(self.place, *found, self.setup.limits.output_chars, note)
         return self.log.note_all(events, step=action.step, before=start.before, after=after)
 
     # -- asking
@@ -407,7 +410,7 @@ class Course:
         noted = len(self.log.events)
         ran = self._run(code, step)
         if ran.done.status == "interrupted":
-            ran = msgspec.structs.replace(ran, note=self._kept_of_sub_agents(noted))
+            ran = msgspec.structs.replace(ran, note=self._kept_of_sub_agents(noted).strip())
         yield from self.log.events[noted:]  # what its sub-agents noted meanwhile
         # All that the step came to is stored at once: no crash leaves an output whose end of the run is missing.
         outcome = outcomes.outcome(self, ran, code if edited else "")
@@ -421,7 +424,7 @@ class Course:
             return ""
         found = leftovers.partial(self.place.session.repo, self.log.journal, self.log.events[since:])
         told = "; ".join(str(one) for one in found if one.has_work)
-        return f"{told[:1].upper()}{told[1:]}." if told else ""
+        return f"\n\n{told[:1].upper()}{told[1:]}." if told else ""
 
     def _move(self, code: str, step: int, before: str) -> Event:
         """Make the move that was allowed, in place of running code."""

@@ -18,7 +18,7 @@ from agent_kernel.agents.events import ApprovalRequested, Cancelled, Clarify, Ev
 from agent_kernel.repository import Holder
 from agent_kernel.repository.runs import HOLDS
 
-__all__ = ["begin", "comes_to_rest", "driver", "end", "is_alive", "is_elsewhere", "is_own", "key", "said"]
+__all__ = ["begin", "comes_to_rest", "driver", "end", "is_alive", "is_driving", "is_elsewhere", "is_own", "key", "said"]
 
 _driving: set[str] = set()  # the loops of this process that drive a run
 
@@ -37,6 +37,11 @@ def begin() -> bytes:
 def end(held: bytes) -> None:
     """The loop drives nothing any more."""
     _driving.discard(driver(held).session)
+
+
+def is_driving(held: bytes) -> bool:
+    """Whether it is a loop of this process that drives a run."""
+    return driver(held).session in _driving
 
 
 def driver(held: bytes) -> Holder:

@@ -68,24 +68,26 @@ class Log:
         Raises:
             RunBusyError: somebody else drives it, or went on with it meanwhile. Nothing was written.
         """
-        if self._held is None and self.state == "running":
+        if not self.is_held and self.state == "running":
             with uninterrupted():
                 self._held = self.journal.hold(self.run, self._next_number())
 
     @property
     def is_held(self) -> bool:
         """Whether this is what drives the run."""
-        return self._held is not None
+        return self._held is not None and holding.is_driving(self._held)
 
     def let_go(self) -> None:
         """Drive it no more. Where it stopped halfway, whoever comes may go on with it."""
-        held, self._held = self._held, None
+        held = self._held
         if held is None or not holding.is_own(held):
             return
-        try:
-            self.journal.let_go(self.run, held)
-        except StoreError as error:  # a loop may be collected after its store was closed
-            logger.warning("run %s stays held until this process ends: %s", self.run, error)
+        with uninterrupted():
+            try:
+                self.journal.let_go(self.run, held)
+            except StoreError as error:  # a loop may be collected after its store was closed
+                logger.warning("run %s stays held until this process ends: %s", self.run, error)
+            self._held = None
 
     def _next_number(self) -> int:
         return self.events[-1].seq + 1 if self.events else 0

@@ -37,8 +37,12 @@ def commit_of(repo: Repository, run: str, step: int, began_ns: int) -> tuple[Obj
     return None
 
 
-def outcome_of(place: Place, id: ObjectId, commit: Commit, most_chars: int) -> tuple[list[Event], str]:
-    """The events that say what a step came to, read from its commit, and the commit's id in hex digits."""
+def outcome_of(place: Place, id: ObjectId, commit: Commit, most_chars: int, note: str = "") -> tuple[list[Event], str]:
+    """The events that say what a step came to, read from its commit, and the commit's id in hex digits.
+
+    Args:
+        note: what else the model is told.
+    """
     assert place.session is not None
     repo = place.session.repo
     place.look()
@@ -56,7 +60,7 @@ def outcome_of(place: Place, id: ObjectId, commit: Commit, most_chars: int) -> t
     told = [KEPT, *([text] if text else []), *(["\n".join(["Changed variables:", *lines])] if lines else [])]
     parts = (Part("text/plain", text),) if text else ()
     seconds = commit.cell.duration_s if commit.cell is not None else 0.0
-    sent = context.cut("\n\n".join(told), most_chars)
+    sent = context.cut("\n\n".join(told), most_chars) + note
     found: list[Event] = [Output(status=_status(commit), sent=sent, parts=parts, duration_s=seconds)]
     if commit.changed or commit.unsaved:
         said = tuple((one.how, one.name, "" if one.how == "-" else summary(one.name)) for one in commit.changed)

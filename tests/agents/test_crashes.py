@@ -209,7 +209,7 @@ def test_what_a_sub_agent_had_done_is_kept_until_the_run_goes_on(tmp_path: Path)
         again = reopened(place_of(state), run, model=ak.ScriptedModel(["", "", "task.success(first)"]))
         assert again.resume().result() == 1
         unknown = next(event for event in again.events if isinstance(event, Output) and event.status == "unknown")
-        assert unknown.sent.endswith(" What child had done by then is not part of the state.")
+        assert unknown.sent.endswith("\n\nWhat child had done by then is not part of the state.")
         assert set(state.repo.branches()) == {"main"}
         assert not [name for name in state.repo.heads() if name.startswith("~")]
         assert "made" not in state
@@ -242,7 +242,8 @@ def test_an_interrupt_says_where_that_is_which_a_sub_agent_had_done() -> None:
 
         def stop(event: object) -> None:
             if isinstance(event, Output) and event.agent == "child":
-                threading.Timer(0.1, lambda: run.cancel("enough")).start()
+                (working,) = run._course.children
+                threading.Timer(0.1, lambda: working.cancel("enough")).start()
 
         run = parent.start("Work", on_event=stop)
         list(run.stream())
