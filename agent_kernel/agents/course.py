@@ -59,6 +59,7 @@ from agent_kernel.repository import Author
 from agent_kernel.session.interrupts import uninterrupted
 
 if TYPE_CHECKING:
+    from agent_kernel.agents.arguments import Arguments
     from agent_kernel.agents.limits import Limits
     from agent_kernel.agents.place import Place
     from agent_kernel.agents.subagents import ChildRun
@@ -89,7 +90,6 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
     approve: str = "auto"
     returns: object = None
-    inputs: dict[str, object] = {}
     settings: dict[str, object] = {}
     earlier: tuple[Message, ...] = ()  # the conversation that this run goes on with
     offers: Mapping[str, object] = {}  # what its code finds beside the variables
@@ -102,10 +102,12 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 class Course:
     """One run on its way."""
 
-    def __init__(self, setup: Setup, place: Place, log: Log) -> None:
+    def __init__(self, setup: Setup, place: Place, log: Log, arguments: Arguments) -> None:
         self.setup = setup
         self.place = place
         self.log = log
+        self.arguments = arguments
+        log.when_over = arguments.take_away
         self.value: object = None
         self.stream: Stream | None = None  # while the model answers
         self.code = Interruptible()  # while code runs
@@ -117,6 +119,8 @@ class Course:
     def go(self) -> Going:
         """Go on from where the events end, until it is done, stopped, or waits for a person."""
         try:
+            if self.log.state == "running":
+                self.arguments.resume()
             yield from self._rewound()
             left = self._left_behind()
             while self.log.state == "running":
@@ -132,6 +136,7 @@ class Course:
             if self.stream is not None:
                 self.stream.cancel()
                 self.stream = None
+            self.arguments.pause()
 
     def _rewound(self) -> Going:
         """Steps that were taken back since the run was driven last, or brought again: the conversation goes with them."""
@@ -167,7 +172,7 @@ class Course:
     @property
     def offers(self) -> dict[str, object]:
         """What code finds beside the variables."""
-        return {**self.setup.offers, **dict.fromkeys(NAMES, TaskHandle(self.setup.inputs))}
+        return {**self.setup.offers, **dict.fromkeys(NAMES, TaskHandle(self.arguments.given))}
 
     @property
     def seconds(self) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from agent_kernel.agents import holding
 from agent_kernel.agents.conversation import open_action
 from agent_kernel.agents.events import ApprovalDecided, ApprovalRequested, Clarify, Event, TaskStart
-from agent_kernel.agents.log import Log, State, state_of
+from agent_kernel.agents.log import OVER, Log, State, state_of
 from agent_kernel.errors import RunBusyError, RunStateError
 
 if TYPE_CHECKING:
@@ -92,8 +92,7 @@ def standing(journal: Journal, events: Sequence[Event], undone: Collection[str] 
     if state == "running" and journal.driver(events[0].run) is None:
         is_decided = isinstance(last, ApprovalDecided) and last.by != "policy"
         return "decided" if is_decided else "stopped"
-    is_over = state in ("completed", "failed", "cancelled")
-    return "undone" if is_over and events[0].run in undone else state
+    return "undone" if state in OVER and events[0].run in undone else state
 
 
 def log_of(journal: Journal, run: str) -> Log:

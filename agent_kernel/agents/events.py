@@ -143,6 +143,10 @@ class TaskStart(Event, frozen=True, kw_only=True, omit_defaults=True):
     preview: bool = False  # each step is tried on a fork first
     cell: str = ""  # id of the notebook cell that it was started in
     number: int | None = None  # and its prompt number
+    arguments: tuple[str, ...] = ()  # the names of those that the commit `before` has as variables
+    replaced: tuple[
+        str, ...
+    ] = ()  # those of them that were somebody's variables: what these were comes back at the end
 
 
 class Action(Event, frozen=True, kw_only=True, omit_defaults=True):

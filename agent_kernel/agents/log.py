@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -31,12 +31,15 @@ from agent_kernel.session.interrupts import uninterrupted
 if TYPE_CHECKING:
     from agent_kernel.agents.journal import Journal
 
-__all__ = ["Listener", "Log", "State", "state_of", "usage_of"]
+__all__ = ["OVER", "Listener", "Log", "State", "state_of", "usage_of"]
 
 logger = logging.getLogger(__name__)
 E = TypeVar("E", bound=Event)
 Listener: TypeAlias = Callable[[Event], object]
 State: TypeAlias = Literal["running", "pending", "clarify", "interrupted", "cancelled", "completed", "failed"]
+
+
+OVER: Final = frozenset({"completed", "failed", "cancelled"})  # a failed one can be taken up again
 
 
 class Log:
@@ -61,6 +64,7 @@ class Log:
         self.journal = journal
         self._common = common
         self._held: bytes | None = None  # while this is what drives the run
+        self.when_over: Callable[[], None] = lambda: None  # called once it is stored that the run is over
 
     def hold(self) -> None:
         """Drive the run from here on, if it can go on at all.
@@ -113,6 +117,8 @@ class Log:
             holding.end(self._held)
             self._held = None
         self.events.extend(stored)
+        if self.state in OVER:
+            self.when_over()
         for event in stored:
             for listener in self.listeners:
                 listener(event)

@@ -6,7 +6,10 @@ does not swallow the end of its own run. The words are agex's.
 
 from __future__ import annotations
 
-from typing import Literal, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.arguments import Given
 
 __all__ = ["NAMES", "Settled", "TaskHandle"]
 
@@ -29,8 +32,8 @@ class Settled(BaseException):
 class TaskHandle:
     """What an agent's code ends its run with."""
 
-    def __init__(self, inputs: dict[str, object] | None = None) -> None:
-        self.inputs = dict(inputs or {})
+    def __init__(self, inputs: Given) -> None:
+        self.inputs = inputs.copy()
 
     def success(self, value: object = None) -> NoReturn:
         """The task is done, and this is its result."""

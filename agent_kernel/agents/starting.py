@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeGuard, Unpack
 
 from agent_kernel.agents import context, earlier, leftovers, returning
 from agent_kernel.agents.approving import MODES
+from agent_kernel.agents.arguments import Arguments
 from agent_kernel.agents.course import Course, Setup
 from agent_kernel.agents.events import Action, TaskStart
 from agent_kernel.agents.journal import Journal, new_run_id
 from agent_kernel.agents.limits import Limits
-from agent_kernel.agents.log import Listener, Log
+from agent_kernel.agents.log import OVER, Listener, Log
 from agent_kernel.agents.naming import model_named
 from agent_kernel.agents.place import Place
 from agent_kernel.agents.run import Run
@@ -84,11 +85,15 @@ def started(
     named = namespace or (agent.name if above is None else f"{above.namespace}/{agent.name}")
     before = earlier.runs_before(place, named) if parent is None else ()  # a function remembers nothing
     heard = earlier.messages(place.journal, before)
-    made = _setup(agent, place, returns, inputs or {}, options, parent, heard, can_ask=can_ask)
-    place.namespace.update(made.inputs)
+    made = _setup(agent, place, returns, options, parent, heard, can_ask=can_ask)
+    run = run or new_run_id()
+    if fork is not None:
+        arguments = Arguments.within(place, agent.name, run, inputs or {})
+    else:
+        arguments = Arguments.put(place, agent.name, run, inputs or {}, kept=parent is None)
     log = Log(
         place.journal,
-        run or new_run_id(),
+        run,
         listeners=_listeners(agent, options, parent, listeners),
         agent=agent.name,
         namespace=named,
@@ -96,13 +101,17 @@ def started(
     )
     place.policy = agent.context
     place.look()
-    log.note(_task_start(agent, task, place, made, before), before=place.head)
+    try:
+        log.note(_task_start(agent, task, place, made, before, arguments), before=place.head)
+    except BaseException:
+        arguments.take_away()  # there is no run that could
+        raise
     left_out = earlier.too_many(heard)
     if left_out is not None:
         log.note(left_out, before=place.head)
     if options.get("setup"):
         log.note(Action(source="setup", code=options.get("setup"), call="setup"), step=0, before=place.head)
-    course = Course(made, place, log)
+    course = Course(made, place, log, arguments)
     return Run(course) if parent is None else ChildRun(course, parent, fork)
 
 
@@ -176,7 +185,7 @@ def reopened(
         namespace=start.namespace,
         parent_run=start.parent_run,
     )
-    return Run(Course(setup, place, log))
+    return Run(Course(setup, place, log, Arguments.found(place, start, is_over=log.state in OVER)))
 
 
 def _own_model(agent: Agent | None, name: str) -> object:
@@ -204,7 +213,6 @@ def _setup(
     agent: Agent,
     place: Place,
     returns: object,
-    inputs: Inputs,
     options: Options,
     parent: Course | None,
     heard: Sequence[Message],
@@ -221,7 +229,6 @@ def _setup(
         limits=limits if parent is None else limits_within(parent, limits),
         approve=approve if parent is None else approval_within(parent),
         returns=returns,
-        inputs=dict(inputs),
         settings=agent.model_settings,
         earlier=tuple(heard),
         can_ask=can_ask and parent is None,
@@ -245,10 +252,12 @@ def _listeners(
     return found
 
 
-def _task_start(agent: Agent, task: str, place: Place, made: Setup, before: tuple[tuple[str, int], ...]) -> TaskStart:
+def _task_start(
+    agent: Agent, task: str, place: Place, made: Setup, before: tuple[tuple[str, int], ...], arguments: Arguments
+) -> TaskStart:
     wanted = returning.type_text(made.returns)
     cell, number = place.cell()
-    named = [name for name in made.inputs if not place.hidden(name)]
+    named = [name for name in arguments.given if not place.hidden(name)]
     given = f"Given as variables: {', '.join(named)}." if named else ""
     said = "\n\n".join(filter(None, (place.veil.masked(task.strip()), given)))
     room = agent.context_tokens * context.CHARS_A_TOKEN - len(said) - 2
@@ -273,6 +282,8 @@ def _task_start(agent: Agent, task: str, place: Place, made: Setup, before: tupl
         state="versioned" if place.session is not None else "live",
         cell=cell,
         number=number,
+        arguments=arguments.kept,
+        replaced=arguments.replaced,
     )
 
 

@@ -22,11 +22,12 @@ class Stepping(Committing):
     """A session in which agents act."""
 
     def begin_step(
-        self, source: str, *, author: Author, run: str, step: int, cell_id: str = "", number: int | None = None
+        self, source: str, *, author: Author, run: str, step: int | None, cell_id: str = "", number: int | None = None
     ) -> None:
         """Code of an agent is about to run. What the cell around it did so far is committed first, as the cell's own.
 
         Args:
+            step: None: it belongs to the run, and is no step of it.
             cell_id, number: of the notebook cell that the agent runs in.
         """
         self._require_open()

@@ -1,0 +1,217 @@
+"""The arguments of a run: variables while it goes on. What stood under their names before comes back as it ends.
+
+As with the parameters of a function, what the run does to a name that was somebody's counts for the run alone; an
+argument whose name nobody had stays as a variable. Where there is a history they are a commit by the agent before the
+first step, and what they stand for is committed before: so another process finds both, and undo takes the whole back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from agent_kernel.errors import AgentKernelError
+from agent_kernel.repository import Author, ObjectId
+from agent_kernel.session.interrupts import uninterrupted
+from agent_kernel.session.snapshot import Snapshot
+from agent_kernel.values.lost import unloaded_of
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.events import TaskStart
+    from agent_kernel.agents.place import Place
+    from agent_kernel.repository import Commit
+
+__all__ = ["Arguments", "Given"]
+
+_ABSENT: Final = object()
+_held: dict[str, Arguments] = {}  # by run: what no history has, as long as the run is not done
+
+
+class Given(dict[str, object]):
+    """`task.inputs`. An argument that is not to be had any more says so."""
+
+    def __init__(self, known: Mapping[str, object], gone: frozenset[str] = frozenset()) -> None:
+        super().__init__(known)
+        self._gone = gone
+
+    def copy(self) -> Given:
+        """Another with the same: code may change what it is given."""
+        return Given(self, self._gone)
+
+    def __missing__(self, name: str) -> object:
+        if name in self._gone:
+            raise KeyError(
+                f"{name!r} was given to this task as it began, and is not to be had any more: it was not stored, or is gone. "
+                "Begin the task again with it"
+            )
+        raise KeyError(name)
+
+
+class Arguments:
+    """Those of one run, and what stood under their names."""
+
+    def __init__(self, place: Place, agent: str, run: str, given: Given, *, kept: bool = True) -> None:
+        self._place = place
+        self._agent = agent
+        self._run = run
+        self._keeps = kept and place.session is not None
+        self.given = given
+        self.replaced: tuple[str, ...] = ()
+        self._old: dict[str, object] = {}
+        self._left: dict[str, object] = {}  # how the run left its names, when it paused
+        self._are_there = False
+
+    @classmethod
+    def put(cls, place: Place, agent: str, run: str, inputs: Mapping[str, object], *, kept: bool) -> Arguments:
+        """Make variables of them.
+
+        Args:
+            kept: in the history too, if there is one.
+        """
+        made = cls(place, agent, run, Given(inputs), kept=kept)
+        names = place.namespace
+        made.replaced = tuple(name for name in inputs if name in names and names[name] is not inputs[name])
+        made._enter(inputs)
+        return made
+
+    @classmethod
+    def within(cls, place: Place, agent: str, run: str, inputs: Mapping[str, object]) -> Arguments:
+        """Those of a sub-agent on a branch of its own, which puts them away itself."""
+        place.namespace.update(inputs)
+        return cls(place, agent, run, Given(inputs), kept=False)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The names of those that the history has."""
+        return tuple(self.given) if self._keeps else ()
+
+    @classmethod
+    def found(cls, place: Place, start: TaskStart, *, is_over: bool) -> Arguments:
+        """Those of a run that was begun before: in this process, or as the history has them."""
+        held = _held.get(start.run)
+        if held is not None and held._place.namespace is place.namespace:
+            held._place = place
+            return held
+        known = {name: value for name in start.arguments if (value := _stored(place, start, name)) is not _ABSENT}
+        gone = frozenset(start.arguments) - set(known)
+        # Runs of earlier releases say the names of those that a model was told of, and kept none apart.
+        known |= {name: place.namespace[name] for name in start.inputs if name not in known and name in place.namespace}
+        made = cls(place, start.agent, start.run, Given(known, (gone | set(start.inputs)) - set(known)))
+        made.replaced = tuple(name for name in start.replaced if is_over or made._is_the_runs(start, name))
+        made._are_there = not is_over
+        return made
+
+    def resume(self) -> None:
+        """The run goes on: its arguments are variables again, and what a person made of them meanwhile is the person's."""
+        if self._are_there:
+            names = self._place.namespace
+            theirs = {name for name, value in self._left.items() if names.get(name, _ABSENT) is not value}
+            self.replaced = tuple(name for name in self.replaced if name not in theirs)
+        elif self.replaced:
+            self._enter({name: self.given[name] for name in self.replaced if name in self.given})
+
+    def pause(self) -> None:
+        """The run waits."""
+        if self._are_there:
+            self._left = {name: self._place.namespace.get(name, _ABSENT) for name in self.replaced}
+
+    def take_away(self) -> None:
+        """The run is over: what stood under their names comes back."""
+        _held.pop(self._run, None)
+        if not self._are_there or not self.replaced:
+            return
+        with uninterrupted():
+            self._are_there = False
+            old = {name: self._before(name) for name in self.replaced}
+            self._change("what the arguments stood for comes back", lambda: self._bring(old))
+
+    def _enter(self, given: Mapping[str, object]) -> None:
+        names, self._are_there = self._place.namespace, True
+        self._old = {name: names[name] for name in self.replaced if name in names}
+        if self.replaced:
+            _held[self._run] = self
+            if self._keeps and self._place.session is not None:
+                self._place.session.save_step()  # what they stood for is in the history from now on
+        new = {name: value for name, value in given.items() if names.get(name, _ABSENT) is not value}
+        if new:
+            self._change("arguments", lambda: names.update(new))
+
+    def _change(self, said: str, change: Callable[[], None]) -> None:
+        session = self._place.session
+        if session is None or not self._keeps:
+            change()
+            return
+        cell, number = self._place.cell()
+        source = f"# {said}: {', '.join(self.replaced if 'back' in said else self.given)}"
+        author = Author(self._agent, "agent")
+        session.begin_step(source, author=author, run=self._run, step=None, cell_id=cell, number=number)
+        try:
+            change()
+        finally:
+            session.end_step()
+
+    def _bring(self, old: Mapping[str, object]) -> None:
+        for name, value in old.items():
+            if value is _ABSENT:
+                self._place.namespace.pop(name, None)
+            else:
+                self._place.namespace[name] = value
+
+    def _before(self, name: str) -> object:
+        if name in self._old:
+            return self._old[name]
+        start = self._place.journal.first(self._run)
+        commit = _commit_of(self._place, start)
+        if commit is None or commit.run != self._run or not commit.parents:
+            return _ABSENT
+        return _loaded(self._place, commit.parents[0], name)
+
+    def _is_the_runs(self, start: TaskStart, name: str) -> bool:
+        """Whether the variable is as the run left it: what a person made of it since stays."""
+        session = self._place.session
+        if session is None:
+            return False  # nothing is known any more of what stood there
+        last = next((one.after for one in reversed(list(self._place.journal.of(start.run))) if one.after), start.before)
+        try:
+            left = session.repo.tree_at(_id(last)).get(name)
+        except AgentKernelError:
+            return False
+        now = session.repo.tree_at(session.head).get(name)
+        return left is now or (left is not None and left.is_same_value(now))
+
+
+def _stored(place: Place, start: TaskStart, name: str) -> object:
+    """An argument as the history has it; the variable itself where that is the same still."""
+    if place.session is None or not start.before:
+        return _ABSENT
+    repo = place.session.repo
+    entry = repo.tree_at(_id(start.before)).get(name) if _commit_of(place, start) is not None else None
+    if entry is None:
+        return _ABSENT
+    value = place.namespace.get(name, _ABSENT)
+    is_there = value is not _ABSENT and unloaded_of(value) is None
+    if is_there and entry.is_same_value(repo.tree_at(place.session.head).get(name)):
+        return value
+    return _loaded(place, _id(start.before), name)
+
+
+def _loaded(place: Place, commit: ObjectId, name: str) -> object:
+    assert place.session is not None
+    try:
+        return Snapshot(place.session.repo, commit, place.namespace)[name]
+    except (AgentKernelError, KeyError):
+        return _ABSENT
+
+
+def _commit_of(place: Place, start: TaskStart) -> Commit | None:
+    """The commit that made variables of them, if it is in the history still."""
+    if place.session is None or not start.before:
+        return None
+    try:
+        return place.session.repo.commit_at(_id(start.before))
+    except AgentKernelError:
+        return None
+
+
+def _id(said: str) -> ObjectId:
+    return ObjectId(bytes.fromhex(said) + b"\x01")
