@@ -9,6 +9,8 @@ import os
 import sys
 import time
 import traceback
+from collections.abc import Sequence
+from types import CodeType
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
@@ -73,6 +75,8 @@ class PlainExecutor:
     What it prints is taken from `sys.stdout` and `sys.stderr` while it runs, also what other threads print then.
     """
 
+    _flags = 0  # with which code is compiled
+
     def __init__(self, namespace: dict[str, object]) -> None:
         self._namespace = namespace
         self._count = 0
@@ -113,11 +117,16 @@ class PlainExecutor:
                 self._namespace.pop("__builtins__", None)
 
     def _evaluate(self, tree: ast.Module, last: ast.Expr | None, filename: str) -> None:
-        exec(compile(tree, filename, "exec", dont_inherit=True), self._namespace)
-        if isinstance(last, ast.Expr):
-            value = eval(compile(ast.Expression(last.value), filename, "eval", dont_inherit=True), self._namespace)
-            if value is not None:
-                sys.stdout.write(f"{value!r}\n")
+        codes = [compile(tree, filename, "exec", self._flags, dont_inherit=True)]
+        if last is not None:
+            codes.append(compile(ast.Expression(last.value), filename, "eval", self._flags, dont_inherit=True))
+        value = self._evaluated(codes)
+        if value is not None:
+            sys.stdout.write(f"{value!r}\n")
+
+    def _evaluated(self, codes: Sequence[CodeType]) -> object:
+        """Run one after the other, and return the value of the last; statements have none."""
+        return [eval(code, self._namespace) for code in codes][-1]
 
 
 def _kept(text: str) -> Outputs | None:

@@ -78,6 +78,7 @@ class Shell(Protocol):
     """An InteractiveShell."""
 
     user_ns: dict[str, object]
+    autoawait: bool
     kernel: Kernel
     user_ns_hidden: dict[str, object]
     execution_count: int

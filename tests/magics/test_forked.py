@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,3 +50,22 @@ def test_one_undo_takes_back_a_cell_with_the_preview_that_it_accepted(shell: She
     assert (shell.ns["x"], shell.ns["y"]) == (9, 3)
     assert "and the preview that it took" in shell.run("%agent undo").out
     assert (shell.ns["x"], "y" in shell.ns) == (0, False)
+
+
+def test_code_that_awaits_has_an_event_loop_of_its_own(shell: Shell) -> None:
+    code = "import asyncio\nt = asyncio.ensure_future(asyncio.sleep(0, 5))\nx = await t\ndel t\nawait asyncio.sleep(0, x + 1)"
+    seen = ak.preview(code, ak.here())
+    assert (seen.status, seen.text) == ("ok", "6\n"), seen.text
+    seen.accept()
+    assert shell.ns["x"] == 5
+
+
+def test_code_that_awaits_works_where_a_loop_runs_already_and_ends_at_the_deadline(shell: Shell) -> None:
+    async def within_a_loop() -> tuple[ak.Preview, ak.Preview]:
+        quick = ak.preview("import asyncio\ny = await asyncio.sleep(0, 7)", ak.here())
+        return quick, ak.preview("import asyncio\nawait asyncio.sleep(60)", ak.here(), deadline_s=0.3)
+
+    quick, slow = asyncio.run(within_a_loop())
+    assert (quick.status, slow.status) == ("ok", "timeout")
+    assert {one.name for one in quick.changed} == {"asyncio", "y"}
+    quick.reject()

@@ -6,9 +6,13 @@ name, or break them. So IPython only says what magics mean in Python there, and 
 
 from __future__ import annotations
 
+import ast
+import asyncio
+import inspect
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Mapping, Sequence
+from types import CodeType
+from typing import TYPE_CHECKING, cast
 
 from agent_kernel.agents.executing import Executed, PlainExecutor
 
@@ -41,4 +45,19 @@ class ForkedShell(PlainExecutor):
 
     def run(self, code: str, *, timeout_s: float | None) -> Executed:
         self._shell.display_pub = _AsText()
+        self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if self._shell.autoawait else 0
         return super().run(self._shell.transform_cell(code), timeout_s=timeout_s)
+
+    def _evaluated(self, codes: Sequence[CodeType]) -> object:
+        """Code that awaits has an event loop of its own: the kernel's belongs to its process."""
+        if not any(code.co_flags & inspect.CO_COROUTINE for code in codes):
+            return super()._evaluated(codes)
+        return asyncio.new_event_loop().run_until_complete(self._awaited(codes))
+
+    async def _awaited(self, codes: Sequence[CodeType]) -> object:
+        value: object = None
+        for code in codes:
+            value = eval(code, self._namespace)
+            if code.co_flags & inspect.CO_COROUTINE:
+                value = await cast("Awaitable[object]", value)
+        return value
