@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol
 
 __all__ = ["CellInfo", "Outcome", "Shell"]
 
@@ -79,6 +79,7 @@ class Shell(Protocol):
 
     user_ns: dict[str, object]
     autoawait: bool
+    loop_runner: Callable[[Coroutine[Any, Any, object]], object]
     kernel: Kernel
     user_ns_hidden: dict[str, object]
     execution_count: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import threading
@@ -416,6 +417,34 @@ def test_one_undo_takes_back_a_cell_with_the_candidate_that_it_picked(shell: She
     assert (shell.ns["x"], "y" in shell.ns, "best" in shell.ns) == (0, False, False)
     shell.run("%agent redo")
     assert (shell.ns["x"], shell.ns["y"]) == (7, 3)
+
+
+def test_a_step_awaits_at_its_top_level_also_where_a_loop_runs_already(shell: Shell) -> None:
+    use(shell, "import asyncio\nx = await asyncio.sleep(0, 5)", "task.success(x)")
+
+    async def as_a_kernel_does() -> object:
+        ran = shell.run("%%agent analyst\nWait for it please.")
+        assert asyncio.current_task() is not None
+        return ran.result.result
+
+    assert asyncio.run(as_a_kernel_does()) == 5
+    assert shell.run("%%agent analyst\nWait for it please.").result.result == 5
+
+
+def test_a_step_that_awaits_for_too_long_is_interrupted_and_leaves_nothing_pending(shell: Shell) -> None:
+    shell.run("import agent_kernel as ak, asyncio")
+    use(
+        shell,
+        "ended = []\nasync def late():\n    try:\n        await asyncio.sleep(60)\n    finally:\n"
+        "        ended.append(1)\nlater = asyncio.create_task(late())\nawait asyncio.sleep(60)",
+        "task.success(ended)",
+    )
+
+    async def as_a_kernel_does() -> object:
+        limits = "ak.Limits(step_s=0.3)"
+        return shell.run(f"ak.Agent('a', model=_model, limits={limits}, state=ak.here())('Wait.')").result.result
+
+    assert asyncio.run(as_a_kernel_does()) == [1]
 
 
 def test_the_steps_have_the_number_of_their_cell(shell: Shell) -> None:

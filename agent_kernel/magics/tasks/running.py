@@ -11,6 +11,7 @@ from agent_kernel.agents.deadlines import StepTimeout, within
 from agent_kernel.agents.events import Part
 from agent_kernel.agents.executing import Executed
 from agent_kernel.agents.settling import Settled
+from agent_kernel.magics.tasks.looping import beside
 
 if TYPE_CHECKING:
     from agent_kernel.magics.outputs.recorder import OutputRecorder
@@ -84,10 +85,13 @@ class ShellExecutor:
         def quiet(kind: type[BaseException], error: BaseException, trace: object, offset: int | None = None) -> object:
             return None if issubclass(kind, Settled) else handler(kind, error, trace, offset)
 
+        runner = shell.loop_runner
         shell.custom_exceptions, shell.CustomTB = (*kinds, Settled), quiet
+        shell.loop_runner = beside(runner)
         try:
             yield
         finally:
+            shell.loop_runner = runner
             shell.custom_exceptions, shell.CustomTB = kinds, handler
             hook.exec_result = outer  # or the value of the cell around it would be lost
 
