@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import TaskInterruptedError as TaskInterruptedError
     from agent_kernel.errors import TaskPendingError as TaskPendingError
     from agent_kernel.errors import TooLargeError as TooLargeError
+    from agent_kernel.errors import UnknownPriceError as UnknownPriceError
     from agent_kernel.errors import UnmergedBranchError as UnmergedBranchError
     from agent_kernel.errors import UnrelatedHistoriesError as UnrelatedHistoriesError
     from agent_kernel.errors import UntrustedStoreError as UntrustedStoreError
@@ -160,6 +161,7 @@ __all__ = [
     "TaskPendingError",
     "TooLargeError",
     "Turn",
+    "UnknownPriceError",
     "UnmergedBranchError",
     "UnrelatedHistoriesError",
     "UntrustedStoreError",

@@ -478,6 +478,19 @@ class NoModelError(AgentError):
         )
 
 
+class UnknownPriceError(AgentError):
+    """A run has a limit on its cost, and nobody knows what its model costs."""
+
+    model: str
+    cost: float
+
+    def __str__(self) -> str:
+        return (
+            f"what {self.model or 'the model'} costs is not known, so a run cannot be kept under ${self.cost:.4g}: "
+            "limit its tokens or steps instead of its cost"
+        )
+
+
 class TaskFailedError(AgentError):
     """The agent gave up, a limit ended its run, or its model failed. What it did is kept."""
 

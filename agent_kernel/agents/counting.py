@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from agent_kernel.agents.events import Action, Error, Event, Output, Retry
 
-__all__ = ["model_errors", "outputs_in_a_row", "retries_in_a_row", "seconds_taken", "steps_of"]
+__all__ = ["has_unpriced", "model_errors", "outputs_in_a_row", "retries_in_a_row", "seconds_taken", "steps_of"]
 
 
 def steps_of(events: Sequence[Event]) -> int:
@@ -17,6 +17,11 @@ def steps_of(events: Sequence[Event]) -> int:
 def seconds_taken(events: Sequence[Event]) -> float:
     """How long the run took already: what its answers and steps took, not the time that a person let it wait."""
     return sum(event.duration_s for event in events if isinstance(event, Action | Output))
+
+
+def has_unpriced(events: Sequence[Event]) -> bool:
+    """Whether the model gave an answer of which nobody knows what it cost."""
+    return any(isinstance(event, Action) and event.source == "model" and event.usage.cost is None for event in events)
 
 
 def retries_in_a_row(events: Sequence[Event]) -> int:

@@ -50,6 +50,7 @@ from agent_kernel.agents.executing import Executed
 from agent_kernel.agents.log import Log, usage_of
 from agent_kernel.agents.loop import Stream, later
 from agent_kernel.agents.models import Answer, Delta, Message, Model, Request
+from agent_kernel.agents.naming import is_free
 from agent_kernel.agents.offering import offered
 from agent_kernel.agents.outcomes import Ran
 from agent_kernel.agents.review import review
@@ -244,6 +245,7 @@ class Course:
             steps=counting.steps_of(self.log.events),
             usage=usage_of(self.log.events),
             seconds=self.seconds,
+            unpriced=not is_free(self.setup.model) and counting.has_unpriced(self.log.events),
         )
         if reached is not None:
             raised = [event for event in self.log.events if isinstance(event, Error) and event.source == "code"]

@@ -15,7 +15,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         steps: pieces of code that it may run.
         tokens: read and written by the model, over all steps.
-        cost: in US dollars; counts only models whose price is known.
+        cost: in US dollars. A run whose model has a price that is not known is refused, or ends as that turns out.
         step_s: seconds that one step's code may run. The code is interrupted, and the model is told.
             After `retries` such steps one after the other, or where code goes on in spite of it, the run ends.
         run_s: seconds from its start, waiting for a person not counted.
@@ -41,14 +41,20 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             if value is not None and not value >= 0:
                 raise ValueError(f"{name} must be 0 or more, not {value!r}")
 
-    def reached(self, *, steps: int, usage: Usage, seconds: float) -> tuple[str, str] | None:
-        """The limit that the next step would break: its name, and what to say of it."""
+    def reached(self, *, steps: int, usage: Usage, seconds: float, unpriced: bool = False) -> tuple[str, str] | None:
+        """The limit that the next step would break: its name, and what to say of it.
+
+        Args:
+            unpriced: an answer came whose cost nobody knows.
+        """
         if self.steps is not None and steps >= self.steps:
             return "steps", f"it took {steps} step{'s' * (steps != 1)} and was not done (limit: {self.steps})"
         if self.tokens is not None and usage.tokens >= self.tokens:
             return "tokens", f"it used {usage.tokens:,} tokens and was not done (limit: {self.tokens:,})"
         if self.cost is not None and usage.cost is not None and usage.cost >= self.cost:
             return "cost", f"it cost ${usage.cost:.4g} and was not done (limit: ${self.cost:.4g})"
+        if self.cost is not None and unpriced:
+            return "cost", f"what its model costs is not known, so it cannot be kept under ${self.cost:.4g}"
         if self.run_s is not None and seconds >= self.run_s:
             return "run_s", f"it ran {seconds:.3g} s and was not done (limit: {self.run_s:.3g} s)"
         return None

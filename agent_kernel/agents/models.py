@@ -99,7 +99,11 @@ class Answer(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class Model(Protocol):
-    """Anything that answers. Called on the run's own event loop, never on the thread that runs code."""
+    """Anything that answers. Called on the run's own event loop, never on the thread that runs code.
+
+    One that costs nothing says so with `is_free = True`. Of others each answer's usage says what it cost; where it does not,
+    a run with a limit on its cost ends.
+    """
 
     @property
     def name(self) -> str:
@@ -137,6 +141,8 @@ class FunctionModel:
     'function'
     """
 
+    is_free = True  # as far as this package knows; a function that pays says so in `Turn.usage`
+
     def __init__(self, function: Callable[[Request], Scripted], name: str = "function") -> None:
         self._function = function
         self.name = name
@@ -158,6 +164,8 @@ class ScriptedModel:
     >>> ScriptedModel(["x = 1", "task.success(x)"], name="demo").name
     'scripted:demo'
     """
+
+    is_free = True
 
     def __init__(self, turns: Sequence[Scripted], name: str = "script") -> None:
         self.turns = tuple(Turn(turn) if isinstance(turn, str) else turn for turn in turns)

@@ -6,14 +6,14 @@ import os
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_kernel.agents.models import Model, ScriptedModel
-from agent_kernel.errors import ModelError, NoModelError
+from agent_kernel.errors import ModelError, NoModelError, UnknownPriceError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
     from agent_kernel.agents.models import Scripted
 
-__all__ = ["ENVIRONMENT", "check_model", "model_named", "register"]
+__all__ = ["ENVIRONMENT", "check_model", "check_price", "is_free", "model_named", "register"]
 
 ENVIRONMENT = "AGENT_KERNEL_MODEL"
 _registered: dict[str, Model] = {}
@@ -36,6 +36,18 @@ def check_model(model: object) -> None:
     ours = isinstance(model, str | Model)
     if not ours and not any(kind.__module__.startswith("pydantic_ai.") for kind in type(model).__mro__):
         raise TypeError(f"model is a name, a Model, or one of pydantic-ai's, not {type(model).__name__}")
+
+
+def is_free(model: Model) -> bool:
+    """Whether asking it costs nothing."""
+    return getattr(model, "is_free", False) is True
+
+
+def check_price(model: Model, cost: float | None) -> None:
+    """Raise UnknownPriceError where a run is to be kept under a cost that nobody can count."""
+    priced: Callable[[], bool] | None = getattr(model, "has_price", None)
+    if cost is not None and priced is not None and not priced():
+        raise UnknownPriceError(model.name, cost)
 
 
 def model_named(name: object = "", namespace: Mapping[str, object] | None = None, stored: Container[str] = ()) -> Model:

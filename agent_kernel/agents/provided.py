@@ -40,6 +40,20 @@ class Provided:
         self._model = model
         self.name = name or f"{model.system}:{model.model_name}"
 
+    def has_price(self) -> bool:
+        """Whether it is known what its answers cost, by its provider and name."""
+        from pydantic_ai.messages import ModelResponse
+        from pydantic_ai.usage import RequestUsage
+
+        answer = ModelResponse(
+            parts=[],
+            usage=RequestUsage(input_tokens=1, output_tokens=1),
+            model_name=self._model.model_name,
+            provider_name=self._model.system,
+            provider_url=self._model.base_url,
+        )
+        return _cost(answer) is not None
+
     async def stream(self, request: Request) -> AsyncIterator[Delta | Answer]:
         """The answer in pieces, and at last as a whole.
 

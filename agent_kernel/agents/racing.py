@@ -38,6 +38,7 @@ from agent_kernel.agents.entrants import Entry, entrants
 from agent_kernel.agents.events import Cancelled, Fail, SubRun, Success, TaskStart, Usage
 from agent_kernel.agents.journal import new_run_id, short_run
 from agent_kernel.agents.log import Log
+from agent_kernel.agents.naming import check_price, model_named
 from agent_kernel.agents.supervising import GRACE_S, Processes
 from agent_kernel.agents.workers import Job, lent, stop_key, work
 from agent_kernel.errors import BranchInUseError, RaceError, RefNotFoundError, RunBusyError, RunNotFoundError
@@ -111,6 +112,8 @@ def race(
             "a store in memory is seen by this process alone: give executor=ThreadPoolExecutor(), or keep it in a folder"
         )
     found = entrants([tasks] if isinstance(tasks, str) else list(tasks), agents, models, n, place, returns, inputs)
+    for entry in found:
+        check_price(model_named(entry.agent.model, place.namespace), (limits or entry.agent.limits).cost)
     held = Race(place, found, judge, on_event, parent_run)
     held.begin(executor, approve, limits, deadline_s, memory_bytes, tuple(keep))
     return held

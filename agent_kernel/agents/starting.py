@@ -13,7 +13,7 @@ from agent_kernel.agents.events import Action, TaskStart
 from agent_kernel.agents.journal import Journal, new_run_id
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.log import OVER, Listener, Log
-from agent_kernel.agents.naming import model_named
+from agent_kernel.agents.naming import check_price, model_named
 from agent_kernel.agents.place import Place
 from agent_kernel.agents.run import Run
 from agent_kernel.agents.subagents import ChildRun, Fork, approval_within, beside, limits_within
@@ -224,9 +224,12 @@ def _setup(
         raise ValueError(f"approve is one of {', '.join(MODES)}, not {approve!r}")
     returning.check(returns)
     limits = options.get("limits") or agent.limits
+    limits = limits if parent is None else limits_within(parent, limits)
+    model = model_named(options.get("model") or agent.model, place.namespace)
+    check_price(model, limits.cost)
     return Setup(
-        model=model_named(options.get("model") or agent.model, place.namespace),
-        limits=limits if parent is None else limits_within(parent, limits),
+        model=model,
+        limits=limits,
         approve=approve if parent is None else approval_within(parent),
         returns=returns,
         settings=agent.model_settings,

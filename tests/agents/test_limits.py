@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents.events import Error, Output, Usage
+from agent_kernel.agents.models import Answer, Delta, Request
 from agent_kernel.errors import ModelError
 
 
@@ -43,6 +46,62 @@ def test_cost_is_limited_where_the_price_is_known() -> None:
     run = failed(ak.Limits(cost=1.0), *turns)
     assert run.outcome.limit == "cost"
     assert run.usage.cost == pytest.approx(1.2)
+
+
+class Paid:
+    """A model whose provider tells no price."""
+
+    name = "paid"
+
+    def __init__(self, priced: bool | None = None) -> None:
+        self.asked = 0
+        if priced is not None:
+            self.has_price = lambda: priced
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta | Answer]:
+        self.asked += 1
+        yield Answer(code="x = 1", usage=Usage(1, 10, 10))
+
+
+def test_a_limit_on_the_cost_is_refused_where_the_price_is_known_to_be_unknown() -> None:
+    model = Paid(priced=False)
+    state: dict[str, object] = {"n": 1}
+    agent = ak.Agent(model=model, limits=ak.Limits(cost=1.0), state=state)
+    with pytest.raises(ak.UnknownPriceError, match=r"what paid costs is not known, .* under \$1: limit its tokens"):
+        agent.start("Go on", inputs={"n": 2})
+    assert model.asked == 0
+    assert state == {"n": 1}
+    agent.start("Go on", limits=ak.Limits())
+
+
+def test_a_race_is_refused_as_well_where_the_price_is_unknown() -> None:
+    with ak.Versioned() as state, ThreadPoolExecutor(1) as pool:
+        with pytest.raises(ak.UnknownPriceError):
+            ak.race(
+                "Go",
+                n=2,
+                agent=ak.Agent(model=Paid(priced=False)),
+                state=state,
+                executor=pool,
+                limits=ak.Limits(cost=1.0),
+            )
+        assert state.repo.branches().keys() <= {"main"}
+
+
+@pytest.mark.parametrize("priced", [None, True])
+def test_a_limit_on_the_cost_ends_a_run_whose_answers_have_no_price(priced: bool | None) -> None:
+    model = Paid(priced)
+    run = ak.Agent(model=model, limits=ak.Limits(cost=1.0)).start("Go on")
+    with pytest.raises(ak.TaskFailedError, match=r"what its model costs is not known, so it cannot be kept under \$1"):
+        run.result()
+    assert (run.outcome.limit, model.asked) == ("cost", 1)
+
+
+def test_models_that_cost_nothing_need_no_price() -> None:
+    model = ak.ScriptedModel(["x = 1", "task.success(x)"])
+    assert ak.Agent(model=model, limits=ak.Limits(cost=1.0))("Go on") == 1
+    free = ak.FunctionModel(lambda request: "task.success(1)" if request.turn else "x = 1")
+    assert ak.Agent(model=free, limits=ak.Limits(cost=0.01))("Go on") == 1
 
 
 def test_the_time_of_a_run_is_limited() -> None:

@@ -22,7 +22,7 @@ from agent_kernel.agents.events import Action, Cancelled, Error, Fail, TaskStart
 from agent_kernel.agents.models import Answer, Delta, Model, Request, Returned, Said, Told
 from agent_kernel.agents.naming import model_named
 from agent_kernel.agents.place import Place
-from agent_kernel.errors import MissingExtraError, ModelError, TaskFailedError
+from agent_kernel.errors import MissingExtraError, ModelError, TaskFailedError, UnknownPriceError
 from tests.agents.openai_server import OpenAIServer, Reply, calls, refuses, says
 
 pytest.importorskip("pydantic_ai.models.openai")
@@ -98,6 +98,14 @@ class TestAnswers:
     def test_the_price_of_an_unknown_model_is_unknown(self) -> None:
         _, answer = answered(says("Hi.", model="my-own-model"))
         assert answer.usage.cost is None
+
+    def test_whether_a_price_is_known_is_known_before_anything_is_asked(self) -> None:
+        with OpenAIServer(says("Hi.")).running() as server:
+            assert model_named(f"openai:gpt-4o@{server.address}").has_price()  # type: ignore[attr-defined]  # a provider's
+            agent = Agent(model=f"openai:my-own@{server.address}", limits=Limits(cost=1.0))
+            with pytest.raises(UnknownPriceError, match="what openai:my-own@"):
+                agent.start("Go on")
+            assert not server.requests
 
 
 class TestRequests:

@@ -16,6 +16,7 @@ SAMPLES: dict[str, object] = {
     "str": "trai\u0144",
     "int": 3,
     "bool": True,
+    "float": 0.5,
     "float | None": 1.5,
     "tuple[str, ...]": ("main", "try-harder"),
     "tuple[tuple[str, ...], ...]": (("a", "b"), ("c", "d")),
