@@ -19,6 +19,7 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from types import FunctionType, ModuleType
+from pathlib import Path
 from typing import Any, Final, cast
 
 from agent_kernel.values import summaries
@@ -38,6 +39,7 @@ _DEEPEST: Final = 4
 
 # Colours and other escape sequences, and what else a terminal would act on; line ends and tabs stay.
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://")
 _ENVIRON = re.compile(r"environ\(\{.*?\}\)", re.DOTALL)
 _entries_of = dict[object, object].items
 _MAPPINGS: ExactTypes[bool] = ExactTypes([(kind, True) for kind in (dict, OrderedDict, defaultdict)])
@@ -129,12 +131,7 @@ class _Environment:
         named = "|".join(map(re.escape, sorted(told, key=len, reverse=True)))
         # `NAME=value`, `'NAME': 'value'`, `('NAME', 'value')`, and `NAME    value` of a table.
         self._beside = re.compile(rf"""\b({named})\b['"]?\s*[:=,]?\s*['"]?""") if named else None
-        self.secrets = {
-            face
-            for name, value in told.items()
-            if summaries.names_a_secret(name) or summaries.holds_a_secret(value)
-            for face in _faces(value)
-        }
+        self.secrets = {face for name, value in told.items() if _is_secret(name, value) for face in _faces(value)}
         self._longest_first = sorted(self.secrets, key=len, reverse=True)
 
     def masked(self, text: str) -> str:
@@ -156,9 +153,19 @@ class _Environment:
         return "".join([*pieces, text[done:]])
 
 
+def _is_secret(name: str, value: str) -> bool:
+    """Whether a variable of the environment is one by its name or its content.
+
+    A file or folder is none, though its variable be called so (`PWD`, `…_TOKEN_FILE`): others lie beside it.
+    """
+    is_place = Path(value).is_absolute() and Path(value).exists()
+    return summaries.holds_a_secret(value) or (summaries.names_a_secret(name) and not is_place)
+
+
 def _without(text: str, value: str) -> str:
     """The text without a value, also where only its beginning is shown."""
-    begins = value[:_TELLING]
+    scheme = _SCHEME.match(value)  # tells nothing: every database's address begins so
+    begins = value[: _TELLING + (scheme.end() if scheme else 0)]
     at = text.find(begins)
     while at >= 0:
         end = at + len(begins)

@@ -170,6 +170,17 @@ def test_a_value_of_the_environment_that_is_no_secret_is_masked_beside_its_name_
     assert f"the wind is in the north {{'ACME_REGION': '{summaries.MASK}'}}" in told
 
 
+def test_places_and_addresses_stay_legible_beside_secrets_that_begin_alike(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PWD", str(tmp_path))
+    monkeypatch.setenv("DATABASE_URL", f"postgresql://ada:{CANARY}@db.example/all")
+    shown = f"{tmp_path / 'prices.csv'} went to postgresql://localhost/prices"
+    told, _ = sent({}, f"print({shown!r}, 'and', 'postgresql://ada:{CANARY}@db.example/all'[:36])")
+    assert f"{shown} and " in told
+    assert CANARY[:8] not in told
+
+
 @pytest.mark.parametrize(
     ("policy", "line"), [("names", "  rows"), ("schema", "  rows: list of 3 int"), ("values", "[7001, ")]
 )
