@@ -10,9 +10,11 @@ The words are agex's (TaskStart, Action, Output, Success, Fail, Clarify), with w
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar, cast
 
 import msgspec
+
+from agent_kernel.session.history import written
 
 __all__ = [
     "EVENTS",
@@ -43,9 +45,12 @@ __all__ = [
     "Usage",
     "decode_event",
     "encode_event",
+    "spelled_out",
 ]
 
 SCHEMA: Final = 1
+
+E = TypeVar("E", bound="Event")
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -343,6 +348,23 @@ _BODIES: dict[str, msgspec.msgpack.Decoder[Event]] = {}
 def encode_event(event: Event) -> bytes:
     """The bytes that are stored."""
     return _ENCODER.encode(_Envelope(SCHEMA, event.kind, msgspec.Raw(_ENCODER.encode(event))))
+
+
+def spelled_out(event: E) -> E:
+    """The event with what no bytes can hold spelled out in all its texts: halves of surrogate pairs."""
+
+    def legible(value: object) -> object:
+        match value:
+            case str():
+                return written(value)
+            case dict():
+                return {legible(key): legible(held) for key, held in cast("dict[object, object]", value).items()}
+            case list() | tuple():
+                return [legible(held) for held in cast("list[object]", value)]
+            case _:
+                return value
+
+    return msgspec.convert(legible(msgspec.to_builtins(event, builtin_types=(bytes,))), type(event))
 
 
 def decode_event(stored: bytes) -> Event:

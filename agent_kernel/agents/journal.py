@@ -29,6 +29,7 @@ from agent_kernel.agents.events import (
     Unknown,
     decode_event,
     encode_event,
+    spelled_out,
 )
 from agent_kernel.errors import RunBusyError, RunNotFoundError
 
@@ -75,7 +76,14 @@ class Journal:
         for event in events:
             self._last_ns = max(time.time_ns(), self._last_ns + 1)
             stamped.append(msgspec.structs.replace(event, time_ns=self._last_ns))
-        new: dict[bytes, bytes | None] = {_key(event.run, event.seq): encode_event(event) for event in stamped}
+        try:
+            bodies = [encode_event(event) for event in stamped]
+        except UnicodeEncodeError:
+            stamped = [spelled_out(event) for event in stamped]
+            bodies = [encode_event(event) for event in stamped]
+        new: dict[bytes, bytes | None] = {
+            _key(event.run, event.seq): body for event, body in zip(stamped, bodies, strict=True)
+        }
         expected: dict[bytes, bytes | None] = dict.fromkeys(new)
         for marker, waits in _waiting_after(stamped).items():
             before = self._store.get_many([marker]).get(marker)

@@ -18,8 +18,8 @@ import uuid
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from types import FunctionType, ModuleType
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any, Final, cast
 
 from agent_kernel.values import summaries

@@ -251,3 +251,17 @@ def test_a_script_that_the_branch_has_and_memory_has_not_is_said_to_come_back_by
             ModelError, match="s1 is not in memory, and the branch has it: %agent checkout brings it back"
         ):
             _ = reopened(Place(later.namespace, later), run.id)
+
+
+def test_halves_of_characters_that_no_bytes_can_hold_are_spelled_out(tmp_path: Path) -> None:
+    half = "\ud83d"
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
+    code = [f"word = {half!r}  # {half}", "print(word)", "raise ValueError(word)", f"open({name!r}, 'w').close()"]
+    with Versioned(tmp_path / "store") as state:
+        agent = Agent("ada", model=ScriptedModel([*code, "task.fail(word)"]), state=state)
+        run = agent.start(f"look {half}")
+        list(run.stream())
+        assert run.outcome.reason == "\\ud83d"
+        assert state["word"] == half
+        assert "\\ud83d" in "".join(event.sent for event in run.events if isinstance(event, Output))
+        assert list(agent.reopen(run.id).events) == list(run.events)
