@@ -112,13 +112,14 @@ class Log:
         first = self._next_number()
         common = {"run": self.run, "step": step, "before": before, "after": after or before, **self._common}
         told = [msgspec.structs.replace(event, seq=first + at, **common) for at, event in enumerate(events)]
-        stored = self.journal.append(*told, held=self._held)
-        if self._held is not None and holding.comes_to_rest(stored[-1]):
-            holding.end(self._held)
-            self._held = None
-        self.events.extend(stored)
-        if self.state in OVER:
-            self.when_over()
+        with uninterrupted():  # what is stored has to be known here: its numbers are taken
+            stored = self.journal.append(*told, held=self._held)
+            if self._held is not None and holding.comes_to_rest(stored[-1]):
+                holding.end(self._held)
+                self._held = None
+            self.events.extend(stored)
+            if self.state in OVER:
+                self.when_over()
         for event in stored:
             for listener in self.listeners:
                 listener(event)

@@ -265,3 +265,32 @@ def test_halves_of_characters_that_no_bytes_can_hold_are_spelled_out(tmp_path: P
         assert state["word"] == half
         assert "\\ud83d" in "".join(event.sent for event in run.events if isinstance(event, Output))
         assert list(agent.reopen(run.id).events) == list(run.events)
+
+
+@pytest.mark.parametrize("at", range(1, 10))
+def test_an_interrupt_while_an_event_is_stored_stops_the_run_and_it_goes_on(at: int) -> None:
+    store = MemoryStore()
+    swap, stored = store.swap, 0
+
+    def interrupted(expected: Any, new: Any, *more: Any, **named: Any) -> bool:
+        nonlocal stored
+        done = swap(expected, new, *more, **named)
+        stored += any(key.startswith(b"e/") for key in new)
+        if stored == at and any(key.startswith(b"e/") for key in new):
+            signal.raise_signal(signal.SIGINT)
+        return done
+
+    session = Session({"ran": []}, Repository.open(store))
+    model = FunctionModel(lambda request: f"ran.append({request.turn})" if request.turn < 2 else "task.success()")
+    agent = Agent("ada", model=model, state=session)
+    run = agent.start("work")
+    store.swap = interrupted  # type: ignore[method-assign]
+    try:
+        list(run.stream())
+    except KeyboardInterrupt:
+        run.halt()
+    if run.status != "completed":
+        assert run.status == "interrupted"
+        run.resume().result()
+    assert session.namespace["ran"] in ([0, 1], [0], [1])  # a step is not repeated that was stopped as it began
+    assert list(agent.reopen(run.id).events) == list(run.events)
