@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from agent_kernel.agents import FunctionModel, ScriptedModel, Turn
+from agent_kernel.agents.deciding import decide, log_of, newest
 from agent_kernel.magics.extension import AgentKernel
 from tests.magics.shells import Shell
 
@@ -493,3 +494,39 @@ def test_what_does_not_go_with_fork_is_refused(shell: Shell, line: str, said: st
     typed = shell.run(f"%%agent analyst {line}\nMake a number please.")
     assert not typed.result.success
     assert said in typed.out + typed.err
+
+
+def test_a_run_goes_on_after_a_restart_once_its_variables_are_back(tmp_path: Path) -> None:
+    with Shell(store=str(tmp_path / "store")) as shell:
+        shell.run("n = 1\nscript = ['import os\\nos.system(\"true\")\\nn += 1', 'task.success(n)']")
+        shell.run("%%agent analyst --model scripted:script\nCount one further please.")
+    with Shell(store=str(tmp_path / "store")) as shell:
+        for line in ("%agent approve", "%agent deny no"):
+            assert "%agent checkout brings them back" in shell.run(line).err
+        assert [run["status"] for run in runs(shell)] == ["pending"]
+        shell.run("%agent checkout")
+        shell.run("%agent approve")
+        assert shell.ns["n"] == 2
+
+
+@pytest.mark.parametrize("mode", ["none", "live"])
+def test_a_run_that_was_approved_elsewhere_goes_on_where_it_acted(shell: Shell, mode: str) -> None:
+    shell.run("n = 1")
+    use(shell, "n = 2", "import os\nos.system('true')\nn += 1", "task.success(n)")
+    shell.run(f"%%agent analyst --state {mode}\nCount one further please.")
+    journal = shell.extension.notebook.tasks.place().journal
+    decide(log_of(journal, newest(journal, ("pending",))), "approve", by="somebody else")
+    assert shell.run("%agent resume").result.success
+    assert runs(shell)[0]["status"] == "completed"
+    assert shell.ns["n"] == (1 if mode == "none" else 3)
+    assert not [commit for commit in shell.log() if commit["author"]["name"] == "analyst"]
+
+
+def test_a_run_that_was_in_memory_alone_does_not_go_on_elsewhere(tmp_path: Path) -> None:
+    with Shell(store=str(tmp_path / "store")) as shell:
+        use(shell, "import os\nos.system('true')\nn = 1", "task.success(n)")
+        shell.run("%%agent analyst --state none\nCount to one please.")
+    with Shell(store=str(tmp_path / "store")) as shell:
+        shell.run("%agent checkout")
+        assert "in memory alone" in shell.run("%agent approve").err
+        assert "n" not in shell.ns

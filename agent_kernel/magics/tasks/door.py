@@ -25,6 +25,7 @@ from agent_kernel.verbs.output import Result, Said
 from agent_kernel.verbs.parsing import UsageProblem
 
 if TYPE_CHECKING:
+    from agent_kernel.agents.events import TaskStart
     from agent_kernel.agents.racing import Race
     from agent_kernel.agents.run import Run
     from agent_kernel.magics.agent_cell import AgentCell
@@ -62,6 +63,7 @@ class Tasks:
         self._executor = ShellExecutor(shell, outputs)
         self._apart = Apart(shell)
         self._shown: dict[str, Shown] = {}  # where the runs of this kernel are shown
+        self._places: dict[str, Place] = {}  # where the runs act that began in this kernel
         self.runs: dict[str, Run[Any]] = {}
         self.races: dict[str, Race] = {}
 
@@ -111,7 +113,7 @@ class Tasks:
             TaskEnded: it began and is not done; how it ended is shown.
         """
         if cell.edits:
-            found = self._find(cell.edits)
+            found = self._find(self._loaded(cell.edits))
             return self._value(self._drive(found.edit(cell.body, by=person().name)))
         if cell.fork:
             return self._race(cell)
@@ -126,6 +128,7 @@ class Tasks:
         place = self._place_for(cell)
         asks = self.can_ask()
         run = started(agent, cell.body.strip(), place, returns=returns, can_ask=asks, preview=cell.preview)
+        self._places[run.id] = place
         return self._value(self._drive(run))
 
     def _race(self, cell: AgentCell) -> Race:
@@ -169,7 +172,7 @@ class Tasks:
 
     def decide(self, run: str, decision: str, *, reason: str = "", code: str | None = None) -> Result:
         """Answer for the step that waits, and let the run go on."""
-        return self._told(self._drive(self._decided(run, decision, reason, code)))
+        return self._told(self._drive(self._decided(self._loaded(run), decision, reason, code)))
 
     def _decided(self, run: str, decision: str, reason: str, code: str | None) -> Run[Any]:
         found = self._find(run)
@@ -203,7 +206,7 @@ class Tasks:
 
     def resume(self, run: str, answer: str, *, force: bool = False) -> Result:
         """Let a run go on. `force`: also where a process on another machine drove it."""
-        return self._told(self._drive(self._find(run).resume(answer, by=person().name, force=force)))
+        return self._told(self._drive(self._find(self._loaded(run)).resume(answer, by=person().name, force=force)))
 
     def offer_edit(self, run: str, code: str) -> None:
         """Put the code into a cell that lets it run."""
@@ -215,10 +218,26 @@ class Tasks:
         found = journal.find(run_id)
         known = self.runs.get(found)
         if known is None or not known.is_current():
-            start = journal.first(found)
-            place = self.place((start.cell, start.number))
+            place = self._places.get(found) or self._place_again(journal.first(found))
             known = self.runs[found] = reopened(place, found, can_ask=self.can_ask())
         return known
+
+    def _place_again(self, start: TaskStart) -> Place:
+        """Where a run goes on that another kernel began."""
+        place = self.place((start.cell, start.number))
+        if start.state == "live" and place.session is not None:
+            raise UsageProblem(f"run {short_run(start.run)} acted on what was in memory alone, and that kernel is gone")
+        return place
+
+    def _loaded(self, run: str) -> str:
+        """The run, unless it began before a restart, and what it acts on was not brought back yet."""
+        session = self._notebook.session
+        if session is not None and session.carried() and self.place().journal.find(run) not in self.runs:
+            raise UsageProblem(
+                "its variables are not in memory since the restart: %agent checkout brings them back, "
+                "%agent checkout --fresh leaves them behind"
+            )
+        return run
 
     def _drive(self, run: Run[Any]) -> Run[Any]:
         """Let it go on as far as it can, and show it."""
