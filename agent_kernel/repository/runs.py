@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -38,9 +38,16 @@ HOLDS: Final = b"a/"  # who drives a run, by its id
 GONE: Final = "(forgotten)"
 _CODE: Final = ("code",)
 # Text in which a value may stand: what a step showed, said or ended with, and what the model made of it.
-_SHOWN: Final = ("sent", "message", "result", "reason", "question", "target", "thinking", "text")
+_SHOWN: Final = ("sent", "message", "result", "reason", "question", "target", "thinking", "text", "output")
 _TASK: Final = ("task", "prompt", "instructions")
 _BATCH: Final = 500
+_LEAST: Final = 6  # characters of a value that are looked for; fewer are part of too much else
+_LEAST_LINE: Final = 16
+_TEXT: Final = re.compile(
+    r"(?:str|bytes)(?: of [\d,]+)? (?P<literal>b?(?P<quote>['\"])(?P<text>.*?)(?:(?P=quote)|(?P<cut>…)))"
+)
+_NUMBER: Final = re.compile(r"(?:int|float) (?P<number>[-+.\w]+)")
+_CONTENT: Final = re.compile(r"[\[{(].*[\w'\"]")
 
 Fields = dict[str, Any]
 
@@ -150,8 +157,9 @@ class Forgetting:
         joined = "|".join(map(re.escape, sorted(self._names)))
         self._word = re.compile(rf"(?<![\w.])(?:{joined})\b" if joined else r"(?!)")
         # A line about a variable, as runs are told of their namespace and of what a step changed.
-        self._line = re.compile(rf"(?m)^  (?:[+~] )?(?:{joined}): .*\n?" if joined else r"(?!)")
+        self._line = re.compile(rf"(?m)^  (?:[+~] )?(?:{joined}): (.*)\n?" if joined else r"(?!)")
         self._telling = self._steps_that_tell()
+        self._values = told_values(self._told()) if self._names else re.compile(r"(?!)")
 
     def run(self) -> int:
         """Do it; returns how many events are others by that."""
@@ -176,16 +184,28 @@ class Forgetting:
             found[_step(event.fields)] |= code or not changed.isdisjoint(self._names)
         return frozenset(step for step, tells in found.items() if tells)
 
+    def _told(self) -> Iterator[str]:
+        """What models were told that the variables are."""
+        for _, _, event in events_of(self._repo):
+            fields = event.fields if event is not None else {}
+            inputs: Mapping[str, object] = fields.get("inputs") or {}
+            yield from (str(one[2]) for one in fields.get("changed", ()) if len(one) > 2 and one[1] in self._names)
+            yield from (str(inputs[name]) for name in self._names & inputs.keys())
+            for name in (*_SHOWN, *_TASK):
+                yield from self._line.findall(fields[name]) if isinstance(fields.get(name), str) else ()
+
     def _forget(self, kind: str, fields: Fields) -> None:
         step = _step(fields)
         if step in self._steps:
             self._blank(fields, (*_CODE, *_SHOWN))
             fields["findings"] = ()
+            self._unhold(fields)
             fields.update({name: () for name in ("changed", "unsaved") if name in fields})
         if not self._names:
             return
         if step in self._telling and kind != "Action":
             self._blank(fields, _SHOWN)
+            self._unhold(fields)
         for name in ("changed", "unsaved"):
             if name in fields:
                 fields[name] = [one for one in fields[name] if self._names.isdisjoint(one[:2])]
@@ -194,8 +214,31 @@ class Forgetting:
         for name in (*_SHOWN, *_TASK):
             if isinstance(fields.get(name), str):
                 fields[name] = self._line.sub("", fields[name])
+        self._take_out(fields)
         if self._redaction is not None:
             self._mask(fields, self._redaction)
+
+    def _take_out(self, fields: Fields) -> None:
+        """Take out what the variables were, also where others were told to be the same, or where it was shown."""
+        found = self._values
+        for name in (*_SHOWN, *_TASK):
+            if isinstance(fields.get(name), str):
+                fields[name] = found.sub(GONE, fields[name])
+        for name in ("changed", "unsaved"):
+            if name in fields:
+                fields[name] = [[*one[:-1], found.sub(GONE, str(one[-1]))] for one in fields[name]]
+        if isinstance(fields.get("inputs"), dict):
+            fields["inputs"] = {name: found.sub(GONE, told) for name, told in fields["inputs"].items()}
+        if fields.get("parts"):
+            fields["parts"] = [[one[0], *(found.sub(GONE, text) for text in one[1:])] for one in fields["parts"]]
+        if isinstance(fields.get("held"), bytes) and found.search(fields["held"].decode("utf-8", "replace")):
+            self._unhold(fields)
+
+    def _unhold(self, fields: Fields) -> None:
+        """Let nobody take on any more what a step did on a fork: what it gave back and showed stands in it."""
+        if fields.get("held"):
+            told = "what it did as it was tried is forgotten: approving runs the code again"
+            fields.update(held=b"", branch="", told=told)
 
     def _mask(self, fields: Fields, redaction: Redaction) -> None:
         for name in _CODE:
@@ -218,6 +261,39 @@ class Forgetting:
                 fields[name] = f"# {GONE}" if name in _CODE else GONE
         if fields.get("parts"):
             fields["parts"] = ()
+
+
+def told_values(told: Iterable[str]) -> re.Pattern[str]:
+    """What finds values in text, by what was said of them: `str 'abcdefg'`, `int 1234567`, `list of 2 int, [1, 2]`.
+
+    Of what was cut short the rest of the line is found with it. Too little to be told from something else is left alone.
+    """
+    found: dict[str, None] = {}
+    for line in told:
+        text = _TEXT.fullmatch(line)
+        number = _NUMBER.fullmatch(line)
+        if text is not None:
+            for one in {text["text"], *_read(text["literal"])}:
+                if len(one) >= _LEAST:
+                    rest = r"[^\n]*" if text["cut"] else ""
+                    found[re.escape(one) + rest] = None
+        elif number is not None and len(number["number"]) >= _LEAST:
+            found[rf"(?<![\w.]){re.escape(number['number'])}(?!\w)"] = None
+        elif len(line) >= _LEAST_LINE and _CONTENT.search(line):
+            found[re.escape(line)] = None
+    longest_first = sorted(found, key=len, reverse=True)
+    return re.compile("|".join(longest_first) or r"(?!)")
+
+
+def _read(literal: str) -> tuple[str, ...]:
+    """The text itself, where it was told with escapes."""
+    import ast
+
+    try:
+        value: object = ast.literal_eval(literal)
+    except (ValueError, SyntaxError):
+        return ()
+    return (value,) if isinstance(value, str) else ()
 
 
 def _step(fields: Fields) -> tuple[str, int]:

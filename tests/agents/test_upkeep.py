@@ -10,13 +10,24 @@ from typing import Any
 import pytest
 
 from agent_kernel.agents import Agent, ScriptedModel
-from agent_kernel.agents.agent import reopened
-from agent_kernel.agents.events import EVENTS, SCHEMA, Action, Event, Output, StateChange, TaskStart, Unknown
+from agent_kernel.agents.agent import reopened, started
+from agent_kernel.agents.events import (
+    EVENTS,
+    SCHEMA,
+    Action,
+    ApprovalRequested,
+    Event,
+    Output,
+    StateChange,
+    TaskStart,
+    Unknown,
+)
 from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.log import state_of
 from agent_kernel.agents.place import Place
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import Retention
+from agent_kernel.repository.runs import told_values
 from agent_kernel.session import Repository, Session
 from agent_kernel.storage import LmdbStore, MemoryStore
 from agent_kernel.values import summaries
@@ -136,6 +147,63 @@ def test_forgetting_a_variable_takes_what_runs_were_told_of_it() -> None:
     assert "other: int 1" in start.prompt
     assert "fruit" not in start.prompt
     assert any("fruit" in (event.code or "") for event in events(session) if isinstance(event, Action))
+
+
+def test_forgetting_a_variable_takes_out_what_it_was_wherever_runs_were_told_of_it() -> None:
+    session = a_session()
+    do(
+        session,
+        "keep it",
+        f"fruit = '{SECRET[::-1]}'[::-1]",
+        "keep = next(value for name, value in [*globals().items()] if name.startswith('fru'))",
+        "print(keep)",
+    )
+    do(session, "look", "print(len(keep))\nprint(keep)", "pair = [keep, 'a pear']", "task.success(keep)")
+    session.forget("fruit")
+    text = "".join(map(repr, events(session)))
+    assert SECRET not in text
+    assert "keep: str '(forgotten)'" in text
+    assert "'a pear'" in text
+    assert session.repo.at("main")["keep"] == SECRET, "the variable that holds the same keeps it in the history"
+    session.forget("keep", "pair")
+    assert SECRET.encode() not in raw(session)
+
+
+@pytest.mark.parametrize(
+    ("told", "text", "left"),
+    [
+        ("str 'tangerine'", "a tangerine, and 'tangerine'", "a ?, and '?'"),
+        ("str of 500 'tangerine…", "see: tangerine and all of the rest\nnext", "see: ?\nnext"),
+        ("str 'it\\'s\\ntwo lines'", "it's\ntwo lines", "?"),
+        ("str 'pear'", "a pear", "a pear"),
+        ("int 4711471", "4711471 or 47114712, x4711471", "? or 47114712, x4711471"),
+        ("int 4711", "4711", "4711"),
+        ("list of 3 int, [1, 2, 3]", "other: list of 3 int, [1, 2, 3]", "other: ?"),
+        ("DataFrame 3×2, 1.2 kB", "other: DataFrame 3×2, 1.2 kB", "other: DataFrame 3×2, 1.2 kB"),
+    ],
+)
+def test_a_value_is_found_by_what_was_said_of_it(told: str, text: str, left: str) -> None:
+    assert told_values([told]).sub("?", text) == left
+
+
+def test_forgetting_a_variable_lets_go_of_what_a_step_gave_back_on_a_fork() -> None:
+    session = a_session()
+    session.namespace["rows"] = [3]
+    session.commit("rows")
+    agent = Agent("ada", model=ScriptedModel([f"fruit = '{SECRET[::-1]}'[::-1]\nprint(fruit)"]), state=session)
+    run = started(agent, "go", Place(session.namespace, session), preview=True)
+    list(run.stream())
+    (asked,) = [event for event in events(session) if isinstance(event, ApprovalRequested)]
+    assert SECRET in asked.output
+    session.repo.create_branch("kept", asked.branch)
+    session.forget("fruit")
+    (asked,) = [event for event in events(session) if isinstance(event, ApprovalRequested)]
+    assert SECRET not in repr(asked)
+    assert (asked.held, asked.branch) == (b"", "")
+    assert "approving runs the code again" in asked.told
+    again = reopened(Place(session.namespace, session), run.id, model=ScriptedModel(["", "task.success(1)"]))
+    list(again.approve().stream())
+    assert session.namespace["fruit"] == SECRET
 
 
 def test_forgetting_with_sources_masks_code_outputs_and_prompts() -> None:
