@@ -1,7 +1,8 @@
 """Take what code prints, where several pieces of code may print at the same time on threads of their own.
 
 `contextlib.redirect_stdout` swaps a global: of two threads that use it, the one that ends last puts back what the other
-had put there. Here one router stands in `sys.stdout` while anybody captures, and hands each text to its thread's taker.
+had put there. Here one router stands in `sys.stdout` while anybody captures, and hands each text to its thread's taker: that
+of the thread itself, or of the one whose code started it. What other threads print goes where it would go anyway.
 """
 
 from __future__ import annotations
@@ -13,20 +14,24 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+from agent_kernel.agents.effects import ancestors, threads_followed
+
 __all__ = ["captured"]
 
 _lock = threading.RLock()
 
 
 class _Router(io.TextIOBase):
-    """Stands in place of a stream. Where the main thread captures, it does so for threads that capture nothing."""
+    """Stands in place of a stream, and knows whose text is whose."""
 
     def __init__(self) -> None:
         self.stream: Any = None
         self.takers: dict[int, list[TextIO]] = {}
 
     def taker(self) -> Any:
-        mine = self.takers.get(threading.get_ident()) or self.takers.get(threading.main_thread().ident or 0)
+        here = threading.get_ident()
+        found = (self.takers.get(thread) for thread in (here, *ancestors(here)))
+        mine = next((takers for takers in found if takers), None)
         return mine[-1] if mine else self.stream
 
     def write(self, text: str) -> int:
@@ -56,9 +61,9 @@ _routers: dict[str, list[_Router]] = {"stdout": [], "stderr": []}
 
 @contextmanager
 def captured(taker: TextIO) -> Generator[None]:
-    """Give what this thread writes to `sys.stdout` and `sys.stderr` to `taker`.
+    """Give what this thread writes to `sys.stdout` and `sys.stderr` to `taker`, and what threads do that its code starts.
 
-    On the main thread that is also what threads print that capture nothing: the code may have started them.
+    Those that C code started, or that were started while nobody captured or recorded, are no one's.
     """
     thread = threading.get_ident()
     with _lock:
@@ -66,7 +71,8 @@ def captured(taker: TextIO) -> Generator[None]:
         for router in mine.values():
             router.takers.setdefault(thread, []).append(taker)
     try:
-        yield
+        with threads_followed():
+            yield
     finally:
         with _lock:
             for name, router in mine.items():

@@ -9,16 +9,17 @@ started within a step it belongs to the only step that there is; of several, to 
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
-__all__ = ["Recorder", "recorded"]
+__all__ = ["Recorder", "ancestors", "recorded", "threads_followed"]
 
 _MOST: Final = 100  # different effects that one step may have recorded
 _LONGEST: Final = 300
@@ -30,6 +31,8 @@ _QUIET_STARTS: Final = ("/dev/null", "/dev/tty", "/dev/pts", "/dev/shm", "/proc/
 
 Told: TypeAlias = tuple[str, str]
 Args: TypeAlias = tuple[Any, ...]
+
+_THREAD_STARTS: Final = ("_thread.start_new_thread", "_thread.start_joinable_thread")  # the second from 3.13 on
 
 # Not current_thread(): that makes an object for a thread that has none.
 _THREADS: Final[dict[int, threading.Thread]] = vars(threading)["_active"]
@@ -60,8 +63,10 @@ class _Ear:
     """The one hook of this process, and who listens by it."""
 
     def __init__(self) -> None:
+        self.wanted: list[object] = []  # for whom it listens; empty most of the time
         self.recording: list[Recorder] = []  # the innermost step last
         self.started: WeakKeyDictionary[threading.Thread, tuple[Recorder, ...]] = WeakKeyDictionary()
+        self.parents: WeakKeyDictionary[threading.Thread, threading.Thread] = WeakKeyDictionary()
         self.lock = threading.Lock()
         self.busy = threading.local()
         self.is_installed = False
@@ -69,13 +74,15 @@ class _Ear:
     def install(self) -> None:
         with self.lock:
             if not self.is_installed:
-                sys.addaudithook(_hook(self.recording, self.hear))
+                sys.addaudithook(_hook(self.wanted, self.hear))
+                if sys.version_info < (3, 12):
+                    _tell_of_threads(self.wanted, self.hear)
                 self.is_installed = True
 
     def hear(self, event: str, args: Args) -> None:
         """Something happens, and a step is going on."""
         told = _HEARD.get(event)
-        if (told is None and event != "_thread.start_new_thread") or getattr(self.busy, "now", False):
+        if (told is None and event not in _THREAD_STARTS) or getattr(self.busy, "now", False):
             return
         self.busy.now = True
         try:
@@ -106,14 +113,30 @@ class _Ear:
         thread = getattr(args[0], "__self__", None)
         if isinstance(thread, threading.Thread):
             self.started[thread] = self._theirs()
+            parent = _THREADS.get(threading.get_ident())
+            if parent is not None:
+                self.parents[thread] = parent
 
 
-def _hook(recording: list[Recorder], hear: Callable[[str, Args], None]) -> Callable[[str, Args], None]:
+def _hook(wanted: list[object], hear: Callable[[str, Args], None]) -> Callable[[str, Args], None]:
     def hook(event: str, args: Args) -> None:
-        if recording:
+        if wanted:
             hear(event, args)
 
     return hook
+
+
+def _tell_of_threads(wanted: list[object], hear: Callable[[str, Args], None]) -> None:
+    """Python 3.11 has no audit event for a thread that starts: its `start` says so instead, as little to be taken out."""
+    start = threading.Thread.start
+
+    @functools.wraps(start)
+    def told(self: threading.Thread) -> None:
+        if wanted:
+            hear(_THREAD_STARTS[0], (vars(threading.Thread)["_bootstrap"].__get__(self),))
+        start(self)
+
+    threading.Thread.start = told  # type: ignore[method-assign]  # on purpose
 
 
 _ear = _Ear()
@@ -129,10 +152,32 @@ def recorded(quiet: tuple[str, ...] = ()) -> Generator[Recorder]:
     _ear.install()
     mine = Recorder(quiet)
     _ear.recording.append(mine)
+    _ear.wanted.append(mine)
     try:
         yield mine
     finally:
+        _ear.wanted.remove(mine)
         _ear.recording.remove(mine)
+
+
+@contextmanager
+def threads_followed() -> Generator[None]:
+    """Notice which thread starts which, until the end."""
+    _ear.install()
+    mine = object()
+    _ear.wanted.append(mine)
+    try:
+        yield
+    finally:
+        _ear.wanted.remove(mine)
+
+
+def ancestors(thread: int) -> Iterator[int]:
+    """The threads that started a thread, the next one first, as far as that was followed."""
+    found = _THREADS.get(thread)
+    while found is not None and (found := _ear.parents.get(found)) is not None:
+        if found.ident is not None:
+            yield found.ident
 
 
 def _is_quiet(target: str) -> bool:

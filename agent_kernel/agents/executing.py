@@ -72,7 +72,8 @@ class Executor(Protocol):
 class PlainExecutor:
     """Runs code in a dict, as a script would; the value of a last expression is shown.
 
-    What it prints is taken from `sys.stdout` and `sys.stderr` while it runs, also what other threads print then.
+    What it prints is taken from `sys.stdout` and `sys.stderr` while it runs, on the thread that it runs on and on those that its
+    code started, in this step or in one before it on this thread. What other threads of the program print meanwhile is theirs.
     """
 
     _flags = 0  # with which code is compiled

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from agent_kernel.agents.capturing import captured
+from agent_kernel.agents.executing import PlainExecutor
 
 
 def test_each_thread_has_what_it_printed() -> None:
@@ -58,6 +59,62 @@ def test_threads_that_the_code_of_the_main_one_starts_print_for_it() -> None:
         thread.start()
         thread.join()
     assert taken.getvalue() == "from a thread\n"
+
+
+def test_threads_that_are_there_already_go_on_printing_where_they_did(capsys: pytest.CaptureFixture[str]) -> None:
+    begun, said = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.wait()
+        print("theirs")
+        child = threading.Thread(target=print, args=("their child's",))
+        child.start()
+        child.join()
+        said.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    taken = io.StringIO()
+    with captured(taken):
+        print("mine")
+        begun.set()
+        said.wait()
+    thread.join()
+    assert taken.getvalue() == "mine\n"
+    assert capsys.readouterr().out == "theirs\ntheir child's\n"
+
+
+def test_threads_print_for_the_code_that_started_them_wherever_that_runs() -> None:
+    begun = threading.Barrier(3)
+
+    def child(who: int) -> None:
+        grandchild = threading.Thread(target=print, args=(f"from {who}",))
+        grandchild.start()
+        grandchild.join()
+
+    def work(who: int) -> str:
+        taken = io.StringIO()
+        with captured(taken):
+            begun.wait()
+            started = threading.Thread(target=child, args=(who,))
+            started.start()
+            started.join()
+            begun.wait()
+        return taken.getvalue()
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(work, range(3))) == ["from 0\n", "from 1\n", "from 2\n"]
+
+
+def test_a_pool_that_an_earlier_step_made_prints_for_the_one_that_runs() -> None:
+    namespace: dict[str, object] = {}
+    executor = PlainExecutor(namespace)
+    first = "from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(1)\npool.submit(print, 'one').result()"
+    try:
+        assert executor.run(first, timeout_s=None).text == "one\n"
+        assert executor.run("pool.submit(print, 'two').result()", timeout_s=None).text == "two\n"
+    finally:
+        namespace["pool"].shutdown()  # type: ignore[attr-defined]  # the pool
 
 
 def test_captures_within_captures_have_their_own() -> None:
