@@ -47,7 +47,8 @@ def type_text(wanted: object) -> str:
 
 def check(wanted: object) -> None:
     """Raises TypeError where this is no type that a value could be held to."""
-    if not type_text(wanted) or isinstance(wanted, type | Called):
+    is_plain = isinstance(wanted, type) and not _is_of_pydantic(wanted)
+    if not type_text(wanted) or is_plain or isinstance(wanted, Called):
         return
     from pydantic import PydanticUserError
     from pydantic.warnings import ArbitraryTypeWarning

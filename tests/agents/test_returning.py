@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import datetime
 import typing
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -47,7 +48,14 @@ def test_a_run_goes_on_with_its_agents_own_model() -> None:
         assert again.resume("This one.").result() == "mine"
 
 
-@pytest.mark.parametrize("wrong", [5, len, [int], "Nope", lambda x: x])
+@dataclass
+class Unresolved:
+    """A record of which one part is not known."""
+
+    other: "NoSuchType"  # type: ignore[name-defined]  # noqa: F821, UP037
+
+
+@pytest.mark.parametrize("wrong", [5, len, [int], "Nope", lambda x: x, Unresolved])
 def test_what_is_no_type_is_refused_before_anything_runs(wrong: object) -> None:
     with pytest.raises(TypeError, match="is to be of a type"):
         _ = ak.Agent(model=ak.ScriptedModel(["task.success(1)"])).start("Try", returns=wrong)
