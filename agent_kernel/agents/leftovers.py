@@ -167,10 +167,12 @@ class _Needs:
 
     def _child(self, name: str) -> str | None:
         found = _OF_RUN.fullmatch(name)
-        for run in self._runs(found["run"]) if found is not None else ():
+        if found is None:
+            return ""
+        for run in self._runs(found["run"]):
             with suppress(RunNotFoundError):  # what it began with is damaged
                 start = self._journal.first(run)
-                if start.parent_run and start.agent == (found or {})["agent"]:
+                if start.parent_run and start.agent == found["agent"]:
                     return run
         return None
 

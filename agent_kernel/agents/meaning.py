@@ -155,8 +155,8 @@ class Meanings:
                 return self.texts(inner)
             case ast.Name(id=name) if name in self._texts:
                 return tuple(self._texts[name])
-            case ast.Name(id=name) if name not in self.bound and type(text := self._namespace.get(name)) is str:
-                return (text,)
+            case ast.Name(id=name) if name not in self.bound and type(held := self._namespace.get(name)) is str:
+                return (held,)
             case _:
                 return ()
 
@@ -170,8 +170,8 @@ class Meanings:
                 return None if first is None or second is None else first + second
             case ast.Name(id=name) if self._modes.get(name) and len(self._modes[name]) >= self._stores[name]:
                 return tuple(self._modes[name])
-            case ast.Name(id=name) if name not in self.bound and type(text := self._namespace.get(name)) is str:
-                return (text,)
+            case ast.Name(id=name) if name not in self.bound and type(held := self._namespace.get(name)) is str:
+                return (held,)
             case _:
                 return None
 
@@ -204,7 +204,7 @@ def meaning_of(value: object) -> str:
     if issubclass(kind, ModuleType):
         return _text(object.__getattribute__(value, "__dict__").get("__name__"))
     if issubclass(kind, type):
-        return _named(type.__getattribute__(value, "__module__"), type.__getattribute__(value, "__qualname__"))  # type: ignore[arg-type]  # a type
+        return _named(type.__getattribute__(value, "__module__"), type.__getattribute__(value, "__qualname__"))
     if kind is MethodType:
         return meaning_of(cast("MethodType", value).__func__)
     if kind is BuiltinFunctionType or kind is FunctionType:

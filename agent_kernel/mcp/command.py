@@ -6,7 +6,7 @@ import os
 import secrets
 import sys
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from importlib.util import find_spec
@@ -126,6 +126,7 @@ def _serve(options: Namespace) -> None:
 
 
 def _namespace(options: Namespace) -> AbstractContextManager[Served]:
+    begin: Callable[..., AbstractContextManager[Served]]
     if options.kernel is not None:
         from agent_kernel.mcp.kernel import connected
 

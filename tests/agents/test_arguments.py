@@ -95,7 +95,7 @@ def test_what_a_person_makes_of_the_name_meanwhile_stays(state: Any) -> None:
 
 def test_a_run_that_is_found_again_in_this_process_has_its_arguments(state: Any) -> None:
     ada = agent(ASKS, "task.success(task.inputs['x'])")
-    begun(ada.start("Ask", inputs={"x": 3}, state=state))
+    _ = begun(ada.start("Ask", inputs={"x": 3}, state=state))
     found = ada.reopen(state=state) if not isinstance(state, dict) else None
     if found is not None:  # a dict has no journal to find it in
         assert found.resume("yes").result() == 3
@@ -142,7 +142,7 @@ def test_an_argument_that_is_the_variable_itself_makes_no_commit() -> None:
     with ak.Versioned() as state:
         state["x"] = [1]
         state.commit("begin")
-        agent("task.success()").start("Look", inputs={"x": state["x"]}, state=state)
+        _ = agent("task.success()").start("Look", inputs={"x": state["x"]}, state=state)
         assert len(state.history()) == 1
 
 
@@ -154,7 +154,7 @@ def left(path: Path, *turns: str, **inputs: object) -> None:
     with ak.Versioned(path) as state:
         state["x"] = "old"
         state.commit("begin")
-        begun(agent(*turns).start("Stop", inputs=inputs, state=state))
+        _ = begun(agent(*turns).start("Stop", inputs=inputs, state=state))
 
 
 @pytest.mark.parametrize("first", [["raise KeyboardInterrupt"], ["x = 'changed'", ASKS]])
@@ -173,7 +173,7 @@ def test_another_process_goes_on_with_the_arguments_and_puts_back_what_was_there
 def test_a_run_that_stopped_before_its_first_step_has_its_arguments_there_too(tmp_path: Path) -> None:
     with ak.Versioned(tmp_path / "store") as state:
         state["x"] = "old"
-        agent("").start("Stop", inputs={"x": "given"}, state=state)
+        _ = agent("").start("Stop", inputs={"x": "given"}, state=state)
     with ak.Versioned(tmp_path / "store") as state:
         assert agent("task.success((x, task.inputs['x']))").reopen(state=state).result() == ("given", "given")
         assert state["x"] == "old"
@@ -199,7 +199,7 @@ def test_an_argument_that_could_not_be_stored_says_so_in_another_process(tmp_pat
 def test_an_argument_that_is_gone_says_so() -> None:
     state = ak.Live()
     ada = agent(ASKS, "task.inputs['n']", "task.inputs['other']", "task.success()")
-    begun(ada.start("Stop", inputs={"n": 1}, state=state))
+    _ = begun(ada.start("Stop", inputs={"n": 1}, state=state))
     del state["n"]
     run = ada.reopen(state=state)
     run.resume("yes").result()

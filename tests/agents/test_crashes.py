@@ -287,7 +287,7 @@ def test_a_step_that_waits_keeps_what_it_did_on_a_fork_and_one_that_was_decided_
         assert isinstance(asked, ApprovalRequested)
         journal = Journal(state.repo.store)
         assert tidy(state.repo, journal) == ()
-        run.approve()
+        _ = run.approve()
         assert tidy(state.repo, journal) == ()  # it is taken on as the run goes on
         run.abandon()
         state.repo.create_branch(asked.branch, "main", force=True)  # as if the process had died then

@@ -192,7 +192,7 @@ def test_deciding_within_the_loop_goes_on_holding_it() -> None:
     drivers: list[object] = []
     for _ in run:
         if run.status == "pending":
-            run.approve()
+            _ = run.approve()
         if run.status == "running" and len(drivers) < 3:
             drivers.append(run.journal.driver(run.id))
     assert run.status == "completed"
@@ -244,7 +244,7 @@ def test_of_another_machine_nothing_is_known_and_a_person_says_that_it_has_ended
     with pytest.raises(ak.RunBusyError, match=said):
         run.result()
     with pytest.raises(ak.RunBusyError, match=said):
-        run.resume()
+        _ = run.resume()
     assert run.resume(force=True).result() == 1
 
 

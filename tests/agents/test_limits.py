@@ -68,10 +68,10 @@ def test_a_limit_on_the_cost_is_refused_where_the_price_is_known_to_be_unknown()
     state: dict[str, object] = {"n": 1}
     agent = ak.Agent(model=model, limits=ak.Limits(cost=1.0), state=state)
     with pytest.raises(ak.UnknownPriceError, match=r"what paid costs is not known, .* under \$1: limit its tokens"):
-        agent.start("Go on", inputs={"n": 2})
+        _ = agent.start("Go on", inputs={"n": 2})
     assert model.asked == 0
     assert state == {"n": 1}
-    agent.start("Go on", limits=ak.Limits())
+    _ = agent.start("Go on", limits=ak.Limits())
 
 
 def test_a_race_is_refused_as_well_where_the_price_is_unknown() -> None:

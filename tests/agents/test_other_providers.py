@@ -27,7 +27,13 @@ def _claude(kind: str, **more: Any) -> bytes:
 
 def claude(code: str, *, thinking: str = "") -> Reply:
     """An answer of the Messages API, streamed, that calls run_python."""
-    about = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-of-the-tests", "content": []}
+    about: dict[str, Any] = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-of-the-tests",
+        "content": [],
+    }
     about |= {"stop_reason": None, "stop_sequence": None, "usage": {"input_tokens": 100, "output_tokens": 1}}
     whole = json.dumps({"code": code})
     call = {"type": "tool_use", "id": "toolu_1", "name": "run_python", "input": {}}

@@ -151,7 +151,7 @@ def test_no_environment_is_stored_or_sent(monkeypatch: pytest.MonkeyPatch) -> No
     told, events = sent({}, *code, state=session)
     outputs = [
         repr(read_outputs(session.repo.objects, commit.cell.outputs))
-        for _, commit in session.repo.log(session.head)
+        for _, commit in session.repo.log(session.head or ())
         if commit.cell is not None and commit.cell.outputs is not None
     ]
     assert len(outputs) == len(code)

@@ -104,7 +104,7 @@ class TestAnswers:
             assert model_named(f"openai:gpt-4o@{server.address}").has_price()  # type: ignore[attr-defined]  # a provider's
             agent = Agent(model=f"openai:my-own@{server.address}", limits=Limits(cost=1.0))
             with pytest.raises(UnknownPriceError, match="what openai:my-own@"):
-                agent.start("Go on")
+                _ = agent.start("Go on")
             assert not server.requests
 
 

@@ -515,7 +515,7 @@ def test_a_run_that_was_approved_elsewhere_goes_on_where_it_acted(shell: Shell, 
     use(shell, "n = 2", "import os\nos.system('true')\nn += 1", "task.success(n)")
     shell.run(f"%%agent analyst --state {mode}\nCount one further please.")
     journal = shell.extension.notebook.tasks.place().journal
-    decide(log_of(journal, newest(journal, ("pending",))), "approve", by="somebody else")
+    decide(log_of(journal, newest(journal, ["pending"])), "approve", by="somebody else")
     assert shell.run("%agent resume").result.success
     assert runs(shell)[0]["status"] == "completed"
     assert shell.ns["n"] == (1 if mode == "none" else 3)
