@@ -204,7 +204,8 @@ def meaning_of(value: object) -> str:
     if issubclass(kind, ModuleType):
         return _text(object.__getattribute__(value, "__dict__").get("__name__"))
     if issubclass(kind, type):
-        return _named(type.__getattribute__(value, "__module__"), type.__getattribute__(value, "__qualname__"))
+        made = cast("type", value)
+        return _named(type.__getattribute__(made, "__module__"), type.__getattribute__(made, "__qualname__"))
     if kind is MethodType:
         return meaning_of(cast("MethodType", value).__func__)
     if kind is BuiltinFunctionType or kind is FunctionType:
