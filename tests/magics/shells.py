@@ -49,11 +49,11 @@ class Shell:
     """`with Shell() as shell: shell.run("x = 1")`"""
 
     def __init__(self, **options: object) -> None:
+        self._before = sys.modules["__main__"]  # a shell puts itself there as it is made
         self.ip: Any = plain_shell(**options)
         self.loaded = ""
 
     def __enter__(self) -> Self:
-        self._before = sys.modules["__main__"]
         sys.modules["__main__"] = self.ip.user_module
         with contextlib.redirect_stdout(io.StringIO()) as out:
             load_ipython_extension(self.ip)

@@ -88,13 +88,13 @@ class Front:
         module = ModuleType("__main__")
         config = Config({"AgentKernel": options, "HistoryManager": {"enabled": False}})
         shell: Any = InteractiveShell
+        self._before = sys.modules["__main__"]  # a shell puts itself there as it is made
         self.ip: Any = shell(user_module=module, user_ns=vars(module), config=config)
         self.ip.kernel = self.kernel
         self.ip.display_pub = self.display = Publisher()
         self._ids = count(1)
 
     def __enter__(self) -> Self:
-        self._before = sys.modules["__main__"]
         sys.modules["__main__"] = self.ip.user_module
         agent_kernel.load_ipython_extension(self.ip)
         return self
