@@ -199,9 +199,9 @@ class Tasks:
             self._notebook.beside.decided(run.id)
             return f"%agent resume --run {short_run(run.id)} in a cell lets the run go on."
         with self._apart.under_its_cell(run.id):
-            _ = self._drive(run)
+            driven = self._drive(run)
             if not is_outside:
-                self._told(run)
+                self._told(driven)
         return f"The run of {run.agent} is {'done' if run.status == 'completed' else said_of(run.status)}."
 
     def resume(self, run: str, answer: str, *, force: bool = False) -> Result:
