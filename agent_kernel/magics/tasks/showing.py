@@ -133,8 +133,13 @@ def shown(
     if isinstance(last, ApprovalRequested):
         _asked(last, step, place, asks)
     if isinstance(last, _ENDS) and not ends(last.run):
-        for line in lines_of(last):
-            place.line(line, strong=True)
+        _last_word(last, place)
+
+
+def _last_word(event: Event, place: Shown) -> None:
+    """What the run came to, and in plain letters what can be done."""
+    for at, line in enumerate(lines_of(event)):
+        place.line(line, strong=at == 0)
 
 
 def _asked(event: ApprovalRequested, step: Step, place: Shown, asks: Callable[[str], bool]) -> None:
@@ -169,8 +174,7 @@ def _happened(event: Event, step: Step, place: Shown) -> None:
         step.state, step.took_s = "", event.duration_s
     notes = list(lines_of(event))
     if isinstance(event, Clarify):
-        for note in notes:
-            place.line(note, strong=True)
+        _last_word(event, place)
         return
     step.notes += notes
     if notes or isinstance(event, StepStart | Output):
