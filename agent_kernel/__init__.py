@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import RunNotFoundError as RunNotFoundError
     from agent_kernel.errors import RunStateError as RunStateError
     from agent_kernel.errors import SessionClosedError as SessionClosedError
+    from agent_kernel.errors import StepBusyError as StepBusyError
     from agent_kernel.errors import StoreError as StoreError
     from agent_kernel.errors import StoreFullError as StoreFullError
     from agent_kernel.errors import StoreReadOnlyError as StoreReadOnlyError
@@ -150,6 +151,7 @@ __all__ = [
     "Session",
     "SessionClosedError",
     "Snapshot",
+    "StepBusyError",
     "StoreError",
     "StoreFullError",
     "StoreReadOnlyError",

@@ -452,6 +452,18 @@ class RunStateError(AgentError):
         return f"run {self.run[-5:]} is {self.status}: it cannot be {self.wanted}"
 
 
+class StepBusyError(AgentError):
+    """Another thread has been running a step on the same variables for `waited_s` seconds. Nothing was begun."""
+
+    waited_s: float
+
+    def __str__(self) -> str:
+        return (
+            f"another thread has been running a step on these variables for {self.waited_s:g} s: agents that work beside each "
+            "other need a branch each (agent_kernel.race)"
+        )
+
+
 class ModelError(AgentError):
     """A model did not answer. `retry_after_s`: asking again after so many seconds may help; None: it will not."""
 

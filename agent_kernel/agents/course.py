@@ -394,6 +394,7 @@ class Course:
         """Take on what a step did on a fork; where what is here now does not go with it, run it."""
         from agent_kernel.agents import trying
 
+        self.place.wait_turn()
         step, before = action.step or 0, self.place.head
         yield self.log.note(StepStart(), step=step, before=before)
         noted: tuple[Event, ...] = ()
@@ -409,6 +410,7 @@ class Course:
         yield from noted
 
     def _execute(self, action: Action, code: str, *, edited: bool = False) -> Going:
+        self.place.wait_turn()
         step, before = action.step or 0, self.place.head
         yield self.log.note(StepStart(code="" if code == action.code else code), step=step, before=before)
         if action.source == moves.SOURCE:

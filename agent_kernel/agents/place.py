@@ -109,6 +109,11 @@ class Place:
         at = self.session.head if self.session is not None else None
         return "" if at is None else hex_of(at)
 
+    def wait_turn(self) -> None:
+        """Wait until no other thread runs a step here. Raises: StepBusyError."""
+        if self.session is not None:
+            self.session.wait_turn()
+
     def begin(self, code: str, author: Author, run: str, step: int) -> None:
         """Code of an agent is about to run."""
         if self.session is not None:

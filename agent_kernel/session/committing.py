@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -110,6 +111,7 @@ class Committing:
         self._outer: list[
             tuple[_Running | None, int]
         ] = []  # the cells around agents' steps, and how much was done before
+        self._steps = threading.RLock()  # whose thread runs a step
         self._operations = Operations()
         self._closed = False
         self._growth = growth.Growth()

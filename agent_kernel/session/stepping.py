@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from agent_kernel.errors import StepBusyError
 from agent_kernel.session.committing import Committing
 from agent_kernel.session.history import LooseRecorder
 from agent_kernel.session.operations import Operation
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
     from agent_kernel.repository import Author, ObjectId, Outputs
     from agent_kernel.session.reports import Report
+
+
+_TURN_S: Final = 60.0  # that a step waits for another thread's
 
 
 class Stepping(Committing):
@@ -31,6 +35,16 @@ class Stepping(Committing):
             cell_id, number: of the notebook cell that the agent runs in.
         """
         self._require_open()
+        self._take_turn()
+        try:
+            self._begin_within(source, author, cell_id, number)
+        except BaseException:
+            self._steps.release()
+            raise
+        if self._cell is not None:
+            self._cell.run, self._cell.step = run, step
+
+    def _begin_within(self, source: str, author: Author, cell_id: str, number: int | None) -> None:
         if self._cell is not None:
             draft = self._own_draft("before an agent's step")
             self._commit(draft, self._cell.source, only_changes=True)
@@ -42,8 +56,19 @@ class Stepping(Committing):
         except BaseException:
             self._cell, _ = self._outer.pop()
             raise
-        if self._cell is not None:
-            self._cell.run, self._cell.step = run, step
+
+    def wait_turn(self) -> None:
+        """Wait until no other thread runs a step here: what two change at once nobody could tell apart.
+
+        Raises:
+            StepBusyError: one has been running for a minute. It may be waiting for this thread.
+        """
+        self._take_turn()
+        self._steps.release()
+
+    def _take_turn(self) -> None:
+        if not self._steps.acquire(timeout=_TURN_S):
+            raise StepBusyError(_TURN_S)
 
     def end_step(self, *, error: BaseException | None = None, outputs: Outputs | None = None) -> Report | None:
         """It has run, well or not: commit what it changed. The cell around it goes on."""
@@ -55,6 +80,7 @@ class Stepping(Committing):
             self._join(run, min(before, len(self._operations.done)))
             if self._cell is not None:
                 self.workspace.monitor.start()
+            self._steps.release()
 
     def end_cell(self, *, error: BaseException | None = None, outputs: Outputs | None = None) -> Report | None:
         """The cell has run. One in which agents worked, or that took on what they made, is one operation with all that."""

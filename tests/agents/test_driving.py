@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents.models import Delta
+from agent_kernel.session import stepping
 
 
 def counting() -> ak.Run[int]:
@@ -70,3 +72,33 @@ def test_leaving_the_loop_only_pauses_the_run() -> None:
             break
     assert run.status == "running"
     assert run.result() == 2
+
+
+def test_agents_on_several_threads_take_turns_and_each_step_is_the_commit_of_its_own_agent() -> None:
+    with ak.Versioned() as state:
+
+        def work(name: str) -> int:
+            turns = [f"{name} = [1]", f"{name}.append(2)", f"task.success(len({name}))"]
+            slow = [ak.Turn(code, delay_s=0.01) for code in turns]
+            return int(ak.Agent(name, model=ak.ScriptedModel(slow), state=state).start("Work").result())
+
+        names = ["ada", "bob", "eve", "dan"]
+        with ThreadPoolExecutor(len(names)) as pool:
+            assert list(pool.map(work, names)) == [2] * len(names)
+        made = [
+            (commit.author.name, [one.name for one in commit.changed])
+            for _, commit in state.history()
+            if commit.changed
+        ]
+        assert sorted(made) == sorted((name, [name]) for name in names for _ in range(2))
+
+
+def test_a_step_does_not_wait_for_ever_for_one_that_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stepping, "_TURN_S", 0.1)
+    with ak.Versioned() as state, ThreadPoolExecutor(1) as pool:
+        inner = ak.Agent("inner", model=ak.ScriptedModel(["x = 1", "task.success(x)"]), state=state)
+        run = inner.start("Work")
+        outer = ak.Agent("outer", model=ak.ScriptedModel(["task.success(waits())"]), state=state)
+        outer.fn(lambda: str(pool.submit(run.result).exception()), name="waits")
+        assert "another thread has been running a step" in str(outer.start("Let the other work").result())
+        assert run.resume().result() == 1  # nothing of it was lost

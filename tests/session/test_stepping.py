@@ -96,6 +96,6 @@ def test_a_cell_that_takes_on_what_an_agent_made_is_one_operation_and_says_what_
     assert session.next_undo is not None
     assert session.next_undo.took == ("candidate 1",)
     session.undo()
-    assert dict(namespace) == {"x": 0}
+    assert {name: value for name, value in namespace.items() if name != "__builtins__"} == {"x": 0}
     session.redo()
     assert (namespace["x"], namespace["before"], namespace["after"]) == (1, 1, 1)
