@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeGuard, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeGuard, Unpack
 
 from agent_kernel.agents import context, earlier, leftovers, returning
 from agent_kernel.agents.approving import MODES
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from agent_kernel.session import Session
 
 __all__ = ["Inputs", "Options", "State", "place_of", "reopened", "started", "started_within"]
+
+_DEEPEST: Final = 6  # agents that begin each other; limits of steps hold for each of them
 
 State: TypeAlias = "Place | Versioned | Live | Session | dict[str, object] | None"
 Inputs: TypeAlias = Mapping[str, object]
@@ -118,7 +120,13 @@ def started(
 def started_within(
     parent: Course, agent: Agent, task: str, returns: object, inputs: Inputs, options: Options
 ) -> Run[Any]:
-    """A run that the step of another begins. Without a state of its own it acts on a fork of its parent's."""
+    """A run that the step of another begins. Without a state of its own it acts on a fork of its parent's.
+
+    Raises:
+        RecursionError: agents have begun each other too deep already.
+    """
+    if parent.log.start.namespace.count("/") + 1 >= _DEEPEST:
+        raise RecursionError(f"agents begin each other no more than {_DEEPEST} deep: {parent.log.start.namespace}")
     run = new_run_id()
     fork: Fork | None = None
     state = options.get("state", agent.state)

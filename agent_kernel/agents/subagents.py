@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 def limits_within(parent: Course, own: Limits) -> Limits:
-    """A sub-agent's limits: its own, and no more than its parent has left."""
+    """A sub-agent's limits: its own, no more steps than its parent may take, and of the rest no more than that has left."""
     return own.bounded(parent.setup.limits, usage_of(parent.log.events), parent.seconds)
 
 

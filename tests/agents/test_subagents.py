@@ -415,3 +415,24 @@ def test_what_a_sub_agent_made_is_merged_where_its_parent_looked_away_at_its_end
     parent.model = ak.ScriptedModel([until, "task.success(found)"])
     assert parent("Find it") == 42
     assert list(state.repo.branches()) == ["main"]
+
+
+def test_agents_that_begin_each_other_without_end_come_to_one() -> None:
+    def calls(request: Request) -> str:
+        return "me()" if request.turn == 0 else "task.fail('no further')"
+
+    ada = ak.Agent("ada", model=ak.FunctionModel(calls), limits=ak.Limits(steps=2))
+
+    @ada.fn
+    @ada.task
+    def me() -> int:  # type: ignore[empty-body]
+        """Begin again."""
+
+    with ak.Versioned() as state:
+        run = ada.start("Begin", state=state)
+        with pytest.raises(ak.TaskFailedError, match="no further"):
+            run.result()
+        deepest = max((event.namespace for event in ak.events(state)), key=len)
+        assert deepest == "/".join(["ada"] * 6)
+        told = [event.message for event in ak.events(state) if event.kind == "Error"]
+        assert any("no more than 6 deep" in message for message in told)
