@@ -33,7 +33,7 @@ PREVIEWS: Final = "preview/"
 _RACES: Final = "race/"
 _PREVIEW: Final = re.compile(rf"{PREVIEWS}[0-9a-f]{{8}}(-(?P<run>[0-9a-f]{{5}}))?")
 _CANDIDATE: Final = re.compile(rf"{_RACES}(?P<run>[0-9a-f]{{5}})/\d+")
-_OF_RUN: Final = re.compile(r"(?P<agent>.+)-(?P<run>[0-9a-f]{5})")
+_SUB_AGENT: Final = re.compile(r".+-[0-9a-f]{5}")
 _STOPPED: Final = ("running", "interrupted")  # how a sub-agent is told of that did not come to an end
 
 
@@ -93,7 +93,7 @@ def tidy(repo: Repository, journal: Journal, session: Session | None = None) -> 
 
 
 def _may_be_left(name: str) -> bool:
-    return any(one.fullmatch(name) for one in (_PREVIEW, _CANDIDATE, _OF_RUN))
+    return any(one.fullmatch(name) for one in (_PREVIEW, _CANDIDATE, _SUB_AGENT))
 
 
 def _forget_heads(repo: Repository) -> None:
@@ -166,13 +166,11 @@ class _Needs:
         return self._rests(start.run)
 
     def _child(self, name: str) -> str | None:
-        found = _OF_RUN.fullmatch(name)
-        if found is None:
-            return ""
-        for run in self._runs(found["run"]):
+        agent, _, end = name.rpartition("-")
+        for run in self._runs(end):
             with suppress(RunNotFoundError):  # what it began with is damaged
                 start = self._journal.first(run)
-                if start.parent_run and start.agent == found["agent"]:
+                if start.parent_run and start.agent == agent:
                     return run
         return None
 

@@ -115,7 +115,11 @@ def race(
     for entry in found:
         check_price(model_named(entry.agent.model, place.namespace), (limits or entry.agent.limits).cost)
     held = Race(place, found, judge, on_event, parent_run)
-    held.begin(executor, approve, limits, deadline_s, memory_bytes, tuple(keep))
+    try:
+        held.begin(executor, approve, limits, deadline_s, memory_bytes, tuple(keep))
+    except BaseException:
+        held.leave()
+        raise
     return held
 
 
@@ -207,6 +211,11 @@ class Race:
                 with suppress(RefNotFoundError, BranchInUseError):
                     self._repo.delete_branch(one.branch, force=True)
             raise
+
+    def leave(self) -> None:
+        """It did not come to begin: drive it no more."""
+        self._open.close()
+        self._log.let_go()
 
     def _committed(self) -> str:
         """Commit all that is there; the commit from which the candidates begin."""

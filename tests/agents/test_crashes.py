@@ -25,6 +25,7 @@ from agent_kernel.repository import hex_of
 from agent_kernel.session import Repository
 from agent_kernel.verbs.agents import runs
 from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.upkeep import gc
 
 PREVIEWED = """
 import sys
@@ -225,7 +226,8 @@ def test_what_a_sub_agent_had_done_goes_with_a_run_that_is_undone_or_given_up(tm
     with ak.Versioned(tmp_path / "other") as state:
         run = next(start.run for start in Journal(state.repo.store).starts() if not start.parent_run)
         reopened(place_of(state), run, model=ak.ScriptedModel([""])).abandon()
-        assert tidy(state.repo, Journal(state.repo.store))
+        said = gc(Scope(state.repo, state.session), Namespace(dry_run=False)).to_text()
+        assert said.startswith("Deleted 1 branch that agents left behind: child-")
         assert set(state.repo.branches()) == {"main"}
 
 
