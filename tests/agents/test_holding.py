@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -298,3 +299,23 @@ def test_the_stopped_candidate_of_a_race_adds_nothing_any_more() -> None:
     run.journal.release(run.id)
     with pytest.raises(ak.RunBusyError):
         list(loop)
+
+
+def test_of_many_that_go_on_with_a_run_at_once_one_does() -> None:
+    run = begun("x = 1", "task.success(x)")
+    hold_from(run, Holder(Holder.here().host, "an earlier boot", 4711, "then", "loop"))
+    gate = threading.Barrier(8)
+
+    def drive(_: int) -> str:
+        other = again(run, "task.success(2)")
+        gate.wait()
+        try:
+            return str(other.result())
+        except ak.RunBusyError:
+            return "busy"
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sorted(pool.map(drive, range(8))) == ["2", *["busy"] * 7]
+    events = list(run.journal.of(run.id))
+    assert [event.seq for event in events] == list(range(len(events)))
+    assert [event.kind for event in events].count("Success") == 1
