@@ -99,6 +99,10 @@ def test_a_step_does_not_wait_for_ever_for_one_that_waits_for_it(monkeypatch: py
         inner = ak.Agent("inner", model=ak.ScriptedModel(["x = 1", "task.success(x)"]), state=state)
         run = inner.start("Work")
         outer = ak.Agent("outer", model=ak.ScriptedModel(["task.success(waits())"]), state=state)
-        outer.fn(lambda: str(pool.submit(run.result).exception()), name="waits")
+
+        @outer.fn
+        def waits() -> str:
+            return str(pool.submit(run.result).exception())
+
         assert "another thread has been running a step" in str(outer.start("Let the other work").result())
         assert run.resume().result() == 1  # nothing of it was lost

@@ -434,5 +434,5 @@ def test_agents_that_begin_each_other_without_end_come_to_one() -> None:
             run.result()
         deepest = max((event.namespace for event in ak.events(state)), key=len)
         assert deepest == "/".join(["ada"] * 6)
-        told = [event.message for event in ak.events(state) if event.kind == "Error"]
+        told = [event.message for event in ak.events(state) if isinstance(event, Error)]
         assert any("no more than 6 deep" in message for message in told)
