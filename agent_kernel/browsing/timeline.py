@@ -19,6 +19,7 @@ from agent_kernel.errors import DamagedObjectError
 from agent_kernel.repository import Commit, Head, Kind, ObjectId
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.repository.pointers import BRANCHES, EPOCH, HEADS, TAGS
+from agent_kernel.repository.runs import HOLDS
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -131,7 +132,10 @@ class Timeline:
         pointers = self._repo.pointers
         found = self._repo.store.get_many([*pointers.keys(BRANCHES), *pointers.keys(TAGS), *pointers.keys(HEADS)])
         epoch = pointers.read([EPOCH])[EPOCH]
-        runs = {**dict.fromkeys(pointers.keys(WAITING), b""), **self._repo.store.get_many([MOVED])}
+        runs = {
+            **dict.fromkeys([*pointers.keys(WAITING), *pointers.keys(HOLDS)], b""),
+            **self._repo.store.get_many([MOVED]),
+        }
         return _version_of({**found, **runs}, epoch), epoch
 
     def _ordered(self, tips: frozenset[ObjectId]) -> tuple[Record, ...]:

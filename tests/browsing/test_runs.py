@@ -195,6 +195,19 @@ def test_a_decision_from_anywhere_changes_the_version_and_takes_the_row_away(nb:
     assert nb.rows() == []
 
 
+def test_a_run_that_nobody_drives_any_more_is_stopped_and_one_that_somebody_drives_is_not(nb: Notebook) -> None:
+    agent = ak.Agent("analyst", model=ak.ScriptedModel(["a = 1", "task.success()"]))
+    run = started(agent, "Count", place_of(nb.session))
+    loop = run.stream()
+    while not any(event.kind == "Output" for event in run.events):
+        next(loop)
+    driven = nb.reader.version()
+    assert nb.rows()[0]["run"]["status"] == "running"
+    del loop
+    assert nb.reader.version() != driven
+    assert nb.rows()[0]["run"]["status"] == "interrupted"
+
+
 def test_a_run_that_ends_without_a_commit_changes_the_version_too(nb: Notebook) -> None:
     run = give(nb, "Take one", "a = 1", "task.clarify('Which one?')")
     before = nb.reader.version()
