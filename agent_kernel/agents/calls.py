@@ -21,6 +21,7 @@ from agent_kernel.agents.reaching import (
     SQL_WRITES,
     TALKER_WORDS,
     WRITERS,
+    WRITES,
 )
 
 __all__ = ["kind_of_call", "kind_of_method"]
@@ -65,7 +66,8 @@ def kind_of_method(name: str) -> str:
 def _by_name(node: ast.Call, name: str, head: str, last: str, meant: Meanings) -> str:
     if name in FUNCTIONS or name in BUILTINS:
         kind = FUNCTIONS.get(name) or BUILTINS[name]
-        return "" if kind == "files" and _goes_to_memory(node, meant) else kind
+        is_memory = _goes_to_memory(node, meant) or (name == "numpy.memmap" and _only_reads(node))
+        return "" if kind == "files" and is_memory else kind
     if name.startswith("get_ipython"):
         return "shell"
     if name == "open" or last == "open":
@@ -108,6 +110,8 @@ def _by_method(node: ast.Call, head: str, last: str, meant: Meanings) -> str:
         return "" if METHODS[last] == "files" and _goes_to_memory(node, meant) else METHODS[last]
     if last in WRITERS:
         return "files" if _is_given_a_place(node, head, last, meant) else ""
+    if WRITES.fullmatch(last) and (node.args or node.keywords) and head != "self":
+        return "" if _goes_to_memory(node, meant) else "files"
     if last in ("rename", "replace") and base is not None and meant.is_path(base):
         return "files" if _moves(node) else ""
     if last == "chmod" and base is not None and meant.is_path(base):
@@ -207,6 +211,12 @@ def _opens_to_write(node: ast.Call, meant: Meanings, *, is_method: bool) -> bool
         if any(_MODE.fullmatch(text) and set(text) & set("wax+") for text in texts or ()):
             return True
     return False
+
+
+def _only_reads(node: ast.Call) -> bool:
+    """Whether a file that is mapped into memory is but read, or changed in memory alone."""
+    modes = [word.value for word in node.keywords if word.arg == "mode"] or node.args[2:3]
+    return any(isinstance(mode, ast.Constant) and mode.value in ("r", "c", "readonly", "copyonwrite") for mode in modes)
 
 
 def _goes_to_memory(node: ast.Call, meant: Meanings) -> bool:

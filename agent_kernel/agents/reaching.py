@@ -24,6 +24,7 @@ __all__ = [
     "SQL_WRITES",
     "TALKER_WORDS",
     "WRITERS",
+    "WRITES",
 ]
 
 
@@ -128,7 +129,7 @@ BUILTINS: Final[dict[str, str]] = {
 METHODS: Final = _of(
     {
         "files": "write_text write_bytes unlink rmdir mkdir touch symlink_to hardlink_to savefig tofile savetxt imsave imwrite "
-        "mimsave mimwrite write_table write_feather write_dataset write_file save_mfdataset write_parquet write_excel write_ipc write_image write_html save_pretrained extractall save_model "
+        "mimsave mimwrite write_table write_feather write_dataset write_file save_mfdataset write_parquet write_excel write_image write_html save_pretrained extractall save_model "
         "save_weights to_pickle to_feather to_hdf to_stata to_excel to_netcdf to_zarr to_file sink_parquet sink_csv "
         "sink_ndjson sink_ipc",
         "network": "urlopen urlretrieve sendmail send_message push_to_hub from_pretrained to_gbq sendall sendto "
@@ -142,9 +143,10 @@ METHODS: Final = _of(
 )
 # Methods that write only where they are given a place to; without one they return what they make.
 WRITERS: Final = _words(
-    "to_csv to_json to_html to_latex to_markdown to_string to_xml to_parquet to_orc write_csv write_json write_ndjson "
+    "to_csv to_json to_html to_latex to_markdown to_string to_xml to_parquet to_orc write_csv write_json write_ndjson write_ipc "
     "save dump"
 )
+WRITES: Final = re.compile(r"(?:write|sink)_\w+")  # other methods and functions of libraries that say so
 # Like `open`: they write where their mode says so.
 OPENERS: Final = _words(
     "ZipFile zipfile.ZipFile tarfile.open tarfile.TarFile h5py.File gzip.GzipFile bz2.BZ2File lzma.LZMAFile "

@@ -76,6 +76,9 @@ RISKY = [
     ("files", "from pathlib import Path\nroot = Path('.')\n[p.replace('y') for p in root.glob('*')]"),
     ("files", "import pyarrow.parquet as pq\npq.write_table(t, 'x')"),
     ("files", "os.fdopen(3, 'w')"),
+    ("files", "import networkx as nx\nnx.write_gml(g, 'x')"),
+    ("files", "df.lazy().sink_delta('x')"),
+    ("files", "np.memmap('x', mode='w+', shape=9)"),
     ("dynamic", "import sys\nsys.modules.get('os').remove('x')"),
     ("processes", "child.terminate()"),
     ("database", "df.to_sql('t', con)"),
@@ -175,6 +178,7 @@ ORDINARY = [
     "session = 3\nsession_count.get('a')\nclient_rows.pop(0)\nconnections.append(1)",
     "gen.send(None), gen.close(), it.throw(ValueError)",
     "clear = 3\nmore = [1]\nrun = df.run",
+    "df.write_ipc(file=None)\nnp.memmap('x', mode='r', shape=9)",
     "less - more",
     "class Table:\n    def save(self):\n        return self.rows\n\nTable().save()",
 ]  # fmt: skip
