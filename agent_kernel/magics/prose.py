@@ -34,7 +34,7 @@ _GRAMMAR: Final = _of(
     "which who what how why because again please also using such so but are was were be been has have had does can could "
     "should would will must more most less least up down out off through during against across above below near new "
     "another other others same only just even every everything anything nothing one two three four five six seven eight "
-    "nine ten first last best worst largest smallest highest lowest oldest newest dann der die das den dem ein eine einen "
+    "nine ten whether missing find compute calculate remove first last best worst largest smallest highest lowest oldest newest dann der die das den dem ein eine einen "
     "mit von und für nach ohne le la les un une des de du et pour avec sans el los las una para con sin por"
 )
 _PREPOSITIONS: Final = _of("in for from with and as or not is")  # of a sentence, and of Python

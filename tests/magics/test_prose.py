@@ -179,6 +179,9 @@ use df to predict the price
 In the sales table find the best month
 a chart of prices by year
 I want the ten best customers
+return rows with missing prices
+from sales compute growth
+total whether sales differ by region
 """.strip().splitlines()
 
 
