@@ -414,7 +414,7 @@ class Course:
         step, before = action.step or 0, self.place.head
         yield self.log.note(StepStart(code="" if code == action.code else code), step=step, before=before)
         if action.source == moves.SOURCE:
-            yield self._move(code, step, before)
+            yield from self._move(code, step, before)
             return
         noted = len(self.log.events)
         ran = self._run(code, step)
@@ -435,19 +435,20 @@ class Course:
         told = "; ".join(str(one) for one in found if one.has_work)
         return f"\n\n{told[:1].upper()}{told[1:]}." if told else ""
 
-    def _move(self, code: str, step: int, before: str) -> Event:
-        """Make the move that was allowed, in place of running code."""
+    def _move(self, code: str, step: int, before: str) -> tuple[Event, ...]:
+        """Make the move that was allowed, in place of running code; with it the run has ended."""
         session, began = self.place.session, time.perf_counter()
         asked_at = next((event.before for event in self.log.events if isinstance(event, ApprovalRequested)), before)
         try:
             if session is None:
                 raise MoveNotMadeError("nothing is committed here that one could go back to")
-            said, status = moves.made(session, moves.Move.read(code), self.author, asked_at), "ok"
+            said, failed = moves.made(session, moves.Move.read(code), self.author, asked_at), False
         except AgentKernelError as error:
-            said, status = str(error), "failed"
-        took_s = round(time.perf_counter() - began, 6)
-        output = Output(status=status, sent=self.place.masked(said), duration_s=took_s)
-        return self.log.note(output, step=step, before=before, after=self.place.head)
+            said, failed = str(error), True
+        said, took_s = self.place.masked(said), round(time.perf_counter() - began, 6)
+        output = Output(status="failed" if failed else "ok", sent=said, duration_s=took_s)
+        end = Fail(reason=said) if failed else Success(result=said)
+        return self.log.note_all([output, end], step=step, before=before, after=self.place.head)
 
     def _run(self, code: str, step: int) -> Ran:
         done: Executed | None = None

@@ -77,9 +77,13 @@ def test_so_is_a_checkout_that_leaves_it_behind_and_one_of_a_variable(front: Fro
 
 
 def answer_to(front: Front, told: str) -> str:
-    """What came of a move that the person allows."""
+    """What came of a move that the person allows; the person is told the same under the cell."""
+    before = len(front.display.shown)
     front.run(f"%agent approve --run {run_of(told)}")
-    return use("result", run=run_of(told))
+    found = use("result", run=run_of(told))
+    shown = "".join(one.get("text/plain", "") for one in front.display.shown[before:])
+    assert found.partition("\n")[0].partition(":")[2] in shown
+    return found
 
 
 def test_what_was_allowed_is_not_done_to_what_came_after_it(front: Front) -> None:

@@ -132,8 +132,11 @@ def shown(
             _happened(item, step, place)
     if isinstance(last, ApprovalRequested):
         _asked(last, step, place, asks)
-    if isinstance(last, _ENDS) and not ends(last.run):
-        _last_word(last, place)
+    if isinstance(last, _ENDS):
+        if not ends(last.run):
+            _last_word(last, place)
+        elif isinstance(last, Success) and not last.type and last.result:  # it is no value, which the cell would show
+            place.line(last.result)
 
 
 def _last_word(event: Event, place: Shown) -> None:
