@@ -117,24 +117,26 @@ class Arguments:
 
     def take_away(self) -> None:
         """The run is over: what stood under their names comes back."""
+        if self._are_there and self.replaced:
+            with uninterrupted():
+                old = {name: self._before(name) for name in self.replaced}
+                self._change(f"what the arguments stood for comes back: {', '.join(old)}", lambda: self._bring(old))
+                self._are_there = False
         _held.pop(self._run, None)
-        if not self._are_there or not self.replaced:
-            return
-        with uninterrupted():
-            self._are_there = False
-            old = {name: self._before(name) for name in self.replaced}
-            self._change("what the arguments stood for comes back", lambda: self._bring(old))
 
     def _enter(self, given: Mapping[str, object]) -> None:
-        names, self._are_there = self._place.namespace, True
-        self._old = {name: names[name] for name in self.replaced if name in names}
-        if self.replaced:
-            _held[self._run] = self
-            if self._keeps and self._place.session is not None:
-                self._place.session.save_step()  # what they stood for is in the history from now on
+        names = self._place.namespace
+        if self.replaced and self._keeps and self._place.session is not None:
+            self._place.wait_turn()
+            self._place.session.save_step()  # what they stand for is in the history from now on
         new = {name: value for name, value in given.items() if names.get(name, _ABSENT) is not value}
-        if new:
-            self._change("arguments", lambda: names.update(new))
+        with uninterrupted():
+            self._old = {name: names[name] for name in self.replaced if name in names}
+            if new:
+                self._change(f"arguments: {', '.join(given)}", lambda: names.update(new))
+            self._are_there = True
+            if self.replaced:
+                _held[self._run] = self
 
     def _change(self, said: str, change: Callable[[], None]) -> None:
         session = self._place.session
@@ -142,9 +144,8 @@ class Arguments:
             change()
             return
         cell, number = self._place.cell()
-        source = f"# {said}: {', '.join(self.replaced if 'back' in said else self.given)}"
         author = Author(self._agent, "agent")
-        session.begin_step(source, author=author, run=self._run, step=None, cell_id=cell, number=number)
+        session.begin_step(f"# {said}", author=author, run=self._run, step=None, cell_id=cell, number=number)
         try:
             change()
         finally:

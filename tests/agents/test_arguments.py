@@ -138,6 +138,15 @@ def test_what_was_never_committed_is_in_the_history_before_it_is_replaced() -> N
         assert [state.at(one.hex()[:-2])["x"] for one in (args, before)] == ["given", "never committed"]
 
 
+def test_the_history_says_what_the_arguments_were_and_what_came_back() -> None:
+    with ak.Versioned() as state:
+        state["x"] = "old"
+        state.commit("begin")
+        agent("task.success()")("Look", inputs={"x": "given", "n": 1}, state=state)
+        sources = [commit.cell.source for _, commit in state.history() if commit.cell is not None]
+        assert sources == ["# what the arguments stood for comes back: x", "task.success()", "# arguments: x, n"]
+
+
 def test_an_argument_that_is_the_variable_itself_makes_no_commit() -> None:
     with ak.Versioned() as state:
         state["x"] = [1]
