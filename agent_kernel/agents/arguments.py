@@ -99,6 +99,7 @@ class Arguments:
         made = cls(place, start.agent, start.run, Given(known, (gone | set(start.inputs)) - set(known)))
         made.replaced = tuple(name for name in start.replaced if is_over or made._is_the_runs(start, name))
         made._are_there = not is_over
+        made.pause()
         return made
 
     def resume(self) -> None:
@@ -107,11 +108,12 @@ class Arguments:
             names = self._place.namespace
             theirs = {name for name, value in self._left.items() if names.get(name, _ABSENT) is not value}
             self.replaced = tuple(name for name in self.replaced if name not in theirs)
+            self._left = {}
         elif self.replaced:
             self._enter({name: self.given[name] for name in self.replaced if name in self.given})
 
     def pause(self) -> None:
-        """The run waits."""
+        """Nobody drives the run."""
         if self._are_there:
             self._left = {name: self._place.namespace.get(name, _ABSENT) for name in self.replaced}
 
@@ -135,6 +137,7 @@ class Arguments:
             if new:
                 self._change(f"arguments: {', '.join(given)}", lambda: names.update(new))
             self._are_there = True
+            self.pause()
             if self.replaced:
                 _held[self._run] = self
 

@@ -120,8 +120,6 @@ class Course:
     def go(self) -> Going:
         """Go on from where the events end, until it is done, stopped, or waits for a person."""
         try:
-            if self.log.state == "running":
-                self.arguments.resume()
             yield from self._rewound()
             left = self._left_behind()
             while self.log.state == "running":
@@ -137,7 +135,6 @@ class Course:
             if self.stream is not None:
                 self.stream.cancel()
                 self.stream = None
-            self.arguments.pause()
 
     def _rewound(self) -> Going:
         """Steps that were taken back since the run was driven last, or brought again: the conversation goes with them."""

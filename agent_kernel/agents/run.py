@@ -200,14 +200,17 @@ class Run(Generic[T]):
     @contextmanager
     def _held(self) -> Generator[None]:
         """While it is driven from here nobody else drives it. Where a loop is left it is let go, and only pauses."""
-        log = self._course.log
+        log, arguments = self._course.log, self._course.arguments
         self._loops += 1
         try:
             log.hold()
+            if self._loops == 1 and log.state == "running":
+                arguments.resume()
             yield
         finally:
             self._loops -= 1
             if not self._loops:
+                arguments.pause()
                 log.let_go()
 
     def going(self) -> Going:

@@ -93,6 +93,32 @@ def test_what_a_person_makes_of_the_name_meanwhile_stays(state: Any) -> None:
     assert state["x"] == "the person's"
 
 
+def test_what_a_person_makes_of_the_name_between_two_looks_at_the_run_stays(state: Any) -> None:
+    run = agent("y = 1", "task.success(x)").start("Look", inputs={"x": 3}, state=state)
+    for event in run:
+        if isinstance(event, Output):
+            break
+    state["x"] = "the person's"
+    assert run.result() == "the person's"
+    assert state["x"] == "the person's"
+
+
+def test_what_a_person_makes_of_the_name_before_the_run_is_driven_stays(state: Any) -> None:
+    run = agent("task.success(x)").start("Look", inputs={"x": 3}, state=state)
+    state["x"] = "the person's"
+    assert run.result() == "the person's"
+    assert state["x"] == "the person's"
+
+
+def test_what_the_run_makes_of_the_name_between_two_looks_is_the_runs(state: Any) -> None:
+    run = agent("x = 4", "task.success(x)").start("Look", inputs={"x": 3}, state=state)
+    for event in run:
+        if isinstance(event, Output):
+            break
+    assert run.result() == 4
+    assert state["x"] == ["old"]
+
+
 def test_a_run_that_is_found_again_in_this_process_has_its_arguments(state: Any) -> None:
     ada = agent(ASKS, "task.success(task.inputs['x'])")
     _ = begun(ada.start("Ask", inputs={"x": 3}, state=state))
