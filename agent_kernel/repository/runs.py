@@ -231,6 +231,8 @@ class Forgetting:
             fields["inputs"] = {name: found.sub(GONE, told) for name, told in fields["inputs"].items()}
         if fields.get("parts"):
             fields["parts"] = [[one[0], *(found.sub(GONE, text) for text in one[1:])] for one in fields["parts"]]
+        if fields.get("effects"):
+            fields["effects"] = [[one[0], found.sub(GONE, str(one[1])), *one[2:]] for one in fields["effects"]]
         if isinstance(fields.get("held"), bytes) and found.search(fields["held"].decode("utf-8", "replace")):
             self._unhold(fields)
 
