@@ -8,8 +8,9 @@ where the race died, branches on which nothing was done go. Nothing that a livin
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -19,11 +20,12 @@ from agent_kernel.agents import deciding, earlier
 from agent_kernel.agents.conversation import begun, open_action
 from agent_kernel.agents.events import ApprovalRequested, Event, Output, SubRun
 from agent_kernel.agents.log import state_of
-from agent_kernel.errors import BranchInUseError, RefNotFoundError, RunNotFoundError
+from agent_kernel.errors import BranchInUseError, DamagedObjectError, RefNotFoundError, RunNotFoundError
 from agent_kernel.repository import ASIDE, hex_of
 
 if TYPE_CHECKING:
     from agent_kernel.agents.journal import Journal
+    from agent_kernel.repository import ObjectId
     from agent_kernel.session import Session
     from agent_kernel.session.snapshot import Repository
 
@@ -61,21 +63,34 @@ def partial(repo: Repository, journal: Journal, events: Sequence[Event]) -> list
     found: list[Partial] = []
     for child, said in stopped.items():
         first = said[0]
-        if first.branch in known:
+        if first.branch in known and not _is_gone_on_with(repo, known[first.branch], first.before):
             has_work = hex_of(known[first.branch]) != first.before
             found.append(Partial(first.branch, first.child_agent, has_work))
         found += partial(repo, journal, tuple(journal.of(child)))
     return found
 
 
-def drop(repo: Repository, branches: Iterable[str]) -> None:
-    """Delete branches that nobody alive works on, with what was left of those who did."""
+def _is_gone_on_with(repo: Repository, tip: ObjectId, start: str) -> bool:
+    """Whether a person committed something on the branch of a sub-agent: then it is theirs."""
+    return hex_of(tip) != start and repo.commit_at(tip).author.kind == "person"
+
+
+def drop(repo: Repository, branches: Sequence[str]) -> tuple[str, ...]:
+    """Delete branches that nobody is on, with what was left of those who were; returns those that went."""
+    if not branches:
+        return ()
+    gone: list[str] = []
+    taken = {head.branch for session, head in repo.heads().items() if not session.startswith(ASIDE)}
     for name in branches:
         holder = repo.lease_of(name)
+        if name in taken:
+            continue
         with suppress(RefNotFoundError, BranchInUseError):
             repo.delete_branch(name, force=True)
+            gone.append(name)
             if holder is not None:
                 repo.release_lease(name, holder)
+    return tuple(gone)
 
 
 def tidy(repo: Repository, journal: Journal, session: Session | None = None) -> tuple[str, ...]:
@@ -86,10 +101,10 @@ def tidy(repo: Repository, journal: Journal, session: Session | None = None) -> 
     """
     leases = {name: repo.lease_of(name) for name in repo.branches() if _may_be_left(name)}
     free = [name for name, holder in leases.items() if holder is None or not holder.is_alive()]
-    left = [name for name in free if not _Needs(repo, journal, session).needs(name)]
-    drop(repo, left)
+    needs = _Needs(repo, journal, session)
+    gone = drop(repo, [name for name in free if not needs.needs(name)])
     _forget_heads(repo)
-    return tuple(left)
+    return gone
 
 
 def _may_be_left(name: str) -> bool:
@@ -98,7 +113,7 @@ def _may_be_left(name: str) -> bool:
 
 def _forget_heads(repo: Repository) -> None:
     """Forget where workers and sub-agents were whose process died: what they left would be kept for nobody."""
-    heads = [name for name in repo.heads() if name.startswith(ASIDE)]
+    heads = [name for name, head in repo.heads().items() if name.startswith(ASIDE) and head.branch is not None]
     if heads:
         alive = {holder.session for _, holder in repo.leases.living()}
         for name in heads:
@@ -113,8 +128,15 @@ class _Needs:
         self._repo = repo
         self._journal = journal
         self._session = session
+        self._read: dict[str, tuple[Event, ...]] = {}
 
     def needs(self, name: str) -> bool:
+        try:
+            return self._needs(name)
+        except (DamagedObjectError, RunNotFoundError):  # nobody can tell any more
+            return True
+
+    def _needs(self, name: str) -> bool:
         preview, candidate = _PREVIEW.fullmatch(name), _CANDIDATE.fullmatch(name)
         if preview is not None:
             return any(self._may_take(run, name) for run in self._runs_of_preview(name, preview["run"]))
@@ -123,7 +145,16 @@ class _Needs:
         return self._is_kept(name)
 
     def _runs(self, end: str) -> Iterator[str]:
-        return (run for run in self._journal.runs() if run.endswith(end))
+        return (run for run in self._all_runs if run.endswith(end))
+
+    @functools.cached_property
+    def _all_runs(self) -> list[str]:
+        return self._journal.runs()
+
+    def _events(self, run: str) -> tuple[Event, ...]:
+        if run not in self._read:
+            self._read[run] = tuple(self._journal.of(run))
+        return self._read[run]
 
     def _runs_of_preview(self, name: str, run: str | None) -> Iterator[str]:
         if run is not None:
@@ -137,14 +168,14 @@ class _Needs:
         """Whether what a step did on a fork waits for a decision, or to be taken on."""
         if self._journal.driver(run) is not None:
             return True
-        events = tuple(self._journal.of(run))
+        events = self._events(run)
         _, since = open_action(events)
         asked = next((one for one in reversed(since) if isinstance(one, ApprovalRequested)), None)
         return state_of(events) != "cancelled" and asked is not None and asked.branch == branch and begun(since) is None
 
     def _is_left_empty(self, race: str, branch: str) -> bool:
         """Whether nothing was done on a candidate's branch, and nobody drives the race any more."""
-        events = tuple(self._journal.of(race))
+        events = self._events(race)
         start = next((one.before for one in events if isinstance(one, SubRun) and one.branch == branch), "")
         return hex_of(self._repo.branches()[branch]) == start and deciding.standing(self._journal, events) == "stopped"
 
@@ -155,12 +186,11 @@ class _Needs:
             holder = self._repo.lease_of(name)
             return holder is None or not holder.session.startswith(ASIDE)
         start = self._journal.first(child)
-        above = tuple(self._journal.of(start.parent_run))
-        status = next(
-            (one.status for one in reversed(above) if isinstance(one, SubRun) and one.child == child), "running"
-        )
-        if status not in _STOPPED:
+        told = [one for one in self._events(start.parent_run) if isinstance(one, SubRun) and one.child == child]
+        if told and told[-1].status not in _STOPPED:
             return True  # it failed, or could not be merged: that was told, and is a person's to look at
+        if told and _is_gone_on_with(self._repo, self._repo.branches()[name], told[0].before):
+            return True
         while start.parent_run:
             start = self._journal.first(start.parent_run)
         return self._rests(start.run)
@@ -178,7 +208,7 @@ class _Needs:
         """Whether a run may go on, or does, from where it stands."""
         if self._journal.driver(run) is not None:
             return True
-        events = tuple(self._journal.of(run))
+        events = self._events(run)
         return state_of(events) not in ("completed", "failed", "cancelled") and not self._is_undone(events)
 
     def _is_undone(self, events: Sequence[Event]) -> bool:

@@ -21,7 +21,7 @@ from agent_kernel.agents.events import Action, ApprovalRequested, Output, StepSt
 from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.leftovers import tidy
 from agent_kernel.agents.run import Run
-from agent_kernel.repository import hex_of
+from agent_kernel.repository import Head, hex_of
 from agent_kernel.session import Repository
 from agent_kernel.verbs.agents import runs
 from agent_kernel.verbs.scope import Scope
@@ -229,6 +229,24 @@ def test_what_a_sub_agent_had_done_goes_with_a_run_that_is_undone_or_given_up(tm
         said = gc(Scope(state.repo, state.session), Namespace(dry_run=False)).to_text()
         assert said.startswith("Deleted 1 branch that agents left behind: child-")
         assert set(state.repo.branches()) == {"main"}
+
+
+def test_the_branch_of_a_sub_agent_that_a_person_is_on_or_went_on_with_stays(tmp_path: Path) -> None:
+    killed(PARENT, str(tmp_path / "store"))
+    with ak.Versioned(tmp_path / "store") as state:
+        (kept,) = set(state.repo.branches()) - {"main"}
+        run = next(start.run for start in Journal(state.repo.store).starts() if not start.parent_run)
+        state.session.switch(kept)
+        reopened(place_of(state), run, model=ak.ScriptedModel([""])).abandon()
+        state.session.switch("main")
+        state.repo.move_head("somebody", Head(kept, None), "look at it")
+        assert tidy(state.repo, Journal(state.repo.store)) == ()
+        state.repo.drop_head("somebody")
+        state.session.switch(kept)
+        state["mine"] = 1
+        state.session.switch("main")
+        assert tidy(state.repo, Journal(state.repo.store)) == ()
+        assert state.repo.at(kept)["mine"] == 1
 
 
 def test_an_interrupt_says_where_that_is_which_a_sub_agent_had_done() -> None:
