@@ -427,9 +427,9 @@ class RunNotFoundError(NotFoundError, AgentError):
 
 
 class RunBusyError(AgentError):
-    """Somebody else goes on with the same run. Nothing was lost: its events are theirs.
+    """Somebody else drives the same run, or went on with it meanwhile. Nothing was lost: its events are theirs.
 
-    `by`: who drives it, if that is known.
+    `by`: who drives it; "": nobody any more.
     """
 
     run: str
@@ -438,7 +438,7 @@ class RunBusyError(AgentError):
     def __str__(self) -> str:
         if self.by:
             return f"run {self.run[-5:]} is being driven by {self.by}; look again when that has ended, or stop it there"
-        return f"run {self.run[-5:]} is being worked on elsewhere; look again when that has ended"
+        return f"run {self.run[-5:]} went on elsewhere since it was looked at here; look at it again"
 
 
 class RunStateError(AgentError):
