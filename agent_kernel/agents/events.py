@@ -45,12 +45,13 @@ __all__ = [
     "Usage",
     "decode_event",
     "encode_event",
+    "packed",
     "spelled_out",
 ]
 
 SCHEMA: Final = 1
 
-E = TypeVar("E", bound="Event")
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -350,8 +351,16 @@ def encode_event(event: Event) -> bytes:
     return _ENCODER.encode(_Envelope(SCHEMA, event.kind, msgspec.Raw(_ENCODER.encode(event))))
 
 
-def spelled_out(event: E) -> E:
-    """The event with what no bytes can hold spelled out in all its texts: halves of surrogate pairs."""
+def packed(given: msgspec.Struct) -> bytes:
+    """The bytes in which it is handed to another process."""
+    try:
+        return msgspec.msgpack.encode(given)
+    except UnicodeEncodeError:
+        return msgspec.msgpack.encode(spelled_out(given))
+
+
+def spelled_out(given: S) -> S:
+    """An event, or another record, with what no bytes can hold spelled out in all its texts: halves of surrogate pairs."""
 
     def legible(value: object) -> object:
         match value:
@@ -364,7 +373,7 @@ def spelled_out(event: E) -> E:
             case _:
                 return value
 
-    return msgspec.convert(legible(msgspec.to_builtins(event, builtin_types=(bytes,))), type(event))
+    return msgspec.convert(legible(msgspec.to_builtins(given, builtin_types=(bytes,))), type(given))
 
 
 def decode_event(stored: bytes) -> Event:

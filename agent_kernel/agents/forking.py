@@ -207,7 +207,7 @@ def _child(work: Callable[[Callable[[bytes], None]], None], answering: int, prin
     except BaseException:  # noqa: BLE001 - whatever it is, the parent's code must not go on in the child
         import traceback
 
-        os.write(2, traceback.format_exc().encode())
+        os.write(2, traceback.format_exc().encode("utf-8", "backslashreplace"))
     finally:
         os._exit(status)  # no exit function, no buffer, no thread of the parent's
 

@@ -28,7 +28,7 @@ from agent_kernel.agents.candidates import Changed, changed_between, pickled
 from agent_kernel.agents.context import masked
 from agent_kernel.agents.deadlines import StepTimeout
 from agent_kernel.agents.effects import recorded
-from agent_kernel.agents.events import Part
+from agent_kernel.agents.events import Part, packed
 from agent_kernel.agents.executing import Executed, Executor, PlainExecutor
 from agent_kernel.agents.journal import short_run
 from agent_kernel.agents.leftovers import PREVIEWS
@@ -118,7 +118,7 @@ def previewed(
 
     def work(send: Callable[[bytes], None]) -> None:
         randomness.prepared(drawn)()  # Python seeds its generator anew in a fork
-        send(msgspec.msgpack.encode(_in_child(code, place, by, run, step, deadline_s, dict(offers or {}))))
+        send(packed(_in_child(code, place, by, run, step, deadline_s, dict(offers or {}))))
 
     ended = forking.forked(work, deadline_s)
     if not ended.answer:

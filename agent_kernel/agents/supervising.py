@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 import msgspec
 
 from agent_kernel.agents.candidates import Candidate
+from agent_kernel.agents.events import packed
 from agent_kernel.agents.scrubbing import scrubbed
 from agent_kernel.agents.workers import BEGUN, Job, failed
 
@@ -48,7 +49,7 @@ def supervised(job: Job, stop: threading.Event | None = None) -> Candidate:
     # Files, not pipes: neither side ever waits for the other to read.
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as said:
         pickle.dump(sys.path, given)
-        given.write(msgspec.msgpack.encode(job))
+        given.write(packed(job))
         given.seek(0)
         try:
             process = subprocess.Popen(

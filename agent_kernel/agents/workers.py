@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import msgspec
 
 from agent_kernel.agents.candidates import Candidate, pickled
+from agent_kernel.agents.events import packed
 from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.log import state_of
@@ -241,7 +242,7 @@ def main(given: BinaryIO) -> None:
     _bound_memory(job.memory_bytes)
     parent = os.getppid()
     found = _opened(job, lambda: os.getppid() == parent)
-    answer.write(msgspec.msgpack.encode(found))
+    answer.write(packed(found))
     answer.flush()
     sys.stderr.flush()
     os._exit(0)  # threads and exit functions that the code left must not keep it

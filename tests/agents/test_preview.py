@@ -215,6 +215,13 @@ def test_what_it_prints_past_python_is_heard(state: Versioned) -> None:
     seen.reject()
 
 
+def test_halves_of_characters_that_it_prints_are_spelled_out(state: Versioned) -> None:
+    seen = preview("total = sum(rows)\nprint('\\ud83d', total)", state)
+    assert (seen.status, seen.text) == ("ok", "\\ud83d 6\n")
+    seen.accept()
+    assert state["total"] == 6
+
+
 def test_it_sees_what_no_store_can_hold(state: Versioned) -> None:
     state["handle"] = lock = threading.Lock()
     seen = preview("was = handle.acquire(blocking=False)", state)
