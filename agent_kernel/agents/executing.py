@@ -144,7 +144,10 @@ def _traceback(error: BaseException, filename: str) -> str:
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename != filename:
         frames = frames.tb_next
-    return "".join(traceback.format_exception(type(error), error, frames))
+    try:
+        return "".join(traceback.format_exception(type(error), error, frames))
+    except Exception as broken:  # noqa: BLE001 - an error of the code's own class says of itself what it likes
+        return f"{type(error).__qualname__}, of which no traceback can be written: {type(broken).__name__}\n"
 
 
 class _Bounded(io.StringIO):

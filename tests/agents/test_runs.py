@@ -85,6 +85,13 @@ def test_an_error_in_the_code_goes_back_to_the_model() -> None:
     assert [event.source for event in run.events if isinstance(event, Error)] == ["code"]
 
 
+def test_an_error_that_cannot_be_written_goes_back_to_the_model_too() -> None:
+    odd = "raise type('Odd', (Exception,), {'__module__': property()})('why')"
+    run = ak.Agent(model=ak.ScriptedModel([odd, "task.success(1)"])).start("Try")
+    assert run.result() == 1
+    assert "Odd" in next(event.sent for event in run.events if isinstance(event, Output))
+
+
 def test_a_value_of_another_type_goes_back_as_a_retry() -> None:
     run = agent("task.success('seven')", "task.success(7)").start("Count", returns=int)
     assert run.result() == 7
