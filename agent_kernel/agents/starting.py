@@ -18,6 +18,7 @@ from agent_kernel.agents.place import Place
 from agent_kernel.agents.run import Run
 from agent_kernel.agents.subagents import ChildRun, Fork, approval_within, beside, limits_within
 from agent_kernel.repository import ASIDE
+from agent_kernel.session import trust
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.versioned import Live, Versioned
 from agent_kernel.values import summaries
@@ -164,10 +165,13 @@ def reopened(
         agent: whose it is; without it, its code finds nothing that was registered for it.
 
     Raises:
-        RunNotFoundError: there is none. NoModelError, ModelError, MissingExtraError: its model is not to be had.
+        RunNotFoundError: there is none. UntrustedStoreError: its code, its model and what was allowed come from a store
+            that somebody else made. NoModelError, ModelError, MissingExtraError: its model is not to be had.
     """
     run = place.journal.find(run)
     start = place.journal.first(run)
+    if place.session is not None:
+        trust.require(place.session.repo)
     place.policy = start.context
     place.look()
     model = options.get("model") or _own_model(agent, start.model) or start.model

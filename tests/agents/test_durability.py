@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from agent_kernel.agents.agent import reopened
 from agent_kernel.agents.events import Action, ApprovalRequested, Cancelled, Event, Output, StateChange, StepStart
 from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.place import Place
-from agent_kernel.errors import ModelError, TaskInterruptedError
-from agent_kernel.session import Repository, Session
+from agent_kernel.errors import ModelError, TaskInterruptedError, UntrustedStoreError
+from agent_kernel.session import Repository, Session, bind
 from agent_kernel.session.versioned import Versioned
 from agent_kernel.storage import MemoryStore
 
@@ -294,3 +295,22 @@ def test_an_interrupt_while_an_event_is_stored_stops_the_run_and_it_goes_on(at: 
         run.resume().result()
     assert session.namespace["ran"] in ([0, 1], [0], [1])  # a step is not repeated that was stopped as it began
     assert list(agent.reopen(run.id).events) == list(run.events)
+
+
+def test_a_run_of_a_store_that_somebody_else_made_goes_on_only_once_it_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "theirs"))
+    with Versioned(tmp_path / "store") as state:
+        model = ScriptedModel(["theirs = 1", "task.success()"], name="theirs")
+        run = Agent("ada", model=model, state=state).start("work")
+        next(event for event in run.stream() if isinstance(event, Action))
+        run.halt()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "mine"))
+    with Repository.open(tmp_path / "store") as repo, closing(bind({}, repo)) as session:
+        with pytest.raises(UntrustedStoreError):
+            _ = reopened(Place(session.namespace, session), run.id)
+        assert "theirs" not in session.namespace
+        session.trust()
+        reopened(Place(session.namespace, session), run.id).resume().result()
+        assert session.namespace["theirs"] == 1
