@@ -16,7 +16,7 @@ import pytest
 from agent_kernel.agents import FunctionModel, ScriptedModel, Turn
 from agent_kernel.agents.deciding import decide, log_of, newest
 from agent_kernel.magics.extension import AgentKernel
-from tests.magics.shells import Shell
+from tests.magics.shells import Shell, Typed
 
 
 @pytest.fixture
@@ -441,11 +441,13 @@ def test_a_step_that_awaits_for_too_long_is_interrupted_and_leaves_nothing_pendi
         "task.success(ended)",
     )
 
-    async def as_a_kernel_does() -> object:
+    async def as_a_kernel_does() -> Typed:
         limits = "ak.Limits(step_s=0.3)"
-        return shell.run(f"ak.Agent('a', model=_model, limits={limits}, state=ak.here())('Wait.')").result.result
+        return shell.run(f"ak.Agent('a', model=_model, limits={limits}, state=ak.here())('Wait.')")
 
-    assert asyncio.run(as_a_kernel_does()) == [1]
+    typed = asyncio.run(as_a_kernel_does())
+    assert typed.result.result == [1]
+    assert "CancelledError" not in typed.out + typed.err  # it met the interrupt where it waited
 
 
 def test_the_steps_have_the_number_of_their_cell(shell: Shell) -> None:

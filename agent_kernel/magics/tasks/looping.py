@@ -8,6 +8,7 @@ its loop is cancelled at its end.
 from __future__ import annotations
 
 import asyncio
+import types
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from typing import Any
@@ -27,11 +28,45 @@ def beside(runner: Runner) -> Runner:
         with _stepped_out(outer):
             loop = asyncio.new_event_loop()
             try:
-                return loop.run_until_complete(coroutine)
+                return _run(loop, coroutine)
             finally:
                 _end(loop)
 
     return run
+
+
+def _run(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, object]) -> object:
+    """Run it to its end. An interrupt that comes while the loop waits is raised where the coroutine awaits."""
+    raised: list[BaseException] = []
+    task = loop.create_task(_driven(coroutine, raised))
+    try:
+        return loop.run_until_complete(task)
+    except BaseException as error:
+        if task.done():
+            raise
+        raised.append(error)
+        task.cancel()
+        return loop.run_until_complete(task)
+
+
+async def _driven(coroutine: Coroutine[Any, Any, object], raised: list[BaseException]) -> object:
+    return await _steps(coroutine, raised)
+
+
+@types.coroutine
+def _steps(coroutine: Coroutine[Any, Any, object], raised: list[BaseException]) -> Generator[Any, None, object]:
+    """What it awaits, one after the other. Where that is cancelled for what was raised elsewhere, it meets that instead."""
+    error: BaseException | None = None
+    while True:
+        try:
+            waits = coroutine.send(None) if error is None else coroutine.throw(error)
+        except StopIteration as done:
+            return done.value
+        try:
+            yield waits
+            error = None
+        except BaseException as thrown:  # noqa: BLE001 - it is thrown on
+            error = raised.pop() if raised else thrown
 
 
 @contextmanager
