@@ -149,6 +149,7 @@ class TaskStart(Event, frozen=True, kw_only=True, omit_defaults=True):
     preview: bool = False  # each step is tried on a fork first
     cell: str = ""  # id of the notebook cell that it was started in
     number: int | None = None  # and its prompt number
+    branch: str = ""  # that it began on
     arguments: tuple[str, ...] = ()  # the names of those that the commit `before` has as variables
     replaced: tuple[
         str, ...

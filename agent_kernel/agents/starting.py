@@ -297,6 +297,7 @@ def _task_start(
         state="versioned" if place.session is not None else "live",
         cell=cell,
         number=number,
+        branch=(place.session.branch or "") if place.session is not None else "",
         arguments=arguments.kept,
         replaced=arguments.replaced,
     )

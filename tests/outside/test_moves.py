@@ -123,6 +123,20 @@ def test_what_a_person_allows_in_a_panel_runs_at_once(front: Front, tmp_path: Pa
     assert "note.txt" in use("result", run=run_of(told))
 
 
+def test_what_an_agent_asks_for_on_a_branch_of_its_own_is_allowed_here_and_runs_there(front: Front) -> None:
+    session = front.extension.notebook.session
+    assert session is not None
+    with opened(str(front.notebook), agent="visitor", approve="always", step_s=None, branch=None) as served:
+        told = served.call("run_python", {"code": "theirs = mine + 1"}).text
+        said = front.show(f"%agent approve --run {run_of(told)}")["text/plain"]
+        assert "Noted. visitor goes on with it on branch main-2" in said
+        assert "theirs" not in front.ip.user_ns
+        assert "acts on branch main-2" in front.run(f"%agent resume --run {run_of(told)}")
+        assert "+ theirs" in served.call("result", {"run": run_of(told)}).text
+    assert session.repo.at("main-2")["theirs"] == 2
+    assert "theirs" not in front.ip.user_ns
+
+
 def test_what_was_allowed_and_nobody_went_on_with_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

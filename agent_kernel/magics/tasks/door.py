@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from IPython.core.error import UsageError
 
+from agent_kernel.agents import deciding
 from agent_kernel.agents.agent import Agent, reopened, started
 from agent_kernel.agents.deciding import said_of
 from agent_kernel.agents.journal import short_run
@@ -171,7 +172,10 @@ class Tasks:
         self.races[race.id] = race
 
     def decide(self, run: str, decision: str, *, reason: str = "", code: str | None = None) -> Result:
-        """Answer for the step that waits, and let the run go on."""
+        """Answer for the step that waits, and let the run go on, if it is here that it acts."""
+        noted = self._noted(run, decision, reason, code)
+        if noted:
+            return Said((noted,), {"run": run, "status": "decided"})
         return self._told(self._drive(self._decided(self._loaded(run), decision, reason, code)))
 
     def _decided(self, run: str, decision: str, reason: str, code: str | None) -> Run[Any]:
@@ -187,7 +191,25 @@ class Tasks:
         Returns:
             How the run stands then, as a sentence.
         """
-        return self._apart_from_cells(self._decided(run, decision, reason, code))
+        noted = self._noted(run, decision, reason, code)
+        return noted or self._apart_from_cells(self._decided(run, decision, reason, code))
+
+    def _noted(self, run: str, decision: str, reason: str, code: str | None) -> str:
+        """Of a step of an agent outside that acts on another branch, only note what was decided, and say so; else ""."""
+        journal = self.place().journal
+        branch = self._elsewhere(journal.first(journal.find(run)))
+        if not branch:
+            return ""
+        log = deciding.log_of(journal, run)
+        deciding.decide(log, decision, code=code, reason=reason, by=person().name)
+        self._notebook.beside.decided(log.run)
+        return f"Noted. {log.start.agent} goes on with it on branch {branch}, when it asks for the result."
+
+    def _elsewhere(self, start: TaskStart) -> str:
+        """The branch on which an agent outside acts by a server of its own; "": it acts here."""
+        session = self._notebook.session
+        is_here = session is None or start.branch in ("", session.branch)
+        return "" if is_here or start.model.partition(":")[0] != PREFIX else start.branch
 
     def resume_apart(self, run: str, answer: str) -> str:
         """Let a run go on while no cell runs; returns how it stands then."""
@@ -225,6 +247,9 @@ class Tasks:
     def _place_again(self, start: TaskStart) -> Place:
         """Where a run goes on that another kernel began."""
         place = self.place((start.cell, start.number))
+        branch = self._elsewhere(start)
+        if branch:
+            raise UsageProblem(f"run {short_run(start.run)} acts on branch {branch}: %agent switch {branch} goes there")
         if start.state == "live" and place.session is not None:
             raise UsageProblem(f"run {short_run(start.run)} acted on what was in memory alone, and that kernel is gone")
         return place
