@@ -6,7 +6,7 @@ Where something was deleted from the store, by a collection or because history w
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -121,8 +121,7 @@ class Timeline:
         order = self._ordered(tips)
         places = {record.id: place for place, record in enumerate(order)}
         waiting = tuple(Journal(self._repo.store).waiting())
-        goes_back = any(record.goes_on is not record.parents for record in order)  # mostly nothing does
-        undone = undone_in(order, [*branches.values(), *heads]) if goes_back else frozenset[str]()
+        undone = _undone(order, [*branches.values(), *heads])
         head = self._repo.head(self._session_id)
         self._view = View(version, epoch, head, branches, tags, order, places, waiting, undone)
         self._tips, self._epoch = tips, epoch
@@ -200,6 +199,14 @@ def reached(view: View, tips: Iterable[ObjectId], but: Container[ObjectId] = fro
                 found.add(parent)
                 waiting.append(parent)
     return found
+
+
+def _undone(order: Sequence[Record], tips: Iterable[ObjectId]) -> frozenset[str]:
+    """The runs that were taken back, as far back as there are any; mostly there is none, and then it is not looked for."""
+    oldest = next((at for at in range(len(order) - 1, -1, -1) if order[at].run), -1)
+    if not any(record.goes_on is not record.parents for record in order[: oldest + 1]):
+        return frozenset()
+    return undone_in(order[: oldest + 1], tips)
 
 
 def _version_of(found: Mapping[bytes, bytes], epoch: bytes | None) -> str:
