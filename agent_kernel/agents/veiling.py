@@ -22,6 +22,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, Final, cast
 
+from agent_kernel.agents.numerals import Numerals
 from agent_kernel.values import summaries
 from agent_kernel.values.summaries.known import ExactTypes
 from agent_kernel.values.summaries.masking import names_its_neighbours
@@ -72,11 +73,10 @@ class Veil:
     def __init__(self, hidden: Callable[[str], bool]) -> None:
         self._hidden = hidden
         self._texts: set[str] = set()
-        self._numbers: set[str] = set()
+        self._numbers = Numerals()
         self._names: set[str] = set()
         self._environment = _Environment({})
         self._ordered: list[str] | None = None
-        self._words: re.Pattern[str] | None = None
 
     def learn(self, namespace: Mapping[str, object], names: Iterable[str]) -> None:
         """Look at these variables, as they are now."""
@@ -87,7 +87,7 @@ class Veil:
                 self._names.add(name)
             if name in namespace:
                 reader.read(namespace[name], is_hidden or summaries.names_a_secret(name), 0)
-        self._ordered = self._words = None
+        self._ordered = None
 
     def learn_environment(self) -> None:
         """Look at the environment: what is a secret there is masked everywhere, any other value beside its name."""
@@ -108,12 +108,9 @@ class Veil:
         text = without_controls(text)
         if self._ordered is None:
             self._ordered = sorted(self._texts, key=len, reverse=True)
-            spelled = [rf"(?<!\w){re.escape(number)}(?!\w)" for number in sorted(self._numbers, key=len, reverse=True)]
-            self._words = re.compile("|".join(spelled)) if spelled else None
         for value in self._ordered:
             text = _without(text, value)
-        if self._words is not None:
-            text = self._words.sub(summaries.MASK, text)
+        text = self._numbers.masked(text)
         text = summaries.mask_text(self._environment.masked(text))
         if self._names:
             named = "|".join(map(re.escape, sorted(self._names)))
@@ -164,6 +161,8 @@ def _is_secret(name: str, value: str) -> bool:
 
 def _without(text: str, value: str) -> str:
     """The text without a value, also where only its beginning is shown."""
+    if value.isalpha() and len(value) < _TELLING:  # a word: others may begin with it
+        return re.sub(rf"(?<![^\W\d_]){value}(?![^\W\d_])", summaries.MASK, text) if value in text else text
     scheme = _SCHEME.match(value)  # tells nothing: every database's address begins so
     begins = value[: _TELLING + (scheme.end() if scheme else 0)]
     at = text.find(begins)
@@ -187,7 +186,7 @@ def _faces(value: str) -> set[str]:
 class _Reader:
     """Goes through values without running any code of theirs."""
 
-    def __init__(self, texts: set[str], numbers: set[str]) -> None:
+    def __init__(self, texts: set[str], numbers: Numerals) -> None:
         self._texts = texts
         self._numbers = numbers
         self._left = _MOST_LOOKED_AT
@@ -225,10 +224,8 @@ class _Reader:
             self._texts.update(_faces(repr(bytes(value))[2:-1]))
 
     def _number(self, spelled: str) -> None:
-        if len(spelled.lstrip("-")) >= _SHORTEST:
-            self._numbers.add(spelled)
-            if spelled.isdigit():
-                self._numbers.add(f"{int(spelled):,}")
+        if not self._numbers.learn(spelled) and len(spelled) >= _SHORTEST:
+            self._texts.add(spelled)  # a complex one, or one that is too large to be compared
 
     def _entries(self, value: dict[object, object], hide: bool, depth: int) -> None:
         entries = list(islice(_entries_of(value), _MOST_OF_ONE))

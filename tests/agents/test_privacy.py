@@ -252,3 +252,24 @@ def test_cutting_keeps_both_ends() -> None:
     assert said.endswith("bbb")
     assert "1,744 characters left out" in said
     assert len(said) <= 300
+
+
+def test_hidden_numbers_are_masked_however_they_are_written() -> None:
+    prices = [1000.5, 3000.0, 1234567, 0.0425, -42.125, 2.5e-7]
+    told, events = sent(
+        {"prices": prices, "other": [77.25, 1001]},
+        "for price in prices:\n    print(price, f'{price:.2f}', f'{price:,.1f}', f'{price:.4f}', round(price, 3))",
+        "import pandas as pd\nprint(pd.DataFrame({'price': prices}))",
+        "print(other, '1000 1001 12345678 v1000.5')",
+        hide=("prices",),
+    )
+    for text in (told, events):
+        for part in ("1000.5", "1,000.5", "3000.0", "3,000.0", "1234567.0", "1,234,567", "0.0425", "0.04250", "42.12"):
+            assert part not in text.replace("v1000.5", ""), part
+        assert "77.25" in text
+        assert "12345678 v1000.5" in text
+
+
+def test_a_hidden_word_is_masked_as_a_word() -> None:
+    told, _ = sent({"name": "Anna"}, "print('Anna, Annabelle, Anna_2 and Hanna')", hide=("name",))
+    assert f"{summaries.MASK}, Annabelle, {summaries.MASK}_2 and Hanna" in told
