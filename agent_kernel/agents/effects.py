@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
-__all__ = ["Recorder", "ancestors", "recorded", "threads_followed"]
+__all__ = ["Recorder", "ancestors", "is_on_a_steps_thread", "recorded", "threads_followed"]
 
 _MOST: Final = 100  # different effects that one step may have recorded
 _LONGEST: Final = 300
@@ -178,6 +178,13 @@ def ancestors(thread: int) -> Iterator[int]:
     while found is not None and (found := _ear.parents.get(found)) is not None:
         if found.ident is not None:
             yield found.ident
+
+
+def is_on_a_steps_thread() -> bool:
+    """Whether the code of a step that is being recorded started this thread."""
+    thread = _THREADS.get(threading.get_ident())
+    started = _ear.started.get(thread, ()) if thread is not None else ()
+    return any(one in _ear.recording for one in started)
 
 
 def _is_quiet(target: str) -> bool:

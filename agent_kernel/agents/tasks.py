@@ -12,7 +12,9 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from agent_kernel.agents import returning
+from agent_kernel.agents.course import acting
 from agent_kernel.agents.driving import drive_together
+from agent_kernel.agents.effects import is_on_a_steps_thread
 from agent_kernel.errors import AgentKernelError
 
 if TYPE_CHECKING:
@@ -135,7 +137,15 @@ class Task(Generic[P, C, R]):
         return results
 
     def blocking(self, *args: Any, **kwargs: Any) -> R:
-        """Do it and return its result, also where it is an `async def`: what another agent's code calls."""
+        """Do it and return its result, also where it is an `async def`: what another agent's code calls.
+
+        Raises:
+            RuntimeError: it is called on a thread that the step started. There nobody would know whose sub-agent it is.
+        """
+        if acting.get() is None and is_on_a_steps_thread():
+            raise RuntimeError(
+                f"{self.__name__}() is an agent's task: call it on the step's own thread, one after the other"
+            )
         return self._start(args, kwargs, self._options).result()
 
     def _start(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: Options) -> Run[R]:

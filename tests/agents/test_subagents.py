@@ -436,3 +436,24 @@ def test_agents_that_begin_each_other_without_end_come_to_one() -> None:
         assert deepest == "/".join(["ada"] * 6)
         told = [event.message for event in ak.events(state) if isinstance(event, Error)]
         assert any("no more than 6 deep" in message for message in told)
+
+
+def test_a_sub_agent_is_called_on_the_steps_own_thread_or_not_at_all() -> None:
+    child = ak.Agent("child", model=ak.FunctionModel(lambda _: "task.success(1)"))
+    turns = [
+        "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(2) as pool: list(pool.map(count, 'ab'))",
+        "task.success([count(word) for word in 'ab'])",
+    ]
+    parent = ak.Agent("parent", model=ak.ScriptedModel(turns))
+
+    @parent.fn
+    @child.task
+    def count(word: str) -> int:  # type: ignore[empty-body]
+        """Count it."""
+
+    with ak.Versioned() as state:
+        run = parent.start("Count", state=state)
+        assert run.result() == [1, 1]
+        told = [event.message for event in run.events if isinstance(event, Error)]
+        assert "count() is an agent's task: call it on the step's own thread" in told[0]
+        assert {event.namespace for event in ak.events(state)} == {"parent", "parent/child"}
