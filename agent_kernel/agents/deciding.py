@@ -31,7 +31,7 @@ def decide(log: Log, decision: str, *, code: str | None = None, reason: str = ""
     if log.state == "running":
         refuse_driven(log)
     if log.state != "pending":
-        raise RunStateError(log.run, said_of(log.state), "approved or denied")
+        raise RunStateError(log.run, said_of(standing(log.journal, log.events)), "approved or denied")
     action, _ = open_action(log.events)
     told = ApprovalDecided(decision=decision, by=by, reason=reason, code=code)
     return log.note(told, step=action.step if action is not None else None)

@@ -113,6 +113,8 @@ def test_the_run_of_a_process_that_was_killed_is_taken_over(tmp_path: Path) -> N
         journal = Journal(state.repo.store)
         assert deciding.standing(journal, tuple(journal.of(id))) == "stopped"
         assert deciding.newest(journal, ("interrupted", "stopped")) == id
+        with pytest.raises(ak.RunStateError, match="is stopped: it cannot be approved or denied"):
+            deciding.decide(deciding.log_of(journal, id), "approve")
         place = Place(state.session.namespace, state.session)
         assert reopened(place, id, model=ak.ScriptedModel(["task.success('mine')"])).result() == "mine"
 
