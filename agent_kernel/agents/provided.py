@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
+
+from agent_kernel.agents.context import tokens_of
 from agent_kernel.agents.events import Usage
 from agent_kernel.agents.fragments import CodeReader, without_surrogates
-from agent_kernel.agents.models import Answer, Delta, Request, Returned, Said, Told
+from agent_kernel.agents.models import Answer, Delta, Message, Request, Returned, Said, Told
 from agent_kernel.errors import ModelError
 
 if TYPE_CHECKING:
@@ -82,7 +85,7 @@ class Provided:
                     for delta in pieces.of(event):
                         yield delta
                 answer = answer_of(stream.get(), self.name)
-        yield answer
+        yield answer if answer.usage.tokens else _estimated(request, answer)
 
     def _settings(self, wanted: Mapping[str, object]) -> ModelSettings:
         """How the model is asked, less what it warns that it ignores.
@@ -221,6 +224,17 @@ def _code_of(call: ToolCallPart, response: ModelResponse, name: str) -> str:
 def _usage(response: ModelResponse) -> Usage:
     used = response.usage
     return Usage(1, used.input_tokens, used.output_tokens, _cost(response))
+
+
+def _estimated(request: Request, answer: Answer) -> Answer:
+    """The answer of a server that does not say what it took: about as many tokens as the texts have, at no known price."""
+    sent = tokens_of(request.instructions) + sum(tokens_of(_text(message)) for message in request.messages)
+    got = tokens_of(answer.thinking) + tokens_of(answer.text) + tokens_of(answer.code or "")
+    return msgspec.structs.replace(answer, usage=Usage(answer.usage.requests, sent, got))
+
+
+def _text(message: Message) -> str:
+    return f"{message.text}{message.code or ''}" if isinstance(message, Said) else message.text
 
 
 def _cost(response: ModelResponse) -> float | None:

@@ -41,7 +41,14 @@ from agent_kernel.agents.log import Log
 from agent_kernel.agents.naming import check_price, model_named
 from agent_kernel.agents.supervising import GRACE_S, Processes
 from agent_kernel.agents.workers import Job, lent, stop_key, work
-from agent_kernel.errors import BranchInUseError, RaceError, RefNotFoundError, RunBusyError, RunNotFoundError
+from agent_kernel.errors import (
+    BranchInUseError,
+    MergeConflictError,
+    RaceError,
+    RefNotFoundError,
+    RunBusyError,
+    RunNotFoundError,
+)
 from agent_kernel.repository import ASIDE, Holder, hex_of
 from agent_kernel.session.interrupts import uninterrupted
 
@@ -413,7 +420,11 @@ class Race:
             )
         message = f"pick candidate {chosen.number} of race {short_run(self.id)}: {self.task}"
         with self._session.taking(f"candidate {chosen.number} of race {short_run(self.id)}"):
-            report = self._session.merge(chosen.tip or chosen.branch, theirs=theirs, ours=ours, message=message)
+            try:
+                report = self._session.merge(chosen.tip or chosen.branch, theirs=theirs, ours=ours, message=message)
+            except MergeConflictError as conflict:
+                conflict.add_note(f"From Python: pick({chosen.number}, ours=[…], theirs=[…])")
+                raise
         self.picked = chosen.number
         self._picked_at = hex_of(report.commit) if report.commit is not None else chosen.tip
         told = SubRun(child=chosen.run, child_agent=chosen.agent, branch=chosen.branch, status="picked")

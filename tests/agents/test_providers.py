@@ -95,6 +95,17 @@ class TestAnswers:
         assert known.usage.cost is not None
         assert known.usage.cost > 0
 
+    def test_a_server_that_does_not_say_what_an_answer_took_is_estimated_so_that_limits_bite(self) -> None:
+        with OpenAIServer(calls("x = 'a long line of text'", usage=None)).running() as server:
+            agent = Agent(model=f"openai:quiet@{server.address}", limits=Limits(tokens=500))
+            run = agent.start("Never end")
+            with pytest.raises(TaskFailedError) as caught:
+                run.result()
+        assert caught.value.limit == "tokens"
+        assert run.usage.input_tokens > 400
+        assert run.usage.output_tokens >= 6
+        assert run.usage.cost is None
+
     def test_the_price_of_an_unknown_model_is_unknown(self) -> None:
         _, answer = answered(says("Hi.", model="my-own-model"))
         assert answer.usage.cost is None
