@@ -24,6 +24,7 @@ from agent_kernel.agents.events import (
     TaskStart,
     TryStart,
 )
+from agent_kernel.agents.fencing import CAME
 from agent_kernel.agents.models import Message, Returned, Said, Told
 
 __all__ = [
@@ -60,7 +61,8 @@ def messages_of(events: Iterable[Event], earlier: Iterable[Message] = ()) -> lis
     A call that nothing came of yet stays open.
     """
     found = list(earlier)
-    call = ""
+    said = Said()  # what it answered last
+    fenced = False  # and whether it had called no tool
     events = list(events)
     gone = next((event.steps for event in reversed(events) if isinstance(event, Rewound)), ())
     for event in events:
@@ -70,10 +72,12 @@ def messages_of(events: Iterable[Event], earlier: Iterable[Message] = ()) -> lis
             case TaskStart(prompt=prompt):
                 found.append(Told(prompt))
             case Action():
-                call = event.call
-                found.append(Said(event.text, event.code, event.call))
+                fenced = bool(event.said)
+                said = Said(event.said) if fenced else Said(event.text, event.code, event.call)
+                found.append(said)
             case Output(sent=sent):
-                found.insert(_behind_call(found, call), Returned(call, sent))
+                came = Told(f"{CAME}{sent}") if fenced else Returned(said.call, sent)
+                found.insert(_behind(found, said), came)
             case Retry(sent=sent) | Resumed(sent=sent) if sent:
                 found.append(Told(sent))
             case Compaction(dropped=dropped, sent=sent):
@@ -83,13 +87,10 @@ def messages_of(events: Iterable[Event], earlier: Iterable[Message] = ()) -> lis
     return found
 
 
-def _behind_call(messages: list[Message], call: str) -> int:
+def _behind(messages: list[Message], said: Said) -> int:
     """Where what came of a call stands: providers want it right behind the call, whatever was said meanwhile."""
-    for at in range(len(messages) - 1, -1, -1):
-        message = messages[at]
-        if isinstance(message, Said) and message.code is not None and message.call == call:
-            return at + 1
-    return len(messages)
+    found = (at + 1 for at in range(len(messages) - 1, -1, -1) if messages[at] is said)
+    return next(found, len(messages))
 
 
 def closing(events: Sequence[Event]) -> list[Message]:
@@ -110,8 +111,9 @@ def closing(events: Sequence[Event]) -> list[Message]:
 def told_later(events: Sequence[Event]) -> list[Message]:
     """What runs that come after this one are told of it: all that was said, and how it ended."""
     found = messages_of([event for event in events if not isinstance(event, Compaction)])
-    if isinstance(found[-1], Said) and found[-1].code is not None:  # nothing came of it, and a call must not stay open
-        found.pop()
+    last = found[-1]
+    if isinstance(last, Said) and (last.code is not None or open_action(events)[0] is not None):
+        found.pop()  # nothing came of it, and a call must not stay open
     answered = isinstance(events[-1], Success) and isinstance(found[-1], Said) and found[-1].code is None
     return found if answered else [*found, *closing(events)]
 

@@ -6,12 +6,28 @@ from collections.abc import Callable, Iterator, Sequence
 
 from agent_kernel.agents.events import Action, Error, Event, Output, Retry
 
-__all__ = ["has_unpriced", "model_errors", "outputs_in_a_row", "retries_in_a_row", "seconds_taken", "steps_of"]
+__all__ = [
+    "has_called",
+    "has_unpriced",
+    "model_errors",
+    "outputs_in_a_row",
+    "retries_in_a_row",
+    "seconds_taken",
+    "steps_of",
+]
 
 
 def steps_of(events: Sequence[Event]) -> int:
     """How many pieces of code the model has sent."""
     return sum(isinstance(event, Action) and event.code is not None and event.source == "model" for event in events)
+
+
+def has_called(events: Sequence[Event]) -> bool:
+    """Whether the model has sent code by calling the tool, and not only between its words."""
+    return any(
+        isinstance(event, Action) and event.source == "model" and event.code is not None and not event.said
+        for event in events
+    )
 
 
 def seconds_taken(events: Sequence[Event]) -> float:

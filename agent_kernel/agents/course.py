@@ -47,6 +47,7 @@ from agent_kernel.agents.events import (
     TryStart,
 )
 from agent_kernel.agents.executing import Executed
+from agent_kernel.agents.fencing import Fenced, split
 from agent_kernel.agents.log import Log, usage_of
 from agent_kernel.agents.loop import Stream, later
 from agent_kernel.agents.models import Answer, Delta, Message, Model, Request
@@ -255,18 +256,27 @@ class Course:
         except ModelError as error:
             yield from self._failed(error)
             return
-        number = counting.steps_of(self.log.events) + 1 if answer.code is not None else None
+        found = self._written_as_words(answer)
+        text, code = (answer.text, answer.code) if found is None else (found.text, found.code)
+        number = counting.steps_of(self.log.events) + 1 if code is not None else None
         action = Action(
             thinking=answer.thinking,
-            text=answer.text,
-            code=answer.code,
+            text=text,
+            code=code,
             call=answer.call,
+            said="" if found is None else answer.text,
             usage=answer.usage,
             duration_s=round(time.perf_counter() - began, 6),
         )
         yield self.log.note(action, step=number, before=self.place.head)
-        if answer.code is None:
+        if code is None:
             yield from self._words(answer.text.strip())
+
+    def _written_as_words(self, answer: Answer) -> Fenced | None:
+        """The code in the words of a model that has called no tool in this run: many a local model calls none."""
+        if answer.code is not None or (not answer.in_words and counting.has_called(self.log.events)):
+            return None
+        return split(answer.text)
 
     def _answer(self) -> Generator[Item, Any, Answer]:
         """Stream one answer."""
@@ -320,7 +330,11 @@ class Course:
             yield self.log.note(Success(result=text[:2_000], type="str"), before=self.place.head)
             return
         yield self.log.note(
-            outcomes.told(self, "Act by calling run_python, and end the task there with task.success(value).")
+            outcomes.told(
+                self,
+                "Act by calling run_python (or, if you cannot call it, with one ```python fence), and end the task there "
+                "with task.success(value).",
+            )
         )
 
     # -- allowing

@@ -88,13 +88,14 @@ class Delta(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A whole answer. `code` None: words alone."""
+    """A whole answer. `code` None: words alone; `in_words`: of a model that can call no tool, so code may stand in them."""
 
     thinking: str = ""
     text: str = ""
     code: str | None = None
     call: str = ""
     usage: Usage = Usage(requests=1)
+    in_words: bool = False
 
 
 @runtime_checkable

@@ -7,13 +7,15 @@ What a model thought before is not sent back to it: no event says how it was sig
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from agent_kernel.agents.context import tokens_of
 from agent_kernel.agents.events import Usage
+from agent_kernel.agents.fencing import in_words
 from agent_kernel.agents.fragments import CodeReader, without_surrogates
 from agent_kernel.agents.models import Answer, Delta, Message, Request, Returned, Said, Told
 from agent_kernel.errors import ModelError
@@ -42,6 +44,7 @@ class Provided:
     def __init__(self, model: ProviderModel, name: str = "") -> None:
         self._model = model
         self.name = name or f"{model.system}:{model.model_name}"
+        self._takes_tools = True  # until its server says that it does not
 
     def has_price(self) -> bool:
         """Whether it is known what its answers cost, by its provider and name."""
@@ -63,31 +66,49 @@ class Provided:
         Raises:
             ModelError: it cannot answer; `retry_after_s` says whether asking again may help.
         """
+        from pydantic_ai.exceptions import ModelHTTPError
+
+        from agent_kernel.agents.refusing import names_tools, refusals
+
+        with refusals(self.name):
+            while True:
+                with_tools = self._takes_tools
+                try:
+                    async with aclosing(self._asked(request, with_tools=with_tools)) as pieces:
+                        async for piece in pieces:
+                            yield piece
+                    return
+                except ModelHTTPError as error:
+                    if not with_tools or not names_tools(error):
+                        raise
+                    self._takes_tools = False
+
+    async def _asked(self, request: Request, *, with_tools: bool) -> AsyncGenerator[Delta | Answer]:
+        """One attempt: with the tool, or, where the server takes none, in words alone."""
         from pydantic_ai.direct import model_request_stream
         from pydantic_ai.models import ModelRequestParameters
 
-        from agent_kernel.agents.refusing import refusals
-
-        asked = ModelRequestParameters(function_tools=[_tool()], allow_text_output=True)
+        asked = ModelRequestParameters(function_tools=[_tool()] if with_tools else [], allow_text_output=True)
+        messages = messages_of(request if with_tools else in_words(request))
         pieces = _Pieces()
-        with refusals(self.name):
-            # Entering the model closes its connections afterwards: nobody else would, and a fork must find none open.
-            async with (
+        # Entering the model closes its connections afterwards: nobody else would, and a fork must find none open.
+        async with (
+            self._model,
+            model_request_stream(
                 self._model,
-                model_request_stream(
-                    self._model,
-                    messages_of(request),
-                    model_settings=self._settings(request.settings),
-                    model_request_parameters=asked,
-                ) as stream,
-            ):
-                async for event in stream:
-                    for delta in pieces.of(event):
-                        yield delta
-                answer = answer_of(stream.get(), self.name)
-        yield answer if answer.usage.tokens else _estimated(request, answer)
+                messages,
+                model_settings=self._settings(request.settings, with_tools=with_tools),
+                model_request_parameters=asked,
+            ) as stream,
+        ):
+            async for event in stream:
+                for delta in pieces.of(event):
+                    yield delta
+            answer = answer_of(stream.get(), self.name)
+        answer = answer if answer.usage.tokens else _estimated(request, answer)
+        yield answer if with_tools else msgspec.structs.replace(answer, in_words=True)
 
-    def _settings(self, wanted: Mapping[str, object]) -> ModelSettings:
+    def _settings(self, wanted: Mapping[str, object], *, with_tools: bool) -> ModelSettings:
         """How the model is asked, less what it warns that it ignores.
 
         The run itself asks again, so that each attempt is an event: the provider's client does not.
@@ -96,7 +117,7 @@ class Provided:
 
         ours: dict[str, Any] = {"parallel_tool_calls": False, "max_retries": 0}
         rejected = cast("Mapping[str, Any]", self._model.profile).get("openai_unsupported_model_settings", ())
-        ignored = {*self._model.unsupported_settings, *rejected}
+        ignored = {*self._model.unsupported_settings, *rejected, *(() if with_tools else ("parallel_tool_calls",))}
         kept = {name: value for name, value in ours.items() if name not in ignored}
         return ModelSettings(**{**kept, **wanted})  # type: ignore[typeddict-item]
 

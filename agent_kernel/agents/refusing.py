@@ -14,13 +14,22 @@ from agent_kernel.errors import ModelError
 if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
 
-__all__ = ["refusals"]
+__all__ = ["names_tools", "refusals"]
 
 _TRANSIENT: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_UNFIT: Final = frozenset({400, 404, 422, 501})
 _AGAIN_S: Final = 1.0  # where the provider says no time
 _LONGEST_S: Final = 60.0  # a provider that wants more time than this is not waited for
 _MOST_CHARS: Final = 400
 _SECRET_NAME: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD")
+
+
+def names_tools(error: ModelHTTPError) -> bool:
+    """Whether a server refused the request because of its tools: it, or its model, knows none."""
+    said = _message(error.body) or str(error.body or error)
+    if error.status_code == 500:  # which llama.cpp answers
+        return bool(re.search(r"\btools\b.*\b(requires?|support)", said, re.IGNORECASE | re.DOTALL))
+    return error.status_code in _UNFIT and bool(re.search(r"\btools?(\b|_)", said, re.IGNORECASE))
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from agent_kernel.agents.events import Action, Cancelled, Error, Fail, TaskStart
 from agent_kernel.agents.models import Answer, Delta, Model, Request, Returned, Said, Told
 from agent_kernel.agents.naming import model_named
 from agent_kernel.agents.place import Place
-from agent_kernel.errors import MissingExtraError, ModelError, TaskFailedError, UnknownPriceError
+from agent_kernel.errors import MissingExtraError, ModelError, TaskFailedError, TaskPendingError, UnknownPriceError
 from tests.agents.openai_server import OpenAIServer, Reply, calls, refuses, says
 
 pytest.importorskip("pydantic_ai.models.openai")
@@ -323,6 +323,65 @@ class TestRuns:
             assert returned["content"].startswith("42")
         assert state["x"] == 42
         assert run.usage.tokens == 240
+
+    def test_code_in_the_words_of_a_model_that_calls_no_tool_is_its_step(self, state: Versioned) -> None:
+        first = says("I multiply.\n\n```python\n", "x = 6 * 7\n", "x\n```\nThen I ", "tell you.")
+        with OpenAIServer(first, says("It is 42.")).running() as server:
+            run = Agent("analyst", model=f"openai:local@{server.address}", state=state).start("Six times seven?")
+            assert run.result() == "It is 42."
+            assert [message["role"] for message in server.requests[1]["messages"]] == [
+                "system", "user", "assistant", "user",
+            ]  # fmt: skip
+            answer, came = server.requests[1]["messages"][-2:]
+            assert answer["content"] == "I multiply.\n\n```python\nx = 6 * 7\nx\n```\nThen I tell you."
+            assert came["content"].startswith("What came of your code:\n42")
+        assert state["x"] == 42
+        step = next(event for event in run.events if isinstance(event, Action))
+        assert (step.step, step.text, step.code) == (1, "I multiply.\n\nThen I tell you.", "x = 6 * 7\nx")
+        assert state.session.head is not None
+        assert state.session.repo.commit_at(state.session.head).run == run.id
+
+    def test_such_code_is_reviewed_as_any_other(self, state: Versioned) -> None:
+        with OpenAIServer(says("```py\nimport os; os.remove('x.csv')\n```"), says("Then not.")).running() as server:
+            run = Agent(model=f"openai:local@{server.address}", state=state, approve="risky").start("Go on.")
+            with pytest.raises(TaskPendingError):
+                run.result()
+            assert run.deny("it is needed").result() == "Then not."
+            assert "it is needed" in server.requests[1]["messages"][-1]["content"]
+
+    def test_a_model_that_has_called_the_tool_may_show_code_in_its_words(self, state: Versioned) -> None:
+        shows = "So you write:\n```python\nx = 2\n```"
+        with OpenAIServer(calls("x = 1"), says(shows)).running() as server:
+            run = Agent(model=f"openai:local@{server.address}", state=state).start("How is x set?")
+            assert run.result() == shows
+        assert state["x"] == 1
+
+    @pytest.mark.parametrize(
+        "refused",
+        [
+            refuses(400, "local does not support tools"),
+            refuses(400, '"auto" tool choice requires --enable-auto-tool-choice'),
+            refuses(500, "tools param requires --jinja flag"),
+        ],
+    )
+    def test_a_server_that_takes_no_tools_is_asked_without_them(self, state: Versioned, refused: Reply) -> None:
+        replies = refused, says("```python\nx = 6 * 7\n```"), says("```python\ntask.success(x)\n```")
+        with OpenAIServer(*replies).running() as server:
+            run = Agent(model=f"openai:local@{server.address}", state=state).start("Do it.", returns=int)
+            assert run.result() == 42
+            assert ["tools" in request for request in server.requests] == [True, False, False]
+            assert "answer with one fence of Python" in server.requests[1]["messages"][0]["content"]
+        assert not any(isinstance(event, Error) for event in run.events)
+
+    def test_a_conversation_with_calls_goes_on_in_words_that_take_turns(self) -> None:
+        told = (Told("Add."), Said("First:", "1 + 1", "call_7"), Returned("call_7", "2"), Told("Go on."))
+        with OpenAIServer(refuses(400, "no tools here"), says("Hi.")).running() as server:
+            asked(model_named(f"openai:local@{server.address}"), Request("You work.", told))
+            assert server.requests[1]["messages"][1:] == [
+                {"role": "user", "content": "Add."},
+                {"role": "assistant", "content": "First:\n\n```python\n1 + 1\n```"},
+                {"role": "user", "content": "What came of your code:\n2\n\nGo on."},
+            ]
 
     def test_the_settings_of_an_agent_reach_the_provider_and_outlive_the_process(self, state: Versioned) -> None:
         with OpenAIServer(calls("task.clarify('Which?')"), calls("task.success(1)")).running() as server:
