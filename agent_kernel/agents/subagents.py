@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from agent_kernel.agents.events import SubRun
+from agent_kernel.agents.events import Cancelled, SubRun
 from agent_kernel.agents.journal import short_run
 from agent_kernel.agents.log import usage_of
 from agent_kernel.agents.place import Place
@@ -182,11 +182,14 @@ class ChildRun(Run[T]):
             return
         if self._fork is not None:
             self._fork.leave()
-        self._close("interrupted" if self.status == "running" else self.status)
+        self._course.log.let_go()  # a loop over it that was left halfway may still be there
+        if self.status == "running":  # it was begun, and never driven to where it rests
+            self._course.log.note(Cancelled(during="pause", reason="the step that began it has ended"))
+        self._close(self.status)
 
     def _close(self, status: str) -> None:
         self._is_open = False
-        self._course.log.let_go()  # a loop over it that was left halfway may still be there
+        self._course.log.let_go()
         self._parent.children.remove(self)
         self._tell(status)
 

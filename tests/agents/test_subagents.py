@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.events import ApprovalRequested, Error, Event, Output, StateChange, SubRun, Usage
+from agent_kernel.agents.events import ApprovalRequested, Cancelled, Error, Event, Output, StateChange, SubRun, Usage
 from agent_kernel.agents.models import Request
 from agent_kernel.agents.place import Place
 
@@ -457,3 +457,20 @@ def test_a_sub_agent_is_called_on_the_steps_own_thread_or_not_at_all() -> None:
         told = [event.message for event in run.events if isinstance(event, Error)]
         assert "count() is an agent's task: call it on the step's own thread" in told[0]
         assert {event.namespace for event in ak.events(state)} == {"parent", "parent/child"}
+
+
+def test_a_sub_agent_that_was_begun_and_never_driven_is_interrupted_with_the_step() -> None:
+    child = ak.Agent("child", model=ak.ScriptedModel(["task.success(1)"]))
+    parent = ak.Agent("parent", model=ak.ScriptedModel(["begin()", "task.success(1)"]))
+
+    @parent.fn
+    def begin() -> None:
+        _ = child.start("Work")
+
+    with ak.Versioned() as state:
+        run = parent.start("Begin", state=state)
+        assert run.result() == 1
+        ended = [event for event in ak.events(state) if event.namespace == "parent/child"][-1]
+        assert isinstance(ended, Cancelled)
+        assert [event.status for event in run.events if isinstance(event, SubRun)] == ["running", "interrupted"]
+        assert list(state.repo.branches()) == ["main"]
