@@ -421,7 +421,13 @@ class Race:
         message = f"pick candidate {chosen.number} of race {short_run(self.id)}: {self.task}"
         with self._session.taking(f"candidate {chosen.number} of race {short_run(self.id)}"):
             try:
-                report = self._session.merge(chosen.tip or chosen.branch, theirs=theirs, ours=ours, message=message)
+                report = self._session.merge(
+                    chosen.tip or chosen.branch,
+                    theirs=theirs,
+                    ours=ours,
+                    message=message,
+                    since=self._repo.resolve(chosen.start) if chosen.start else None,
+                )
             except MergeConflictError as conflict:
                 conflict.add_note(f"From Python: pick({chosen.number}, ours=[…], theirs=[…])")
                 raise

@@ -33,6 +33,7 @@ class Joining(Moving):
         message: str = "",
         fast_forward: bool = True,
         partial: bool = False,
+        since: ObjectId | None = None,
     ) -> Report:
         """Merge another commit into the branch, variable by variable, and dicts key by key.
 
@@ -48,6 +49,8 @@ class Joining(Moving):
             fast_forward: where nothing was changed here since, only move the branch; otherwise there is a commit of two
                 parents in any case.
             partial: as for `checkout`. Values that cannot be loaded are not merged by key, and no resolver sees them.
+            since: the commit from which the other side was tried: what was undone here since is a change of this side.
+                Otherwise the other side brings it back.
 
         Raises:
             MergeConflictError: others were changed on both sides. UnrelatedHistoriesError: no common ancestor.
@@ -62,7 +65,7 @@ class Joining(Moving):
         began = time.perf_counter()
         trust.require(self.repo)
         writer = self.repo.writer()
-        choices = Choices(frozenset(ours), frozenset(theirs), resolvers or {}, partial, fast_forward)
+        choices = Choices(frozenset(ours), frozenset(theirs), resolvers or {}, partial, fast_forward, since)
         outcome = merging.merge(self.repo, writer, self.workspace, self.head, other, rev, choices)
         if outcome.tree is None:
             return Report(self.head, self._record_here(), self.branch, notes=(outcome.note,))
@@ -85,7 +88,8 @@ class Joining(Moving):
         if self._cell is not None:
             self.workspace.monitor.stop()
         try:
-            report = self.merge(rev)
+            since = None if self.head is None else self.repo.merge_base(self.head, self.repo.resolve(rev, self.id))
+            report = self.merge(rev, since=since)
             generators()
         finally:
             if run:

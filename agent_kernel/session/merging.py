@@ -57,7 +57,8 @@ def merge(
         return Outcome(None, f"already up to date with {rev}")
     if begin.fast_forward and choices.fast_forward and not (choices.ours or choices.theirs):
         return Outcome(repo.tree_at(other), f"fast-forward to {short(other)}", fast_forward=True)
-    return Outcome(_three_way(repo, writer, workspace, Sides(begin.base, here, other), rev, choices))
+    sides = Sides(choices.since or begin.base, here, other)
+    return Outcome(_three_way(repo, writer, workspace, sides, rev, choices))
 
 
 def pick(

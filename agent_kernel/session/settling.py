@@ -26,13 +26,19 @@ Resolver: TypeAlias = Callable[[object, object, object], object]
 
 
 class Choices(msgspec.Struct, frozen=True):
-    """How to settle what both sides changed. `partial`: what cannot be loaded is left a conflict."""
+    """How to settle what both sides changed.
+
+    Attributes:
+        partial: what cannot be loaded is left a conflict.
+        since: where the other side began; what was undone here since does not come back with it.
+    """
 
     ours: frozenset[str] = frozenset()
     theirs: frozenset[str] = frozenset()
     resolvers: Mapping[type, Resolver] = {}
     partial: bool = False
     fast_forward: bool = True
+    since: ObjectId | None = None
 
 
 class Sides(NamedTuple):

@@ -508,3 +508,16 @@ def test_a_preview_that_is_bound_to_a_name_takes_nothing_along_into_the_history(
     seen.accept()
     assert state["best"] == 1
     assert state["seen"] is seen
+
+
+def test_what_was_undone_meanwhile_does_not_come_back_with_a_preview(state: Versioned) -> None:
+    state["n"] = 1
+    state.commit("one")
+    state["n"] = 2
+    state.commit("two")
+    seen = preview("n = n * 10", state)
+    state.undo()
+    with pytest.raises(ak.MergeConflictError):
+        seen.accept()
+    assert state["n"] == 1
+    seen.reject()

@@ -472,6 +472,22 @@ def test_a_race_that_is_bound_to_a_name_takes_nothing_along_into_the_history(sta
     assert state["tries"] is tries
 
 
+def test_what_was_undone_meanwhile_does_not_come_back_with_a_candidate(state: Versioned, pool: Executor) -> None:
+    state["n"] = 1
+    state.commit("one")
+    state["n"] = 2
+    state.commit("two")
+    tries = race(
+        "try it", models=[ak.ScriptedModel(["n = n * 10", "task.success()"])], state=state, executor=pool
+    ).wait()
+    state.undo()
+    with pytest.raises(ak.MergeConflictError):
+        tries.pick(1)
+    assert state["n"] == 1
+    tries.pick(1, theirs=["n"])
+    assert state["n"] == 20
+
+
 def test_two_candidates_are_not_mixed(state: Versioned, pool: Executor) -> None:
     models = [ak.ScriptedModel([f"v{n} = {n}; task.success()"], name=str(n)) for n in (1, 2)]
     tries = race("try it", models=models, state=state, executor=pool).wait()
