@@ -62,6 +62,8 @@ def tried(course: Course, asked: ApprovalRequested, step: int) -> ApprovalReques
         told=told,
         changed=tuple((one.how, one.name, one.summary) for one in seen.changed),
         output=course.place.masked(seen.text, course.setup.limits.output_chars),
+        settled=seen.seen.settled,
+        result=course.place.masked(seen.seen.said, 2_000),
         effects=tuple((what, course.place.masked(target, 300), count) for what, target, count in seen.effects),
         branch=seen.branch,
         held=held,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agent_kernel.browsing.highlighting import pieces_of
+from agent_kernel.browsing.tried import Happened, happened, keeps, note_of
 from agent_kernel.browsing.wording import called, cleaned
 from agent_kernel.repository import ObjectId
 from agent_kernel.values import summaries
@@ -59,7 +60,7 @@ class ReportRow(msgspec.Struct, frozen=True):
 
 
 class Asks(msgspec.Struct, frozen=True):
-    """A step that waits. `changed`, `output`, `preview`, `told`: what it did where it was tried on a fork first."""
+    """A step that waits. `tried`: what it did where it was tried on a fork first; `keeps`: approving takes that on."""
 
     step: int
     code: tuple[tuple[str, str], ...]  # in pieces, each with its kind: keyword, string, number, comment or none
@@ -68,17 +69,16 @@ class Asks(msgspec.Struct, frozen=True):
     after: str
     asked_ms: int
     report: tuple[ReportRow, ...]
-    preview: str
-    told: str
-    changed: tuple[tuple[str, str, str], ...]
-    output: str
+    tried: tuple[Happened, ...]
+    keeps: bool
+    note: str
 
 
 def asks_of(book: Book, asked: ApprovalRequested) -> Asks:
     """The question as a panel shows it; what looks like a secret is masked."""
     code, hidden = summaries.mask_code(asked.code)
     code = clean_lines(code)[:_MOST_CODE]
-    before = ObjectId(bytes.fromhex(asked.before) + b"\x01") if asked.before else None
+    before = _known(book, asked.before)
     head = book.spread().view.head
     return Asks(
         step=asked.step or 0,
@@ -88,17 +88,20 @@ def asks_of(book: Book, asked: ApprovalRequested) -> Asks:
         after=_called(book, before),
         asked_ms=asked.time_ns // 1_000_000,
         report=report_of(asked, _names_at(book, before), hidden),
-        preview=asked.preview,
-        told=cleaned(summaries.mask_text(asked.told, hidden), 500),
-        changed=tuple(
-            (how, cleaned(name, 60), cleaned(value, 200)) for how, name, value in asked.changed[:_MOST_ITEMS]
-        ),
-        output=clean_lines(summaries.mask_text(asked.output, hidden))[:10_000],
+        tried=happened(book, asked, before, hidden),
+        keeps=keeps(asked),
+        note=note_of(asked, hidden),
     )
 
 
+def _known(book: Book, id: str) -> ObjectId | None:
+    """The commit, where it is still there."""
+    found = ObjectId(bytes.fromhex(id) + b"\x01") if id else None
+    return found if found is not None and found in book.spread().view.places else None
+
+
 def _called(book: Book, before: ObjectId | None) -> str:
-    if before is None or before not in book.spread().view.places:
+    if before is None:
         return ""
     commit = book.repo.commit_at(before)
     prompt = called(commit)
@@ -107,7 +110,7 @@ def _called(book: Book, before: ObjectId | None) -> str:
 
 def _names_at(book: Book, before: ObjectId | None) -> frozenset[str]:
     """The variables there are when the step begins."""
-    if before is None or before not in book.spread().view.places:
+    if before is None:
         return frozenset()
     return frozenset(book.repo.tree_at(before).names())
 

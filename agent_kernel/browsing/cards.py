@@ -18,8 +18,9 @@ _LINE: Final = "1px solid rgba(128,128,128,.35)"
 _MUTED: Final = "opacity:.7"
 _CODE: Final = "font-family:var(--jp-code-font-family,monospace);font-size:12px"
 _RISKY: Final = "color:color-mix(in srgb,#c77700 60%,currentColor)"
+_SIGN: Final = {"-": "−"}
+_CELL: Final = "padding:1px 14px 1px 0;text-align:left;vertical-align:top;border:0;background:none"
 _SAID: Final = {"approve": "approved", "edit": "approved with other code", "deny": "denied"}
-_READ: Final = "Read from the code; it may do more than this. Undo brings back variables, not files or mail."
 
 Details = Mapping[str, Any]
 
@@ -45,6 +46,8 @@ def _decided(run: Details, step: int) -> str:
 
 
 def _title(run: Details, asks: Details) -> str:
+    if asks["keeps"]:
+        return f"{run['author']['name']} tried step {asks['step']} on a fork"
     return f"{run['author']['name']} wants to run step {asks['step']}"
 
 
@@ -59,36 +62,42 @@ def _text(run: Details, asks: Details) -> str:
         f"  {'!' if row['risky'] else ' '} {row['word']:<8} {', '.join(row['items']) or 'nothing found'}"
         for row in asks["report"]
     ]
-    return "\n".join(
-        [_title(run, asks), *code, *rows, *(f"  {asks['told']}" for _ in range(bool(asks["told"]))), *_ways(run)]
-    )
+    tried = [f"    {word:<8} {_SIGN.get(how, how)}{what}" for word, how, what, _ in asks["tried"]]
+    return "\n".join([_title(run, asks), *code, *rows, *tried, f"  {asks['note']}", *_ways(run)])
 
 
 def _html(run: Details, asks: Details) -> str:
     pad = "padding:6px 12px"
     code = html_of(asks["code"])
-    rows = "".join(_row(row) for row in asks["report"])
+    rows = "".join([*map(_row, asks["report"]), *map(_tried, asks["tried"])])
     table = f'<table style="border-collapse:collapse;margin:0;color:inherit;font:inherit">{rows}</table>'
     ways = " · ".join(f'<code style="{_CODE};background:none">{escape(way)}</code>' for way in _ways(run))
     task = escape(run["task"].strip().partition("\n")[0])
-    told = f"{escape(asks['told'])} " if asks["told"] else ""
     return (
         f'<div class="agent-kernel-card" style="border:{_LINE};border-radius:2px;font-size:13px;max-width:900px">'
         f'<div style="{pad}"><b>{escape(_title(run, asks))}</b><br><span style="{_MUTED}">Task: {task}</span></div>'
         f'<pre style="margin:0;{pad};border-top:{_LINE};border-bottom:{_LINE};background:rgba(128,128,128,.08);'
         f'color:inherit;line-height:20px;overflow-x:auto;{_CODE}">{code}</pre>'
         f'<div style="{pad}">{table}</div>'
-        f'<div style="{pad};padding-top:0;{_MUTED}">{told}{_READ}</div>'
+        f'<div style="{pad};padding-top:0;{_MUTED}">{escape(asks["note"])}</div>'
         f'<div style="{pad};border-top:{_LINE}">{ways}</div></div>'
     )
 
 
 def _row(row: Details) -> str:
-    cell = "padding:1px 14px 1px 0;text-align:left;vertical-align:top;border:0;background:none"
     mark, style = ("⚠", _RISKY) if row["risky"] else ("✓", _MUTED)
     items = ", ".join(f'<span style="{_CODE}">{escape(item)}</span>' for item in row["items"])
     said = items or f'<span style="{_MUTED}">nothing found</span>'
     return (
-        f'<tr style="background:none"><td style="{cell};{style}">{mark}</td><td style="{cell}">{escape(row["word"])}</td>'
-        f'<td style="{cell}">{said}</td><td style="{cell};{_MUTED}">{escape(row["note"])}</td></tr>'
+        f'<tr style="background:none"><td style="{_CELL};{style}">{mark}</td><td style="{_CELL}">{escape(row["word"])}</td>'
+        f'<td style="{_CELL}">{said}</td><td style="{_CELL};{_MUTED}">{escape(row["note"])}</td></tr>'
+    )
+
+
+def _tried(one: Sequence[str]) -> str:
+    word, how, what, remark = one
+    return (
+        f'<tr style="background:none"><td style="{_CELL};{_MUTED}">⑂</td><td style="{_CELL}">{escape(word)}</td>'
+        f'<td style="{_CELL}"><span style="{_CODE}">{escape(_SIGN.get(how, how) + what)}</span></td>'
+        f'<td style="{_CELL};{_MUTED}">{escape(remark)}</td></tr>'
     )

@@ -47,6 +47,8 @@ class Asked:
             return cls(start.run, start.agent, None, question, (), is_outside)
         code, hidden = summaries.mask_code(asked.code)
         found = [f"{one.kind}: {one.what}" for one in asked.findings]
+        found += [f"changed on a fork: {how}{name} {now}".rstrip() for how, name, now in asked.changed]
+        found += [f"ended the run on a fork ({asked.settled}): {asked.result or 'nothing'}"] if asked.settled else []
         found += [f"has happened already, as it was tried: {what} {target}" for what, target, _ in asked.effects]
         found += [asked.told] if asked.told else []
         said = tuple(cut(clean(summaries.mask_text(one, hidden)), _MOST_TEXT) for one in found)

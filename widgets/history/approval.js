@@ -22,20 +22,8 @@ import { icon } from "../shared/icons.js";
  * @property {boolean} isGoing it was decided here, and goes on
  */
 
-const READ = "Read from the code; it may do more than this. Undo brings back variables, not files or mail.";
 /** @type {Record<string, string>} */
 const DECIDED = { approve: "approved", edit: "approved with other code", deny: "denied" };
-/** @type {Record<string, string>} */
-const TRIED = {
-  ok: "Tried on a fork: it ran to its end.",
-  failed: "Tried on a fork: it failed.",
-  interrupted: "Tried on a fork: it was interrupted.",
-  timeout: "Tried on a fork: it ran too long and was ended.",
-  crashed: "Tried on a fork: the fork crashed. The kernel is unharmed.",
-  killed: "Tried on a fork: it ran too long and was ended.",
-  refused: "Not tried on a fork.",
-};
-
 export class ApprovalCard {
   /** @param {(decision: Decision) => void} decide */
   constructor(decide) {
@@ -93,13 +81,13 @@ export class ApprovalCard {
         "div",
         { class: "ak-dh" },
         waitingMark(),
-        el("h4", { id: this.title }, `${run.author.name} wants to run step ${asks.step}`),
+        el("h4", { id: this.title }, `${run.author.name} ${asks.keeps ? `tried step ${asks.step} on a fork` : `wants to run step ${asks.step}`}`),
         el("span", { class: "ak-count" }, ...on, ...after, `asked ${ago(asks.asked_ms, look.now)}`),
         el("div", { class: "ak-meta" }, el("span", {}, `Task: ${run.task.trim().split("\n")[0]}`)),
       ),
       code,
       report(asks),
-      el("p", { class: "ak-card-note" }, asks.preview ? `${TRIED[asks.preview] ?? ""} ${asks.told} ` : "", READ),
+      el("p", { class: "ak-card-note" }, asks.note),
       this.#foot(run, look, code),
     ];
   }
@@ -122,7 +110,7 @@ export class ApprovalCard {
     }
     if (this.mode === "deny") return this.#denial();
     append(foot, [
-      textButton("Approve and run", () => this.decide({ decision: "approve" }), "ak-main"),
+      textButton(run.asks?.keeps ? "Accept" : "Approve and run", () => this.decide({ decision: "approve" }), "ak-main"),
       textButton("Edit…", () => this.#turn("edit")),
       textButton("Deny…", () => this.#turn("deny")),
       el("span", { class: "ak-sp" }),
@@ -188,13 +176,16 @@ function report(asks) {
   );
 }
 
-/** What it changed where it was tried on a fork. @param {Asks} asks @returns {Child[]} */
+/** What it did where it was tried on a fork: a word that stands above already is only spoken. @param {Asks} asks @returns {Child[]} */
 function tried(asks) {
-  return asks.changed.map(([how, name, value], at) => [
-    el("dt", {}, at ? spoken("Changes") : [icon("merge", "ak-muted"), "Changes"]),
-    el("dd", { title: value }, el("span", { class: "ak-mono" }, `${how === "-" ? "−" : how}${name}`), how === "-" ? "" : ` ${value}`),
-    el("dd", { class: "ak-muted" }, at ? "" : "on the fork"),
-  ]).flat();
+  return asks.tried.flatMap(([word, how, what, remark], at) => {
+    const again = asks.tried[at - 1]?.[0] === word;
+    return [
+      el("dt", {}, again ? spoken(word) : [icon("merge", "ak-muted"), word]),
+      el("dd", { title: what }, el("span", { class: "ak-mono" }, `${how === "-" ? "−" : how}${what}`)),
+      el("dd", { class: "ak-muted" }, again ? "" : remark),
+    ];
+  });
 }
 
 /** @param {string[]} items @returns {Child[]} */

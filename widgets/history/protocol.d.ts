@@ -123,10 +123,10 @@ export interface RunDetails {
 }
 /** `id`: the commit that it became; "": none. `decided`: approve, edit or deny; "": nobody was asked. */
 export interface RunStep { id: string; prompt: string; subject: string; is_code: boolean; node: CommitRow["node"] | "denied" | "running"; why: string; took_s: number | null; decided: string; decided_by: string }
-/** A step that waits for approval. `preview`, `told`, `changed`, `output`: what it did where it was tried on a fork first. */
+/** A step that waits for approval. `tried`: what it did where it was tried on a fork first, each with a word, the sign of a change or "", what, and a remark; `keeps`: approving takes that on, and the code does not run again; `note`: whole sentences. */
 export interface Asks {
   step: number; code: ["" | "keyword" | "string" | "number" | "comment", string][]; source: string; branch: string | null; after: string; asked_ms: number;
-  report: ReportRow[]; preview: string; told: string; changed: [string, string, string][]; output: string;
+  report: ReportRow[]; tried: [string, string, string, string][]; keeps: boolean; note: string;
 }
 /** No items: nothing of the kind was found. */
 export interface ReportRow { word: string; items: string[]; risky: boolean; note: string }

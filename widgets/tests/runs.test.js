@@ -2,12 +2,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { money } from "../shared/format.js";
+import { ApprovalCard } from "../history/approval.js";
 import { runName } from "../history/row.js";
+import { runOf } from "./fixture/answers.js";
 import { NOW, withRuns } from "./fixture/houses.js";
 import { listRows } from "./fixture/rows.js";
 import { mounted, soon, withoutPage } from "./page.js";
 
-/** @import { FoldRow, RunFacts } from "../history/protocol.js" */
+/** @import { Asks, FoldRow, RunFacts } from "../history/protocol.js" */
 
 const page = { skip: withoutPage };
 const withHistory = () => mounted({ store: { history: withRuns() } });
@@ -140,6 +142,22 @@ test("denying asks for a reason first, and editing for the code", page, async ()
   button(panel, "Deny").click();
   await soon();
   assert.deepEqual(panel.asked("decide"), [{ run: "019a0c5f00b3d20e", step: 4, decision: "deny", reason: "not outside" }]);
+});
+
+test("a step that was tried on a fork is accepted, with what it did there", page, () => {
+  const history = withRuns();
+  const waits = /** @type {string} */ (history.commits.find((commit) => commit.run?.status === "pending")?.run?.id);
+  const run = runOf(waits, history);
+  const asks = /** @type {Asks} */ (run.asks);
+  asks.tried = [["Changes", "~", "df DataFrame 4 × 2 → 4 × 3", "on the fork"], ["Changes", "-", "old", "on the fork"], ["Returns", "", "int 4", "ends the run"]];
+  asks.keeps = true;
+  asks.note = "It ran to its end on a fork of this process.";
+  const card = new ApprovalCard(() => {});
+  card.show(run, { now: NOW, canAct: true, waits: "", step: asks.step, isGoing: false });
+  assert.equal(card.element.querySelector("h4")?.textContent, "analyst tried step 4 on a fork");
+  assert.match(card.element.querySelector(".ak-rep")?.textContent ?? "", /Changes~df DataFrame 4 × 2 → 4 × 3on the forkChanges−oldReturnsint 4ends the run$/);
+  assert.equal(card.element.querySelector(".ak-card-note")?.textContent, asks.note);
+  assert.equal(card.element.querySelector("button.ak-main")?.textContent, "Accept");
 });
 
 test("what was decided elsewhere takes the place of the card", page, async () => {

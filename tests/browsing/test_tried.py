@@ -1,0 +1,87 @@
+"""The question about a step that was tried on a fork: what it did there, what was before, and what accepting takes on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import agent_kernel as ak
+from agent_kernel.agents import forking
+from agent_kernel.agents.agent import place_of, started
+from agent_kernel.agents.events import ApprovalRequested
+from agent_kernel.agents.journal import Journal
+from agent_kernel.browsing.cards import card_faces
+from agent_kernel.browsing.tried import keeps, note_of
+from agent_kernel.verbs.asking import Asked
+from tests.browsing.histories import Notebook, notebook
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+
+
+@pytest.fixture
+def nb(monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
+    # Other tests of this process may have loaded what would refuse a fork, and these forks do not use it.
+    monkeypatch.setattr(forking, "_openmp", lambda: "")
+    monkeypatch.setattr(forking, "_pools", lambda: "")
+    with notebook() as made:
+        yield made
+
+
+def give(nb: Notebook, *turns: str) -> ak.Run[object]:
+    agent = ak.Agent("analyst", model=ak.ScriptedModel(turns, name="analyst"), approve="risky")
+    run: ak.Run[object] = started(agent, "Keep the dear ones", place_of(nb.session), can_ask=True, preview=True)
+    for _ in run:
+        pass
+    return run
+
+
+def test_it_says_what_it_changed_from_what_it_showed_and_that_accepting_does_not_run_it_again(nb: Notebook) -> None:
+    nb.run("n = 1\ndf = [1, 2, 3]\nold = 1")
+    run = give(nb, "n = 2\ndf = df[1:]\ndel old\nprint('one')\nprint('two')", "task.success(len(df))")
+    told: dict[str, Any] = nb.ask("run", id=run.id)
+    asks = told["asks"]
+    assert [tuple(one) for one in asks["tried"]] == [
+        ("Changes", "~", "df list of 3 int, [1, 2, 3] → list of 2 int, [2, 3]", "on the fork"),
+        ("Changes", "~", "n int 1 → 2", "on the fork"),
+        ("Changes", "-", "old", "on the fork"),
+        ("Shows", "", "one", "2 lines"),
+    ]
+    assert asks["keeps"]
+    assert asks["note"].startswith(
+        "It ran to its end on a fork of this process. Accepting takes on what it changed there"
+    )
+    faces = card_faces(told, 1)
+    for face in faces.values():
+        assert "analyst tried step 1 on a fork" in face
+        assert "→ list of 2 int" in face
+        assert "does not run again" in face
+    for _ in run.approve():
+        pass
+
+
+def test_a_step_that_ends_the_run_shows_its_result_before_it_is_accepted(nb: Notebook) -> None:
+    nb.run("df = [1, 2, 3]")
+    run = give(nb, "task.success(len(df))")
+    asks = nb.ask("run", id=run.id)["asks"]
+    assert [tuple(one) for one in asks["tried"]] == [("Returns", "", "int 3", "ends the run")]
+    listed = Asked.of(tuple(Journal(nb.repo.store).of(run.id)))
+    assert listed is not None
+    assert listed.findings[-1] == "ended the run on a fork (success): int 3"
+    for _ in run.approve():
+        pass
+    assert run.outcome.value == 3
+
+
+def test_where_the_code_would_run_again_it_says_so_and_nothing_is_called_accepting() -> None:
+    again = ApprovalRequested(
+        run="r", agent="a", preview="ok", branch="", told="lock cannot be saved: approving runs the code again"
+    )
+    assert not keeps(again)
+    assert note_of(again).startswith(
+        "It ran to its end on a fork of this process. Lock cannot be saved: approving runs the code again. Read from"
+    )
+    refused = ApprovalRequested(run="r", agent="a", preview="refused", told="jax is loaded")
+    assert note_of(refused).startswith("Not tried on a fork. Jax is loaded. Read from the code")
