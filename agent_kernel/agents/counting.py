@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from agent_kernel.agents.events import Action, Error, Event, Output, Retry
+from agent_kernel.agents.events import Action, Error, Event, Fail, Output, Retry
 
 __all__ = [
     "has_called",
@@ -31,8 +31,12 @@ def has_called(events: Sequence[Event]) -> bool:
 
 
 def seconds_taken(events: Sequence[Event]) -> float:
-    """How long the run took already: what its answers and steps took, not the time that a person let it wait."""
-    return sum(event.duration_s for event in events if isinstance(event, Action | Output))
+    """How long the run took already: what its answers and steps took, not the time that a person let it wait.
+
+    Answers that failed count too, and the time before they were asked for again.
+    """
+    took = sum(event.duration_s for event in events if isinstance(event, Action | Output | Error))
+    return took + sum(event.waited_s for event in events if isinstance(event, Action | Error | Fail))
 
 
 def has_unpriced(events: Sequence[Event]) -> bool:

@@ -115,6 +115,7 @@ class Course:
         self.code = Interruptible()  # while code runs
         self.step = 0  # the one that runs, or ran last
         self.children: list[ChildRun[Any]] = []  # sub-agents that are at work
+        self._waited_s = 0.0  # to ask the model again, and no event says so yet
         self.stopped = ""  # why somebody stopped it from elsewhere
         self._began = time.monotonic() - counting.seconds_taken(log.events)
 
@@ -248,13 +249,13 @@ class Course:
         if reached is not None:
             raised = [event for event in self.log.events if isinstance(event, Error) and event.source == "code"]
             last = f"; the last error of its code: {raised[-1].message}" if reached[0] == "steps" and raised else ""
-            yield self.log.note(Fail(limit=reached[0], reason=reached[1] + last))
+            yield self.log.note(Fail(limit=reached[0], reason=reached[1] + last, waited_s=self._has_waited()))
             return
         began = time.perf_counter()
         try:
             answer = yield from self._answer()
         except ModelError as error:
-            yield from self._failed(error)
+            yield from self._failed(error, time.perf_counter() - began)
             return
         found = self._written_as_words(answer)
         text, code = (answer.text, answer.code) if found is None else (found.text, found.code)
@@ -267,6 +268,7 @@ class Course:
             said="" if found is None else answer.text,
             usage=answer.usage,
             duration_s=round(time.perf_counter() - began, 6),
+            waited_s=self._has_waited(),
         )
         yield self.log.note(action, step=number, before=self.place.head)
         if code is None:
@@ -303,18 +305,32 @@ class Course:
         known = [one for one in (limits.model_s, left) if one is not None]
         return min(known, default=None)
 
-    def _failed(self, error: ModelError) -> Going:
+    def _failed(self, error: ModelError, took_s: float) -> Going:
         """The model did not answer: ask again later, or give up."""
         self.stream = None
         tries = counting.model_errors(self.log.events)
         again = error.retry_after_s is not None and tries < self.setup.limits.retries
-        yield self.log.note(Error(source="model", message=str(error), fatal=not again))
+        noted = Error(
+            source="model",
+            message=str(error),
+            fatal=not again,
+            duration_s=round(took_s, 6),
+            waited_s=self._has_waited(),
+        )
+        yield self.log.note(noted)
         if not again:
             yield self.log.note(Fail(reason=str(error), limit=self._limit_of(error)))
         elif error.retry_after_s:
             run_s = self.setup.limits.run_s
             left = _LONGEST_WAIT_S if run_s is None else max(0.0, run_s - self.seconds)
+            began = time.perf_counter()
             yield Wait(later(min(_LONGEST_WAIT_S, left, error.retry_after_s * 2**tries)))
+            self._waited_s = time.perf_counter() - began
+
+    def _has_waited(self) -> float:
+        """How long it waited to ask again, for the event that comes next."""
+        waited_s, self._waited_s = self._waited_s, 0.0
+        return round(waited_s, 6)
 
     def _limit_of(self, error: ModelError) -> str:
         """The limit that an answer ran into, if one did."""

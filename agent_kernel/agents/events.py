@@ -171,6 +171,7 @@ class Action(Event, frozen=True, kw_only=True, omit_defaults=True):
     said: str = ""  # all its words, where the code stood in them between fences: it is told in words what came of that
     usage: Usage = Usage()
     duration_s: float = 0.0
+    waited_s: float = 0.0  # before it, since an answer failed
 
 
 class ApprovalRequested(Event, frozen=True, kw_only=True, omit_defaults=True):
@@ -240,6 +241,8 @@ class Error(Event, frozen=True, kw_only=True, omit_defaults=True):
     source: str = "code"  # code, model, value
     message: str = ""
     fatal: bool = False
+    duration_s: float = 0.0  # that the model took
+    waited_s: float = 0.0  # as of an Action
 
 
 class Retry(Event, frozen=True, kw_only=True, omit_defaults=True):
@@ -266,6 +269,7 @@ class Fail(Event, frozen=True, kw_only=True, omit_defaults=True):
 
     reason: str = ""
     limit: str = ""
+    waited_s: float = 0.0  # as of an Action
 
 
 class Cancelled(Event, frozen=True, kw_only=True, omit_defaults=True):

@@ -7,6 +7,7 @@ import time
 import pytest
 
 import agent_kernel as ak
+from agent_kernel.agents.counting import seconds_taken
 from agent_kernel.agents.events import Error
 from agent_kernel.agents.models import Request
 
@@ -47,6 +48,15 @@ def test_retries_of_the_model_are_bounded_and_the_run_fails() -> None:
     with pytest.raises(ak.TaskFailedError, match="slow down"):
         run.result()
     assert model.asked == 3
+
+
+@pytest.mark.parametrize("failures", [3, 99])
+def test_attempts_that_failed_and_the_waits_between_them_are_time_that_the_run_took(failures: int) -> None:
+    began = time.monotonic()
+    run = ak.Agent(model=ak.FunctionModel(Flaky(failures, busy()))).start("Ask")
+    for _ in run:
+        pass
+    assert 0.02 + 0.04 + 0.08 <= seconds_taken(run.events) <= time.monotonic() - began
 
 
 def test_an_error_that_stays_is_not_retried() -> None:
