@@ -209,8 +209,12 @@ class Pickler(pickle.Pickler):
         if id(holder) not in self.muted and high > low:
             self.dump_record.memory.append(MemoryUse(holder, space, low, high, id(holder) in self.private))
 
-    def lose(self, value: Any, reason: str, remedy: str = "") -> Any:
-        """Save a token in the place of an object that cannot be saved; only a careful dump knows where that may be."""
+    def lose(self, value: Any, reason: str, remedy: str = "", *, looks: bool = True) -> Any:
+        """Save a token in the place of an object that cannot be saved; only a careful dump knows where that may be.
+
+        Args:
+            looks: it counts as changed where its attributes are others.
+        """
         if not self.careful:
             raise CannotSaveError(reason)
         carried = self.names.loss_of(value)
@@ -222,7 +226,7 @@ class Pickler(pickle.Pickler):
             code: CodeType | None = getattr(value, attribute, None) if reducers.is_resumable(value) else None
             if code is not None:
                 self.note_globals(code)
-        return reducers.live_token(token, b"" if carried else surface_digest(value))
+        return reducers.live_token(token, surface_digest(value) if looks and not carried else b"")
 
     def note_globals(self, code: CodeType) -> None:
         self.dump_record.globals_used.update(reducers.names_used(code))

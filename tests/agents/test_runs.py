@@ -299,3 +299,20 @@ def test_a_function_that_answers_nothing_is_one_clear_error() -> None:
         ak.TaskFailedError, match="function: its function returned None, which is neither code nor a Turn"
     ):
         run.result()
+
+
+def test_an_agent_that_a_variable_holds_does_not_change_with_each_of_its_steps() -> None:
+    with ak.Versioned() as state:
+        place = Place(state.session.namespace, state.session)
+        state["agent"] = agent = ak.Agent(
+            "ada", model=ak.ScriptedModel(["x = 1", "y = 2", "task.success()"]), state=place
+        )
+        state["run"] = run = agent.start("work")
+        state.commit("made")
+        run.result()
+        assert [[one.name for one in commit.changed] for _, commit in state.history()] == [
+            [],
+            ["y"],
+            ["x"],
+            ["agent", "run"],
+        ]

@@ -31,7 +31,8 @@ def lose_widget(pickler: Pickler, value: Any) -> Any:
 
 
 def lose_store(pickler: Pickler, value: Any) -> Any:
-    return pickler.lose(value, "it holds an open store")
+    # It goes with what happens in the store: that is no change of the variable that holds it.
+    return pickler.lose(value, "it holds an open store", looks=False)
 
 
 def lose_hdf5(pickler: Pickler, value: Any) -> Any:
