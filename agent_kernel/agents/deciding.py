@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from agent_kernel.agents import holding
 from agent_kernel.agents.conversation import open_action
-from agent_kernel.agents.events import ApprovalDecided, ApprovalRequested, Clarify, Event, TaskStart
+from agent_kernel.agents.events import ApprovalDecided, ApprovalRequested, Clarify, Event
 from agent_kernel.agents.log import OVER, Log, State, state_of
+from agent_kernel.agents.raced import is_race
 from agent_kernel.errors import RunBusyError, RunStateError
 
 if TYPE_CHECKING:
@@ -73,13 +74,9 @@ def newest(journal: Journal, states: Collection[Standing]) -> str:
     """
     for run in reversed(journal.runs()):
         events = tuple(journal.of(run))
-        if not events[0].parent_run and not _is_race(events[0]) and standing(journal, events) in states:
+        if not events[0].parent_run and not is_race(events[0]) and standing(journal, events) in states:
             return run
     return ""
-
-
-def _is_race(start: Event) -> bool:
-    return isinstance(start, TaskStart) and start.namespace == "race" and not start.prompt
 
 
 def standing(journal: Journal, events: Sequence[Event], undone: Collection[str] = ()) -> Standing:

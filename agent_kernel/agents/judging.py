@@ -15,7 +15,7 @@ from agent_kernel.agents.candidates import Candidate
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["best", "judged"]
+__all__ = ["best", "judged", "tie"]
 
 
 def judged(candidate: Candidate, repo: Repository, judge: str | Callable[[Candidate], object] | None) -> Candidate:
@@ -67,3 +67,16 @@ def best(candidates: Sequence[Candidate], judge: object) -> Candidate | None:
         return done[0] if len(done) == 1 else None
     scored = [one for one in done if one.score is not None]
     return max(scored, key=lambda one: (one.score or 0.0, -(one.usage.cost or 0.0), -one.seconds), default=None)
+
+
+def tie(candidates: Sequence[Candidate], best: Candidate | None) -> str:
+    """What made the best one the best, where others have the same score; "" where none has."""
+    if best is None or best.score is None:
+        return ""
+    equal = [one for one in candidates if one.is_done and one.score == best.score]
+    if len(equal) < 2:
+        return ""
+    is_cheaper = len({one.usage.cost or 0.0 for one in equal}) > 1
+    numbers = [str(one.number) for one in equal]
+    named = f"{', '.join(numbers[:-1])} and {numbers[-1]}"
+    return f"candidates {named} have the same score: {best.number} was the {'cheapest' if is_cheaper else 'quickest'}"

@@ -39,6 +39,7 @@ from agent_kernel.agents.events import Cancelled, Fail, SubRun, Success, TaskSta
 from agent_kernel.agents.journal import new_run_id, short_run
 from agent_kernel.agents.log import Log
 from agent_kernel.agents.naming import check_price, model_named
+from agent_kernel.agents.raced import raced
 from agent_kernel.agents.supervising import GRACE_S, Processes
 from agent_kernel.agents.workers import Job, lent, stop_key, work
 from agent_kernel.errors import (
@@ -435,22 +436,32 @@ class Race:
         self._picked_at = hex_of(report.commit) if report.commit is not None else chosen.tip
         told = SubRun(child=chosen.run, child_agent=chosen.agent, branch=chosen.branch, status="picked")
         self._log.note(told, before=chosen.tip, after=hex_of(report.commit) if report.commit is not None else "")
-        return report
+        # That the branch was moved forward is how it is done, and says nothing to whoever picks.
+        notes = tuple(note for note in report.notes if not note.startswith("fast-forward"))
+        return msgspec.structs.replace(report, notes=notes)
 
     def _is_held(self) -> bool:
         """Whether the variables are those that follow on the pick: nobody went back behind it."""
         return self._picked_at in {at for at, _, _ in earlier.line_to(self._repo, self._session.head)}
+
+    @property
+    def is_discarded(self) -> bool:
+        """Whether the branches of its candidates are gone."""
+        return raced(self._log.events).discarded
 
     def discard(self) -> None:
         """Delete the branches of all candidates. What was picked is part of the branch that it was merged into."""
         for one in self.candidates:
             if one.status == "running":
                 raise RaceError("the race is still on: cancel() ends it")
-            with suppress(RefNotFoundError):
-                try:
-                    self._repo.delete_branch(one.branch, force=True)
-                except BranchInUseError as busy:
-                    raise RaceError(f"candidate {one.number} goes on in a thread that did not end ({busy})") from busy
+            try:
+                self._repo.delete_branch(one.branch, force=True)
+            except RefNotFoundError:  # somebody did so before
+                continue
+            except BranchInUseError as busy:
+                raise RaceError(f"candidate {one.number} goes on in a thread that did not end ({busy})") from busy
+            told = SubRun(child=one.run, child_agent=one.agent, branch=one.branch, status="discarded")
+            self._log.note(told, before=one.start, after=one.tip)
 
     # -- faces
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from agent_kernel.agents import judging
 from agent_kernel.agents.context import masked
 from agent_kernel.agents.journal import short_run
 
@@ -99,7 +100,8 @@ def data_of(race: Race) -> dict[str, object]:
         "counts": _counts(race),
         "over": race.is_over,
         "picked": race.picked,
-        "notes": [_said(note) for note in race.notes],
+        "discarded": race.is_discarded,
+        "notes": [_said(f"{note[:1].upper()}{note[1:]}.") for note in _notes(race)],
         "candidates": [
             {
                 "number": one.number,
@@ -146,9 +148,10 @@ def _rows(race: Race) -> list[tuple[str, Callable[[Candidate], _Cell]]]:
 
 def _returned(one: Candidate) -> _Cell:
     if one.status == "completed":
+        is_named = one.result.startswith(one.type.rpartition(".")[2])  # `float64 29.5`, of a `numpy.float64`
         parts = [
             (_said(one.result, 200) or "nothing", "strong"),
-            ("" if one.result.startswith(one.type) else f" {one.type}", "muted"),
+            ("" if is_named else f" {one.type}", "muted"),
         ]
         lines = [parts]
         return _Cell([*lines, [(_said(one.reason), "muted")]] if one.reason else lines)
@@ -197,11 +200,20 @@ def _counts(race: Race) -> str:
     return ", ".join(counts) + (f" · {cost}" if cost else "")
 
 
+def _notes(race: Race) -> list[str]:
+    """What to know beside the table."""
+    tie = judging.tie(race.candidates, race.best) if race.is_over else ""
+    return [*race.notes, *([tie] if tie else [])]
+
+
 def _footer(race: Race) -> list[str]:
-    lines = list(race.notes)
+    lines = _notes(race)
     best = race.best
     if race.picked is not None:
-        lines.append(f"candidate {race.picked} was picked")
+        rest = "; the others are discarded" if race.is_discarded else ""
+        lines.append(f"candidate {race.picked} was picked{rest}")
+    elif race.is_discarded:
+        lines.append("discarded")
     elif best is not None and race.is_over:
         lines.append(f"pick({best.number}) merges the best; the others stay as branches until discard()")
     elif race.is_over and any(one.is_done for one in race.candidates):

@@ -135,6 +135,12 @@ class Picked(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
     number: int
 
 
+class Discarded(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The race whose candidates' branches are to go."""
+
+    race: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+
+
 class Nothing(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """No arguments."""
 
@@ -146,6 +152,7 @@ ACTS: Final[Mapping[str, type[_Args]]] = {
     "claim": Claimed,
     "commit_now": Committed,
     "decide": Decided,
+    "discard": Discarded,
     "merge": Merged,
     "pick": Picked,
     "redo": Undone,
@@ -164,6 +171,7 @@ _CALLED: Final = {
     "checkout": "Check out of {}",
     "commit_now": "Commit",
     "decide": "The decision on {}",
+    "discard": "Discarding the candidates",
     "merge": "Merge of {}",
     "pick": "Pick of {}",
     "redo": "Redo",

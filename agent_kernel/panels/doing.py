@@ -18,6 +18,7 @@ from agent_kernel.panels.asked import (
     Branched,
     Committed,
     Decided,
+    Discarded,
     Merged,
     Picked,
     Resumed,
@@ -177,11 +178,22 @@ def _pick(desk: Desk, scope: Scope, act: Act) -> Answer:
     return _moved(desk, scope, f"Picked {act.label}", report)
 
 
+def _discard(desk: Desk, scope: Scope, act: Act) -> Answer:
+    notebook = scope.notebook
+    assert notebook is not None
+    race = notebook.tasks.race(_args(act, Discarded).race)
+    race.discard()
+    many = plural(len(race.candidates), "candidate")
+    rest = f" What candidate {race.picked} did stays where it was merged." if race.picked is not None else ""
+    return _done(desk, scope, f"Discarded the branches of {many}.{rest}")
+
+
 _DOING: Final[dict[str, Callable[[Desk, Scope, Act], Answer]]] = {
     "branch": _branch,
     "checkout": _checkout,
     "commit_now": _commit,
     "decide": _decide,
+    "discard": _discard,
     "merge": _merge,
     "pick": _pick,
     "redo": _redo,

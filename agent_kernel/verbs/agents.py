@@ -11,6 +11,7 @@ from agent_kernel.agents import deciding, leftovers
 from agent_kernel.agents.events import Action, Event, TaskStart
 from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.agents.log import usage_of
+from agent_kernel.agents.raced import Raced, candidate_of, is_race, raced
 from agent_kernel.agents.undone import undone_since
 from agent_kernel.session.branches import person
 from agent_kernel.session.hiding import HideList
@@ -80,19 +81,51 @@ class _Listed:
     cost: float | None
     time_ns: int
     asked: Asked | None = None
+    candidate: int = 0  # of the race `parent`
+    parent: str = ""
+    model: str = ""
+    raced: Raced | None = None
     left: tuple[leftovers.Partial, ...] = ()  # what its sub-agents had done when it stopped
 
     @classmethod
     def of(cls, repo: Repository, journal: Journal, events: Sequence[Event], undone: Collection[str]) -> _Listed:
         start = events[0]
-        usage = usage_of(events)
-        steps = sum(isinstance(event, Action) and event.code is not None for event in events)
-        task = start.task if isinstance(start, TaskStart) else ""
+        race = raced(events) if is_race(start) else None
+        # A race has taken what its candidates have.
+        taken = [*events, *(event for run in race.runs.values() for event in journal.of(run))] if race else events
+        usage = usage_of(taken)
+        steps = sum(isinstance(event, Action) and event.code is not None for event in taken)
+        task, model = (start.task, start.model) if isinstance(start, TaskStart) else ("", "")
+        number = candidate_of(journal, start)
         took = usage.tokens, usage.cost
         state = deciding.standing(journal, events, undone)
         rests = state in ("stopped", "decided", "interrupted") and not start.parent_run
         left = tuple(one for one in leftovers.partial(repo, journal, events) if one.has_work) if rests else ()
-        return cls(start.run, start.agent, task, state, steps, *took, start.time_ns, Asked.of(events), left)
+        return cls(
+            start.run,
+            start.agent,
+            task,
+            state,
+            steps,
+            *took,
+            start.time_ns,
+            Asked.of(events),
+            number,
+            start.parent_run,
+            model,
+            race,
+            left,
+        )
+
+    @property
+    def title(self) -> str:
+        """What tells it from the others: its task, which the candidates of a race have in common."""
+        return f"candidate {self.candidate} of {short_run(self.parent)}, {self.model}" if self.candidate else self.task
+
+    @property
+    def said(self) -> str:
+        """How it stands, in words."""
+        return (self.raced.said if self.raced is not None else "") or deciding.said_of(self.state)
 
 
 @dataclass(frozen=True)
@@ -109,8 +142,8 @@ class Runs(Result):
             (
                 short_run(one.run),
                 clean(one.agent),
-                cut(clean(one.task), 60),
-                deciding.said_of(one.state),
+                cut(clean(one.title), 60),
+                one.said,
                 str(one.steps),
                 f"{one.tokens:,}",
                 "" if one.cost is None else f"${one.cost:.2g}",
@@ -118,7 +151,7 @@ class Runs(Result):
             )
             for one in self.each
         )
-        titles = ("run", "agent", "task", "", "steps", "tokens", "cost", "when")
+        titles = ("run", "agent", "task", "status", "steps", "tokens", "cost", "when")
         waiting = [one.asked.blocks() for one in self.each if one.asked is not None]
         asked = [block for blocks in waiting for block in (Line(""), *blocks)]
         left = [Line(f"Run {short_run(one.run)}: {clean(str(each))}") for one in self.each for each in one.left]
@@ -136,6 +169,8 @@ class Runs(Result):
                 "cost": one.cost,
                 "time": one.time_ns // 1_000_000_000,
                 **({} if one.asked is None else {"waits_for": one.asked.facts()}),
+                **({"candidate": one.candidate, "race": one.parent} if one.candidate else {}),
+                **({"picked": one.raced.picked or None, "discarded": one.raced.discarded} if one.raced else {}),
                 **({"left_on": [each.branch for each in one.left]} if one.left else {}),
             }
             for one in self.each

@@ -23,6 +23,7 @@ from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models import FunctionModel, Request, Turn
 from agent_kernel.agents.racing import Race, race
+from agent_kernel.agents.standings import data_of
 from agent_kernel.agents.workers import stop_key
 from agent_kernel.errors import ModelError, RaceError
 from agent_kernel.session import Versioned
@@ -406,6 +407,25 @@ def test_the_faces_show_the_candidates_side_by_side_and_nothing_of_them_runs(sta
     for raw in ("<script>", "<b>evil", "<i>"):
         assert raw not in html
     assert "pick(2) merges the best" in text
+
+
+def test_a_value_says_its_type_once_and_a_tie_says_what_decided_it(state: Versioned, pool: Executor) -> None:
+    pytest.importorskip("numpy")
+    model = scripted("import numpy\nscore = numpy.float64(29.5)", "task.success(score)", name="even")
+    tries: Race = race("go", n=2, models=[model], state=state, executor=pool, judge="score").wait()
+    assert "float64 29.5" in str(tries)
+    assert "numpy.float64" not in str(tries)
+    assert tries.best is not None
+    said = f"andidates 1 and 2 have the same score: {tries.best.number} was the quickest"
+    assert said in str(tries)
+    assert data_of(tries)["notes"] == [f"C{said}."]
+
+
+def test_a_pick_tells_what_changed_and_not_how_branches_moved(state: Versioned, pool: Executor) -> None:
+    tries: Race = race("lowest", models=[GOOD], state=state, executor=pool).wait()
+    report = tries.pick(1)
+    assert [(one.how, one.name) for one in report.changed] == [("+", "best")]
+    assert report.notes == ()
 
 
 def test_a_race_says_what_it_is_in_one_line(state: Versioned, pool: Executor) -> None:

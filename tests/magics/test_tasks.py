@@ -480,7 +480,16 @@ def test_fork_takes_a_model_for_each_candidate_and_a_judge_picks_the_best(shell:
     race: Any = typed.result.result
     assert [one.model for one in race.candidates] == ["scripted:low", "scripted:high"]
     assert (race.picked, shell.ns["y"]) == (2, 5)
+    second, first, whole = runs(shell)[:3]
+    assert [(one["candidate"], one["race"]) for one in (first, second)] == [(1, race.id), (2, race.id)]
+    assert (whole["picked"], whole["discarded"]) == (2, False)
+    assert (whole["steps"], whole["tokens"]) == (4, first["tokens"] + second["tokens"])
+    table = shell.run("%agent runs").out
+    assert "candidate 1 of" in table
+    assert "picked 2 of 2" in table
+    assert " status " in table.splitlines()[0]
     race.discard()
+    assert runs(shell)[2]["discarded"]
 
 
 @pytest.mark.parametrize(

@@ -206,8 +206,18 @@ class TestARace:
         id = front.widget(race).start["race"]
         done = race.ask("pick", race=id, number=1)
         assert done["done"] == "Picked candidate 1: 1 name added."
+        assert done["notes"] == []
         assert front.ns["y"] == 7
         assert race.ask("race", id=id)["picked"] == 1
+
+    def test_the_others_are_discarded_by_a_button(self, front: Front, race: Panel) -> None:
+        id = front.widget(race).start["race"]
+        race.ask("pick", race=id, number=1)
+        done = race.ask("discard", race=id)
+        assert done["done"] == "Discarded the branches of 2 candidates. What candidate 1 did stays where it was merged."
+        assert race.ask("race", id=id)["discarded"]
+        assert front.ns["y"] == 7
+        assert [one["name"] for one in race.ask("branches")] == ["main"]
 
     def test_what_both_sides_changed_is_named_and_nothing_is_picked(self, front: Front, race: Panel) -> None:
         front.run("y = 'mine'")

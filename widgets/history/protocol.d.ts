@@ -59,6 +59,8 @@ export interface Acts {
   resume(args: { run: string; answer: string }): Done | Queued;
   /** Merges the branch of a candidate into the current one. */
   pick(args: { race: string; number: number }): Done | Queued;
+  /** Deletes the branches of all candidates; what was picked stays. */
+  discard(args: { race: string }): Done | Queued;
   commit_now(args: { message: string }): Done | Queued;
   branch(args: { name: string; at: string; go: boolean }): Done | Queued;
   tag(args: { name: string; at: string }): Done;
@@ -132,7 +134,7 @@ export interface Asks {
 export interface ReportRow { word: string; items: string[]; risky: boolean; note: string }
 /** A race side by side. A cell is lines of parts, each with its text and manner: strong, muted, bad, good, code, +, ~, -. */
 export interface RaceStanding {
-  id: string; short: string; task: string; start: string; counts: string; over: boolean; picked: number | null; notes: string[];
+  id: string; short: string; task: string; start: string; counts: string; over: boolean; picked: number | null; discarded: boolean; notes: string[];
   candidates: { number: number; title: string; best: boolean; done: boolean; tip: string }[];
   rows: { label: string; cells: [string, string][][][] }[];
 }

@@ -11,7 +11,7 @@ import { icon } from "../shared/icons.js";
 import { mountHistory } from "./panel.js";
 
 /** @import { Child } from "../shared/dom.js" */
-/** @import { Host, KernelReads, RaceStanding, State, Transport } from "./protocol.js" */
+/** @import { Done, Host, KernelReads, Queued, RaceStanding, State, Transport } from "./protocol.js" */
 
 /** @type {Record<string, string>} how a part of a cell looks */
 const MANNERS = { strong: "ak-best", muted: "ak-muted", bad: "ak-del ak-best", good: "ak-add", code: "ak-mono", "+": "ak-add ak-sg", "~": "ak-chg ak-sg", "-": "ak-del ak-sg" };
@@ -98,6 +98,7 @@ class RaceCard {
         el("span", { class: "ak-count" }, "from ", el("span", { class: "ak-mono" }, race.start.slice(0, 8)), ` · ${race.counts}`),
       ),
       el("div", { class: "ak-race-wide" }, this.#table(race)),
+      this.#rest(race),
       ...race.notes.map((note) => el("p", { class: "ak-card-note" }, note)),
       this.said ? el("p", { class: `ak-card-note${this.isBad ? " ak-del" : ""}`, role: this.isBad ? "alert" : "status" }, this.said) : null,
     );
@@ -140,14 +141,28 @@ class RaceCard {
     return [mayPick ? pick : null, one.tip && one.tip !== race.start ? diff : null];
   }
 
+  /** What to do with the branches of the candidates, once one of them was picked. @param {RaceStanding} race @returns {Child} */
+  #rest(race) {
+    if (race.discarded) return el("p", { class: "ak-card-note" }, race.picked === null ? "The candidates were discarded." : "The others were discarded.");
+    if (race.picked === null || race.candidates.length < 2 || !this.transport.canAct()) return null;
+    const discard = textButton("Discard the others", () => void this.#act("Their branches go when it ends.", () => this.transport.act("discard", { race: this.id })));
+    discard.disabled = this.isBusy;
+    return el("p", { class: "ak-card-note" }, discard);
+  }
+
   /** @param {number} number */
   async #pick(number) {
+    await this.#act("The pick is made when it ends.", () => this.transport.act("pick", { race: this.id, number }));
+  }
+
+  /** @param {string} later @param {() => Promise<Done | Queued>} act */
+  async #act(later, act) {
     this.isBusy = true;
     this.#draw();
     try {
-      const answer = await this.transport.act("pick", { race: this.id, number });
+      const answer = await act();
       this.isBad = false;
-      this.said = "queued" in answer ? "A cell is running. The pick is made when it ends." : [answer.done, ...answer.notes].join(" ");
+      this.said = "queued" in answer ? `A cell is running. ${later}` : [answer.done, ...answer.notes].join(" ");
     } catch (error) {
       this.isBad = true;
       this.said = errorText(error);

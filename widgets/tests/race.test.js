@@ -17,6 +17,7 @@ function standing() {
     counts: "1 done, 1 failed · $0.19",
     over: true,
     picked: null,
+    discarded: false,
     notes: [],
     candidates: [
       { number: 1, title: "1 · ridge", best: true, done: true, tip: "aa" },
@@ -40,6 +41,10 @@ async function mounted() {
     ask: async () => structuredClone(race),
     act: async (/** @type {string} */ op, /** @type {unknown} */ args) => {
       acted.push([op, args]);
+      if (op === "discard") {
+        race.discarded = true;
+        return { done: "Discarded the branches of 2 candidates.", notes: [], undo: false, head: {}, cells: null };
+      }
       race.picked = 1;
       return { done: "Picked candidate 1: 1 name changed.", notes: [], undo: true, head: {}, cells: null };
     },
@@ -75,5 +80,18 @@ test("what was picked has the badge, and nothing more can be picked", page, asyn
   assert.deepEqual(acted, [["pick", { race: "r", number: 1 }]]);
   assert.match(root.textContent ?? "", /1 · ridgepicked/);
   assert.match(root.textContent ?? "", /Picked candidate 1: 1 name changed\./);
-  assert.deepEqual(buttons(root), ["Open diff of candidate 1", "Open diff of candidate 2"]);
+  assert.deepEqual(buttons(root).filter(Boolean), ["Open diff of candidate 1", "Open diff of candidate 2"]);
+});
+
+test("once one was picked the others can be discarded", page, async () => {
+  const { root, acted } = await mounted();
+  const discard = () => [...root.querySelectorAll("button")].find((one) => one.textContent === "Discard the others");
+  assert.equal(discard(), undefined);
+  /** @type {HTMLButtonElement} */ (root.querySelector("button")).click();
+  await soon(5);
+  discard()?.click();
+  await soon(5);
+  assert.deepEqual(acted.at(-1), ["discard", { race: "r" }]);
+  assert.match(root.textContent ?? "", /The others were discarded\.Discarded the branches of 2 candidates\./);
+  assert.equal(discard(), undefined);
 });
