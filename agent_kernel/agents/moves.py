@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from agent_kernel.agents import uncovered
 from agent_kernel.agents.events import Finding
+from agent_kernel.agents.journal import Journal
 from agent_kernel.errors import MoveNotMadeError
 from agent_kernel.repository import hex_of
 from agent_kernel.session.labels import named
@@ -123,6 +125,9 @@ def made(session: Session, move: Move, author: Author, asked_at: str) -> str:
     with signed(session, author):
         if asked_at != ("" if session.head is None else hex_of(session.head)):
             raise MoveNotMadeError("something else was done since it was asked for, and it would take that back too")
+        before = session.head
         report = session.checkout(move.ref, [move.name] if move.name else []) if move.ref else session.undo()
+    found = uncovered.Apart({}, {}) if move.name else uncovered.apart(session.repo, before, session.head)
+    notes = uncovered.notes(Journal(session.repo.store), found)
     names = ", ".join(f"{one.how}{one.name}" for one in report.changed) or "no variable changed"
-    return "\n".join([f"{'Checked out' if move.ref else 'Undone'}: {names}", *report.notes])
+    return "\n".join([f"{'Checked out' if move.ref else 'Undone'}: {names}", *report.notes, *notes])

@@ -30,6 +30,7 @@ from agent_kernel.repository import hex_of
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.parsing import UsageProblem
 from agent_kernel.verbs.text import clean, plural
+from agent_kernel.verbs.uncovered import told
 from agent_kernel.verbs.undoing import redo, undo
 
 if TYPE_CHECKING:
@@ -58,13 +59,17 @@ def do(desk: Desk, scope: Scope, act: Act) -> Answer:
 def _checkout(desk: Desk, scope: Scope, act: Act) -> Answer:
     args = _args(act, Aimed)
     page = _page(desk, args)  # before anything moves: it may be damaged
-    return _moved(desk, scope, f"Checked out {act.label}", scope.live().checkout(args.to), page)
+    before = scope.live().head
+    report = told(scope, before, scope.live().checkout(args.to))
+    return _moved(desk, scope, f"Checked out {act.label}", report, page)
 
 
 def _rollback(desk: Desk, scope: Scope, act: Act) -> Answer:
     args = _args(act, Aimed)
     page = _page(desk, args)
-    return _moved(desk, scope, f"Rolled back to {act.label}", scope.live().rollback(args.to), page)
+    before = scope.live().head
+    report = told(scope, before, scope.live().rollback(args.to))
+    return _moved(desk, scope, f"Rolled back to {act.label}", report, page)
 
 
 def _page(desk: Desk, args: Aimed) -> object:
@@ -73,7 +78,9 @@ def _page(desk: Desk, args: Aimed) -> object:
 
 
 def _switch(desk: Desk, scope: Scope, act: Act) -> Answer:
-    return _moved(desk, scope, f"Switched to {act.label}", scope.live().switch(_args(act, Switched).branch))
+    before = scope.live().head
+    report = told(scope, before, scope.live().switch(_args(act, Switched).branch))
+    return _moved(desk, scope, f"Switched to {act.label}", report)
 
 
 def _undo(desk: Desk, scope: Scope, act: Act) -> Answer:

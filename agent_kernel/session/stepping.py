@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent_kernel.errors import StepBusyError
+from agent_kernel.errors import DamagedObjectError, StepBusyError
 from agent_kernel.session.committing import Committing
 from agent_kernel.session.history import LooseRecorder
-from agent_kernel.session.operations import Operation
+from agent_kernel.session.operations import Operation, Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -133,7 +133,22 @@ class Stepping(Committing):
             before -= 1
         mine = done[before:]
         if mine:
+            is_first = bool(run) and not any(one.run == run for one in done[:before])
+            begun = self._begun_before(run, mine[0].before) if is_first else mine[0].before
             took = tuple(what for one in mine for what in one.took)
             by = mine[0].by if all(one.by == mine[0].by for one in mine) else None
-            whole = Operation(mine[0].before, mine[-1].after, all(one.moved for one in mine), run, took, by)
+            whole = Operation(begun, mine[-1].after, all(one.moved for one in mine), run, took, by)
             self._operations.done = [*done[:before], whole]
+
+    def _begun_before(self, run: str, here: Position) -> Position:
+        """Where a run began that this session goes on with: its steps of before a restart go back with the others."""
+        at = here.commit
+        try:
+            while at is not None and (commit := self.repo.commit_at(at)).run == run:
+                at = next(iter(commit.parents), None)
+            if at == here.commit:
+                return here
+            names = self.repo.tree_at(at)
+        except DamagedObjectError:  # pruned
+            return here
+        return Position(here.branch, at, frozenset(name for name in here.carried if name in names))

@@ -24,6 +24,7 @@ from agent_kernel.verbs.output import Block, Json, Line, Result
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.text import clean
+from agent_kernel.verbs.uncovered import told
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Unsaved
@@ -132,9 +133,12 @@ def checkout(scope: Scope, options: Namespace) -> Result:
     if scope.session is None:
         _require_live(scope, only)
         return _move_head(scope, rev or "HEAD", options.names)
+    before = scope.session.head
     report = scope.session.checkout(
         rev, options.names, keep_random=options.keep_random, partial=options.partial, only=only
     )
+    if not options.names and only != "chat":
+        report = told(scope, before, report)
     if only:
         said = "Took the conversation back to" if only == "chat" else "Took the variables back to"
         return Moved(f"{said} {rev}", report.commit or scope.session.head, report.branch, report)
@@ -170,9 +174,11 @@ def switch_arguments(parser: Parser) -> None:
 def switch(scope: Scope, options: Namespace) -> Result:
     branch = options.branch if options.create else _branch(scope, options.branch)
     if scope.session is not None:
+        before = scope.session.head
         report = scope.session.switch(
             branch, create=options.create, keep_random=options.keep_random, partial=options.partial
         )
+        report = told(scope, before, report)
         if options.create:
             return Moved(f"Switched to new branch {report.branch}", report.commit, report.branch)
         return _arrived(f"Switched to branch {report.branch}", scope, report)
@@ -236,9 +242,12 @@ def rollback(scope: Scope, options: Namespace) -> Result:
     alone = {"": "", "vars": " the variables", "chat": " the conversation"}[only]
     said = f"Rolled back{alone} to {describe.label(found, commit)}"
     if scope.session is not None:
+        before = scope.session.head
         report = scope.session.rollback(
             options.rev, keep_random=options.keep_random, partial=options.partial, only=only
         )
+        if only != "chat":
+            report = told(scope, before, report)
         return Moved(said, report.commit, report.branch, report)
     _require_live(scope, only)
     made = _rollback_commit(scope, options.rev, found, commit)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent_kernel.agents.journal import short_run
+import msgspec
+
+from agent_kernel.agents import uncovered
+from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.errors import NothingToUndoError
 from agent_kernel.repository import short
 from agent_kernel.verbs import describe
@@ -15,6 +18,7 @@ from agent_kernel.verbs.moving import Moved, only_argument, only_asked, partial_
 from agent_kernel.verbs.output import Block, Json, Line, Result
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.uncovered import steps_between, told
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Unsaved
@@ -74,6 +78,7 @@ def _repeated(verb: str, scope: Scope, options: Namespace, only: Only = "") -> R
 
 def _once(verb: str, scope: Scope, only: Only, *, partial: bool) -> Moved:
     session = scope.live()
+    before = session.head
     brings_back = verb == "redo" and session.next_redo is session.next_undo
     report = session.undo(partial=partial, only=only) if verb == "undo" else session.redo(partial=partial)
     # Asked for afterwards: what no cell had committed became an operation of its own first.
@@ -83,8 +88,28 @@ def _once(verb: str, scope: Scope, only: Only, *, partial: bool) -> Moved:
     if brings_back or (what is not None and what.chat):
         where = "went back again" if verb == "redo" and not brings_back else "is back where it was"
         return Moved(f"The conversation {where}", at, report.branch, report)
+    found = steps_between(scope, before)
     about = "" if what is None else operation_text(scope.repo, what)
-    return Moved(f"{said} {about}".rstrip(), at, report.branch, report)
+    if what is not None and what.run:
+        part, stays = _part_of_run(scope, what.run, found.left if verb == "undo" else found.taken)
+        about = f"{part}{about}"
+        if stays and verb == "undo":
+            report = msgspec.structs.replace(report, notes=(*report.notes, stays))
+    return Moved(f"{said} {about}".rstrip(), at, report.branch, told(scope, before, report, found))
+
+
+def _part_of_run(scope: Scope, run: str, found: Mapping[str, set[int]]) -> tuple[str, str]:
+    """`step 3 of `, where other steps of the run are not part of this, and what is to be said of those before it."""
+    steps = found.get(run, set())
+    events = list(Journal(scope.repo.store).of(run))
+    others = uncovered.ran(events) - steps
+    if not steps or not others:
+        return "", ""
+    before = {step for step in others if step < min(steps)}
+    begun = next((event.before for event in events if event.step in before and event.before), "")
+    back = f": {scope.typed('rollback', begun[:8])} goes back to before the run" if begun else ""
+    stays = f"{uncovered.numbers(before)} of the run came before other work, and so stayed{back}" if before else ""
+    return f"{uncovered.numbers(steps)} of ", stays
 
 
 def operation_text(repo: Repository, operation: Operation) -> str:

@@ -541,3 +541,57 @@ def test_a_run_that_was_in_memory_alone_does_not_go_on_elsewhere(tmp_path: Path)
         shell.run("%agent checkout")
         assert "in memory alone" in shell.run("%agent approve").err
         assert "n" not in shell.ns
+
+
+WRITES = "z = 1\nopen('x.txt', 'w').close()"
+
+
+def test_going_back_says_what_it_does_not_cover(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shell.run("y = 1")
+    first = shell.log()[0]["id"]
+    use(shell, WRITES, "task.success()")
+    shell.run("%%agent helper --approve auto\nWrite a file please.")
+    here = shell.log()[0]["id"]
+    undone = shell.run("%agent undo").out
+    assert "Undone the run of helper" in undone
+    assert undone.endswith("−z\nnot undone: writes x.txt\n")
+    assert "not done again: writes" in shell.run("%agent redo").out
+    assert "not undone: writes" in shell.run(f"%agent rollback --only vars {first}").out
+    assert "undone:" not in shell.run("%agent undo --only chat").out
+    assert "not done again: writes" in shell.run(f"%agent checkout {here}").out
+    shell.run("w = 1")
+    assert "not undone" not in shell.run("%agent undo").out
+
+
+def test_a_run_that_went_on_after_a_restart_is_undone_as_a_whole(tmp_path: Path) -> None:
+    with Shell(store=str(tmp_path / "store")) as shell:
+        shell.run("n = 1\nscript = ['n = 2', 'import os\\nos.system(\"true\")', 'task.success(n)']")
+        shell.run("%%agent analyst --model scripted:script\nCount one further please.")
+        assert shell.ns["n"] == 2
+    with Shell(store=str(tmp_path / "store")) as shell:
+        shell.run("%agent checkout")
+        shell.run("%agent approve")
+        undone = shell.run("%agent undo").out
+        assert undone.startswith("Undone the run of analyst")
+        assert "~n" in undone
+        assert undone.endswith("not undone: runs true\n")
+        assert shell.ns["n"] == 1
+        assert [run["status"] for run in runs(shell)] == ["undone"]
+        shell.run("%agent redo")
+        assert shell.ns["n"] == 2
+
+
+def test_undo_of_a_run_that_other_work_parts_says_which_steps_it_is_of(shell: Shell) -> None:
+    shell.run("n = 1")
+    use(shell, "n = 2", "import os\nos.system('true')\ne = 1", "task.success(n)")
+    shell.run("%%agent analyst\nCount one further please.")
+    shell.run("meanwhile = 7")
+    shell.run("%agent approve")
+    undone = shell.run("%agent undo").out
+    assert undone.startswith("Undone steps 2 and 3 of the run of analyst")
+    assert "step 1 of the run came before other work, and so stayed: %agent rollback " in undone
+    assert (shell.ns["n"], shell.ns["meanwhile"], "e" in shell.ns) == (2, 7, False)
+    shell.run("%agent undo")
+    assert shell.run("%agent undo").out.startswith("Undone step 1 of the run of analyst")
+    assert shell.ns["n"] == 1
