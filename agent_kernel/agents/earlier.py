@@ -33,10 +33,12 @@ _GOES_BACK = frozenset({"undo", "redo", "rollback"})
 def runs_before(place: Place, namespace: str) -> tuple[tuple[str, int], ...]:
     """The runs that an agent remembers here, oldest first, each with the number of its last event that counts.
 
-    Of many, the oldest that could not be told anyway are left out.
+    Of many, the oldest that could not be told anyway are left out. After a restart those of before it are left out as
+    well, as long as their variables are not in memory: they tell of what is not there.
     """
     if place.session is None:
         return ()
+    restarted_at = place.session.restarted_at
     mine = {start.run: start for start in place.journal.starts() if start.namespace == namespace}
     if not mine:
         return ()
@@ -44,6 +46,8 @@ def runs_before(place: Place, namespace: str) -> tuple[tuple[str, int], ...]:
     reached: dict[str, int] = {}
     line: set[str] = set()
     for at, commit, is_own in line_to(place.session.repo, place.session.head, since_ns):
+        if restarted_at is not None and at == hex_of(restarted_at):
+            break
         line.add(at)
         if is_own and commit is not None and commit.run in mine:
             reached[commit.run] = max(reached.get(commit.run, 0), commit.step or 0)

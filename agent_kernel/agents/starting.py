@@ -278,7 +278,7 @@ def _task_start(
     room = agent.context_tokens * context.CHARS_A_TOKEN - len(said) - 2
     told = agent.registry.text(agent.context_tokens)
     return TaskStart(
-        task=task,
+        task=place.veil.masked(task, names=False),
         prompt=f"{said}\n\n{place.describe(task, room)}",
         instructions=context.instructions(
             wanted, primer=agent.primer, taken="task" in place.namespace, extra=[told] if told else []

@@ -101,8 +101,8 @@ class Veil:
         """The text without variables of the environment, and nothing else masked: what is kept on this machine."""
         return self._environment.masked(text)
 
-    def masked(self, text: str) -> str:
-        """The text without all that."""
+    def masked(self, text: str, *, names: bool = True) -> str:
+        """The text without all that. `names`: also without the names that are hidden, as no model is told of them."""
         if not text:
             return text
         text = without_controls(text)
@@ -112,7 +112,7 @@ class Veil:
             text = _without(text, value)
         text = self._numbers.masked(text)
         text = summaries.mask_text(self._environment.masked(text))
-        if self._names:
+        if names and self._names:
             named = "|".join(map(re.escape, sorted(self._names)))
             text = re.sub(rf"\b(?:{named})\b", HIDDEN, text)
         return text

@@ -431,6 +431,11 @@ class Committing:
             if name not in self.namespace and name not in self.ignoring
         ]
 
+    @property
+    def restarted_at(self) -> ObjectId | None:
+        """The commit at which a restart took variables out of memory that nobody has brought back; None: all are there."""
+        return self._bound_at if self.carried() else None
+
     def _require_open(self) -> None:
         # Once the lease is given back, the branch may be another session's to move.
         if self._closed:

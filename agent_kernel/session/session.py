@@ -95,6 +95,7 @@ class Session(Joining):
         began = time.perf_counter()
         names = carrying.variables(self._carried)
         draft = Draft(kind="commit", author=self.author, message="start fresh, with what is in memory alone")
+        draft.chat = NO_CHAT
         draft.changed = tuple(Change(name, "-", 0) for name in names)
         writer = self.repo.writer()
         tree = self._tree.edit(writer, dict.fromkeys(self._carried))

@@ -273,3 +273,13 @@ def test_hidden_numbers_are_masked_however_they_are_written() -> None:
 def test_a_hidden_word_is_masked_as_a_word() -> None:
     told, _ = sent({"name": "Anna"}, "print('Anna, Annabelle, Anna_2 and Hanna')", hide=("name",))
     assert f"{summaries.MASK}, Annabelle, {summaries.MASK}_2 and Hanna" in told
+
+
+def test_a_secret_that_is_typed_into_a_task_is_not_kept() -> None:
+    session = Session({"password": CANARY, "salaries": [1]}, Repository.open(MemoryStore()))
+    HideList(session.repo).add("salaries")
+    model = FunctionModel(lambda _: "task.success(1)")
+    run = Agent("ada", model=model, state=session).start(f"Log in with {CANARY} and sum up salaries")
+    assert CANARY not in repr(run.events[0])
+    assert run.task == f"Log in with {summaries.MASK} and sum up salaries"  # the person's own words, but for that
+    assert "salaries" not in run.events[0].prompt  # type: ignore[attr-defined]  # a TaskStart

@@ -595,3 +595,20 @@ def test_undo_of_a_run_that_other_work_parts_says_which_steps_it_is_of(shell: Sh
     shell.run("%agent undo")
     assert shell.run("%agent undo").out.startswith("Undone step 1 of the run of analyst")
     assert shell.ns["n"] == 1
+
+
+def test_after_a_restart_the_conversation_comes_back_with_the_variables(tmp_path: Path) -> None:
+    with Shell(store=str(tmp_path / "store")) as shell:
+        use(shell, "x = 1", "task.success(x)")
+        shell.run("%%agent analyst\nMake x one please.")
+    with Shell(store=str(tmp_path / "store")) as shell:
+        assert told(shell) == []  # it tells of variables that are not there
+        shell.run("%agent checkout")
+        assert told(shell)[0] == "Make x one please."
+        assert shell.ns["x"] == 1
+    with Shell(store=str(tmp_path / "store")) as shell:
+        shell.run("%agent checkout --fresh")
+        assert told(shell) == []
+        shell.run("%agent undo 2")
+        shell.run("%agent checkout")
+        assert told(shell)[0] == "Make x one please."
