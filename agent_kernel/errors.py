@@ -306,8 +306,11 @@ class NothingToUndoError(AgentKernelError):
 
     verb: str = "undo"
     reason: str = ""
+    chat: bool = False  # of the conversation alone
 
     def __str__(self) -> str:
+        if self.chat:
+            return "no conversation to take back: agents remember no run here"
         return f"nothing to {self.verb} in this session" + (f": {self.reason}" if self.reason else "")
 
 

@@ -8,26 +8,24 @@ which it was begun. A run of which later steps were taken back is remembered as 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from agent_kernel.agents.conversation import told_later, within
 from agent_kernel.agents.events import Compaction, Event, StepStart, TaskStart
-from agent_kernel.errors import DamagedObjectError
-from agent_kernel.repository import NO_CHAT, hex_of
+from agent_kernel.session.chats import line_to
 
 if TYPE_CHECKING:
     from agent_kernel.agents.journal import Journal
     from agent_kernel.agents.models import Message
     from agent_kernel.agents.place import Place
-    from agent_kernel.repository import Commit, ObjectId
+    from agent_kernel.repository import ObjectId
     from agent_kernel.session.snapshot import Repository
 
-__all__ = ["MOST_CHARS", "line_to", "messages", "runs_before", "too_many"]
+__all__ = ["MOST_CHARS", "begun_at", "line_to", "messages", "runs_before", "too_many"]
 
 MOST_CHARS: Final = 60_000  # of earlier runs that a model is sent again
 _LEFT_OUT = "(Earlier parts of this conversation are left out.)"
-_GOES_BACK = frozenset({"undo", "redo", "rollback"})
 
 
 def runs_before(place: Place, namespace: str) -> tuple[tuple[str, int], ...]:
@@ -65,25 +63,19 @@ def runs_before(place: Place, namespace: str) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
-def line_to(repo: Repository, head: ObjectId | None, since_ns: int = 0) -> Iterator[tuple[str, Commit | None, bool]]:
-    """The commits on the line, newest first, in hex digits, and whether their own steps count; at last "" before the first.
-
-    Where a commit is gone that the line would go on with, nothing more is known, and the line ends.
-    """
-    at = head
-    while at is not None and at != NO_CHAT:
-        try:
-            commit = repo.commit_at(at)
-        except DamagedObjectError:
-            return
-        if commit.time_ns < since_ns:
-            return
-        goes_back = commit.restores if commit.kind in _GOES_BACK else None
-        elsewhere = goes_back if commit.chat is None else commit.chat
-        yield hex_of(at), commit, elsewhere is None
-        at = next(iter(commit.parents), None) if elsewhere is None else elsewhere
-    if at is None:
-        yield "", None, False
+def begun_at(repo: Repository, journal: Journal, head: ObjectId | None) -> dict[str, str]:
+    """The runs without any step that are remembered at a commit, by the commit at which each was begun; of several, the last."""
+    starts = [start for start in journal.starts() if not start.parent_run and start.prompt]
+    if not starts:
+        return {}
+    line = list(line_to(repo, head, min(start.time_ns for start in starts) - 1))
+    stepped = {commit.run for _, commit, _ in line if commit is not None}
+    behind = {at for at, _, _ in line} | {starts[0].before}
+    return {
+        start.before: start.run
+        for start in starts
+        if start.run not in stepped and start.before in behind and _as_far_as(list(journal.of(start.run)), None)
+    }
 
 
 def messages(journal: Journal, runs: Iterable[tuple[str, int]]) -> list[Message]:

@@ -72,19 +72,6 @@ class Operations(msgspec.Struct):
         """Whether redo is about a conversation that was taken back last."""
         return not self.undone and bool(self.done) and self.done[-1].chat
 
-    def last_of_chat(self) -> Operation:
-        """What the conversation is next taken back to before: each time that it was is one operation further.
-
-        Raises:
-            NothingToUndoError: it goes back no further.
-        """
-        gone = 0
-        for one in reversed(self.done):
-            if not one.chat and not gone:
-                return one
-            gone += 1 if one.chat else -1
-        raise NothingToUndoError("undo", self.begun)
-
     def shifted(self, verb: str) -> Operations:
         """The same after the verb was done."""
         if verb == "redo" and self.brings_chat_back:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from agent_kernel.errors import RefNotFoundError
+from agent_kernel.errors import NothingToUndoError, RefNotFoundError
 from agent_kernel.repository import NO_CHAT, Change, Head, ObjectId
 from agent_kernel.session import carrying
+from agent_kernel.session.chats import last_talk
 from agent_kernel.session.history import Draft
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.joining import Joining
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 
 Only: TypeAlias = Literal["", "vars", "chat"]  # of what goes back, this alone
+_NONE: Final[Mapping[str, str]] = {}
 _SAID: Final[dict[str, str]] = {"": "", "vars": " the variables", "chat": " the conversation"}
 
 
@@ -144,11 +146,14 @@ class Session(Joining):
             draft.chat = self.head or NO_CHAT
         return self._restore(target, draft, keep_random=keep_random, partial=partial)
 
-    def undo(self, *, partial: bool = False, only: Only = "") -> Report:
+    def undo(self, *, partial: bool = False, only: Only = "", begun: Mapping[str, str] = _NONE) -> Report:
         """Reverse this session's last operation; again, the one before. `partial`, `only`: as for `checkout`.
 
-        With `only="chat"` the operation itself stays done: it is the conversation that goes back to before it, and
-        again, to before the one before. Both `undo` and `redo` bring it back then.
+        With `only="chat"` no operation is reversed: the conversation goes back to before the last run that agents
+        remember, and again, to before the one before. Both `undo` and `redo` bring it back then.
+
+        Args:
+            begun: for the conversation, runs without any step, by the commit, in hex digits, at which they were begun.
 
         Raises:
             NothingToUndoError: there is none left.
@@ -156,9 +161,11 @@ class Session(Joining):
         self._require_open()
         self._save_uncommitted()  # what no cell has committed is the last thing that was done
         if only == "chat":
-            operation = self._operations.last_of_chat()
-            message = f"undo the conversation{self._of(operation)}"
-            return self._restore_chat(operation.before.commit, Draft(kind="undo", author=self.author, message=message))
+            talk = last_talk(self.repo, self.head, begun)
+            if talk is None:
+                raise NothingToUndoError(chat=True)
+            message = "undo the conversation of the last run"
+            return self._restore_chat(talk.before, Draft(kind="undo", author=self.author, message=message))
         operation = self._operations.last("undo")
         return self._reverse(operation, operation.before, "undo", partial=partial, only=only)
 
@@ -200,12 +207,6 @@ class Session(Joining):
         if self._operations.brings_chat_back:
             return self._operations.done[-1]
         return self._operations.undone[-1] if self._operations.undone else None
-
-    @property
-    def chat_is_before(self) -> Operation | None:
-        """What the conversation was taken back to before, if that was the last thing done."""
-        done = self._operations.done
-        return Operations(done[:-1]).last_of_chat() if done and done[-1].chat else None
 
     def alive(self, commit: ObjectId, names: Iterable[str]) -> frozenset[str]:
         """Of variables that a commit could not save, those whose objects are still there: going there keeps them."""

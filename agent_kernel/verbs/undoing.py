@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_kernel.agents import uncovered
+from agent_kernel.agents.earlier import begun_at
 from agent_kernel.agents.journal import Journal, short_run
-from agent_kernel.errors import NothingToUndoError
+from agent_kernel.errors import NothingToUndoError, RunNotFoundError
 from agent_kernel.repository import short
+from agent_kernel.session.chats import last_talk
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.moving import Moved, only_argument, only_asked, partial_argument
 from agent_kernel.verbs.output import Block, Json, Line, Result
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.text import clean
 from agent_kernel.verbs.uncovered import steps_between, told
 
 if TYPE_CHECKING:
@@ -52,14 +55,23 @@ def redo(scope: Scope, options: Namespace) -> Result:
 
 
 def _conversation_back(scope: Scope, options: Namespace) -> Result:
-    """Take the conversation with agents back to before the last operation, and leave the variables."""
+    """Take the conversation with agents back to before the last run that they remember, and leave the variables."""
     if options.count != "1":
-        raise UsageProblem("--only chat goes back by one operation; rollback REF --only chat goes further")
-    session = scope.live()
-    report = session.undo(only="chat")
-    what = session.chat_is_before  # asked for afterwards, as below
-    about = "" if what is None else f" to before {operation_text(scope.repo, what)}"
-    return Moved(f"The conversation went back{about}", report.commit, report.branch, report)
+        raise UsageProblem("--only chat goes back by one run; rollback REF --only chat goes further")
+    session, journal = scope.live(), Journal(scope.repo.store)
+    begun = begun_at(scope.repo, journal, session.head)
+    talk = last_talk(scope.repo, session.head, begun)
+    report = session.undo(only="chat", begun=begun)
+    assert talk is not None  # else there was nothing to take back
+    about = f"the run of {clean(_agent_of(journal, talk.run))}({short_run(talk.run)})"
+    return Moved(f"The conversation went back to before {about}", report.commit, report.branch, report)
+
+
+def _agent_of(journal: Journal, run: str) -> str:
+    try:
+        return f"{journal.first(run).agent} "
+    except RunNotFoundError:  # forgotten
+        return ""
 
 
 def _repeated(verb: str, scope: Scope, options: Namespace, only: Only = "") -> Result:

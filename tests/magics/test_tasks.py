@@ -612,3 +612,25 @@ def test_after_a_restart_the_conversation_comes_back_with_the_variables(tmp_path
         shell.run("%agent undo 2")
         shell.run("%agent checkout")
         assert told(shell)[0] == "Make x one please."
+
+
+def test_the_conversation_goes_back_by_runs_and_no_further_than_there_are_any(tmp_path: Path) -> None:
+    with Shell(store=str(tmp_path / "store")) as shell:
+        use(shell, "x = 1", "task.success()")
+        shell.run("%%agent analyst\nMake an x please.")
+    with Shell(store=str(tmp_path / "store")) as shell:
+        shell.run("%agent checkout")
+        use(shell, "x = 2", "task.success()")
+        shell.run("%%agent helper\nMake another x please.")
+        shell.run("y = 1")
+        assert "to before the run of helper (" in shell.run("%agent undo --only chat").out
+        assert "to before the run of analyst (" in shell.run("%agent undo --only chat").out
+        assert "no conversation to take back" in shell.run("%agent undo --only chat").err
+        assert (shell.ns["x"], shell.ns["y"]) == (2, 1)
+        shell.run("%agent redo")
+        assert "to before the run of analyst (" in shell.run("%agent undo --only chat").out
+        use(shell, Turn(text="It is two."))
+        shell.run("%%agent helper\nWhat is x here, please?")
+        shell.run("z = 1")
+        assert "to before the run of helper (" in shell.run("%agent undo --only chat").out
+        assert "no conversation to take back" in shell.run("%agent undo --only chat").err
