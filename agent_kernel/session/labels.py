@@ -24,6 +24,7 @@ __all__ = [
     "shown",
     "subject",
     "title",
+    "undone",
     "what_ran",
     "without_code",
 ]
@@ -97,6 +98,16 @@ def named(found: ObjectId, commit: Commit, rev: str = "") -> str:
     """The commit inside another one's message: as it was called by whoever typed it, then what it is."""
     said = label(found, commit, longest=_LONGEST)
     return f"{rev}: {said}" if rev and not said.startswith(rev) else said
+
+
+def undone(found: ObjectId, commit: Commit) -> str:
+    """The commit inside the message of an undo: `3f2a91c4 [7] x = 1`, and of another move `3f2a91c4 (roll back to HEAD~2)`."""
+    if commit.cell is not None:
+        return named(found, commit)
+    said = title(commit)
+    if commit.kind not in _WRITTEN:
+        said = said.partition(": ")[0]  # behind it stands what the move went to, in as many words again
+    return f"{short(found)} ({cut(said, _LONGEST)})"
 
 
 def what_ran(commit: Commit) -> str:

@@ -14,6 +14,7 @@ from agent_kernel.session.chats import last_talk
 from agent_kernel.session.history import Draft
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.joining import Joining
+from agent_kernel.session.labels import undone
 from agent_kernel.session.operations import Operation, Operations, Position
 from agent_kernel.session.reports import Report
 
@@ -182,7 +183,8 @@ class Session(Joining):
         return self._reverse(operation, to, "redo", partial=partial)
 
     def _of(self, operation: Operation) -> str:
-        return "" if operation.after.commit is None else f" of {self._named(operation.after.commit)}"
+        at = operation.after.commit
+        return "" if at is None else f" of {undone(at, self.repo.commit_at(at))}"
 
     def _reverse(self, operation: Operation, to: Position, verb: str, *, partial: bool, only: Only = "") -> Report:
         then = self._operations.shifted(verb)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,8 +76,7 @@ class TestReports:
         shell.run("%agent rollback HEAD~1")
         assert shell.log()[0]["message"] == f"roll back to HEAD~1: {first} [1] x = [1]; y = 2"
         shell.run("%agent undo")
-        assert shell.log()[0]["message"].startswith("undo of ")
-        assert "roll back to HEAD~1" in shell.log()[0]["message"]
+        assert re.fullmatch(r"undo of [0-9a-f]{8} \(roll back to HEAD~1\)", shell.log()[0]["message"])
 
     def test_single_names_say_where_they_come_from(self, shell: Shell) -> None:
         first = shell.log()[-1]["id"][:8]
