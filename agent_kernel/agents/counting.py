@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from agent_kernel.agents.events import Action, Error, Event, Fail, Output, Retry
+from agent_kernel.agents.events import Action, Error, Event, Fail, Output, Resumed, Retry
 
 __all__ = [
     "has_called",
@@ -14,7 +14,14 @@ __all__ = [
     "retries_in_a_row",
     "seconds_taken",
     "steps_of",
+    "taken_up",
 ]
+
+
+def taken_up(events: Sequence[Event]) -> Sequence[Event]:
+    """The events since a person let the run go on although it had failed: what it may take is counted anew from there."""
+    failed = next((at for at in range(len(events) - 1, -1, -1) if isinstance(events[at], Fail)), -1)
+    return events[failed + 1 :]
 
 
 def steps_of(events: Sequence[Event]) -> int:
@@ -55,10 +62,10 @@ def outputs_in_a_row(events: Sequence[Event], holds: Callable[[Output], bool]) -
 
 
 def model_errors(events: Sequence[Event]) -> int:
-    """How often the model failed since it answered last."""
+    """How often the model failed since it answered last, or since a person let the run go on."""
     many = 0
     for event in reversed(events):
-        if isinstance(event, Action):
+        if isinstance(event, Action | Resumed):
             break
         many += isinstance(event, Error) and event.source == "model"
     return many

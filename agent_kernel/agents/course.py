@@ -117,10 +117,11 @@ class Course:
         self.children: list[ChildRun[Any]] = []  # sub-agents that are at work
         self._waited_s = 0.0  # to ask the model again, and no event says so yet
         self.stopped = ""  # why somebody stopped it from elsewhere
-        self._began = time.monotonic() - counting.seconds_taken(log.events)
+        self._began = time.monotonic()
 
     def go(self) -> Going:
         """Go on from where the events end, until it is done, stopped, or waits for a person."""
+        self._began = time.monotonic() - counting.seconds_taken(counting.taken_up(self.log.events))
         try:
             yield from self._rewound()
             left = self._left_behind()
@@ -240,11 +241,12 @@ class Course:
     # -- asking
 
     def _ask(self) -> Going:
+        events = counting.taken_up(self.log.events)
         reached = self.setup.limits.reached(
-            steps=counting.steps_of(self.log.events),
-            usage=usage_of(self.log.events),
+            steps=counting.steps_of(events),
+            usage=usage_of(events),
             seconds=self.seconds,
-            unpriced=not is_free(self.setup.model) and counting.has_unpriced(self.log.events),
+            unpriced=not is_free(self.setup.model) and counting.has_unpriced(events),
         )
         if reached is not None:
             raised = [event for event in self.log.events if isinstance(event, Error) and event.source == "code"]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from agent_kernel.agents.conversation import told_later, within
 from agent_kernel.agents.events import Compaction, Event, StepStart, TaskStart
+from agent_kernel.repository import hex_of
 from agent_kernel.session.chats import line_to
 
 if TYPE_CHECKING:

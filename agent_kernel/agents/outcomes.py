@@ -67,13 +67,13 @@ def outcome(course: Course, ran: Ran, edited: str) -> list[Event]:
 
 def _overrun(course: Course, output: Output, error: BaseException | None) -> Iterator[Fail]:
     """The end of the run, where its steps were told too often, one after the other, that they are too much."""
-    limits = course.setup.limits
+    limits, events = course.setup.limits, counting.taken_up(course.log.events)
     if output.status == "timeout" and limits.step_s is not None:
-        again = counting.outputs_in_a_row(course.log.events, lambda one: one.status == "timeout")
+        again = counting.outputs_in_a_row(events, lambda one: one.status == "timeout")
         if again >= limits.retries or getattr(error, "swallowed", 0) >= STUBBORN:
             yield Fail(limit="step_s", reason=f"its code could not be kept within its time: {error}")
     elif output.dropped:
-        again = counting.outputs_in_a_row(course.log.events, lambda one: one.dropped > 0)
+        again = counting.outputs_in_a_row(events, lambda one: one.dropped > 0)
         if again >= limits.retries:
             many = f"{limits.output_chars:,}"
             yield Fail(limit="output_chars", reason=f"its steps went on to show more than {many} characters")
@@ -100,7 +100,7 @@ def _aside(course: Course, ran: Ran) -> Iterator[Event]:
 
 def told(course: Course, sent: str) -> Retry | Fail:
     """What did not fit, for the model to try again; or the end, where it was told that often enough."""
-    if counting.retries_in_a_row(course.log.events) >= course.setup.limits.retries:
+    if counting.retries_in_a_row(counting.taken_up(course.log.events)) >= course.setup.limits.retries:
         reason = f"the model was told {course.setup.limits.retries} times what did not fit: {sent}"
         return Fail(reason=reason[:500], limit="retries")
     return Retry(sent=sent)

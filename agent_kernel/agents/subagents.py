@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from agent_kernel.agents.counting import taken_up
 from agent_kernel.agents.events import Cancelled, SubRun
 from agent_kernel.agents.journal import short_run
 from agent_kernel.agents.log import usage_of
@@ -38,7 +39,7 @@ T = TypeVar("T")
 
 def limits_within(parent: Course, own: Limits) -> Limits:
     """A sub-agent's limits: its own, no more steps than its parent may take, and of the rest no more than that has left."""
-    return own.bounded(parent.setup.limits, usage_of(parent.log.events), parent.seconds)
+    return own.bounded(parent.setup.limits, usage_of(taken_up(parent.log.events)), parent.seconds)
 
 
 def approval_within(parent: Course) -> str:

@@ -235,20 +235,23 @@ def _decided(scope: Scope, run: str, decision: str, reason: str = "") -> Result:
 def resume_arguments(parser: Parser) -> None:
     parser.takes_all("answer", "text", help="the answer to the agent's question, or what else to tell it")
     _takes_run(
-        parser, "which run, by its id or the last characters of it (the newest one that is not done unless told)"
+        parser,
+        "which run, by its id or the last characters of it (unless told the newest one that is not done, or else that failed)",
     )
     parser.flag("--force", help="also one that a process on another machine drove, which may still do so")
+
+
+def _resting(journal: Journal) -> str:
+    """The newest run that stopped or asks; without one, the newest that failed."""
+    found = deciding.newest(journal, ("interrupted", "clarify", "stopped", "decided"))
+    return found or deciding.newest(journal, ("failed",))
 
 
 def resume(scope: Scope, options: Namespace) -> Result:
     notebook = scope.notebook
     assert notebook is not None
     journal = Journal(scope.repo.store)
-    run = (
-        journal.find(options.run)
-        if options.run
-        else deciding.newest(journal, ("interrupted", "clarify", "stopped", "decided"))
-    )
+    run = journal.find(options.run) if options.run else _resting(journal)
     if not run:
         raise UsageProblem("no run can go on: all are done, or wait for approval, or go on elsewhere")
     answer = " ".join(options.words)

@@ -162,3 +162,25 @@ def test_waiting_for_a_provider_counts_for_the_time_of_the_run() -> None:
     run = failed(ak.Limits(run_s=0.3), busy, busy)
     assert run.outcome.limit == "run_s"
     assert time.monotonic() - began < 10
+
+
+def test_a_run_that_is_told_to_go_on_may_take_as_much_again() -> None:
+    model = ak.ScriptedModel([f"x = {n}" for n in range(4)] + ["task.success(x)"])
+    run = ak.Agent(model=model, limits=ak.Limits(steps=2)).start("Count")
+    for done in (2, 4):
+        with pytest.raises(ak.TaskFailedError) as caught:
+            run.result()
+        assert caught.value.limit == "steps"
+        assert sum(isinstance(event, Output) for event in run.events) == done
+        _ = run.resume()
+    assert run.result() == 3
+
+
+def test_the_time_that_a_person_takes_to_decide_is_not_the_runs() -> None:
+    code = "import os; os.system('true')"
+    limits = ak.Limits(run_s=1.0)
+    run = ak.Agent(model=ak.ScriptedModel([code, "task.success(1)"]), limits=limits).start("Wait", approve="risky")
+    with pytest.raises(ak.TaskPendingError):
+        run.result()
+    time.sleep(1.1)
+    assert run.approve().result() == 1

@@ -90,3 +90,12 @@ def test_errors_before_and_after_a_step_are_counted_apart() -> None:
     answers = iter([*[ak.Turn(error=busy())] * 2, ak.Turn("x = 1"), *[ak.Turn(error=busy())] * 2])
     model = ak.FunctionModel(lambda _request: next(answers, ak.Turn("task.success(x)")))
     assert ak.Agent(model=model, limits=ak.Limits(retries=2))("Ask") == 1
+
+
+def test_a_run_that_failed_for_its_model_goes_on_and_asks_as_often_again() -> None:
+    model = Flaky(5, busy())
+    run = ak.Agent(model=ak.FunctionModel(model), limits=ak.Limits(retries=2)).start("Ask")
+    with pytest.raises(ak.TaskFailedError, match="slow down"):
+        run.result()
+    assert run.resume().result() == "there"
+    assert model.asked == 6

@@ -299,7 +299,8 @@ def told(shell: Shell) -> list[str]:
 
     shell.ip.user_ns["_model"] = FunctionModel(answer)
     shell.run("%agent model scripted:_model")
-    shell.run("%%agent analyst\nSay what you were told.")
+    typed = shell.run("%%agent analyst\nSay what you were told.")
+    assert typed.result.success, typed.err
     return heard[:-1]
 
 
@@ -634,3 +635,11 @@ def test_the_conversation_goes_back_by_runs_and_no_further_than_there_are_any(tm
         shell.run("z = 1")
         assert "to before the run of helper (" in shell.run("%agent undo --only chat").out
         assert "no conversation to take back" in shell.run("%agent undo --only chat").err
+
+
+def test_resume_takes_up_the_run_that_failed_last(shell: Shell) -> None:
+    use(shell, "x = 1", "x = 2", "task.success(x)")
+    typed = shell.run("%%agent analyst --steps 2\nMake x three please.")
+    assert "%agent resume tries once more, and may take as much again" in typed.out
+    assert shell.run("%agent resume").result.result == 2
+    assert [run["status"] for run in runs(shell)] == ["completed"]

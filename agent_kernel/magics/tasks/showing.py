@@ -224,6 +224,7 @@ def lines_of(event: Event) -> Iterator[str]:
             yield f"done: {event.result}" if event.result else "done"
         case Fail():
             yield f"failed: {event.reason}"
+            yield "%agent resume tries once more, and may take as much again"
         case Clarify():
             yield f"{event.agent} asks: {event.question}"
             yield "%agent resume ANSWER goes on"
