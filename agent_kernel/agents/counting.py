@@ -13,6 +13,7 @@ __all__ = [
     "outputs_in_a_row",
     "retries_in_a_row",
     "seconds_taken",
+    "steps_in",
     "steps_of",
     "taken_up",
 ]
@@ -27,6 +28,11 @@ def taken_up(events: Sequence[Event]) -> Sequence[Event]:
 def steps_of(events: Sequence[Event]) -> int:
     """How many pieces of code the model has sent."""
     return sum(isinstance(event, Action) and event.code is not None and event.source == "model" for event in events)
+
+
+def steps_in(events: Sequence[Event]) -> int:
+    """All steps of a run, also those that its program gave it, that were denied, and the one that waits."""
+    return sum(isinstance(event, Action) and event.code is not None for event in events)
 
 
 def has_called(events: Sequence[Event]) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agent_kernel.agents import deciding, earlier
+from agent_kernel.agents.asides import PREVIEWS, RACES
 from agent_kernel.agents.conversation import begun, open_action
 from agent_kernel.agents.events import ApprovalRequested, Event, Output, SubRun
 from agent_kernel.agents.log import state_of
@@ -29,12 +30,10 @@ if TYPE_CHECKING:
     from agent_kernel.session import Session
     from agent_kernel.session.snapshot import Repository
 
-__all__ = ["PREVIEWS", "Partial", "drop", "partial", "tidy"]
+__all__ = ["Partial", "drop", "partial", "tidy"]
 
-PREVIEWS: Final = "preview/"
-_RACES: Final = "race/"
 _PREVIEW: Final = re.compile(rf"{PREVIEWS}[0-9a-f]{{8}}(-(?P<run>[0-9a-f]{{5}}))?")
-_CANDIDATE: Final = re.compile(rf"{_RACES}(?P<run>[0-9a-f]{{5}})/\d+")
+_CANDIDATE: Final = re.compile(rf"{RACES}(?P<run>[0-9a-f]{{5}})/\d+")
 _SUB_AGENT: Final = re.compile(r".+-[0-9a-f]{5}")
 _STOPPED: Final = ("running", "interrupted")  # how a sub-agent is told of that did not come to an end
 
@@ -54,7 +53,7 @@ def partial(repo: Repository, journal: Journal, events: Sequence[Event]) -> list
     """What the sub-agents of a run left that stopped halfway, also their own sub-agents."""
     told: dict[str, list[SubRun]] = {}
     for event in events:
-        if isinstance(event, SubRun) and event.branch and not event.branch.startswith(_RACES):
+        if isinstance(event, SubRun) and event.branch and not event.branch.startswith(RACES):
             told.setdefault(event.child, []).append(event)
     stopped = {child: said for child, said in told.items() if said[-1].status in _STOPPED}
     if not stopped:

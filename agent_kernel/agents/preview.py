@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import msgspec
 
 from agent_kernel.agents import forking
+from agent_kernel.agents.asides import PREVIEWS
 from agent_kernel.agents.candidates import Changed, changed_between, pickled
 from agent_kernel.agents.context import masked
 from agent_kernel.agents.deadlines import StepTimeout
@@ -31,7 +32,6 @@ from agent_kernel.agents.effects import recorded
 from agent_kernel.agents.events import Part, packed
 from agent_kernel.agents.executing import Executed, Executor, PlainExecutor
 from agent_kernel.agents.journal import short_run
-from agent_kernel.agents.leftovers import PREVIEWS
 from agent_kernel.agents.offering import offered
 from agent_kernel.agents.settling import Settled
 from agent_kernel.errors import PreviewNotAcceptedError, PreviewRefusedError, RefNotFoundError

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from agent_kernel.agents.asides import candidate
 from agent_kernel.agents.events import Event, SubRun, TaskStart
 from agent_kernel.errors import RunNotFoundError
 
 if TYPE_CHECKING:
     from agent_kernel.agents.journal import Journal
 
-__all__ = ["Raced", "candidate_of", "candidates_branch", "is_race", "raced"]
-
-_RACES: Final = "race/"
+__all__ = ["Raced", "candidate_of", "is_race", "raced"]
 
 
 class Raced(msgspec.Struct, frozen=True):
@@ -42,20 +41,13 @@ def is_race(start: Event) -> bool:
 def raced(events: Sequence[Event]) -> Raced:
     """What the events of a race tell."""
     told = [event for event in events if isinstance(event, SubRun)]
-    runs = {number: one.child for one in told if (number := candidates_branch(one.branch)[1])}
+    runs = {number: one.child for one in told if (number := candidate(one.branch)[1])}
     picked = next((one for one in reversed(told) if one.status == "picked"), None)
     return Raced(
         runs,
-        0 if picked is None else candidates_branch(picked.branch)[1],
+        0 if picked is None else candidate(picked.branch)[1],
         any(one.status == "discarded" for one in told),
     )
-
-
-def candidates_branch(branch: str) -> tuple[str, int]:
-    """The race, as its id ends, and the number of the candidate whose branch this is; "" and 0: it is none."""
-    race, _, number = branch.removeprefix(_RACES).partition("/")
-    is_one = branch.startswith(_RACES) and number.isdecimal()
-    return (race, int(number)) if is_one else ("", 0)
 
 
 def candidate_of(journal: Journal, start: Event) -> int:

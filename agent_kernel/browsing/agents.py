@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
-from agent_kernel.agents.counting import seconds_taken
+from agent_kernel.agents.counting import seconds_taken, steps_in
 from agent_kernel.agents.deciding import asked_by
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
     ApprovalRequested,
+    Cancelled,
     Clarify,
     Error,
     Fail,
     Output,
     StepStart,
+    Success,
     TaskStart,
 )
 from agent_kernel.agents.journal import Journal, short_run
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["RunDetails", "RunStep", "run"]
 
 Node: TypeAlias = Literal["cell", "agent", "merge", "failed", "interrupted", "denied", "running"]
+_STOPPED = ("failed", "interrupted", "cancelled")
 _MOST_STEPS = 1_000
 _NODES: dict[str, Node] = {
     "ok": "agent",
@@ -68,7 +71,10 @@ class RunStep(msgspec.Struct, frozen=True):
 
 
 class RunDetails(msgspec.Struct, frozen=True):
-    """Everything about a run. `tip`: its newest commit, "" where it made none; `asks`, `question`: what it waits for."""
+    """Everything about a run. `tip`: its newest commit, "" where it made none; `asks`, `question`: what it waits for.
+
+    `result`: what it gave back, in a line; `reason`: why it did not come to one. `n_steps` counts also the step that waits.
+    """
 
     id: str
     short: str
@@ -80,7 +86,9 @@ class RunDetails(msgspec.Struct, frozen=True):
         "running", "pending", "clarify", "interrupted", "cancelled", "completed", "failed", "undone", "decided"
     ]
     reason: str
+    result: str
     steps: tuple[RunStep, ...]
+    n_steps: int
     tokens: int
     cost: float | None
     took_s: float
@@ -110,6 +118,7 @@ def run(book: Book, args: OfRun) -> RunDetails:
     start = events[0] if events else None
     usage = usage_of(events)
     asked = asked_by(events)
+    steps = _steps(events, records, commits)
     return RunDetails(
         id=args.id,
         short=short_run(args.id),
@@ -119,7 +128,9 @@ def run(book: Book, args: OfRun) -> RunDetails:
         model=cleaned(start.model) if isinstance(start, TaskStart) else "",
         status=status_of(book.repo.store, events, spread.view.undone),
         reason=_reason(events),
-        steps=tuple(_steps(events, records, commits)[-_MOST_STEPS:]),
+        result=_result(events),
+        steps=tuple(steps[-_MOST_STEPS:]),
+        n_steps=steps_in(events) or len(steps),
         tokens=usage.tokens,
         cost=usage.cost,
         took_s=seconds_taken(events) if events else _cells_took(commits),
@@ -138,9 +149,15 @@ def _prompt(commits: Sequence[Commit], start: Event | None) -> str:
 
 
 def _reason(events: Sequence[Event]) -> str:
-    """Why it did not end well."""
-    last = next((event for event in reversed(events) if isinstance(event, Fail)), None)
-    return _said(last.reason, 500) if last is not None and state_of(events) == "failed" else ""
+    """Why it did not end well, or was stopped."""
+    last = next((event for event in reversed(events) if isinstance(event, Fail | Cancelled)), None)
+    return _said(last.reason, 500) if last is not None and state_of(events) in _STOPPED else ""
+
+
+def _result(events: Sequence[Event]) -> str:
+    """What it gave back."""
+    last = next((event for event in reversed(events) if isinstance(event, Success)), None)
+    return _said(last.result, 300) if last is not None and state_of(events) == "completed" else ""
 
 
 def _said(text: str, most: int) -> str:

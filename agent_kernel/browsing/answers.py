@@ -25,13 +25,17 @@ class Graph(msgspec.Struct, frozen=True):
     lines: tuple[Line, ...]
 
 
-class Ref(msgspec.Struct, frozen=True):
-    """A branch, a tag, or HEAD where it is on no branch. `head`: HEAD is here by it. `lane`: its colour."""
+class Ref(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A branch, a tag, or HEAD where it is on no branch. `head`: HEAD is here by it. `lane`: its colour.
 
-    kind: Literal["branch", "tag", "head"]
+    An `aside` is a branch that nobody named: `name` says what it is, and `branch` is how it can be named.
+    """
+
+    kind: Literal["branch", "tag", "head", "aside"]
     name: str
     head: bool
     lane: int | None
+    branch: str = ""
 
 
 class Author(msgspec.Struct, frozen=True):

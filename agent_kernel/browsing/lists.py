@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from agent_kernel.agents.asides import is_aside
 from agent_kernel.browsing.answers import Branch, Head, Located, Opening, Page, Row, State
 from agent_kernel.browsing.arguments import Listed, Nothing, Opened
 from agent_kernel.browsing.arguments import Located as Sought
@@ -93,10 +94,11 @@ def title_of(book: Book, spread: Spread) -> str:
 
 
 def branches(book: Book, args: Nothing) -> tuple[Branch, ...]:
-    """All branches: the one HEAD is on first, then those that moved last."""
+    """The branches of people: the one HEAD is on first, then those that moved last."""
     spread = book.spread()
     view = spread.view
-    ordered = sorted(view.branches.items(), key=lambda branch: (view.places[branch[1]], branch[0]))
+    named = [one for one in view.branches.items() if one[0] == view.head.branch or not is_aside(one[0])]
+    ordered = sorted(named, key=lambda branch: (view.places[branch[1]], branch[0]))
     ordered.sort(key=lambda branch: branch[0] != view.head.branch)
     return tuple(
         Branch(

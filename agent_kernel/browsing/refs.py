@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent_kernel.agents import asides
 from agent_kernel.browsing.answers import Ref
 from agent_kernel.browsing.colours import Colours
 from agent_kernel.browsing.timeline import View
@@ -20,8 +21,15 @@ def refs_by_commit(view: View, colours: Colours) -> dict[ObjectId, tuple[Ref, ..
     if head.commit is not None and head.branch is None:
         found[head.commit] = [Ref("head", "HEAD", True, None)]
     for name, at in sorted(view.branches.items(), key=lambda branch: (branch[0] != head.branch, branch[0])):
-        ref = Ref("branch", cleaned(name, 200), name == head.branch, colours.branches[name])
+        ref = _branch(name, name == head.branch, colours.branches[name])
         found.setdefault(at, []).append(ref)
     for name, at in sorted(view.tags.items()):
         found.setdefault(at, []).append(Ref("tag", cleaned(name, 200), False, None))
     return {at: tuple(refs[:_MOST_REFS]) for at, refs in found.items()}
+
+
+def _branch(name: str, is_here: bool, lane: int) -> Ref:
+    said = "" if is_here else asides.said_of(name)
+    if said:
+        return Ref("aside", said, False, lane, cleaned(name, 200))
+    return Ref("branch", cleaned(name, 200), is_here, lane)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from agent_kernel.agents.counting import steps_in
 from agent_kernel.agents.deciding import standing
 from agent_kernel.agents.events import ApprovalRequested, Clarify, TaskStart
 from agent_kernel.agents.journal import Journal, short_run
@@ -56,7 +57,8 @@ def run_row(book: Book, fold: Fold, spread: Spread, graph: Graph) -> FoldRow:
             author=book.author(own[0]),
             status=status_of(book.repo.store, events, spread.view.undone),
             part=fold.part,
-            steps=_steps(own),
+            # Of a run in several rows each says its own.
+            steps=(0 if fold.part else steps_in(events)) or _steps(own),
             tokens=usage.tokens,
             cost=usage.cost,
             tip=hex_of(fold.members[0].id),

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from agent_kernel.agents.asides import PREVIEWS, RACES, is_aside
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.repository import split_path
 from agent_kernel.verbs.parsing import Kind, Parser, UsageProblem
@@ -63,7 +64,7 @@ def _kind(parser: Parser, done: list[str]) -> Kind | None:
 
 def _of_kind(kind: Kind, last: str, scope: Scope) -> Iterable[str]:
     if kind == "branch":
-        return scope.repo.branches()
+        return _branches(scope, last)
     if kind == "tag":
         return scope.repo.tags()
     if kind == "place":
@@ -72,11 +73,12 @@ def _of_kind(kind: Kind, last: str, scope: Scope) -> Iterable[str]:
         rev, _ = split_path(last)
         tree = scope.repo.tree(scope.commit(rev or "HEAD")[1].tree)
         return [f"{rev}:{name}" for name in tree.names() if not name.startswith("\0")]
-    return [] if kind == "text" else _refs(scope)
+    return [] if kind == "text" else ["HEAD", *_branches(scope, last), *scope.repo.tags()]
 
 
-def _refs(scope: Scope) -> Iterable[str]:
-    return ["HEAD", *scope.repo.branches(), *scope.repo.tags()]
+def _branches(scope: Scope, last: str) -> Iterable[str]:
+    """Those that agents have for a while are offered to those who typed how they begin."""
+    return [name for name in scope.repo.branches() if last.startswith((PREVIEWS, RACES)) or not is_aside(name)]
 
 
 def _names(scope: Scope, live: Iterable[str]) -> Iterable[str]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent_kernel.agents import deciding, leftovers
-from agent_kernel.agents.events import Action, Event, TaskStart
+from agent_kernel.agents.counting import steps_in
+from agent_kernel.agents.events import Event, TaskStart
 from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.agents.log import usage_of
 from agent_kernel.agents.raced import Raced, candidate_of, is_race, raced
@@ -94,7 +95,7 @@ class _Listed:
         # A race has taken what its candidates have.
         taken = [*events, *(event for run in race.runs.values() for event in journal.of(run))] if race else events
         usage = usage_of(taken)
-        steps = sum(isinstance(event, Action) and event.code is not None for event in taken)
+        steps = steps_in(taken)
         task, model = (start.task, start.model) if isinstance(start, TaskStart) else ("", "")
         number = candidate_of(journal, start)
         took = usage.tokens, usage.cost

@@ -238,6 +238,34 @@ def test_a_run_in_detail_says_its_steps_what_it_took_and_how_it_ended(nb: Notebo
     assert told["asks"] is None
 
 
+def test_a_run_says_what_it_gave_back_and_counts_its_steps_as_its_row_does(nb: Notebook) -> None:
+    run = give(nb, "Count", "a = 1", "open('/nowhere/x', 'w')", "task.success('sk-ant-REDACTED')")
+    for _ in run.deny("not there"):
+        pass
+    told, row = nb.ask("run", id=run.id), nb.rows()[0]
+    assert (told["n_steps"], row["run"]["steps"], len(told["steps"])) == (3, 3, 3)
+    assert told["result"].startswith("str ")
+    assert "sk-" not in told["result"]
+    assert told["reason"] == ""
+
+
+def test_branches_that_nobody_named_are_said_in_words_and_offered_nowhere(nb: Notebook) -> None:
+    first, second = nb.cells("a = 1", "b = 1")
+    for name, at in (("race/ab12c/2", first), ("preview/0123abcd-ab12c", second), ("race/mine", second)):
+        nb.repo.create_branch(name, nb.repo.resolve(at))
+    (newer, older) = nb.rows()
+    assert [(ref["kind"], ref["name"], ref.get("branch", "")) for ref in newer["refs"]] == [
+        ("branch", "main", ""),
+        ("aside", "tried on a fork, waiting", "preview/0123abcd-ab12c"),
+        ("branch", "race/mine", ""),
+    ]
+    assert [ref["name"] for ref in older["refs"]] == ["candidate 2 of race ab12c"]
+    assert [one["name"] for one in nb.ask("branches")] == ["main", "race/mine"]
+    assert nb.ask("commit", id="race/ab12c/2")["id"] == first  # they can be named
+    nb.session.switch("race/ab12c/2")
+    assert [one["name"] for one in nb.ask("branches")] == ["race/ab12c/2", "main", "race/mine"]
+
+
 def test_a_run_in_detail_says_what_it_asks_with_a_row_for_each_kind_of_reach(nb: Notebook) -> None:
     nb.run("df = 1")
     code = "import smtplib\ndf\nopen('out.txt', 'w')\nsmtplib.SMTP('mail.example.org', 25)"

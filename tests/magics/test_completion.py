@@ -17,6 +17,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
         shell.run("price = 1; total = 2")
         shell.run("%agent branch try-harder")
         shell.run("%agent tag v1")
+        shell.run("%agent branch race/ab12c/2")
         yield shell
 
 
@@ -35,6 +36,7 @@ def completed(shell: Shell, line: str) -> list[str]:
         ("%agent checkout tr", ["try-harder"]),
         ("%agent checkout v", ["v1"]),
         ("%agent switch ", ["main", "try-harder"]),
+        ("%agent switch race/", ["race/ab12c/2"]),
         ("%agent tag -d ", ["v1"]),
         ("%agent log -- pr", ["price"]),
         ("%agent merge try-harder --ours to", ["total"]),

@@ -31,6 +31,7 @@ export interface Reads {
   plan(args: { op: "checkout" | "rollback" | "merge"; to: string }): Plan;
   /** The notebook's page that was stored with a commit; null: none was. */
   cells(args: { id: string }): NotebookPage | null;
+  /** Without those that nobody named: of candidates, of steps that were tried on a fork. */
   branches(args: {}): Branch[];
   /** One run of an agent, by its full id. */
   run(args: { id: string }): RunDetails;
@@ -113,14 +114,14 @@ export interface CommitRow {
   counts: Partial<Record<Sign, number>>;
   took_s: number | null; time_ms: number; graph: Graph;
 }
-export interface Ref { kind: "branch" | "tag" | "head"; name: string; head: boolean; lane: number | null }
+export interface Ref { kind: "branch" | "tag" | "head" | "aside" /* a branch that nobody named: `name` says what it is, `branch` is how it can be named */; name: string; head: boolean; lane: number | null; branch?: string }
 /** One row's piece of the graph. `node`: the lane of the commit. A line goes from a lane at the top edge to one at the bottom edge; null: it ends at, or begins at, the node. Colours are branches. Lanes beyond the sixth are drawn as one. */
 export interface Graph { node: number | null; colour: number; lines: [number | null, number | null, number, 0 | 1 /* dashed: the neighbours are filtered out */][] }
 
-/** One run of an agent. `tip`: its newest commit, "" where it made none; `asks`, `question`: what it waits for. */
+/** One run of an agent. `tip`: its newest commit, "" where it made none; `asks`, `question`: what it waits for; `result`: what it gave back, in a line; `n_steps`: also those that are not listed. */
 export interface RunDetails {
   id: string; short: string; prompt: string; author: CommitRow["author"]; task: string; model: string;
-  status: RunFacts["status"]; reason: string; steps: RunStep[]; tokens: number; cost: number | null; took_s: number; time_ms: number;
+  status: RunFacts["status"]; reason: string; result: string; steps: RunStep[]; n_steps: number; tokens: number; cost: number | null; took_s: number; time_ms: number;
   tip: string; refs: Ref[]; asks: Asks | null; question: string;
 }
 /** `id`: the commit that it became; "": none. `decided`: approve, edit or deny; "": nobody was asked. */

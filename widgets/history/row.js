@@ -334,6 +334,6 @@ function spokenChanges(row) {
 /** @param {CommitRow["refs"]} refs */
 function spokenRefs(refs) {
   return refs.map((ref) =>
-    ref.head ? `you are here${ref.kind === "head" ? "" : `, on ${ref.name}`}` : `${ref.kind} ${ref.name}`,
+    ref.head ? `you are here${ref.kind === "head" ? "" : `, on ${ref.name}`}` : ref.kind === "aside" ? ref.name : `${ref.kind} ${ref.name}`,
   );
 }

@@ -144,14 +144,15 @@ export class RunPane {
       el("span", {}, el("span", { class: "ak-roomy-text" }, "Run"), run.prompt ? el("code", {}, run.prompt) : null),
       el("span", {}, run.author.name),
       el("span", { class: bad ? "ak-del" : open ? "ak-chg" : "" }, stateName(run.status)),
-      el("span", {}, plural(run.steps.length, "step")),
+      el("span", {}, plural(run.n_steps, "step")),
       el("span", {}, `${count(run.tokens)} tokens`),
       run.cost === null ? null : el("span", {}, money(run.cost)),
       el("span", {}, el("span", { class: "ak-roomy-text" }, "took"), took(run.took_s)),
       el("span", { class: "ak-roomy-text" }, stamp(run.time_ms, this.model.now())),
       run.model ? el("span", { class: "ak-roomy-text" }, run.model) : null,
       ...run.refs.map(refLabel),
-      bad && run.reason ? el("p", { class: "ak-derr ak-del" }, run.reason) : null,
+      run.reason ? el("p", { class: `ak-derr ${bad ? "ak-del" : "ak-muted"}` }, run.reason) : null,
+      run.result ? el("p", { class: "ak-derr" }, "Returned ", el("code", {}, run.result)) : null,
     );
   }
 

@@ -63,6 +63,7 @@ test("Enter unfolds a run and opens its details: task, state, steps, tokens, cos
   await soon();
   const meta = panel.$(".ak-detail:not([hidden]) .ak-meta").textContent ?? "";
   for (const part of ["[12]", "analyst", "done", "4 steps", "12,400 tokens", "$0.04", "openai:gpt-5.2"]) assert.ok(meta.includes(part), part);
+  assert.match(meta, /Returned float 0\.91$/);
   assert.equal(panel.all(".ak-step-line").length, 4);
   assert.match(panel.text, /\.1outliers = df/);
 });
@@ -158,6 +159,14 @@ test("a step that was tried on a fork is accepted, with what it did there", page
   assert.match(card.element.querySelector(".ak-rep")?.textContent ?? "", /Changes~df DataFrame 4 × 2 → 4 × 3on the forkChanges−oldReturnsint 4ends the run$/);
   assert.equal(card.element.querySelector(".ak-card-note")?.textContent, asks.note);
   assert.equal(card.element.querySelector("button.ak-main")?.textContent, "Accept");
+});
+
+test("a branch that nobody named is said in words, and is no branch to go to", page, async () => {
+  const { refLabel } = await import("../history/refs.js");
+  const label = refLabel({ kind: "aside", name: "candidate 2 of race ab12c", head: false, lane: 3, branch: "race/ab12c/2" });
+  assert.equal(label.textContent, "candidate 2 of race ab12c");
+  assert.equal(label.title, "On branch race/ab12c/2");
+  assert.equal(label.querySelector("svg"), null);
 });
 
 test("what was decided elsewhere takes the place of the card", page, async () => {
