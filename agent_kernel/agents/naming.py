@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from agent_kernel.agents.models import Model, ScriptedModel
-from agent_kernel.errors import ModelError, NoModelError, UnknownPriceError
+from agent_kernel.agents.models import Model, ScriptedModel, Turn
+from agent_kernel.errors import MissingExtraError, ModelError, NoModelError, UnknownPriceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping, Sequence
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["ENVIRONMENT", "check_model", "check_price", "is_free", "model_named", "register"]
 
 ENVIRONMENT = "AGENT_KERNEL_MODEL"
+_MOST = 8  # models that an error names
 _registered: dict[str, Model] = {}
 
 
@@ -54,7 +55,7 @@ def model_named(name: object = "", namespace: Mapping[str, object] | None = None
     """The model that is meant: an object that is one, a name, or what the environment names.
 
     Args:
-        namespace: where `scripted:NAME` may be a variable: a ScriptedModel, or a list of answers.
+        namespace: where `NAME`, or `scripted:NAME`, may be a variable: any model, or a list of answers.
         stored: the variables that the branch has, in memory or not, for saying where that one is.
 
     Raises:
@@ -69,23 +70,19 @@ def model_named(name: object = "", namespace: Mapping[str, object] | None = None
     name = name or os.environ.get(ENVIRONMENT, "")
     if not name:
         raise NoModelError
-    kind, _, rest = name.partition(":")
+    kind, colon, rest = name.partition(":")
     if kind == "outside":
         from agent_kernel.agents.outside import outside
 
         return outside(rest)
     # What a variable holds now goes before a model of the same name that another run began with.
-    found: Any = (namespace or {}).get(rest) if kind == "scripted" else None
-    if isinstance(found, Model):
+    found = _held(name, rest if kind == "scripted" else "" if colon else name, namespace or {})
+    if found is not None:
         return found
-    if isinstance(found, list | tuple):
-        return ScriptedModel(cast("Sequence[Scripted]", found), name=rest)
     if name in _registered:
         return _registered[name]
     if kind != "scripted":
-        from agent_kernel.agents.providers import provided
-
-        return provided(name)
+        return _provided(name, None if colon else namespace, stored)
     from agent_kernel.agents.scripts import SCRIPTS
 
     if rest not in SCRIPTS and rest in stored:
@@ -95,3 +92,53 @@ def model_named(name: object = "", namespace: Mapping[str, object] | None = None
             name, f"no script is called {rest!r}; the scripts that come along: {', '.join(sorted(SCRIPTS))}"
         )
     return SCRIPTS[rest]
+
+
+def _held(name: str, variable: str, namespace: Mapping[str, object]) -> Model | None:
+    """The model that a variable holds, or that its list of answers makes.
+
+    Raises:
+        ModelError: there is such a variable, and it holds neither.
+    """
+    value = namespace.get(variable)
+    if value is None:
+        return None
+    if _is_model(value):
+        return value if isinstance(value, Model) else model_named(value)
+    if isinstance(value, list | tuple):
+        turns = cast("Sequence[object]", value)
+        if all(isinstance(turn, str | Turn) for turn in turns):
+            return ScriptedModel(cast("Sequence[Scripted]", turns), name=variable)
+        raise ModelError(name, f"{variable} is a {type(turns).__name__} here, and not one of answers: code, or Turns")
+    if name != variable:
+        return None  # scripts that come along may be called as a variable is
+    remedy = f"; FunctionModel({variable}) makes one of it" if callable(value) else ""
+    raise ModelError(name, f"{variable} is no model here, but {_a(type(value).__name__)}{remedy}")
+
+
+def _a(word: str) -> str:
+    return f"{'an' if word[:1].lower() in 'aeiou' else 'a'} {word}"
+
+
+def _is_model(value: object) -> bool:
+    kinds = type(value).__mro__
+    theirs = any(kind.__module__ == "pydantic_ai.models" and kind.__name__ == "Model" for kind in kinds)
+    return not isinstance(value, type) and (theirs or isinstance(value, Model))
+
+
+def _provided(name: str, namespace: Mapping[str, object] | None, stored: Container[str]) -> Model:
+    """A provider's model. Where its name could be a variable's (`namespace`), what is wrong begins with what there is here."""
+    from agent_kernel.agents.providers import provided
+
+    if namespace is None or not name.isidentifier():
+        return provided(name)
+    try:
+        return provided(name)
+    except (ModelError, MissingExtraError) as error:
+        if name in stored:
+            said = f"{name} is not in memory, and the branch has it: %agent checkout brings it back"
+            raise ModelError(name, said) from error
+        here = sorted(one for one, value in namespace.items() if not one.startswith("_") and _is_model(value))
+        models = f"models here are {', '.join(here[:_MOST])}" if here else "no variable here is a model"
+        rest = error.reason if isinstance(error, ModelError) else "others are named PROVIDER:NAME"
+        raise ModelError(name, f"{models}; {rest}") from error

@@ -32,6 +32,14 @@ EXTRAS: Final = ("anthropic", "bedrock", "cohere", "google", "groq", "huggingfac
 _ADDRESSED: Final = ("openai", "openai-chat", "openai-responses", "ollama", "vllm")
 # Those that pydantic-ai knows without naming a model of theirs.
 _FREE: Final = (*_ADDRESSED, "azure", "github", "litellm", "openrouter", "together", "fireworks", "sambanova")
+_KNOWN: Final = (
+    "anthropic",
+    "google",
+    "mistral",
+    "ollama",
+    "openai",
+    "vllm",
+)  # those that are named where none is close
 _RENAMED: Final = {"google-gla": "google", "google-vertex": "google-cloud"}
 _NO_KEY: Final = "no-key"  # the clients want one, and such servers look at none
 
@@ -189,4 +197,8 @@ def _close(plain: str) -> str:
         named = {name.partition(":")[2]: name for name in reversed(known)}
         near = [named[close] for close in get_close_matches(prefix, list(named), 3, 0.8)]
         near += [f"{kind}:NAME" for kind in get_close_matches(prefix, kinds, 1, 0.8)]
-    return f"; did you mean {' or '.join(near)}?" if near else f"; the providers are {', '.join(kinds)}"
+    return (
+        f"; did you mean {' or '.join(near)}?"
+        if near
+        else f"; the providers are {', '.join(_KNOWN)} and {len(kinds) - len(_KNOWN)} more"
+    )

@@ -266,7 +266,11 @@ def resume(scope: Scope, options: Namespace) -> Result:
 
 
 def model_arguments(parser: Parser) -> None:
-    parser.takes("name", "text", help="openai:NAME, anthropic:NAME, scripted:NAME …; without one, say which it is")
+    parser.takes(
+        "name",
+        "text",
+        help="openai:NAME, anthropic:NAME …, or a variable that holds a model; without one, say which it is",
+    )
 
 
 def model(scope: Scope, options: Namespace) -> Result:

@@ -197,7 +197,7 @@ class TestNames:
             ("gpt-4o-mini@x", "PROVIDER:NAME"),
             ("claude-sonnet-4-6", "did you mean anthropic:claude-sonnet-4-6 or"),
             ("ollama", "ollama:NAME"),
-            ("nothing:at-all", "the providers are"),
+            ("nothing:at-all", "the providers are anthropic, google, mistral, ollama, openai, vllm and "),
             ("groq:llama@http://127.0.0.1:1/v1", "only openai"),
         ],
     )

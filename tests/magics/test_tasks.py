@@ -643,3 +643,16 @@ def test_resume_takes_up_the_run_that_failed_last(shell: Shell) -> None:
     assert "%agent resume tries once more, and may take as much again" in typed.out
     assert shell.run("%agent resume").result.result == 2
     assert [run["status"] for run in runs(shell)] == ["completed"]
+
+
+def test_a_variable_that_holds_a_model_is_named_as_it_is(shell: Shell) -> None:
+    shell.ip.user_ns["fm"] = FunctionModel(lambda request: "x = 1\ntask.success(x)")
+    shell.run("turns = ['x = 2', 'task.success(x)']\nnumbers = [1]\ndef plain(request): pass")
+    for name, x in (("fm", 1), ("turns", 2)):
+        assert shell.run(f"%agent model {name}").result.success
+        shell.run("%%agent analyst\nMake an x please.")
+        assert shell.ns["x"] == x
+    assert shell.run("%%agent analyst --model fm\nMake an x please.").result.result == 1
+    assert "FunctionModel(plain) makes one" in shell.run("%agent model plain").err
+    assert "numbers is a list here, and not one of answers" in shell.run("%agent model numbers").err
+    assert "fn: models here are fm; a model is named PROVIDER:NAME" in shell.run("%agent model fn").err
