@@ -10,7 +10,7 @@ from agent_kernel.errors import NotBoundError
 if TYPE_CHECKING:
     from agent_kernel.agents.place import Place
 
-__all__ = ["here", "stands_here"]
+__all__ = ["Nowhere", "here", "here_again", "stands_here"]
 
 _doors: list[Callable[[], Place]] = []
 
@@ -23,7 +23,23 @@ def here() -> Place:
     """
     if not _doors:
         raise NotBoundError
-    return _doors[-1]()
+    place = _doors[-1]()
+    place.is_here = True
+    return place
+
+
+class Nowhere:
+    """What `here()` was, where no notebook is: an agent that acts on it can be looked at, and started in a notebook."""
+
+    is_here = True
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return here_again, ()
+
+
+def here_again() -> Place | Nowhere:
+    """What an agent acts on that was saved with its notebook. The name of this function is stored."""
+    return here() if _doors else Nowhere()
 
 
 def stands_here(door: Callable[[], Place], *, stands: bool = True) -> None:

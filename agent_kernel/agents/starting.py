@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeGuard, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeGuard, Unpack, cast
 
 from agent_kernel.agents import context, earlier, leftovers, returning
 from agent_kernel.agents.approving import MODES
 from agent_kernel.agents.arguments import Arguments
 from agent_kernel.agents.course import Course, Setup
+from agent_kernel.agents.current import Nowhere
 from agent_kernel.agents.events import Action, TaskStart
 from agent_kernel.agents.journal import Journal, new_run_id
 from agent_kernel.agents.limits import Limits
@@ -17,6 +18,7 @@ from agent_kernel.agents.naming import check_price, model_named
 from agent_kernel.agents.place import Place
 from agent_kernel.agents.run import Run
 from agent_kernel.agents.subagents import ChildRun, Fork, approval_within, beside, limits_within
+from agent_kernel.errors import NotBoundError
 from agent_kernel.repository import ASIDE
 from agent_kernel.session import trust
 from agent_kernel.session.interrupts import uninterrupted
@@ -207,7 +209,7 @@ def _own_model(agent: Agent | None, name: str) -> object:
 
 
 def place_of(state: State) -> Place:
-    """Where a run with this state acts."""
+    """Where a run with this state acts. Raises: NotBoundError: in the notebook, and there is none here."""
     if isinstance(state, Place):
         return state
     if state is None:
@@ -218,6 +220,8 @@ def place_of(state: State) -> Place:
         return Place(state.namespace, journal=Journal(state.beside))
     if isinstance(state, dict):
         return Place(state)
+    if isinstance(cast("object", state), Nowhere):
+        raise NotBoundError
     return Place(state.namespace, state)
 
 

@@ -209,24 +209,25 @@ class Pickler(pickle.Pickler):
         if id(holder) not in self.muted and high > low:
             self.dump_record.memory.append(MemoryUse(holder, space, low, high, id(holder) in self.private))
 
-    def lose(self, value: Any, reason: str, remedy: str = "", *, looks: bool = True) -> Any:
+    def lose(self, value: Any, reason: str, remedy: str = "", *, again: str = "", by_itself: bool = False) -> Any:
         """Save a token in the place of an object that cannot be saved; only a careful dump knows where that may be.
 
         Args:
-            looks: it counts as changed where its attributes are others.
+            remedy: how to have it again, where no cell is known that makes it; `again`: where one is known, too.
+            by_itself: it is what it is, whatever its attributes hold by now.
         """
         if not self.careful:
             raise CannotSaveError(reason)
         carried = self.names.loss_of(value)
         token = carried.token if carried else self.names.token_of(value)
-        loss = carried or Loss(token, type_name(type(value)), reason, self.names.remedy_of(token) or remedy)
+        loss = carried or Loss(token, type_name(type(value)), reason, again or self.names.remedy_of(token) or remedy)
         self.dump_record.losses[token] = loss
         self.dump_record.live[token] = value
         for attribute in ("gi_code", "cr_code", "ag_code"):
             code: CodeType | None = getattr(value, attribute, None) if reducers.is_resumable(value) else None
             if code is not None:
                 self.note_globals(code)
-        return reducers.live_token(token, surface_digest(value) if looks and not carried else b"")
+        return reducers.live_token(token, b"" if carried or by_itself else surface_digest(value))
 
     def note_globals(self, code: CodeType) -> None:
         self.dump_record.globals_used.update(reducers.names_used(code))

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import agent_kernel as ak
 from agent_kernel.agents import FunctionModel, ScriptedModel, Turn
 from agent_kernel.agents.deciding import decide, log_of, newest
 from agent_kernel.magics.extension import AgentKernel
@@ -656,3 +657,26 @@ def test_a_variable_that_holds_a_model_is_named_as_it_is(shell: Shell) -> None:
     assert "FunctionModel(plain) makes one" in shell.run("%agent model plain").err
     assert "numbers is a list here, and not one of answers" in shell.run("%agent model numbers").err
     assert "fn: models here are fm; a model is named PROVIDER:NAME" in shell.run("%agent model fn").err
+
+
+def test_an_agent_that_acts_here_is_saved_and_its_steps_are_no_change_of_it(tmp_path: Path) -> None:
+    with Shell(store=str(tmp_path / "store")) as shell:
+        shell.run("import agent_kernel as ak\nm = ak.ScriptedModel(['x = 1', 'task.success(x)'], name='m')")
+        assert "not saved" not in shell.run("agent = ak.Agent('helper', model=m, state=ak.here())").out
+        said = shell.run("run = agent.start('Make an x please.')").out
+        run = shell.ns["run"].id[-5:]
+        assert f"run is not saved (Run): it holds an open store. Agent.reopen('{run}') gives it again." in said
+        assert shell.run("run.result()").out == "Out[4]: 1\n"
+        steps = [commit for commit in shell.log() if commit["author"]["name"] == "helper"]
+        assert [one["name"] for step in steps for one in step["changed"]] == ["x"]
+        assert not any(step["unsaved"] for step in steps)
+    with Shell(store=str(tmp_path / "store")) as shell:
+        shell.run("%agent checkout")
+        assert shell.run(f"agent.reopen('{run}').status").result.result == "completed"
+        assert shell.run("agent('Make an x please.')").result.result == 1
+    repo = ak.open(tmp_path / "store")
+    elsewhere = ak.Versioned(repo)
+    with pytest.raises(ak.NotBoundError):
+        elsewhere["agent"].start("Make an x please.")  # type: ignore[attr-defined]  # it is an Agent
+    elsewhere.session.close()
+    repo.close()

@@ -31,8 +31,12 @@ def lose_widget(pickler: Pickler, value: Any) -> Any:
 
 
 def lose_store(pickler: Pickler, value: Any) -> Any:
-    # It goes with what happens in the store: that is no change of the variable that holds it.
-    return pickler.lose(value, "it holds an open store", looks=False)
+    """None of these is told to have changed: what an agent's step does to its place or its run is no change of a variable."""
+    if getattr(value, "is_here", False) is True:  # the notebook's own place, which is there wherever this is loaded
+        return value.__reduce__()
+    # To make a run again would be to give its task again.
+    again = f"Agent.reopen({value.id[-5:]!r}) gives it again" if type(value).__name__ == "Run" else ""
+    return pickler.lose(value, "it holds an open store", again=again, by_itself=True)
 
 
 def lose_hdf5(pickler: Pickler, value: Any) -> Any:
