@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from agent_kernel.agents import holding
@@ -15,7 +15,18 @@ from agent_kernel.errors import RunBusyError, RunStateError
 if TYPE_CHECKING:
     from agent_kernel.agents.journal import Journal
 
-__all__ = ["Standing", "asked_by", "decide", "log_of", "newest", "refuse_driven", "said_of", "standing", "waiting"]
+__all__ = [
+    "Standing",
+    "all_waiting",
+    "asked_by",
+    "decide",
+    "log_of",
+    "newest",
+    "refuse_driven",
+    "said_of",
+    "standing",
+    "waiting",
+]
 
 
 # `stopped`: it is not done, and nobody drives it: its process died, or its loop was left. `undone`: it was taken back.
@@ -72,11 +83,19 @@ def newest(journal: Journal, states: Collection[Standing]) -> str:
 
     Runs that belong to another one (a sub-agent's, a candidate's) go on with that, and races do not go on at all.
     """
-    for run in reversed(journal.runs()):
+    return next(_runs_in(journal, reversed(journal.runs()), states), "")
+
+
+def all_waiting(journal: Journal, state: Standing) -> list[str]:
+    """The runs that wait for a person (`pending`, `clarify`), the newest first."""
+    return list(_runs_in(journal, reversed(journal.waiting()), (state,)))
+
+
+def _runs_in(journal: Journal, runs: Iterable[str], states: Collection[Standing]) -> Iterator[str]:
+    for run in runs:
         events = tuple(journal.of(run))
         if not events[0].parent_run and not is_race(events[0]) and standing(journal, events) in states:
-            return run
-    return ""
+            yield run
 
 
 def standing(journal: Journal, events: Sequence[Event], undone: Collection[str] = ()) -> Standing:

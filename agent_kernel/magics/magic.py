@@ -9,7 +9,6 @@ from __future__ import annotations
 import dis
 import inspect
 import json
-import shlex
 import shutil
 from types import FrameType
 from typing import TYPE_CHECKING, cast
@@ -83,15 +82,10 @@ class AgentMagics(Magics):
             raise UsageError(str(problem)) from None
 
     def _line(self, line: str) -> Result | Json:
-        from agent_kernel.verbs.table import answer, error_json, wants_json
+        from agent_kernel.verbs.table import answer, error_json, wants_json, words_of
 
         self._notebook.bind_first()
-        try:
-            words = shlex.split(line.rstrip().removesuffix(";"))  # IPython's sign for showing nothing
-        except ValueError:
-            raise UsageProblem(
-                "a quotation mark is not closed: put words that belong together in quotation marks"
-            ) from None
+        words = words_of(line.rstrip().removesuffix(";"))  # IPython's sign for showing nothing
         kept = _is_kept(inspect.currentframe())
         try:
             result, as_json = answer(words, self._notebook.scope())

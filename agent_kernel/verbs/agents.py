@@ -24,7 +24,6 @@ from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.text import clean, clock, cut
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.log import State
     from agent_kernel.session.snapshot import Repository
 
 __all__ = [
@@ -44,7 +43,8 @@ __all__ = [
     "runs_arguments",
 ]
 
-_RUN = "which run, by its id or the last characters of it (the newest one that waits unless told)"
+_RUN = "which run, by its id or the last characters of it; needed where several wait"
+_MOST = 6  # runs that are named
 
 
 def _takes_run(parser: Parser, help: str = _RUN) -> None:
@@ -215,11 +215,25 @@ def edit(scope: Scope, options: Namespace) -> Result:
 
 def _waiting(scope: Scope, run: str) -> str:
     journal = Journal(scope.repo.store)
-    pending: tuple[State, ...] = ("pending",)
-    found = journal.find(run) if run else deciding.newest(journal, pending)
+    if run:
+        return journal.find(run)
+    found = deciding.all_waiting(journal, "pending")
     if not found:
         raise UsageProblem("no run waits for approval")
-    return found
+    return _only(journal, found, "wait for approval")
+
+
+def _only(journal: Journal, runs: Sequence[str], what: str) -> str:
+    """The run that is meant where none is named. Raises: UsageProblem: there are several."""
+    if len(runs) == 1:
+        return runs[0]
+    each = [f"{short_run(run)} ({clean(asked.agent)})" for run in runs if (asked := _asked(journal, run))]
+    more = f" and {len(runs) - _MOST} more" if len(runs) > _MOST else ""
+    raise UsageProblem(f"{len(runs)} runs {what}: {', '.join(each[:_MOST])}{more}; --run RUN says which one")
+
+
+def _asked(journal: Journal, run: str) -> Asked | None:
+    return Asked.of(tuple(journal.of(run)))
 
 
 def _decided(scope: Scope, run: str, decision: str, reason: str = "") -> Result:
@@ -256,7 +270,9 @@ def resume(scope: Scope, options: Namespace) -> Result:
     if not run:
         raise UsageProblem("no run can go on: all are done, or wait for approval, or go on elsewhere")
     answer = " ".join(options.words)
-    asked = Asked.of(tuple(journal.of(run)))
+    asked = _asked(journal, run)
+    if answer and not options.run and asked is not None:
+        run = _only(journal, deciding.all_waiting(journal, "clarify"), "ask something")
     if asked is not None and asked.step is None and not answer:
         raise UsageProblem(f"{clean(asked.agent)} asks: {asked.text} (%agent resume ANSWER answers)")
     return notebook.tasks.resume(run, answer, force=options.force)

@@ -85,6 +85,11 @@ class Parser(argparse.ArgumentParser):
         self.repeats = True
         self.add_argument("words", nargs="*", metavar=name.upper(), help=help)
 
+    @property
+    def takes_prose(self) -> bool:
+        """Whether it takes any number of words that a person writes to somebody."""
+        return self.repeats and self.kinds[-1:] == ["text"]
+
     def one_of(self) -> Choice:
         """A group of flags of which at most one may be given."""
         return self.add_mutually_exclusive_group()

@@ -6,6 +6,7 @@ than the cell hooks need.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
@@ -27,6 +28,7 @@ __all__ = [
     "run",
     "verb_named",
     "wants_json",
+    "words_of",
 ]
 
 _ALL = (
@@ -172,6 +174,38 @@ def answer(words: Sequence[str], scope: Scope) -> tuple[Result, bool]:
     except Helped as help_text:
         return Said((str(help_text),)), False
     return run(verb, scope, options), bool(options.json)
+
+
+def words_of(line: str) -> list[str]:
+    """The words of a line as it was typed. Where a verb takes a person's own words, an apostrophe is one.
+
+    Raises:
+        UsageProblem: a quotation mark is not closed.
+    """
+    verb = VERBS.get(next(iter(line.split()), ""))
+    if verb is not None and verb.home == "agents" and parser_of(verb).takes_prose:
+        lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
+        lexer.whitespace_split, lexer.commenters, lexer.quotes, lexer.escape = True, "", '"', ""
+        try:
+            words = list(lexer)
+        except ValueError:
+            return line.split()
+        return _unquoted(words)
+    try:
+        return shlex.split(line)
+    except ValueError:
+        raise UsageProblem(
+            "a quotation mark is not closed: put words that belong together in quotation marks"
+        ) from None
+
+
+def _unquoted(words: list[str]) -> list[str]:
+    """The same without the single quotation marks around all that was said."""
+    at = next((at for at, word in enumerate(words) if word.startswith("'")), None)
+    if at is None or not words[-1].endswith("'") or (at == len(words) - 1 and len(words[-1]) < 2):
+        return words
+    first, *rest = [*words[at:-1], words[-1][:-1]] if at < len(words) - 1 else [words[-1][:-1]]
+    return [*words[:at], first[1:], *rest]
 
 
 def as_asked(words: Sequence[str]) -> Sequence[str]:

@@ -16,6 +16,7 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.agents import FunctionModel, ScriptedModel, Turn
 from agent_kernel.agents.deciding import decide, log_of, newest
+from agent_kernel.agents.events import Resumed
 from agent_kernel.magics.extension import AgentKernel
 from tests.magics.shells import Shell, Typed
 
@@ -680,3 +681,37 @@ def test_an_agent_that_acts_here_is_saved_and_its_steps_are_no_change_of_it(tmp_
         elsewhere["agent"].start("Make an x please.")  # type: ignore[attr-defined]  # it is an Agent
     elsewhere.session.close()
     repo.close()
+
+
+def test_where_several_runs_wait_the_one_that_is_meant_has_to_be_named(shell: Shell) -> None:
+    use(shell, "import os\nos.system('true')\nn = 1", "task.success(n)")
+    for agent in ("analyst", "helper"):
+        shell.run(f"%%agent {agent}\nCount to one please.")
+    newer, older = (run["run"][-5:] for run in runs(shell))
+    for line in ("approve", "deny not now", "edit"):
+        said = shell.run(f"%agent {line}").err
+        assert f"2 runs wait for approval: {newer} (helper), {older} (analyst); --run RUN says which one" in said
+    assert [run["status"] for run in runs(shell)] == ["pending", "pending"]
+    shell.run(f"%agent approve --run {older}")
+    assert [run["status"] for run in runs(shell)] == ["pending", "completed"]
+    shell.run("%agent approve")
+    assert [run["status"] for run in runs(shell)] == ["completed", "completed"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("don't do it", "don't do it"),
+        ("it's mine, don't", "it's mine, don't"),
+        ("'not this disk'", "not this disk"),
+        ('"it\'s --force that is wrong"', "it's --force that is wrong"),
+        ('the 5" disk', 'the 5" disk'),
+    ],
+)
+def test_words_for_an_agent_are_taken_as_they_are(shell: Shell, typed: str, said: str) -> None:
+    use(shell, "task.clarify('Which one?')", "task.success()")
+    shell.run("%%agent analyst\nCount to one please.")
+    typed_line = shell.run(f"%agent resume {typed}")
+    assert typed_line.result.success, typed_line.err
+    run = next(iter(shell.extension.notebook.tasks.runs.values()))
+    assert [event.sent for event in run.events if isinstance(event, Resumed)] == [said]
