@@ -29,6 +29,13 @@ def private_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
         yield home
 
 
+@pytest.fixture
+def safe_forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process be forked: other tests of it may have loaded what forbids that, and these forks use nothing of it."""
+    monkeypatch.setattr("agent_kernel.agents.forking._openmp", lambda: "")
+    monkeypatch.setattr("agent_kernel.agents.forking._pools", lambda: "")
+
+
 def pytest_configure() -> None:
     """Let interrupts be heard: a shell without job control lets what it starts in the background ignore them."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -27,6 +27,8 @@ from agent_kernel.verbs.agents import runs
 from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.upkeep import gc
 
+pytestmark = pytest.mark.usefixtures("safe_forks")
+
 PREVIEWED = """
 import sys
 import agent_kernel as ak

@@ -48,11 +48,9 @@ def state(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Versioned]
 
 
 @pytest.fixture(autouse=True)
-def alone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other tests of this process may have loaded what would refuse a fork, and these forks do not use it."""
+def alone(request: pytest.FixtureRequest) -> None:
     if "refused" not in request.node.name:
-        monkeypatch.setattr(forking, "_openmp", lambda: "")
-        monkeypatch.setattr(forking, "_pools", lambda: "")
+        request.getfixturevalue("safe_forks")
 
 
 def open_files() -> int:

@@ -186,7 +186,7 @@ def test_a_value_is_found_by_what_was_said_of_it(told: str, text: str, left: str
     assert told_values([told]).sub("?", text) == left
 
 
-def test_forgetting_a_variable_lets_go_of_what_a_step_gave_back_on_a_fork() -> None:
+def test_forgetting_a_variable_lets_go_of_what_a_step_gave_back_on_a_fork(safe_forks: None) -> None:
     session = a_session()
     session.namespace["rows"] = [3]
     session.commit("rows")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents import forking
 from agent_kernel.agents.agent import place_of, started
 from agent_kernel.agents.events import ApprovalRequested
 from agent_kernel.agents.journal import Journal
@@ -22,10 +21,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system can
 
 
 @pytest.fixture
-def nb(monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
-    # Other tests of this process may have loaded what would refuse a fork, and these forks do not use it.
-    monkeypatch.setattr(forking, "_openmp", lambda: "")
-    monkeypatch.setattr(forking, "_pools", lambda: "")
+def nb(safe_forks: None) -> Iterator[Notebook]:
     with notebook() as made:
         yield made
 

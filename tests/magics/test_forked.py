@@ -9,15 +9,11 @@ from pathlib import Path
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents import forking
 from tests.magics.shells import Shell
 
 
 @pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
-    # Other tests of this process may have loaded what would refuse a fork, and these forks do not use it.
-    monkeypatch.setattr(forking, "_openmp", lambda: "")
-    monkeypatch.setattr(forking, "_pools", lambda: "")
+def shell(tmp_path: Path, safe_forks: None) -> Iterator[Shell]:
     with Shell(store=str(tmp_path / "store")) as shell:
         yield shell
 
