@@ -27,6 +27,7 @@ _WRITE_FLAGS: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_A
 # What our own stores, Python itself and libraries write by the way while code runs.
 _QUIET_FOLDERS: Final = frozenset({".agent-kernel", "__pycache__", ".ipython", ".matplotlib"})
 _QUIET_PARTS: Final = ("/.cache/matplotlib", "/.cache/fontconfig", "/.config/matplotlib", "/.local/share/jupyter")
+_LIBRARIES_OWN: Final = ("OPENBLAS_", "OMP_", "KMP_", "MKL_", "NUMEXPR_", "VECLIB_")
 _QUIET_STARTS: Final = ("/dev/null", "/dev/tty", "/dev/pts", "/dev/shm", "/proc/self")
 
 Told: TypeAlias = tuple[str, str]
@@ -240,6 +241,16 @@ def _database(args: Args) -> Told:
     return ("", "") if args and args[0] in (":memory:", "") else ("opens database", _text(args[0]))
 
 
+def _environment(what: str) -> Callable[[Args], Told]:
+    """What libraries of numbers set for themselves as they are imported is nobody's doing."""
+
+    def told(args: Args) -> Told:
+        name = _text(args[0])
+        return ("", "") if name.startswith(_LIBRARIES_OWN) else (what, name)
+
+    return told
+
+
 _HEARD: Final[dict[str, Callable[[Args], Told]]] = {
     "open": _opened,
     "os.remove": _first("deletes"),
@@ -251,8 +262,8 @@ _HEARD: Final[dict[str, Callable[[Args], Told]]] = {
     "os.chown": _first("changes owner of"),
     "os.link": _pair("links"),
     "os.symlink": _pair("links"),
-    "os.putenv": _first("sets environment of"),
-    "os.unsetenv": _first("unsets environment of"),
+    "os.putenv": _environment("sets environment of"),
+    "os.unsetenv": _environment("unsets environment of"),
     "os.chdir": _first("changes folder to"),
     "os.kill": _first("signals"),
     "os.system": _first("runs"),

@@ -197,3 +197,10 @@ def test_without_a_step_the_hook_costs_next_to_nothing() -> None:
             break
         time.sleep(0.2)
     assert min(ratios) < 1.2, ratios
+
+
+def test_what_libraries_set_for_themselves_as_they_are_imported_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENBLAS_MAIN_FREE", "1")
+    with recorded() as effects:
+        os.environ["OPENBLAS_MAIN_FREE"] = "1"
+    assert not effects.found
