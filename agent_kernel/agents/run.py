@@ -14,8 +14,10 @@ from agent_kernel.agents.conversation import open_action
 from agent_kernel.agents.course import Course
 from agent_kernel.agents.driving import drive, drive_async
 from agent_kernel.agents.events import (
+    Action,
     Cancelled,
     Clarify,
+    Error,
     Event,
     Fail,
     Resumed,
@@ -26,6 +28,7 @@ from agent_kernel.agents.listing import Events
 from agent_kernel.agents.log import usage_of
 from agent_kernel.errors import (
     RunStateError,
+    StoreError,
     TaskClarifyError,
     TaskFailedError,
     TaskInterruptedError,
@@ -63,8 +66,17 @@ class Run(Generic[T]):
         self._loops = 0  # that drive it from here
 
     def __repr__(self) -> str:
-        start = self._course.log.start
-        return f"<Run {short_run(self.id)} of {start.agent}, {self.status}>"
+        return f"<Run {short_run(self.id)} of {self.agent}, {self._standing()}>"
+
+    def _standing(self) -> str:
+        """Where it stands in words; that nobody drives it is said, too, as far as its store can tell."""
+        log = self._course.log
+        try:
+            stands = log.state if log.is_held else deciding.standing(log.journal, log.events)
+        except StoreError:  # a repr never fails
+            stands = log.state
+        has_begun = any(isinstance(event, Action | Error | Cancelled) for event in log.events)
+        return deciding.said_of(stands) if has_begun or stands != "stopped" else "not begun"
 
     @property
     def id(self) -> str:

@@ -8,6 +8,7 @@ import inspect
 import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
@@ -154,9 +155,22 @@ class Task(Generic[P, C, R]):
         return cast("Run[R]", run)
 
     def _inputs(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, object]:
-        bound = self._signature.bind(*args, **kwargs)
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.__name__}(): {self._unknown(kwargs) or error}") from None
         bound.apply_defaults()
         return {name: self._checked(name, value) for name, value in bound.arguments.items()}
+
+    def _unknown(self, kwargs: Mapping[str, Any]) -> str:
+        """What is said of an argument that the function does not take: before all, as one that it misses may be meant."""
+        known = self._signature.parameters
+        if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values()):
+            return ""
+        unknown = next((name for name in kwargs if name not in known), "")
+        close = get_close_matches(unknown, known, 1)
+        hint = f"did you mean {close[0]!r}?" if close else f"it takes {', '.join(known) or 'none'}"
+        return f"it takes no argument {unknown!r}; {hint}" if unknown else ""
 
     def _checked(self, name: str, value: Any) -> object:
         wanted = self._hints.get(name)

@@ -107,7 +107,10 @@ def _once(verb: str, scope: Scope, only: Only, *, partial: bool) -> Moved:
         about = f"{part}{about}"
         if stays and verb == "undo":
             report = msgspec.structs.replace(report, notes=(*report.notes, stays))
-    return Moved(f"{said} {about}".rstrip(), at, report.branch, told(scope, before, report, found))
+    said = f"{said} {about}".rstrip()
+    if what is not None and what.moved and only == "vars":
+        said = f"The variables went back to before {about}, and HEAD stays there"
+    return Moved(said, at, report.branch, told(scope, before, report, found))
 
 
 def _part_of_run(scope: Scope, run: str, found: Mapping[str, set[int]]) -> tuple[str, str]:

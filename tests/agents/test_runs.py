@@ -43,6 +43,18 @@ def test_nothing_runs_before_somebody_drives_it() -> None:
     assert (run.status, state) == ("running", {})
 
 
+def test_a_run_says_how_it_stands_also_where_nobody_drives_it() -> None:
+    run = agent("x = 1", "task.success(x)").start("Count")
+    assert repr(run) == f"<Run {run.id[-5:]} of tester, not begun>"
+    for event in run:
+        if isinstance(event, StepStart):
+            assert repr(run).endswith("going on>")
+            break
+    assert repr(run).endswith("stopped>")
+    run.result()
+    assert repr(run).endswith("completed>")
+
+
 def test_nothing_behind_the_end_of_the_task_runs() -> None:
     state: dict[str, object] = {}
     agent("task.success(1)\nlater = 2")("Stop there", state=state)

@@ -71,8 +71,10 @@ def test_arguments_are_held_to_their_annotations() -> None:
         draw({"x": "east"})  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="argument 'robot' does not fit"):
         draw(Point(1, 2), "no robot")  # type: ignore[call-overload]
-    with pytest.raises(TypeError, match="missing a required argument"):
+    with pytest.raises(TypeError, match=r"draw\(\): missing a required argument"):
         draw()  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match=r"draw\(\): it takes no argument 'pont'; did you mean 'point'\?"):
+        draw(pont=Point(1, 2))  # type: ignore[call-overload]
 
 
 def test_any_object_goes_in_and_comes_out_as_it_is() -> None:

@@ -546,6 +546,17 @@ def test_a_run_that_was_in_memory_alone_does_not_go_on_elsewhere(tmp_path: Path)
         assert "n" not in shell.ns
 
 
+def test_undo_of_the_variables_of_a_move_says_that_head_stays(shell: Shell) -> None:
+    shell.run("x = 1")
+    shell.run("x = 2")
+    shell.run("%agent checkout HEAD~1")
+    said = shell.run("%agent undo --only vars").out
+    assert said == (
+        "The variables went back to before the move to [1], and HEAD stays there: ~x\nthis starts branch main-2\n"
+    )
+    assert shell.ns["x"] == 2
+
+
 WRITES = "z = 1\nopen('x.txt', 'w').close()"
 
 
