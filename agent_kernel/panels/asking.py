@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, cast
 
 from agent_kernel.browsing.cards import card_faces
+from agent_kernel.panels.faces import standing_for
 from agent_kernel.panels.widget import HistoryPanel
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Card:
         opening = hub.look(self._desk, "open", {**args, "n": 0})
         opening["state"] = {**cast("Answer", opening["state"]), "busy": None}
         start: Answer = {"card": {"run": self._run, "step": self.step}}
-        return HistoryPanel(hub, self._desk, {"args": args, "ok": opening}, start, {})
+        return HistoryPanel(hub, self._desk, {"args": args, "ok": opening}, start, standing_for(self._desk, start))
 
     @property
     def display_id(self) -> str:

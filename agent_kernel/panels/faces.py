@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from agent_kernel.browsing.mime import HISTORY
+from agent_kernel.browsing.mime import CARD, HISTORY
 
 if TYPE_CHECKING:
     from agent_kernel.panels.desk import Answer, Desk
     from agent_kernel.verbs.output import Opens, Result
 
-__all__ = ["faces_of", "start_of"]
+__all__ = ["faces_of", "standing_for", "start_of"]
+
+_FORMAT: Final = 1  # of what stands for a card
 
 
 def faces_of(desk: Desk, result: Result, opens: Opens) -> Answer:
@@ -21,6 +23,11 @@ def faces_of(desk: Desk, result: Result, opens: Opens) -> Answer:
     preview = {**cast("Answer", faces[HISTORY]), "start": start}
     kept = result.outline()
     return {HISTORY: preview, "text/html": kept.to_html(), "text/plain": kept.to_text(100)}
+
+
+def standing_for(desk: Desk, start: Answer) -> Answer:
+    """What tells a front end which card or race this is, so that it shows it, or its HTML, where the widget is gone."""
+    return {CARD: {"version": _FORMAT, "store": desk.store, **start}}
 
 
 def start_of(opens: Opens) -> Answer:

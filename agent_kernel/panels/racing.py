@@ -13,6 +13,7 @@ import msgspec
 
 from agent_kernel.agents.standings import data_of, html_of, text_of
 from agent_kernel.browsing.arguments import OfRun, read
+from agent_kernel.panels.faces import standing_for
 from agent_kernel.panels.widget import HistoryPanel
 
 if TYPE_CHECKING:
@@ -38,5 +39,6 @@ def race_panel(hub: Hub, race: Race) -> HistoryPanel:
     args: Answer = {"text": "", "show": "all", "tz_s": time.localtime().tm_gmtoff, "unfolded": []}
     opening = hub.look(desk, "open", {**args, "n": 0})
     opening["state"] = {**cast("Answer", opening["state"]), "busy": None}
-    faces = {"text/html": html_of(race), "text/plain": text_of(race)}
-    return HistoryPanel(hub, desk, {"args": args, "ok": opening}, {"race": race.id}, faces)
+    start: Answer = {"race": race.id}
+    faces = {**standing_for(desk, start), "text/html": html_of(race), "text/plain": text_of(race)}
+    return HistoryPanel(hub, desk, {"args": args, "ok": opening}, start, faces)

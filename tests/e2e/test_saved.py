@@ -15,6 +15,11 @@ from tests.e2e.conftest import OpenNew, Photograph, lab_only
 from tests.e2e.documents import Document
 
 WORD = "gone_before_it_was_saved"
+SCRIPTS = """import agent_kernel as ak
+writes = ak.ScriptedModel(['open("out.txt", "w").write("cleaned")'], name="writes")
+quick = ak.ScriptedModel(["task.success(1)"], name="quick")
+lost = ak.ScriptedModel(["task.fail('no idea')"], name="lost")
+%agent model scripted:writes"""
 
 
 @pytest.fixture
@@ -60,3 +65,24 @@ def test_a_web_page_shows_the_history_and_no_code_of_cells_that_were_deleted(sav
     assert re.search(r"<table.*Open it with a kernel|Open it with a kernel.*<table", page, re.DOTALL)
     assert f"{WORD} = 1" not in page
     assert f"{WORD} = 1" not in saved.path.read_text()
+
+
+def test_a_step_that_waits_and_a_race_stand_there_after_their_kernel_is_gone(
+    opened: OpenNew, photograph: Photograph
+) -> None:
+    race = "%%agent analyst --fork scripted:quick,scripted:lost\nFind a number."
+    document = opened(SCRIPTS, race, "%%agent analyst\nSave it.")
+    document.run(1, 2, 3)
+    expect(document.cell(2).get_by_role("button", name="Pick candidate 1")).to_be_visible()
+    expect(document.cell(3).get_by_role("button", name="Approve and run")).to_be_visible()
+    document.save()
+    document.page.goto("about:blank")
+    document.jupyter.end_kernels()
+    document.open_without_kernel()
+    card = document.cell(3).get_by_role("group", name="analyst wants to run step 1")
+    expect(card).to_contain_text("out.txt")
+    expect(card).to_contain_text("In its notebook: %agent approve --run")
+    table = document.cell(2).locator(".jp-OutputArea-output").get_by_role("table")
+    expect(table).to_contain_text("scripted:quick")
+    assert document.page.locator(".ak-outlives").get_by_role("button").count() == 0
+    photograph("cards-no-kernel", document.page)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from agent_kernel.browsing.mime import CARD
 from tests.panels.fronts import VIEW, Front, Panel
 from tests.panels.kernels import Browser, Wire, kernel
 
@@ -49,6 +50,12 @@ class TestTheCard:
         told = panel.ask("run", id=start["run"])
         assert told["asks"]["step"] == 2
         assert told["asks"]["source"].startswith("import pathlib")
+
+    def test_where_its_widget_is_gone_a_front_end_knows_which_step_it_is(self, front: Front, tmp_path: Path) -> None:
+        face = card_of(give(front, writing(tmp_path), "task.success()"))
+        panel = Panel(front.kernel.comm_manager.comms[face[VIEW]["model_id"]])
+        store = panel.ask("open", n=0)["state"]["store"]
+        assert face[CARD] == {"version": 1, "store": store, "card": front.widget(panel).start["card"]}
 
     def test_without_a_widget_it_has_the_code_the_report_and_what_to_type(self, front: Front, tmp_path: Path) -> None:
         face = card_of(give(front, writing(tmp_path), "task.success()"))
@@ -188,6 +195,7 @@ class TestARace:
         front.run("%%agent analyst --fork scripted:good,scripted:bad\nMake a number please.")
         data, _ = front.ip.display_formatter.format(front.ns["_"])
         assert "ak-race" not in data["text/html"]
+        assert set(data[CARD]) == {"version", "store", "race"}
         return Panel(front.kernel.comm_manager.comms[data[VIEW]["model_id"]])
 
     def test_its_face_is_a_card_with_a_table_beside_it_for_where_there_is_no_widget(

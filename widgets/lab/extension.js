@@ -3,6 +3,7 @@
  * notebook's page told to the kernel. Where the server's extension is absent all of it goes through the kernel.
  */
 
+import { CARD, savedCard } from "./cards.js";
 import { FOOTER, footerLine } from "./footer.js";
 import { COMMAND, Notebooks } from "./notebooks.js";
 import { PageTeller } from "./page.js";
@@ -36,7 +37,7 @@ export async function plugins(shared, style) {
     services.ServerConnection.makeRequest(core.URLExt.join(settings.baseUrl, path), { cache: "no-cache" }, settings),
   );
   const icon = new ui.LabIcon({ name: "agent-kernel:history", svgstr: ICON });
-  const { Widget } = lumino;
+  const { Panel, Widget } = lumino;
   return [
     {
       id: "@agent-kernel/lab:history",
@@ -49,7 +50,7 @@ export async function plugins(shared, style) {
         const notebooks = new Notebooks(app, tracker, rest, utils.Notification);
         const side = addSide(app, tracker, notebooks, new (sidePanel(Widget))(), icon);
         palette?.addItem({ command: COMMAND, category: "Notebook Operations" });
-        addRenderers(registry, Widget, notebooks, side);
+        addRenderers(registry, { Panel, Widget }, notebooks, side);
         tellPages(notebook.NotebookActions, notebooks);
         // Panels in a widget of their own ask for the document that they stand in.
         Object.assign(globalThis, { agentKernelHost: (/** @type {Element} */ at) => notebooks.around(at)?.host() ?? null });
@@ -84,12 +85,14 @@ function addSide(app, tracker, notebooks, side, icon) {
   };
 }
 
-/** @param {RenderMime} registry @param {any} Widget @param {Notebooks} notebooks @param {ShowSide} showSide */
-function addRenderers(registry, Widget, notebooks, showSide) {
+/** @param {RenderMime} registry @param {{ Panel: any, Widget: any }} lumino @param {Notebooks} notebooks @param {ShowSide} showSide */
+function addRenderers(registry, { Panel, Widget }, notebooks, showSide) {
   const attach = (/** @type {Renderer} */ child, /** @type {HTMLElement} */ host) => Widget.attach(child, host);
   const Saved = savedPanel(Widget, attach, () => notebooks, (mime) => registry.createRenderer(mime));
+  const Card = savedCard(Panel, () => notebooks, (mime) => registry.createRenderer(mime));
   const Line = footerLine(Widget, () => notebooks, showSide);
   registry.addFactory({ safe: true, mimeTypes: [HISTORY], createRenderer: () => new Saved() }, BEFORE_WIDGETS);
+  registry.addFactory({ safe: true, mimeTypes: [CARD], createRenderer: () => new Card() }, BEFORE_WIDGETS);
   registry.addFactory({ safe: true, mimeTypes: [FOOTER], createRenderer: () => new Line() }, BEFORE_WIDGETS);
 }
 

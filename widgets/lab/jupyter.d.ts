@@ -29,6 +29,7 @@ export interface Kernel {
   readonly statusChanged: Signal<Kernel, string>;
   readonly connectionStatusChanged: Signal<Kernel, string>;
   createComm(target: string): Comm;
+  hasComm(id: string): boolean;
   requestCommInfo(content: { target_name?: string }): Promise<{ content: { comms?: Record<string, unknown> } }>;
 }
 export interface SessionContext {
@@ -116,3 +117,4 @@ export interface Notifications {
 }
 export interface NotificationOptions { autoClose: number | false; actions?: { label: string; callback: () => void }[] }
 export interface WidgetClass { new (options?: { node?: HTMLElement }): Widget }
+export interface PanelClass { new (): Widget & { addWidget(child: Widget): void } }

@@ -8,6 +8,7 @@
 
 import { mountHistory } from "../history/panel.js";
 import { el, fill } from "../shared/dom.js";
+import { WIDGET, isAlive } from "./models.js";
 
 /** @import { Host } from "../history/protocol.js" */
 /** @import { MimeModel, Renderer, WidgetClass } from "./jupyter.js" */
@@ -15,7 +16,6 @@ import { el, fill } from "../shared/dom.js";
 /** @import { NotebookTransport } from "./transport.js" */
 
 export const HISTORY = "application/vnd.agent-kernel.history.v1+json";
-const WIDGET = "application/vnd.jupyter.widget-view+json";
 const PATIENCE_MS = 2_000; // for which a kernel may think about which widgets it has
 const FORMAT = 1;
 
@@ -73,9 +73,10 @@ export function savedPanel(Widget, attach, notebooks, standard) {
       await transport.locate();
       if (turn !== this.turn) return;
       if (transport.place || transport.hasKernel) return this.#mount(transport, data.start);
-      const isAlive = await this.#hasWidget(model);
+      const late = new Promise((resolve) => setTimeout(() => resolve(false), PATIENCE_MS));
+      const hasWidget = await Promise.race([isAlive(this.notebook.link.kernel, model), late]);
       if (turn !== this.turn) return;
-      if (isAlive) return this.#delegate(this.notebook.panel.content.rendermime.createRenderer(WIDGET), model);
+      if (hasWidget) return this.#delegate(this.notebook.panel.content.rendermime.createRenderer(WIDGET), model);
       this.#preview(model);
       const stop = transport.onState(() => {
         if (!transport.place && !transport.hasKernel) return;
@@ -105,16 +106,6 @@ export function savedPanel(Widget, attach, notebooks, standard) {
       attach(renderer, this.node);
       this.undo.push(() => renderer.dispose());
       void renderer.renderModel(model);
-    }
-
-    /** Whether the kernel has the widget that the panel was. @param {MimeModel} model */
-    async #hasWidget(model) {
-      const id = model.data[WIDGET]?.model_id;
-      const kernel = this.notebook?.link.kernel;
-      if (!id || !kernel || kernel.isDisposed) return false;
-      const late = new Promise((resolve) => setTimeout(() => resolve(null), PATIENCE_MS));
-      const found = await Promise.race([kernel.requestCommInfo({ target_name: "jupyter.widget" }), late]).catch(() => null);
-      return Boolean(found?.content?.comms?.[id]);
     }
 
     #clear() {

@@ -1,0 +1,153 @@
+/** The card of a step, and the table of a race, in an output whose widget may be gone. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { FakeContext, FakeKernel, FakeRest, soon } from "./lab-fakes.js";
+import { withoutPage } from "./page.js";
+
+/** @import { MimeModel } from "../lab/jupyter.js" */
+
+const page = { skip: withoutPage };
+
+const VIEW = "application/vnd.jupyter.widget-view+json";
+const STEP = { version: 1, store: "s", card: { run: "r", step: 1 } };
+const RACE = { version: 1, store: "s", race: "r" };
+
+/** A widget of the application, as far as these are: a renderer says what it shows. */
+class FakeWidget {
+  node = document.createElement("div");
+  isVisible = true;
+  isDisposed = false;
+
+  constructor(kind = "") {
+    this.kind = kind;
+  }
+
+  addClass() {}
+
+  /** @param {FakeWidget} child */
+  addWidget(child) {
+    this.node.append(child.node);
+  }
+
+  /** @param {MimeModel} model */
+  async renderModel(model) {
+    this.node.textContent = this.kind === VIEW ? "the widget" : model.data[this.kind];
+  }
+
+  dispose() {
+    this.isDisposed = true;
+    this.node.remove();
+  }
+}
+
+class WithWidgets extends FakeKernel {
+  /** @type {Set<string>} */
+  here = new Set(); // in this page
+  /** @type {Record<string, object>} */
+  comms_ = {};
+
+  /** @param {string} id */
+  hasComm(id) {
+    return this.here.has(id);
+  }
+
+  async requestCommInfo() {
+    return { content: { comms: this.comms_ } };
+  }
+}
+
+/** @param {object} data @param {{ kernel?: WithWidgets | null, rest?: FakeRest }} [more] */
+async function output(data, { kernel = null, rest = new FakeRest() } = {}) {
+  const { CARD, savedCard } = await import("../lab/cards.js");
+  const { OpenNotebook } = await import("../lab/notebooks.js");
+  const context = new FakeContext(kernel);
+  const make = (/** @type {string} */ kind) => new FakeWidget(kind);
+  const panel = { sessionContext: context, isVisible: true, content: { rendermime: { createRenderer: make } }, context: { path: "a.ipynb", localPath: "a.ipynb", pathChanged: { connect() {} } } };
+  const app = { serviceManager: { sessions: { refreshRunning: async () => {} } } };
+  const notebook = new OpenNotebook(/** @type {any} */ (app), /** @type {any} */ (panel), /** @type {any} */ (rest), /** @type {any} */ ({}));
+  const Card = savedCard(/** @type {any} */ (FakeWidget), () => /** @type {any} */ ({ around: () => notebook }), /** @type {any} */ (make));
+  const card = /** @type {any} */ (new Card());
+  document.body.replaceChildren(card.node);
+  const model = { trusted: true, data: { [CARD]: data, [VIEW]: { model_id: "m" }, "text/html": "what was saved" } };
+  await card.renderModel(model);
+  card.onAfterAttach();
+  await soon(5);
+  const dispose = () => (card.dispose(), notebook.dispose());
+  return { card, context, model, dispose, shows: () => card.node.textContent };
+}
+
+function withWidget() {
+  const kernel = new WithWidgets();
+  kernel.here.add("m");
+  return kernel;
+}
+
+for (const data of [STEP, RACE]) {
+  const what = "race" in data ? "a race" : "a step";
+
+  test(`the widget of ${what} is shown as long as it is there, and stays when its output is written again`, page, async () => {
+    const kernel = withWidget();
+    const { card, model, shows, dispose } = await output(data, { kernel });
+    assert.equal(shows(), "the widget");
+    const before = card.node.firstChild;
+    await card.renderModel({ ...model, data: { ...model.data, "text/html": "it was approved" } });
+    assert.equal(card.node.firstChild, before);
+    dispose();
+  });
+
+  test(`without a kernel and without the store, what was saved of ${what} stands there`, page, async () => {
+    const rest = Object.assign(new FakeRest(), { store: null });
+    const { card, model, shows, dispose } = await output(data, { rest });
+    assert.equal(shows(), "what was saved");
+    await card.renderModel({ ...model, data: { ...model.data, "text/html": "it was approved" } });
+    assert.equal(shows(), "it was approved");
+    dispose();
+  });
+}
+
+test("a step whose widget is gone is asked of its store", page, async () => {
+  const rest = new FakeRest();
+  rest.ask = async (_, op) => (assert.equal(op, "run"), RUN);
+  const { shows, dispose } = await output(STEP, { rest });
+  assert.match(shows(), /analyst wants to run step 1.*In its notebook: %agent approve --run r/s);
+  dispose();
+});
+
+test("what was saved stays where the store does not know the run any more", page, async () => {
+  const rest = Object.assign(new FakeRest(), { ask: async () => Promise.reject(new Error("There is no run r.")) });
+  const { shows, dispose } = await output(STEP, { rest });
+  assert.equal(shows(), "what was saved");
+  dispose();
+});
+
+test("a kernel that is restarted takes the widget along", page, async () => {
+  const kernel = withWidget();
+  const { shows, dispose } = await output(RACE, { kernel });
+  kernel.here.clear();
+  kernel.become("restarting");
+  await soon(5);
+  assert.equal(shows(), "what was saved");
+  dispose();
+});
+
+test("a page that is loaded anew shows the widget once the kernel has said that it has it", page, async () => {
+  const { context, shows, dispose } = await output(RACE);
+  assert.equal(shows(), "what was saved");
+  const kernel = Object.assign(new WithWidgets(), { comms_: { m: {} } });
+  context.change(kernel);
+  await soon(5);
+  assert.equal(shows(), "the widget");
+  dispose();
+});
+
+const RUN = {
+  id: "r",
+  short: "r",
+  author: { name: "analyst", kind: "agent" },
+  task: "Write it down",
+  status: "pending",
+  steps: [],
+  asks: { step: 1, agent: "analyst", asked_ms: 0, after: "", branch: null, source: "open('x')", code: [["", "open('x')"]], report: [], tried: [], keeps: false, note: "" },
+};
