@@ -84,6 +84,24 @@ def test_the_notebooks_shortcuts_are_not_set_off_by_keys_in_the_panel(opened: Op
     assert document.ask("rate") == "3"
 
 
+def test_keys_with_ctrl_are_the_applications_wherever_one_types_in_a_panel(opened: OpenNew) -> None:
+    model = "import agent_kernel as ak\nwrites = ak.ScriptedModel([\"open('x', 'w')\"])\n%agent model scripted:writes"
+    document = opened(model, "%%agent analyst\nSave it.", "%agent history")
+    document.run(1, 2, 3)
+    card = document.cell(2).get_by_role("group", name="analyst wants to run step 1")
+    card.get_by_role("button", name="Edit…").click()
+    field = card.get_by_role("textbox")
+    document.page.keyboard.press("Control+a")
+    document.page.keyboard.type("sx = 1")
+    document.save()
+    panel = document.panel(3).ready()
+    panel.search.focus()
+    document.save()
+    document.page.keyboard.press("Control+x")
+    expect(field).to_have_value("sx = 1")
+    expect(document.page.locator(".jp-Notebook .jp-CodeCell")).to_have_count(3)
+
+
 def test_a_panel_that_opens_takes_no_focus_from_who_types_on(opened: OpenNew) -> None:
     document = opened(*RATES)
     document.run(1, 2, 3)

@@ -6,6 +6,7 @@
 
 import { errorText } from "../shared/buttons.js";
 import { el, fill } from "../shared/dom.js";
+import { keepKeys } from "../shared/shortcuts.js";
 import { ApprovalCard } from "./approval.js";
 
 /** @import { Decision } from "./approval.js" */
@@ -31,12 +32,11 @@ class StepCard {
     this.note = el("p", { class: "ak-card-note ak-del", role: "alert", hidden: true });
     this.element = el(
       "div",
-      { class: "ak-panel ak-alone", "data-lm-suppress-shortcuts": "true" },
+      { class: "ak-panel ak-alone" },
       this.card.element,
       this.note,
     );
-    // Notebook 7 looks at keys before anything in the page does, and at the focused element before what is around it.
-    this.element.addEventListener("focusin", (event) => /** @type {Element} */ (event.target).setAttribute("data-lm-suppress-shortcuts", "true"));
+    keepKeys(this.element);
     /** @type {RunDetails | null} */
     this.run = null;
     /** @type {State | null} */

@@ -7,6 +7,7 @@
  */
 
 import { el, setAll } from "../shared/dom.js";
+import { keepKeys } from "../shared/shortcuts.js";
 import { CompareView } from "./compare.js";
 import { ConflictsView } from "./conflicts.js";
 import { RUN } from "./detail-top.js";
@@ -47,7 +48,6 @@ class HistoryPanel {
       class: `ak-panel${host.compact ? " ak-fill" : ""}`,
       role: "region",
       "aria-label": "History",
-      "data-lm-suppress-shortcuts": "true",
     });
     const doings = new Doings(model, this.element, () => this.#home());
     this.doings = doings;
@@ -117,8 +117,7 @@ class HistoryPanel {
     const { model } = this;
     this.list.element.addEventListener("keydown", (event) => this.keys.press(event));
     this.element.addEventListener("keydown", (event) => this.#panelKey(event));
-    // Notebook 7 looks at keys before anything in the page does, and at the focused element before what is around it.
-    this.element.addEventListener("focusin", (event) => /** @type {Element} */ (event.target).setAttribute("data-lm-suppress-shortcuts", "true"));
+    keepKeys(this.element);
     model.on(["rows", "selected", "view", "state"], () => this.#arrange());
     this.#begin();
     this.stop = model.transport.onState((state) => model.takeState(state));

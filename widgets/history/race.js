@@ -8,6 +8,7 @@
 import { errorText, textButton } from "../shared/buttons.js";
 import { el, fill, spoken } from "../shared/dom.js";
 import { icon } from "../shared/icons.js";
+import { keepKeys } from "../shared/shortcuts.js";
 import { mountHistory } from "./panel.js";
 
 /** @import { Child } from "../shared/dom.js" */
@@ -36,9 +37,9 @@ class RaceCard {
     );
     this.host = host;
     this.id = id;
-    this.element = el("div", { class: "ak-panel ak-raced", role: "region", "aria-label": "Race", "data-lm-suppress-shortcuts": "true" });
+    this.element = el("div", { class: "ak-panel ak-raced", role: "region", "aria-label": "Race" });
     this.below = el("div", { class: "ak-below" });
-    this.element.addEventListener("focusin", (event) => /** @type {Element} */ (event.target).setAttribute("data-lm-suppress-shortcuts", "true"));
+    keepKeys(this.element);
     /** @type {RaceStanding | null} */
     this.race = null;
     this.said = "";

@@ -9,6 +9,7 @@ import { pinned } from "../history/pin.js";
 import { el, fill, setAll } from "../shared/dom.js";
 import { RUN } from "../history/detail-top.js";
 import { SIGNS, bytes, count, money, plural, took } from "../shared/format.js";
+import { keepKeys } from "../shared/shortcuts.js";
 
 /** @import { Sign, State } from "../history/protocol.js" */
 /** @import { MimeModel, WidgetClass } from "./jupyter.js" */
@@ -31,6 +32,7 @@ export function footerLine(Widget, notebooks, showSide) {
     constructor() {
       super();
       this.addClass("ak-under");
+      keepKeys(this.node);
       /** @type {Line | null} */
       this.line = null;
       /** @type {OpenNotebook | null} */
@@ -114,8 +116,7 @@ export function footerLine(Widget, notebooks, showSide) {
 
     /** @param {string} text @param {string} title @param {() => void} onclick */
     #button(text, title, onclick) {
-      // Each one for itself: Notebook 7 looks at the focused element alone.
-      return el("button", { type: "button", title, onclick, disabled: this.isBusy, "data-lm-suppress-shortcuts": "true" }, text);
+      return el("button", { type: "button", title, onclick, disabled: this.isBusy }, text);
     }
 
     /** @param {OpenNotebook} notebook @param {Line} line */
