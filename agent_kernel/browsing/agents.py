@@ -57,7 +57,10 @@ _NODES: dict[str, Node] = {
 
 
 class RunStep(msgspec.Struct, frozen=True):
-    """One step. `id`: the commit that it became; "": none. `decided`: approve, edit, deny; "": nobody was asked."""
+    """One step. `id`: the commit that it became; "": none. `decided`: approve, edit, deny; "": nobody was asked.
+
+    `reason`: what was said to a denial.
+    """
 
     id: str
     prompt: str
@@ -68,6 +71,7 @@ class RunStep(msgspec.Struct, frozen=True):
     took_s: float | None
     decided: str = ""
     decided_by: str = ""
+    reason: str = ""
 
 
 class RunDetails(msgspec.Struct, frozen=True):
@@ -207,9 +211,10 @@ def _of_events(events: Sequence[Event], made: tuple[Record, Commit] | None) -> R
         is_code=is_code,
         node=node if made is None or node == "denied" else node_of(made[1]),
         why=_why(node, denied, error, "" if made is None else why(made[1])),
-        took_s=None if output is None else output.duration_s,
+        took_s=None if output is None or output.status == "denied" else output.duration_s,
         decided="" if decided is None else decided.decision,
         decided_by="" if decided is None else cleaned(decided.by),
+        reason=_said(denied, 500),
     )
 
 

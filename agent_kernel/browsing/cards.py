@@ -42,7 +42,8 @@ def _decided(run: Details, step: int) -> str:
     found: Sequence[Details] = [one for one in run["steps"] if one["prompt"] == f".{step}"]
     how = _SAID.get(found[-1]["decided"], "") if found else ""
     by = f" by {found[-1]['decided_by']}" if how and found[-1]["decided_by"] else ""
-    return f"{run['author']['name']}: step {step} was {how}{by}" if how else f"step {step} does not wait any more"
+    why = f": {found[-1]['reason']}" if how and found[-1]["reason"] else ""
+    return f"{run['author']['name']}: step {step} was {how}{by}{why}" if how else f"step {step} does not wait any more"
 
 
 def _title(run: Details, asks: Details) -> str:

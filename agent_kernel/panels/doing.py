@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from agent_kernel.verbs.moving import Moved
     from agent_kernel.verbs.scope import Scope
 
-__all__ = ["counted", "do"]
+__all__ = ["check", "counted", "do"]
 
 A = TypeVar("A")
 
@@ -158,6 +158,14 @@ def _decide(desk: Desk, scope: Scope, act: Act) -> Answer:
     code = args.code if args.decision == "edit" else None
     said = notebook.tasks.decide_apart(args.run, args.decision, reason=args.reason, code=code)
     return _done(desk, scope, f"{agreed(act)} {said}")
+
+
+def check(scope: Scope, act: Act) -> None:
+    """Raise UsageProblem where it is known beforehand that it could not be done."""
+    if isinstance(act.args, Decided) and act.args.decision == "edit":
+        notebook = scope.notebook
+        assert notebook is not None
+        notebook.tasks.check_code(act.args.code or "")
 
 
 def agreed(act: Act) -> str:

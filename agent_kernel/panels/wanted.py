@@ -86,9 +86,15 @@ class Wanted:
 
     def do(self) -> None:
         if self.act.op in _LONG:
+            refused = self._tried(self._check)
+            if refused.failed is not None:
+                self._end(refused)
+                return
             # A run may go on for hours: whoever asked knows that it does, and hears of its end as all panels do.
             self._answer.ok({"done": "", **_ON_ITS_WAY, "head": self._desk.head()})
-        outcome = self._carry_out()
+        self._end(self._tried(self._carry_out))
+
+    def _end(self, outcome: Outcome) -> None:
         answered = self._answer.error(outcome.failed) if outcome.failed else self._answer.ok(outcome.done)
         self._tell(self.act, None if answered else outcome)
 
@@ -99,13 +105,21 @@ class Wanted:
     def is_dropped(self) -> None:
         self._answer.error({"code": "refused", "message": "another request took its place, or it was cancelled."})
 
-    def _carry_out(self) -> Outcome:
+    def _check(self, scope: Scope) -> None:
+        from agent_kernel.panels.doing import check
+
+        check(scope, self.act)
+
+    def _carry_out(self, scope: Scope) -> Answer:
         from agent_kernel.panels.doing import do
 
+        return do(self._desk, scope, self.act)
+
+    def _tried(self, what: Callable[[Scope], Answer | None]) -> Outcome:
         scope = self._scope()
         before = _position(scope)
         try:
-            return Outcome(do(self._desk, scope, self.act))
+            return Outcome(what(scope))
         except (AgentKernelError, UsageProblem, KeyboardInterrupt) as error:
             return Outcome(failed=failed_act(error, moved=_position(scope) != before))
         except Exception as error:

@@ -53,6 +53,10 @@ class Tasks(Protocol):
         """Let a run go on."""
         ...
 
+    def check_code(self, code: str) -> None:
+        """Raise UsageProblem where what is to run in place of a step is no code."""
+        ...
+
     def decide_apart(self, run: str, decision: str, *, reason: str = "", code: str | None = None) -> str:
         """Answer while no cell runs, and let the run go on under the cell that asked; returns how it stands then."""
         ...

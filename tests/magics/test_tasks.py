@@ -152,6 +152,9 @@ def test_the_code_that_waits_can_be_changed_before_it_runs(shell: Shell, tmp_pat
     shell.run("%%agent analyst\nWrite a file please.")
     shell.run("%agent edit")
     (run,) = runs(shell)
+    wrong = shell.run(f"%%agent --edit {run['run']}\nn = (7")
+    assert "'(' was never closed; nothing was decided" in wrong.err + wrong.out
+    assert [one["status"] for one in runs(shell)] == ["pending"]
     typed = shell.run(f"%%agent --edit {run['run']}\nn = 7")
     assert not out.exists()
     assert typed.result.result == 7

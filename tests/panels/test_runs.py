@@ -87,7 +87,7 @@ class TestTheCard:
         give(front, writing(tmp_path), "task.success()")
         front.run("%agent deny not there")
         face = front.display.shown[-1]
-        assert face["text/plain"] == "analyst: step 1 was denied by ada"
+        assert face["text/plain"] == "analyst: step 1 was denied by ada: not there"
         assert "write_text" not in face["text/html"]
 
     def test_a_second_decision_is_refused(self, front: Front, tmp_path: Path) -> None:
@@ -101,6 +101,26 @@ class TestTheCard:
         panel.ask("decide", **front.widget(panel).start["card"], decision="edit", code="size = 7")
         assert front.ns["size"] == 7
         assert not (tmp_path / "out.txt").exists()
+
+    def test_code_that_does_not_read_as_code_decides_nothing_and_says_why(self, front: Front, tmp_path: Path) -> None:
+        panel = card(front, give(front, writing(tmp_path), "task.success(size)"))
+        start = front.widget(panel).start["card"]
+        failed = panel.ask("decide", **start, decision="edit", code="size = (7")
+        assert failed["code"] == "refused"
+        assert "'(' was never closed; nothing was decided." in failed["message"]
+        assert panel.ask("run", id=start["run"])["status"] == "pending"
+        panel.ask("decide", **start, decision="edit", code="%time size = 8")
+        assert front.ns["size"] == 8
+
+    def test_a_denied_step_says_so_in_its_block_and_the_reason_stays(
+        self, front: Front, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        panel = card(front, give(front, writing(tmp_path), "task.success()"))
+        start = front.widget(panel).start["card"]
+        panel.ask("decide", **start, decision="deny", reason="not on this disk")
+        (step, _) = panel.ask("run", id=start["run"])["steps"]
+        assert (step["decided"], step["reason"], step["took_s"]) == ("deny", "not on this disk", None)
+        assert "step 1 · denied" in capsys.readouterr().out  # a display that changed
 
     def test_while_a_cell_runs_it_waits(self, front: Front, tmp_path: Path) -> None:
         panel = card(front, give(front, writing(tmp_path), "task.success()"))

@@ -33,6 +33,7 @@ export class ApprovalCard {
     /** @type {"" | "edit" | "deny"} */
     this.mode = "";
     this.key = "";
+    this.draft = ""; // code that was typed here, which is kept until the step is another one
     /** @type {{ run: RunDetails, look: CardLook } | null} */
     this.shown = null;
     // What is typed here is not the notebook's.
@@ -50,7 +51,7 @@ export class ApprovalCard {
     const asks = run.asks?.step === look.step ? run.asks : null;
     const key = JSON.stringify([run.id, look.step, asks?.asked_ms, run.status, look.canAct, look.waits, look.isGoing]);
     if (key === this.key) return; // a button must not go while it is being pressed, nor what is typed be lost
-    if (this.shown?.look.step !== look.step) this.mode = "";
+    if (this.shown?.look.step !== look.step || this.shown?.run.id !== run.id) Object.assign(this, { mode: "", draft: "" });
     Object.assign(this, { key, shown: { run, look } });
     this.#draw();
   }
@@ -75,7 +76,7 @@ export class ApprovalCard {
   #asking(run, asks, look) {
     const after = asks.after ? ["after ", ...prose(asks.after), " · "] : [];
     const on = asks.branch ? ["on ", el("span", { class: "ak-mono" }, asks.branch), after.length ? ", " : " · "] : [];
-    const code = this.mode === "edit" ? codeField(asks) : codeBlock(asks);
+    const code = this.mode === "edit" ? this.#codeField(asks) : codeBlock(asks);
     return [
       el(
         "div",
@@ -105,7 +106,7 @@ export class ApprovalCard {
     }
     if (this.mode === "edit") {
       const run_ = () => this.decide({ decision: "edit", code: /** @type {HTMLTextAreaElement} */ (code.querySelector("textarea")).value });
-      append(foot, [textButton("Run edited", run_, "ak-main"), textButton("Cancel", () => this.#turn(""))]);
+      append(foot, [textButton("Run edited", run_, "ak-main"), textButton("Cancel", () => ((this.draft = ""), this.#turn("")))]);
       return foot;
     }
     if (this.mode === "deny") return this.#denial();
@@ -117,6 +118,15 @@ export class ApprovalCard {
       el("span", { class: "ak-count" }, "The run waits as long as you like"),
     ]);
     return foot;
+  }
+
+  /** @param {Asks} asks */
+  #codeField(asks) {
+    const code = this.draft || asks.source;
+    const area = el("textarea", { class: "ak-py", rows: Math.min(24, code.split("\n").length + 1), spellcheck: "false", "aria-label": "Code of the step" });
+    area.value = code;
+    area.addEventListener("input", () => (this.draft = area.value));
+    return el("div", { class: "ak-py-edit" }, area);
   }
 
   #denial() {
@@ -153,13 +163,6 @@ export function waitingMark() {
 function codeBlock(asks) {
   const pieces = asks.code.map(([kind, text]) => (kind ? el("span", { class: `ak-py-${kind}` }, text) : text));
   return el("pre", { class: "ak-py", tabindex: 0, "aria-label": "Code of the step" }, ...pieces);
-}
-
-/** @param {Asks} asks */
-function codeField(asks) {
-  const area = el("textarea", { class: "ak-py", rows: Math.min(24, asks.source.split("\n").length + 1), spellcheck: "false", "aria-label": "Code of the step" });
-  area.value = asks.source;
-  return el("div", { class: "ak-py-edit" }, area);
 }
 
 /** @param {Asks} asks */
@@ -219,6 +222,7 @@ function decidedLines(run, number, id) {
       el("span", { class: denied ? "ak-del" : "ak-add" }, icon(denied ? "close" : "ok")),
       el("h4", { id }, `Step ${number} of ${run.author.name} ${said}`),
       el("span", { class: "ak-count" }, NOW[run.status]),
+      step?.reason ? el("div", { class: "ak-meta" }, el("span", {}, step.reason)) : null,
     ),
   ];
 }

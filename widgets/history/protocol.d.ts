@@ -125,7 +125,7 @@ export interface RunDetails {
   tip: string; refs: Ref[]; asks: Asks | null; question: string;
 }
 /** `id`: the commit that it became; "": none. `decided`: approve, edit or deny; "": nobody was asked. */
-export interface RunStep { id: string; prompt: string; subject: string; is_code: boolean; node: CommitRow["node"] | "denied" | "running"; why: string; took_s: number | null; decided: string; decided_by: string }
+export interface RunStep { id: string; prompt: string; subject: string; is_code: boolean; node: CommitRow["node"] | "denied" | "running"; why: string; took_s: number | null; decided: string; decided_by: string; reason: string /* of a denial */ }
 /** A step that waits for approval. `tried`: what it did where it was tried on a fork first, each with a word, the sign of a change or "", what, and a remark; `keeps`: approving takes that on, and the code does not run again; `note`: whole sentences. */
 export interface Asks {
   step: number; code: ["" | "keyword" | "string" | "number" | "comment", string][]; source: string; branch: string | null; after: string; asked_ms: number;

@@ -161,6 +161,30 @@ test("a step that was tried on a fork is accepted, with what it did there", page
   assert.equal(card.element.querySelector("button.ak-main")?.textContent, "Accept");
 });
 
+test("code that was typed stays while it is refused, and a denial's reason stays on the card", page, () => {
+  const history = withRuns();
+  const waits = /** @type {string} */ (history.commits.find((commit) => commit.run?.status === "pending")?.run?.id);
+  const run = runOf(waits, history);
+  const card = new ApprovalCard(() => {});
+  const look = { now: NOW, canAct: true, waits: "", step: 4, isGoing: false };
+  card.show(run, look);
+  /** @param {string} text */
+  const press = (text) => [...card.element.querySelectorAll("button")].find((one) => one.textContent === text)?.click();
+  press("Edit…");
+  const field = () => /** @type {HTMLTextAreaElement} */ (card.element.querySelector("textarea"));
+  field().value = "x = (";
+  field().dispatchEvent(new Event("input"));
+  card.show(run, { ...look, isGoing: true });
+  card.show(run, look);
+  assert.equal(field().value, "x = (");
+  press("Cancel");
+  press("Edit…");
+  assert.match(field().value, /^import pyarrow/);
+  const step = { ...run.steps[0], prompt: ".4", decided: "deny", decided_by: "ada", reason: "not on this disk" };
+  card.show({ ...run, asks: null, steps: [/** @type {import("../history/protocol.js").RunStep} */ (step)] }, look);
+  assert.match(card.element.textContent ?? "", /Step 4 of analyst was denied by ada.*not on this disk$/);
+});
+
 test("a branch that nobody named is said in words, and is no branch to go to", page, async () => {
   const { refLabel } = await import("../history/refs.js");
   const label = refLabel({ kind: "aside", name: "candidate 2 of race ab12c", head: false, lane: 3, branch: "race/ab12c/2" });

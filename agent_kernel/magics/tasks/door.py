@@ -21,6 +21,7 @@ from agent_kernel.magics.tasks.apart import Apart
 from agent_kernel.magics.tasks.blocks import Notebook
 from agent_kernel.magics.tasks.running import ShellExecutor
 from agent_kernel.magics.tasks.showing import Shown, Terminal, shown
+from agent_kernel.magics.tasks.syntax import check_code
 from agent_kernel.session.branches import person
 from agent_kernel.verbs.output import Result, Said
 from agent_kernel.verbs.parsing import UsageProblem
@@ -115,6 +116,7 @@ class Tasks:
         """
         if cell.edits:
             found = self._find(self._loaded(cell.edits))
+            self.check_code(cell.body)
             return self._value(self._drive(found.edit(cell.body, by=person().name)))
         if cell.fork:
             return self._race(cell)
@@ -177,6 +179,10 @@ class Tasks:
         if noted:
             return Said((noted,), {"run": run, "status": "decided"})
         return self._told(self._drive(self._decided(self._loaded(run), decision, reason, code)))
+
+    def check_code(self, code: str) -> None:
+        """Raise UsageProblem where what is to run in place of a step is no code."""
+        check_code(code, self._shell.transform_cell)
 
     def _decided(self, run: str, decision: str, reason: str, code: str | None) -> Run[Any]:
         found = self._find(run)

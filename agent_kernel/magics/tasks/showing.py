@@ -31,7 +31,13 @@ from agent_kernel.verbs.text import clean, duration, plural
 __all__ = ["Shown", "Step", "Terminal", "lines_of", "shown"]
 
 _ENDS = Success | Fail | Cancelled
-_STATES = {"writing": "writing …", "running": "running …", "waiting": "waiting for you", "broken": "broken off"}
+_STATES = {
+    "writing": "writing …",
+    "running": "running …",
+    "waiting": "waiting for you",
+    "broken": "broken off",
+    "denied": "denied",
+}
 
 
 class Step(msgspec.Struct):
@@ -42,7 +48,7 @@ class Step(msgspec.Struct):
     text: str = ""
     code: str = ""
     tokens: int = 0
-    state: str = "writing"  # writing, waiting, running, broken: the answer broke off, "": it is over
+    state: str = "writing"  # writing, waiting, running, broken: the answer broke off, denied, "": it is over
     attempt: int = 1
     took_s: float | None = None
     notes: list[str] = msgspec.field(default_factory=list[str])
@@ -174,7 +180,8 @@ def _happened(event: Event, step: Step, place: Shown) -> None:
         step.code = event.code or step.code  # what was approved may be other code
         step.state = "running"
     elif isinstance(event, Output):
-        step.state, step.took_s = "", event.duration_s
+        is_denied = event.status == "denied"  # it took no time: it did not run
+        step.state, step.took_s = ("denied", None) if is_denied else ("", event.duration_s)
     notes = list(lines_of(event))
     if isinstance(event, Clarify):
         _last_word(event, place)
