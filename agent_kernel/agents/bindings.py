@@ -1,8 +1,9 @@
-"""Which names a piece of code binds and deletes at its top level: not within functions, classes and comprehensions."""
+"""Which names a piece of code binds, changes in place and deletes at its top level: not within functions and classes."""
 
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from typing import Final
 
@@ -12,6 +13,12 @@ from agent_kernel.agents.meaning import is_globals
 __all__ = ["bindings", "shown"]
 
 _LONGEST: Final = 120
+# Methods that change what they are called on, of lists, dicts, sets, deques and tables.
+_IN_PLACE: Final = frozenset(
+    {"append", "appendleft", "clear", "difference_update", "discard", "extend", "insert", "intersection_update", "pop"}
+    | {"popitem", "popleft", "reverse", "setdefault", "sort", "symmetric_difference_update", "update"}
+)
+_IN_PLACE_UNUSED: Final = frozenset({"add", "remove"})  # others give something back: `table.add(1)` is a new table
 
 
 def bindings(tree: ast.Module, names: frozenset[str]) -> Iterator[Finding]:
@@ -29,10 +36,36 @@ def bindings(tree: ast.Module, names: frozenset[str]) -> Iterator[Finding]:
                 yield Finding("deletes", name, line, risky=name in names)
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield Finding("changes" if name in names else "writes", name, line)
+            case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
+                yield from _changed(node, names, line)
+            case ast.Call(func=ast.Attribute(attr=method) as called) if method in _IN_PLACE or _is_in_place(node):
+                yield from _changed(called, names, line)
+            case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method) as called)) if method in _IN_PLACE_UNUSED:
+                yield from _changed(called, names, line)
+            case _:
+                pass
+        match node:
             case ast.Delete(targets=[ast.Subscript(value=held)]) if is_globals(held):
                 yield Finding("deletes", shown(node), line, risky=True)
             case _:
                 pass
+
+
+def _changed(node: ast.expr, names: frozenset[str], line: int) -> Iterator[Finding]:
+    """The variable that this is a part of, if there is one. A module is none: `os.remove` changes no variable."""
+    held = node
+    while isinstance(held, ast.Attribute | ast.Subscript):
+        held = held.value
+    if isinstance(held, ast.Name) and held.id in names and held.id not in sys.modules:
+        yield Finding("changes", held.id, line)
+
+
+def _is_in_place(call: ast.Call) -> bool:
+    """`table.drop(…, inplace=True)`."""
+    return any(
+        word.arg == "inplace" and isinstance(word.value, ast.Constant) and word.value.value is True
+        for word in call.keywords
+    )
 
 
 _SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp

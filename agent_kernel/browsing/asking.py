@@ -38,7 +38,8 @@ _ROWS: Final[tuple[tuple[str, frozenset[str], bool], ...]] = (
     ("Hides", frozenset({"dynamic", "dunder", "unreadable"}), False),
     ("Uses", frozenset({"magic", "person", "history", "agent"}), False),
     ("Imports", frozenset({"imports"}), True),
-    ("Sets", frozenset({"writes", "changes"}), False),
+    ("Changes", frozenset({"changes"}), False),
+    ("Sets", frozenset({"writes"}), False),
 )
 _NOTES: Final = {
     "Reaches": "may send data out",
@@ -148,7 +149,9 @@ def _rank(row: ReportRow) -> int:
 def _row(word: str, found: Sequence[Finding], hidden: frozenset[str]) -> ReportRow:
     items = dict.fromkeys(cleaned(summaries.mask_text(one.what, hidden), 200) for one in found)
     risky = any(one.risky for one in found)
-    note = _NOTES.get(word, "") if risky else plural(len(items), "name") if word == "Sets" and items else ""
+    note = (
+        _NOTES.get(word, "") if risky else plural(len(items), "name") if word in ("Changes", "Sets") and items else ""
+    )
     return ReportRow(word, tuple(items)[:_MOST_ITEMS], risky, note)
 
 

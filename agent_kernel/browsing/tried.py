@@ -28,7 +28,7 @@ _ENDED: Final = {
     "killed": "ran too long and was ended",
     "crashed": "crashed; the kernel is unharmed",
 }
-_ENDS: Final = {"success": "Returns", "fail": "Gives up", "clarify": "Asks"}
+_ENDS: Final = {"success": "Returned", "fail": "Gave up", "clarify": "Asked"}
 
 Happened = tuple[str, str, str, str]  # a word, the sign of a change or "", what, a remark
 
@@ -67,16 +67,16 @@ def _happened(
 
     for how, name, now in asked.changed[:_MOST]:
         was = _was(book, before, name) if how == "~" else ""
-        yield "Changes", how, f"{cleaned(name, 60)} {_became(was, cleaned(now, 200))}".rstrip(), "on the fork"
+        yield "Changed", how, f"{cleaned(name, 60)} {_became(was, cleaned(now, 200))}".rstrip(), "on the fork"
     if len(asked.changed) > _MOST:
-        yield "Changes", "", f"and {len(asked.changed) - _MOST} more", ""
+        yield "Changed", "", f"and {len(asked.changed) - _MOST} more", ""
     lines = [line for line in asked.output.splitlines() if line.strip()]
     if lines:
-        yield "Shows", "", masked(lines[0]), plural(len(lines), "line") if len(lines) > 1 else "on the fork"
+        yield "Showed", "", masked(lines[0]), plural(len(lines), "line") if len(lines) > 1 else "on the fork"
     for what, target, count in asked.effects[:_MOST]:
-        yield "Has done", "", masked(f"{what} {target}{f', {count} times' if count > 1 else ''}"), "is real already"
+        yield "Did", "", masked(f"{what} {target}{f', {count} times' if count > 1 else ''}"), "is real already"
     if asked.settled:
-        yield _ENDS.get(asked.settled, "Ends with"), "", masked(asked.result) or "nothing", "ends the run"
+        yield _ENDS.get(asked.settled, "Ended with"), "", masked(asked.result) or "nothing", "ends the run"
 
 
 def _was(book: Book, before: ObjectId | None, name: str) -> str:

@@ -169,6 +169,30 @@ def test_the_report_says_what_is_bound_and_deleted_at_the_top_level_alone() -> N
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "df['twice'] = 2", "df.loc[3, 'price'] = 0", "df.columns = []", "df['n'] += 1", "del df['n']", "df.append(1)",
+        "last = df.pop()", "df['rows'].extend([1])", "df.sort()", "df.drop(columns='n', inplace=True)", "df.add(1)",
+        "df += 1", "for row in [1]:\n    df.update(row)",
+    ],
+)  # fmt: skip
+def test_what_is_changed_in_place_is_a_change_of_the_variable(code: str) -> None:
+    found = [(one.kind, one.what, one.risky) for one in review(code, names=["df"])]
+    assert ("changes", "df", False) in found
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "more = df.add(1)", "df.head()", "df.drop(columns='n', inplace=False)", "new = {}\nnew['n'] = 1",
+        "def f(df):\n    df['n'] = 1", "os.remove", "import os\nos.environ.update({})",
+    ],
+)  # fmt: skip
+def test_what_gives_something_back_or_is_another_name_changes_no_variable(code: str) -> None:
+    assert "changes" not in {one.kind for one in review(code, names=["df", "os"])}
+
+
 def test_a_finding_says_what_and_where() -> None:
     (found,) = (one for one in review("x = 1\n\nopen('results.csv', 'w')") if one.risky)
     assert (found.kind, found.what, found.line) == ("files", "open('results.csv', 'w')", 3)

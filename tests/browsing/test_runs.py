@@ -281,6 +281,15 @@ def test_a_run_in_detail_says_what_it_asks_with_a_row_for_each_kind_of_reach(nb:
     assert report["Deletes"]["items"] == []
 
 
+def test_the_report_says_which_variables_a_step_would_change_in_place(nb: Notebook) -> None:
+    nb.run("rows = [3, 1]\ndf = {}\nkept = 1")
+    code = "df['twice'] = kept * 2\nrows.append(4)\nnew = []\nnew.append(1)\nopen('/nowhere/x', 'w')"
+    asks = nb.ask("run", id=give(nb, "Double it", code).id)["asks"]
+    report = {row["word"]: (row["items"], row["note"]) for row in asks["report"]}
+    assert report["Changes"] == (["df", "rows"], "2 names")
+    assert report["Sets"] == (["new"], "1 name")
+
+
 def test_a_saved_notebook_names_the_agent_of_a_run_and_neither_its_task_nor_its_code(nb: Notebook) -> None:
     _ = give(nb, "A private task", "secret_sauce = 'x' * 40", "open('/private/path', 'w')")
     said = str(faces(nb.repo))

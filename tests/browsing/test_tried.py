@@ -40,10 +40,10 @@ def test_it_says_what_it_changed_from_what_it_showed_and_that_accepting_does_not
     told: dict[str, Any] = nb.ask("run", id=run.id)
     asks = told["asks"]
     assert [tuple(one) for one in asks["tried"]] == [
-        ("Changes", "~", "df list of 3 int, [1, 2, 3] → list of 2 int, [2, 3]", "on the fork"),
-        ("Changes", "~", "n int 1 → 2", "on the fork"),
-        ("Changes", "-", "old", "on the fork"),
-        ("Shows", "", "one", "2 lines"),
+        ("Changed", "~", "df list of 3 int, [1, 2, 3] → list of 2 int, [2, 3]", "on the fork"),
+        ("Changed", "~", "n int 1 → 2", "on the fork"),
+        ("Changed", "-", "old", "on the fork"),
+        ("Showed", "", "one", "2 lines"),
     ]
     assert asks["keeps"]
     assert asks["note"].startswith(
@@ -62,7 +62,7 @@ def test_a_step_that_ends_the_run_shows_its_result_before_it_is_accepted(nb: Not
     nb.run("df = [1, 2, 3]")
     run = give(nb, "task.success(len(df))")
     asks = nb.ask("run", id=run.id)["asks"]
-    assert [tuple(one) for one in asks["tried"]] == [("Returns", "", "int 3", "ends the run")]
+    assert [tuple(one) for one in asks["tried"]] == [("Returned", "", "int 3", "ends the run")]
     listed = Asked.of(tuple(Journal(nb.repo.store).of(run.id)))
     assert listed is not None
     assert listed.findings[-1] == "ended the run on a fork (success): int 3"
