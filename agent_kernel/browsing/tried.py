@@ -20,6 +20,10 @@ __all__ = ["Happened", "happened", "keeps", "note_of"]
 
 _MOST: Final = 40
 _READ: Final = "Read from the code; it may do more than this. Undo brings back variables, not files or mail."
+_KEEPS: Final = (
+    "Accepting takes on what it changed there, and does not run it again, unless the same variables are changed here "
+    "meanwhile. Files and mail are real already."
+)
 _ENDED: Final = {
     "ok": "ran to its end",
     "failed": "failed",
@@ -48,7 +52,7 @@ def note_of(asked: ApprovalRequested, hidden: frozenset[str] = frozenset()) -> s
         return f"Not tried on a fork. {told} {_READ}"
     seen = f"It {_ENDED.get(asked.preview, 'ended')} on a fork of this process."
     if keeps(asked):
-        return f"{seen} Accepting takes on what it changed there; the code does not run again. Files and mail are real already."
+        return f"{seen} {_KEEPS}"
     return f"{seen} {told} {_READ}"
 
 
@@ -74,7 +78,7 @@ def _happened(
     if lines:
         yield "Showed", "", masked(lines[0]), plural(len(lines), "line") if len(lines) > 1 else "on the fork"
     for what, target, count in asked.effects[:_MOST]:
-        yield "Did", "", masked(f"{what} {target}{f', {count} times' if count > 1 else ''}"), "is real already"
+        yield "Outside", "", masked(f"{what} {target}{f', {count} times' if count > 1 else ''}"), "is real already"
     if asked.settled:
         yield _ENDS.get(asked.settled, "Ended with"), "", masked(asked.result) or "nothing", "ends the run"
 
