@@ -8,12 +8,18 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["PREVIEWS", "RACES", "candidate", "is_aside", "said_of"]
+__all__ = ["PREVIEWS", "RACES", "candidate", "is_aside", "preview", "said_of"]
 
 PREVIEWS: Final = "preview/"
 RACES: Final = "race/"
-_PREVIEW: Final = re.compile(rf"{PREVIEWS}[0-9a-f]{{8}}(-[0-9a-f]{{5}})?")
+_PREVIEW: Final = re.compile(rf"{PREVIEWS}[0-9a-f]{{8}}(-(?P<run>[0-9a-f]{{5}}))?")
 _CANDIDATE: Final = re.compile(rf"{RACES}(?P<race>[0-9a-f]{{5}})/(?P<number>\d+)")
+
+
+def preview(branch: str) -> str | None:
+    """The run, as its id ends, of which a step was tried on a fork ("": of none), whose branch this is; None: it is no such."""
+    found = _PREVIEW.fullmatch(branch)
+    return None if found is None else found["run"] or ""
 
 
 def candidate(branch: str) -> tuple[str, int]:
@@ -32,4 +38,4 @@ def said_of(branch: str) -> str:
     race, number = candidate(branch)
     if number:
         return f"candidate {number} of race {race}"
-    return "tried on a fork, waiting" if _PREVIEW.fullmatch(branch) else ""
+    return "tried on a fork, waiting" if preview(branch) is not None else ""

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent_kernel.agents import deciding, earlier
-from agent_kernel.agents.asides import PREVIEWS, RACES
+from agent_kernel.agents import asides, deciding, earlier
 from agent_kernel.agents.conversation import begun, open_action
 from agent_kernel.agents.events import ApprovalRequested, Event, Output, SubRun
 from agent_kernel.agents.log import state_of
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Partial", "drop", "partial", "tidy"]
 
-_PREVIEW: Final = re.compile(rf"{PREVIEWS}[0-9a-f]{{8}}(-(?P<run>[0-9a-f]{{5}}))?")
-_CANDIDATE: Final = re.compile(rf"{RACES}(?P<run>[0-9a-f]{{5}})/\d+")
 _SUB_AGENT: Final = re.compile(r".+-[0-9a-f]{5}")
 _STOPPED: Final = ("running", "interrupted")  # how a sub-agent is told of that did not come to an end
 
@@ -53,7 +50,7 @@ def partial(repo: Repository, journal: Journal, events: Sequence[Event]) -> list
     """What the sub-agents of a run left that stopped halfway, also their own sub-agents."""
     told: dict[str, list[SubRun]] = {}
     for event in events:
-        if isinstance(event, SubRun) and event.branch and not event.branch.startswith(RACES):
+        if isinstance(event, SubRun) and event.branch and not event.branch.startswith(asides.RACES):
             told.setdefault(event.child, []).append(event)
     stopped = {child: said for child, said in told.items() if said[-1].status in _STOPPED}
     if not stopped:
@@ -107,7 +104,7 @@ def tidy(repo: Repository, journal: Journal, session: Session | None = None) -> 
 
 
 def _may_be_left(name: str) -> bool:
-    return any(one.fullmatch(name) for one in (_PREVIEW, _CANDIDATE, _SUB_AGENT))
+    return asides.is_aside(name) or _SUB_AGENT.fullmatch(name) is not None
 
 
 def _forget_heads(repo: Repository) -> None:
@@ -136,11 +133,11 @@ class _Needs:
             return True
 
     def _needs(self, name: str) -> bool:
-        preview, candidate = _PREVIEW.fullmatch(name), _CANDIDATE.fullmatch(name)
+        preview, (race, _) = asides.preview(name), asides.candidate(name)
         if preview is not None:
-            return any(self._may_take(run, name) for run in self._runs_of_preview(name, preview["run"]))
-        if candidate is not None:
-            return not any(self._is_left_empty(race, name) for race in self._runs(candidate["run"]))
+            return any(self._may_take(run, name) for run in self._runs_of_preview(name, preview))
+        if race:
+            return not any(self._is_left_empty(run, name) for run in self._runs(race))
         return self._is_kept(name)
 
     def _runs(self, end: str) -> Iterator[str]:
@@ -155,8 +152,8 @@ class _Needs:
             self._read[run] = tuple(self._journal.of(run))
         return self._read[run]
 
-    def _runs_of_preview(self, name: str, run: str | None) -> Iterator[str]:
-        if run is not None:
+    def _runs_of_preview(self, name: str, run: str) -> Iterator[str]:
+        if run:
             yield from self._runs(run)
             return
         yield from self._journal.waiting()  # an earlier release named no run

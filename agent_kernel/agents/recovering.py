@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent_kernel.agents import context
+from agent_kernel.agents.asides import PREVIEWS
 from agent_kernel.agents.events import Event, Output, Part, StateChange
-from agent_kernel.agents.leftovers import PREVIEWS
 from agent_kernel.repository import hex_of
 from agent_kernel.values import summaries
 

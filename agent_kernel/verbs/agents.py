@@ -259,7 +259,7 @@ def resume_arguments(parser: Parser) -> None:
 def _resting(journal: Journal) -> str:
     """The newest run that stopped or asks; without one, the newest that failed."""
     found = deciding.newest(journal, ("interrupted", "clarify", "stopped", "decided"))
-    return found or deciding.newest(journal, ("failed",))
+    return found or deciding.newest(journal, ["failed"])
 
 
 def resume(scope: Scope, options: Namespace) -> Result:
