@@ -7,7 +7,7 @@ the line to that; where it names another one for the conversation alone (`chat`)
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from agent_kernel.errors import DamagedObjectError
@@ -52,14 +52,19 @@ def line_to(repo: Repository, head: ObjectId | None, since_ns: int = 0) -> Itera
         yield "", None, False
 
 
-def last_talk(repo: Repository, head: ObjectId | None, begun: Mapping[str, str]) -> Talk | None:
+def last_talk(
+    repo: Repository, head: ObjectId | None, begun: Mapping[str, str], until: ObjectId | None = None
+) -> Talk | None:
     """The last run of those that are remembered at a commit; None: none is.
 
     Args:
         begun: runs without any step, by the commit, in hex digits, at which they were begun.
+        until: what lies behind this commit, and its own step, is not remembered.
     """
+    last = None if until is None else hex_of(until)
     line = list(islice(line_to(repo, head), _FAR))
-    runs = [(commit.run if commit is not None and is_own else "") or begun.get(at, "") for at, commit, is_own in line]
+    known = takewhile(lambda one: one[0] != last, line)
+    runs = [(commit.run if commit is not None and is_own else "") or begun.get(at, "") for at, commit, is_own in known]
     run = next(filter(None, runs), "")
     if not run:
         return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from agent_kernel.errors import NothingToUndoError, RefNotFoundError
 from agent_kernel.repository import NO_CHAT, Change, Head, ObjectId
 from agent_kernel.session import carrying
-from agent_kernel.session.chats import last_talk
+from agent_kernel.session.chats import Talk, last_talk
 from agent_kernel.session.history import Draft
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.joining import Joining
@@ -162,7 +162,7 @@ class Session(Joining):
         self._require_open()
         self._save_uncommitted()  # what no cell has committed is the last thing that was done
         if only == "chat":
-            talk = last_talk(self.repo, self.head, begun)
+            talk = self.last_talk(begun)
             if talk is None:
                 raise NothingToUndoError(chat=True)
             message = "undo the conversation of the last run"
@@ -197,6 +197,10 @@ class Session(Joining):
         return self._restore(to.commit, draft, to.carried, partial=partial, then=then)
 
     # -- the rest
+
+    def last_talk(self, begun: Mapping[str, str] = _NONE) -> Talk | None:
+        """The last run that agents remember, before which `undo` takes the conversation back. `begun`: as for that."""
+        return last_talk(self.repo, self.head, begun, self.restarted_at)
 
     @property
     def next_undo(self) -> Operation | None:

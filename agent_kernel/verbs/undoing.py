@@ -14,7 +14,6 @@ from agent_kernel.agents.earlier import begun_at
 from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.errors import NothingToUndoError, RunNotFoundError
 from agent_kernel.repository import short
-from agent_kernel.session.chats import last_talk
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.moving import Moved, only_argument, only_asked, partial_argument
 from agent_kernel.verbs.output import Block, Json, Line, Result
@@ -60,7 +59,7 @@ def _conversation_back(scope: Scope, options: Namespace) -> Result:
         raise UsageProblem("--only chat goes back by one run; rollback REF --only chat goes further")
     session, journal = scope.live(), Journal(scope.repo.store)
     begun = begun_at(scope.repo, journal, session.head)
-    talk = last_talk(scope.repo, session.head, begun)
+    talk = session.last_talk(begun)
     report = session.undo(only="chat", begun=begun)
     assert talk is not None  # else there was nothing to take back
     about = f"the run of {clean(_agent_of(journal, talk.run))}({short_run(talk.run)})"

@@ -486,7 +486,8 @@ def test_fork_takes_a_model_for_each_candidate_and_a_judge_picks_the_best(shell:
     race: Any = typed.result.result
     assert [one.model for one in race.candidates] == ["scripted:low", "scripted:high"]
     assert (race.picked, shell.ns["y"]) == (2, 5)
-    second, first, whole = runs(shell)[:3]
+    *both, whole = runs(shell)[:3]
+    first, second = sorted(both, key=lambda one: one["candidate"])  # they begin side by side
     assert [(one["candidate"], one["race"]) for one in (first, second)] == [(1, race.id), (2, race.id)]
     assert (whole["picked"], whole["discarded"]) == (2, False)
     assert (whole["steps"], whole["tokens"]) == (4, first["tokens"] + second["tokens"])
@@ -636,6 +637,7 @@ def test_the_conversation_goes_back_by_runs_and_no_further_than_there_are_any(tm
         use(shell, "x = 1", "task.success()")
         shell.run("%%agent analyst\nMake an x please.")
     with Shell(store=str(tmp_path / "store")) as shell:
+        assert "no conversation to take back" in shell.run("%agent undo --only chat").err
         shell.run("%agent checkout")
         use(shell, "x = 2", "task.success()")
         shell.run("%%agent helper\nMake another x please.")
