@@ -503,9 +503,9 @@ def test_what_was_undone_meanwhile_does_not_come_back_with_a_candidate(state: Ve
     state.undo()
     with pytest.raises(ak.MergeConflictError):
         tries.pick(1)
-    assert dict(state) == {"n": 1}
+    assert dict(state) == {"rows": [3, 1, 2], "n": 1}
     tries.pick(1, theirs=["n"])
-    assert dict(state) == {"n": 20}
+    assert dict(state) == {"rows": [3, 1, 2], "n": 20}
 
 
 def test_two_candidates_are_not_mixed(state: Versioned, pool: Executor) -> None:
