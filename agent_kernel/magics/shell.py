@@ -74,11 +74,19 @@ class Kernel(Protocol):
     def set_parent(self, ident: list[bytes], parent: dict[str, object]) -> None: ...
 
 
+class Compiler(Protocol):
+    """Compiles cells, and knows their code by the names of files that are none."""
+
+    @property
+    def cache(self) -> Callable[[str, int, str | None], str]: ...
+
+
 class Shell(Protocol):
     """An InteractiveShell."""
 
     user_ns: dict[str, object]
     autoawait: bool
+    compile: Compiler
     loop_runner: Callable[[Coroutine[Any, Any, object]], object]
     kernel: Kernel
     user_ns_hidden: dict[str, object]

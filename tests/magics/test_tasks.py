@@ -49,6 +49,23 @@ def test_each_step_of_a_task_is_a_commit_by_the_agent(shell: Shell) -> None:
     assert not any("Count up" in (commit["cell"] or {"source": ""})["source"] for commit in shell.log())
 
 
+def test_a_traceback_names_the_step_that_failed_and_not_a_cell_that_is_another(shell: Shell) -> None:
+    shell.run("x = 0")
+    use(shell, "def halve(n):\n    return n / x", "halve(3)", "task.success()")
+    shell.run("%%agent analyst\nHalve the number three.")
+
+    def called() -> str:
+        _, name = shell.ip.compile.format_code_name(shell.ns["halve"].__code__.co_filename)
+        return str(name)
+
+    assert called() == "In[step 1 of analyst]"
+    with pytest.raises(ZeroDivisionError):
+        shell.run("halve(4)").result.raise_error()
+    assert called() == "In[step 1 of analyst]"
+    shell.run("def halve(n):\n    return n / x")
+    assert called() == f"In[{shell.ip.execution_count - 1}]"
+
+
 def test_undo_takes_the_whole_run_back_and_redo_brings_it_again(shell: Shell) -> None:
     shell.run("x = 0")
     use(shell, "x = 1", "y = 2", "task.success()")

@@ -11,6 +11,7 @@ from agent_kernel.agents.deadlines import StepTimeout, within
 from agent_kernel.agents.events import Part
 from agent_kernel.agents.executing import Executed
 from agent_kernel.agents.settling import Settled
+from agent_kernel.magics.tasks.called import called_by_its_step
 from agent_kernel.magics.tasks.looping import beside
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class ShellExecutor:
 
         self._outputs.begin_step()
         try:
-            with self._as_part_of_the_cell():
+            with self._as_part_of_the_cell(), called_by_its_step(self._shell):
                 error = within(timeout_s, run_cell)
         except (KeyboardInterrupt, StepTimeout) as raised:  # IPython keeps the interrupt: the deadline says it was one
             error = next(iter(ended), raised)
