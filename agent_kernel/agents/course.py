@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Generator, Mapping
-from concurrent.futures import Future
+from collections.abc import Collection, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from agent_kernel.agents import (
+    answering,
     approving,
     conversation,
     counting,
@@ -26,7 +26,6 @@ from agent_kernel.agents import (
     moves,
     outcomes,
     recovering,
-    returning,
 )
 from agent_kernel.agents.deadlines import Interruptible
 from agent_kernel.agents.effects import recorded
@@ -35,7 +34,6 @@ from agent_kernel.agents.events import (
     ApprovalDecided,
     ApprovalRequested,
     Cancelled,
-    Error,
     Event,
     Fail,
     Finding,
@@ -47,42 +45,29 @@ from agent_kernel.agents.events import (
     TryStart,
 )
 from agent_kernel.agents.executing import Executed
-from agent_kernel.agents.fencing import Fenced, split
-from agent_kernel.agents.log import Log, usage_of
-from agent_kernel.agents.loop import Stream, later
-from agent_kernel.agents.models import Answer, Delta, Message, Model, Request
-from agent_kernel.agents.naming import is_free
+from agent_kernel.agents.log import Log
+from agent_kernel.agents.loop import Stream
+from agent_kernel.agents.models import Message, Model
 from agent_kernel.agents.offering import offered
 from agent_kernel.agents.outcomes import Ran
 from agent_kernel.agents.review import review
 from agent_kernel.agents.settling import NAMES, TaskHandle
-from agent_kernel.errors import AgentKernelError, ModelError, MoveNotMadeError
+from agent_kernel.errors import AgentKernelError, MoveNotMadeError
 from agent_kernel.repository import Author
 from agent_kernel.session.interrupts import uninterrupted
 
 if TYPE_CHECKING:
     from agent_kernel.agents.arguments import Arguments
+    from agent_kernel.agents.going import Going
     from agent_kernel.agents.limits import Limits
     from agent_kernel.agents.place import Place
     from agent_kernel.agents.subagents import ChildRun
 
-__all__ = ["Course", "Going", "Item", "Setup", "Wait", "acting"]
-
-_LONGEST_WAIT_S = 60.0
+__all__ = ["Course", "Setup", "acting"]
 
 
 # The run whose step runs right here: what is begun within it is a sub-agent's.
 acting: ContextVar[Course | None] = ContextVar("agent_kernel_acting", default=None)
-
-
-class Wait(msgspec.Struct, frozen=True):
-    """Something that the run has to wait for. What it gives is sent back, what it raises is thrown."""
-
-    future: Future[Any]
-
-
-Item: TypeAlias = Event | Delta | Wait
-Going: TypeAlias = "Generator[Item, Any, None]"
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +100,7 @@ class Course:
         self.code = Interruptible()  # while code runs
         self.step = 0  # the one that runs, or ran last
         self.children: list[ChildRun[Any]] = []  # sub-agents that are at work
-        self._waited_s = 0.0  # to ask the model again, and no event says so yet
+        self.waited_s = 0.0  # to ask the model again, and no event says so yet
         self.stopped = ""  # why somebody stopped it from elsewhere
         self._began = time.monotonic()
 
@@ -193,7 +178,7 @@ class Course:
     def _next(self, left: str) -> Going:
         action, since = conversation.open_action(self.log.events)
         if action is None:
-            yield from self._ask()
+            yield from answering.ask(self)
         elif (start := conversation.begun(since)) is not None:
             sent = conversation.UNKNOWN_TRY if isinstance(start, TryStart) else conversation.UNKNOWN
             yield from self._recovered(action, start, left) or [
@@ -237,123 +222,6 @@ class Course:
             return ()
         events, after = recovering.outcome_of(self.place, *found, self.setup.limits.output_chars, note)
         return self.log.note_all(events, step=action.step, before=start.before, after=after)
-
-    # -- asking
-
-    def _ask(self) -> Going:
-        events = counting.taken_up(self.log.events)
-        reached = self.setup.limits.reached(
-            steps=counting.steps_of(events),
-            usage=usage_of(events),
-            seconds=self.seconds,
-            unpriced=not is_free(self.setup.model) and counting.has_unpriced(events),
-        )
-        if reached is not None:
-            raised = [event for event in self.log.events if isinstance(event, Error) and event.source == "code"]
-            last = f"; the last error of its code: {raised[-1].message}" if reached[0] == "steps" and raised else ""
-            yield self.log.note(Fail(limit=reached[0], reason=reached[1] + last, waited_s=self._has_waited()))
-            return
-        began = time.perf_counter()
-        try:
-            answer = yield from self._answer()
-        except ModelError as error:
-            yield from self._failed(error, time.perf_counter() - began)
-            return
-        found = self._written_as_words(answer)
-        text, code = (answer.text, answer.code) if found is None else (found.text, found.code)
-        number = counting.steps_of(self.log.events) + 1 if code is not None else None
-        action = Action(
-            thinking=answer.thinking,
-            text=text,
-            code=code,
-            call=answer.call,
-            said="" if found is None else answer.text,
-            usage=answer.usage,
-            duration_s=round(time.perf_counter() - began, 6),
-            waited_s=self._has_waited(),
-        )
-        yield self.log.note(action, step=number, before=self.place.head)
-        if code is None:
-            yield from self._words(answer.text.strip())
-
-    def _written_as_words(self, answer: Answer) -> Fenced | None:
-        """The code in the words of a model that has called no tool in this run: many a local model calls none."""
-        if answer.code is not None or (not answer.in_words and counting.has_called(self.log.events)):
-            return None
-        return split(answer.text)
-
-    def _answer(self) -> Generator[Item, Any, Answer]:
-        """Stream one answer."""
-        answers = sum(isinstance(event, Action) and event.source != "setup" for event in self.log.events)
-        sent = tuple(conversation.messages_of(self.log.events, self.setup.earlier))
-        request = Request(self.log.start.instructions, sent, answers, self._patience(), self.setup.settings)
-        self.stream = stream = Stream(self.setup.model, request)
-        answer: Answer | None = None
-        while (piece := (yield Wait(stream.next()))) is not None:
-            if isinstance(piece, Answer):
-                answer = piece
-            else:
-                yield piece
-        self.stream = None
-        if answer is None:
-            if self.stopped:
-                raise KeyboardInterrupt
-            raise ModelError(self.setup.model.name, "it ended without an answer", retry_after_s=0.0)
-        return answer
-
-    def _patience(self) -> float | None:
-        limits = self.setup.limits
-        left = None if limits.run_s is None else max(0.1, limits.run_s - self.seconds)
-        known = [one for one in (limits.model_s, left) if one is not None]
-        return min(known, default=None)
-
-    def _failed(self, error: ModelError, took_s: float) -> Going:
-        """The model did not answer: ask again later, or give up."""
-        self.stream = None
-        tries = counting.model_errors(self.log.events)
-        again = error.retry_after_s is not None and tries < self.setup.limits.retries
-        noted = Error(
-            source="model",
-            message=str(error),
-            fatal=not again,
-            duration_s=round(took_s, 6),
-            waited_s=self._has_waited(),
-        )
-        yield self.log.note(noted)
-        if not again:
-            yield self.log.note(Fail(reason=str(error), limit=self._limit_of(error)))
-        elif error.retry_after_s:
-            run_s = self.setup.limits.run_s
-            left = _LONGEST_WAIT_S if run_s is None else max(0.0, run_s - self.seconds)
-            began = time.perf_counter()
-            yield Wait(later(min(_LONGEST_WAIT_S, left, error.retry_after_s * 2**tries)))
-            self._waited_s = time.perf_counter() - began
-
-    def _has_waited(self) -> float:
-        """How long it waited to ask again, for the event that comes next."""
-        waited_s, self._waited_s = self._waited_s, 0.0
-        return round(waited_s, 6)
-
-    def _limit_of(self, error: ModelError) -> str:
-        """The limit that an answer ran into, if one did."""
-        if not error.timed_out:
-            return ""
-        run_s = self.setup.limits.run_s
-        return "model_s" if run_s is None or self.seconds < run_s else "run_s"
-
-    def _words(self, text: str) -> Going:
-        """The model answered with words alone: they are the result, where words can be one."""
-        if text and returning.type_text(self.setup.returns) in ("", "str"):
-            self.value = text
-            yield self.log.note(Success(result=text[:2_000], type="str"), before=self.place.head)
-            return
-        yield self.log.note(
-            outcomes.told(
-                self,
-                "Act by calling run_python (or, if you cannot call it, with one ```python fence), and end the task there "
-                "with task.success(value).",
-            )
-        )
 
     # -- allowing
 

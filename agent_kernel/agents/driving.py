@@ -10,11 +10,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from agent_kernel.agents.course import Wait
+from agent_kernel.agents.going import Wait
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.course import Going
     from agent_kernel.agents.events import Event
+    from agent_kernel.agents.going import Going
     from agent_kernel.agents.models import Delta
 
 __all__ = ["drive", "drive_async", "drive_together"]

@@ -36,7 +36,7 @@ from agent_kernel.errors import (
 )
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.course import Going
+    from agent_kernel.agents.going import Going
     from agent_kernel.agents.journal import Journal
     from agent_kernel.agents.log import State
     from agent_kernel.agents.models import Delta
