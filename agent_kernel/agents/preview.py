@@ -17,67 +17,33 @@ from __future__ import annotations
 
 import pickle
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from agent_kernel.agents import forking
 from agent_kernel.agents.asides import PREVIEWS
-from agent_kernel.agents.candidates import Changed, changed_between, pickled
+from agent_kernel.agents.candidates import Changed
 from agent_kernel.agents.context import masked
 from agent_kernel.agents.deadlines import StepTimeout
-from agent_kernel.agents.effects import recorded
-from agent_kernel.agents.events import Part, packed
-from agent_kernel.agents.executing import Executed, Executor, PlainExecutor
+from agent_kernel.agents.executing import Executed
 from agent_kernel.agents.journal import short_run
-from agent_kernel.agents.offering import offered
+from agent_kernel.agents.seeing import Seen, Status, see
 from agent_kernel.agents.settling import Settled
 from agent_kernel.errors import PreviewNotAcceptedError, PreviewRefusedError, RefNotFoundError
-from agent_kernel.repository import ASIDE, Author, Change, Holder, Outputs, Unsaved
-from agent_kernel.session import randomness
+from agent_kernel.repository import ASIDE, Author, Holder
 
 if TYPE_CHECKING:
     from agent_kernel.agents.place import Place
     from agent_kernel.agents.starting import State
     from agent_kernel.session import Session
     from agent_kernel.session.reports import Report
-    from agent_kernel.storage import Store
 
 __all__ = ["Preview", "Seen", "preview", "previewed"]
 
-Status = Literal["ok", "failed", "interrupted", "timeout", "crashed", "killed"]
-
 _DEADLINE_S = 60.0
-_PAGE = 10_000
-
-
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What a fork did, as it says so itself; `tip` is the commit that it led to, in hex digits.
-
-    Attributes:
-        again: why accepting it would run the code again; "": it does not.
-        settled, value, said: how the code ended its run, with what, pickled, or in words.
-        items: objects that the fork stored where only it can see them.
-    """
-
-    status: Status
-    text: str = ""
-    parts: tuple[Part, ...] = ()
-    outputs: Outputs | None = None
-    error: tuple[str, str] | None = None
-    settled: Literal["", "success", "fail", "clarify"] = ""
-    value: bytes | None = None
-    said: str = ""
-    changed: tuple[Changed, ...] = ()
-    unsaved: tuple[Unsaved, ...] = ()
-    effects: tuple[tuple[str, str, int], ...] = ()
-    tip: str = ""
-    again: str = ""
-    why: str = ""
-    seconds: float = 0.0
-    items: dict[bytes, bytes] = {}
 
 
 def preview(
@@ -113,143 +79,9 @@ def previewed(
     session = place.session
     if session is not None:
         session.before_fork()
-    drawn = randomness.capture()
     by = author or (session.author if session is not None else Author("agent", "agent"))
-
-    def work(send: Callable[[bytes], None]) -> None:
-        randomness.prepared(drawn)()  # Python seeds its generator anew in a fork
-        send(packed(_in_child(code, place, by, run, step, deadline_s, dict(offers or {}))))
-
-    ended = forking.forked(work, deadline_s)
-    if not ended.answer:
-        seen = Seen(
-            status="killed" if ended.died == "killed" else "crashed",
-            text=ended.printed,
-            parts=(Part("text/plain", ended.printed),) if ended.printed else (),
-            why=ended.why,
-            again=f"{ended.why}: approving runs it here",
-            seconds=ended.seconds,
-        )
-        return Preview(place, code, seen, run=run)
-    seen = msgspec.msgpack.decode(ended.answer, type=Seen)
-    if ended.printed:  # past Python: C code, other programs
-        parts = (*seen.parts, Part("text/plain", ended.printed))
-        seen = msgspec.structs.replace(seen, text=seen.text + ended.printed, parts=parts)
-    return Preview(place, code, _kept(place, seen), run=run)
-
-
-def _kept(place: Place, seen: Seen) -> Seen:
-    """Store what only the child could see."""
-    if seen.items and place.session is not None:
-        place.session.repo.store.put_many(seen.items)
-    return msgspec.structs.replace(seen, items={})
-
-
-# -- in the child
-
-
-def _in_child(
-    code: str, place: Place, author: Author, run: str, step: int, deadline_s: float, offers: dict[str, object]
-) -> Seen:
-    session = place.session
-    start = place.head
-    stored = _keys(session.repo.store) if session is not None and _is_in_memory(place) else None
-    executor = _executor(place)
-    if session is not None:
-        session.in_fork()
-    place.begin(code, author, run, step)
-    done: Executed | None = None
-    try:
-        with recorded(place.quiet_paths()) as effects, offered(offers, place.namespace):
-            done = place.kept(executor.run(code, timeout_s=deadline_s))
-    finally:
-        changes, unsaved = place.end(done)
-    assert done is not None  # else an error goes on its way already
-    seen = Seen(
-        status=done.status,
-        text=done.text,
-        parts=done.parts,
-        outputs=done.outputs,
-        error=_error(done.error),
-        changed=_changed(place, start, changes),
-        unsaved=tuple(unsaved),
-        effects=tuple((what, target, count) for (what, target), count in effects.found.items()),
-        tip=place.head,
-        seconds=done.seconds,
-        items=_new(session.repo.store, stored) if session is not None and stored is not None else {},
-    )
-    return _with_end(seen, done.settled, place)
-
-
-def _executor(place: Place) -> Executor:
-    """What runs code here without touching a connection to a front end."""
-    own: Callable[[], Executor] | None = getattr(place.executor, "in_fork", None)
-    return own() if own is not None else PlainExecutor(place.namespace)
-
-
-def _error(error: BaseException | None) -> tuple[str, str] | None:
-    if error is None:
-        return None
-    said = [argument for argument in error.args[:1] if type(argument) is str]
-    return type(error).__name__, said[0][:2_000] if said else ""
-
-
-def _changed(place: Place, start: str, changes: list[Change]) -> tuple[Changed, ...]:
-    session = place.session
-    if session is None or session.head is None:
-        return tuple(Changed(one.how, one.name, "" if one.how == "-" else place.summary(one.name)) for one in changes)
-    return changed_between(session.repo, session.repo.resolve(start) if start else None, session.head)
-
-
-def _with_end(seen: Seen, settled: Settled | None, place: Place) -> Seen:
-    """With how the code ended its run, and why its changes could not be taken on as they are, if so."""
-    lost = sorted({one.name for one in seen.unsaved} & {one.name for one in seen.changed})
-    again = f"{', '.join(lost)} cannot be saved: approving runs the code again" if lost else ""
-    if place.session is None:
-        again = "this state has no history to merge into: approving runs the code again"
-    if settled is None:
-        return msgspec.structs.replace(seen, again=again)
-    if settled.how != "success":
-        return msgspec.structs.replace(seen, again=again, settled=settled.how, said=str(settled.value)[:4_000])
-    value = _by_name_or_value(settled.value)
-    if value is None:
-        again = again or "its result cannot be pickled: approving runs the code again"
-    said = place_line(settled.value)
-    return msgspec.structs.replace(seen, again=again, settled="success", value=value, said=said)
-
-
-def place_line(value: object) -> str:
-    """One line about a value that no name is bound to."""
-    from agent_kernel.values import summaries
-
-    return summaries.line(summaries.summarize(value, "result"))
-
-
-def _by_name_or_value(value: object) -> bytes | None:
-    """The value as bytes; where it can be, classes go by their names, so that the parent finds its own."""
-    with suppress(Exception):
-        return pickle.dumps(value)
-    return pickled(value)
-
-
-def _is_in_memory(place: Place) -> bool:
-    return place.session is not None and place.session.repo.store.url.startswith("memory:")
-
-
-def _keys(store: Store) -> set[bytes]:
-    found: set[bytes] = set()
-    last = b""
-    while keys := store.keys(b"", last, _PAGE):
-        found.update(keys)
-        last = keys[-1]
-    return found
-
-
-def _new(store: Store, before: set[bytes]) -> dict[bytes, bytes]:
-    return store.get_many(_keys(store) - before)
-
-
-# -- what the parent makes of it
+    seen = see(code, place, by, run, step, deadline_s, dict(offers or {}))
+    return Preview(place, code, seen, run=run)
 
 
 class Preview:
