@@ -8,7 +8,6 @@ import inspect
 import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
@@ -164,6 +163,8 @@ class Task(Generic[P, C, R]):
 
     def _unknown(self, kwargs: Mapping[str, Any]) -> str:
         """What is said of an argument that the function does not take: before all, as one that it misses may be meant."""
+        from difflib import get_close_matches
+
         known = self._signature.parameters
         if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values()):
             return ""
