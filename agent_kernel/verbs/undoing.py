@@ -62,15 +62,15 @@ def _conversation_back(scope: Scope, options: Namespace) -> Result:
     talk = session.last_talk(begun)
     report = session.undo(only="chat", begun=begun)
     assert talk is not None  # else there was nothing to take back
-    about = f"the run of {clean(_agent_of(journal, talk.run))}({short_run(talk.run)})"
-    return Moved(f"The conversation went back to before {about}", report.commit, report.branch, report)
+    said = f"The conversation went back to before {_run_of(journal, talk.run)}"
+    return Moved(said, report.commit, report.branch, report)
 
 
-def _agent_of(journal: Journal, run: str) -> str:
+def _run_of(journal: Journal, run: str) -> str:
     try:
-        return f"{journal.first(run).agent} "
+        return f"the run of {clean(journal.first(run).agent)} ({short_run(run)})"
     except RunNotFoundError:  # forgotten
-        return ""
+        return f"the run {short_run(run)}"
 
 
 def _repeated(verb: str, scope: Scope, options: Namespace, only: Only = "") -> Result:
@@ -97,7 +97,7 @@ def _once(verb: str, scope: Scope, only: Only, *, partial: bool) -> Moved:
     said = "Undone" if verb == "undo" else "Done again"
     at = report.commit if report.commit is not None else session.head
     if brings_back or (what is not None and what.chat):
-        where = "went back again" if verb == "redo" and not brings_back else "is back where it was"
+        where = "went back again" if verb == "redo" and not brings_back else _is_back(scope)
         return Moved(f"The conversation {where}", at, report.branch, report)
     found = steps_between(scope, before)
     about = "" if what is None else operation_text(scope.repo, what)
@@ -110,6 +110,15 @@ def _once(verb: str, scope: Scope, only: Only, *, partial: bool) -> Moved:
     if what is not None and what.moved and only == "vars":
         said = f"The variables went back to before {about}, and HEAD stays there"
     return Moved(said, at, report.branch, told(scope, before, report, found))
+
+
+def _is_back(scope: Scope) -> str:
+    """Where the conversation is that came back: it may have been taken back further, and more than once."""
+    session, journal = scope.live(), Journal(scope.repo.store)
+    if session.next_undo is None or not session.next_undo.chat:
+        return "is back where it was"
+    talk = session.last_talk(begun_at(scope.repo, journal, session.head))
+    return "is back by one run" if talk is None else f"is back up to {_run_of(journal, talk.run)}"
 
 
 def _part_of_run(scope: Scope, run: str, found: Mapping[str, set[int]]) -> tuple[str, str]:

@@ -663,7 +663,7 @@ def test_the_conversation_goes_back_by_runs_and_no_further_than_there_are_any(tm
         assert "to before the run of analyst (" in shell.run("%agent undo --only chat").out
         assert "no conversation to take back" in shell.run("%agent undo --only chat").err
         assert (shell.ns["x"], shell.ns["y"]) == (2, 1)
-        shell.run("%agent redo")
+        assert "is back up to the run of analyst (" in shell.run("%agent redo").out
         assert "to before the run of analyst (" in shell.run("%agent undo --only chat").out
         use(shell, Turn(text="It is two."))
         shell.run("%%agent helper\nWhat is x here, please?")
