@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agent_kernel.agents.context import masked
-from agent_kernel.agents.events import Effect, Event, StepStart, SubRun
+from agent_kernel.agents.events import Effect, Event, Output, SubRun
 from agent_kernel.agents.undone import goes_on_from
 from agent_kernel.errors import DamagedObjectError
 
@@ -114,8 +114,9 @@ def _effects(events: list[Event], journal: Journal, steps: set[int] | None) -> I
 
 
 def ran(events: list[Event]) -> set[int]:
-    """The steps of a run whose code began to run."""
-    return {event.step for event in events if isinstance(event, StepStart) and event.step is not None}
+    """The steps of a run that became commits: not those of which nobody knows what they did."""
+    outputs = (event for event in events if isinstance(event, Output) and event.after != event.before)
+    return {event.step for event in outputs if event.step is not None}
 
 
 def numbers(steps: set[int]) -> str:

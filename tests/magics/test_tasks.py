@@ -16,7 +16,7 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.agents import FunctionModel, ScriptedModel, Turn
 from agent_kernel.agents.deciding import decide, log_of, newest
-from agent_kernel.agents.events import Resumed
+from agent_kernel.agents.events import Resumed, StepStart
 from agent_kernel.magics.extension import AgentKernel
 from tests.magics.shells import Shell, Typed
 
@@ -615,6 +615,19 @@ def test_a_run_that_went_on_after_a_restart_is_undone_as_a_whole(tmp_path: Path)
         assert [run["status"] for run in runs(shell)] == ["undone"]
         shell.run("%agent redo")
         assert shell.ns["n"] == 2
+
+
+def test_a_step_of_which_nothing_is_known_is_no_part_that_stays(tmp_path: Path) -> None:
+    with Shell(store=str(tmp_path / "store")) as shell:
+        use(shell, "n = 2", "n = 3", "task.success(n)")
+        notebook = shell.extension.notebook.tasks.place()
+        run = ak.Agent("analyst", model="scripted:_model", state=notebook).start("Count to three please.")
+        for event in run:  # as where the process dies in the second step
+            if isinstance(event, StepStart) and event.step == 2:
+                break
+        shell.run("%agent resume")
+        assert shell.run("%agent undo").out.startswith("Undone the run of analyst")
+        assert "n" not in shell.ns
 
 
 def test_undo_of_a_run_that_other_work_parts_says_which_steps_it_is_of(shell: Shell) -> None:
