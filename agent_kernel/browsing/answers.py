@@ -130,6 +130,7 @@ class CommitRow(msgspec.Struct, frozen=True, tag="commit", tag_field="kind"):
     took_s: float | None
     time_ms: int
     graph: Graph
+    called: str = ""  # a step of an agent in a sentence, for its cell has others
 
 
 Row: TypeAlias = DayRow | FoldRow | WaitRow | CommitRow

@@ -13,7 +13,7 @@ from agent_kernel.browsing.changes import Change, changes_of
 from agent_kernel.browsing.code import last_run, source_of
 from agent_kernel.browsing.lines import count_of
 from agent_kernel.browsing.matching import Budget
-from agent_kernel.browsing.wording import called, cleaned, subject_of
+from agent_kernel.browsing.wording import called, cleaned, step_called, subject_of
 from agent_kernel.repository import Commit, ObjectId, hex_of, read_outputs, short
 from agent_kernel.session.labels import prompt, shown
 from agent_kernel.verbs.comparing import differing
@@ -72,6 +72,7 @@ class Details(msgspec.Struct, frozen=True):
     environment: Literal["same", "changed", "none"]
     cells: bool
     cwd: str
+    called: str = ""  # a step of an agent in a sentence, for its cell has others
 
 
 def commit(book: Book, args: At) -> Details:
@@ -109,6 +110,7 @@ def commit(book: Book, args: At) -> Details:
         environment=_environment(found, None if before is None else before[1]),
         cells=found.notebook is not None,
         cwd=cleaned(found.cwd, 500),
+        called=step_called(found),
     )
 
 

@@ -9,7 +9,7 @@ from agent_kernel.browsing.book import Book, Spread
 from agent_kernel.browsing.chips import chips_of, counts_of
 from agent_kernel.browsing.listing import Fold, Item, Listing
 from agent_kernel.browsing.runs import run_row, wait_row
-from agent_kernel.browsing.wording import cleaned, prompts, subject_of
+from agent_kernel.browsing.wording import cleaned, prompts, step_called, subject_of
 from agent_kernel.repository import Commit, ObjectId, hex_of, short
 from agent_kernel.session.labels import prompt, shown
 from agent_kernel.verbs.text import plural
@@ -56,6 +56,7 @@ def _commit_row(book: Book, item: Item, id: ObjectId, refs: tuple[Ref, ...], gra
         took_s=commit.cell.duration_s if commit.cell is not None else None,
         time_ms=commit.time_ns // 1_000_000,
         graph=graph,
+        called=step_called(commit),
     )
 
 

@@ -6,7 +6,7 @@ from agent_kernel.repository import Commit
 from agent_kernel.session.labels import is_code, prompt, title
 from agent_kernel.verbs.text import clean, cut
 
-__all__ = ["called", "cleaned", "prompts", "subject_of"]
+__all__ = ["called", "cleaned", "prompts", "step_called", "subject_of"]
 
 _SUBJECT = 200  # characters; a panel is narrower
 _NAME = 120
@@ -25,8 +25,15 @@ def subject_of(commit: Commit) -> tuple[str, bool]:
 
 
 def called(commit: Commit) -> str:
-    """The commit inside a sentence: `[7]`, or, where no cell made it, its subject in quotes."""
-    return prompt(commit) or f"“{cut(title(commit), _CALLED)}”"
+    """The commit inside a sentence: `[7]`, `step 2 of analyst [7]`, or, where no cell made it, its subject in quotes."""
+    return step_called(commit) or prompt(commit) or f"“{cut(title(commit), _CALLED)}”"
+
+
+def step_called(commit: Commit) -> str:
+    """The same of a step of an agent's run: the cell has others. "": it is none."""
+    if not commit.run or commit.step is None:
+        return ""
+    return f"step {commit.step} of {cleaned(commit.author.name, _CALLED)} {prompt(commit)}".rstrip()
 
 
 def prompts(newest: Commit, oldest: Commit) -> str:

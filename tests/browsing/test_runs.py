@@ -66,6 +66,16 @@ def test_it_unfolds_to_its_steps(nb: Notebook) -> None:
     assert rows[0]["graph"]["node"] is None
 
 
+def test_a_step_is_called_by_its_number_and_its_agent_where_its_cell_has_others(nb: Notebook) -> None:
+    nb.run("x = 1")
+    _ = give(nb, "Count", "a = 1", "b = 2", "task.success()")
+    rows = nb.rows(unfolded=[nb.rows()[0]["id"]])
+    said = {row["prompt"]: row["called"] for row in rows if row["kind"] == "commit"}
+    assert (said[".2"], said["[1]"]) == ("step 2 of analyst", "")
+    assert nb.ask("commit", id="HEAD~1")["called"] == "step 2 of analyst"
+    assert nb.ask("open", n=0)["head"]["label"] == "step 3 of analyst"
+
+
 def test_head_inside_a_folded_run_is_found_in_its_row(nb: Notebook) -> None:
     _ = give(nb, "Count", "a = 1", "b = 2", "task.success()")
     fold = nb.rows()[0]

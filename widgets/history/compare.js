@@ -1,7 +1,7 @@
 /** Two commits side by side: left is before, right is after. It stands in place of the list until one goes back. */
 
 import { failureNote, iconButton } from "../shared/buttons.js";
-import { el, fill } from "../shared/dom.js";
+import { el, fill, prose } from "../shared/dom.js";
 import { plural } from "../shared/format.js";
 import { changeLines } from "./changes.js";
 import { diffLines } from "./code.js";
@@ -203,10 +203,10 @@ export class CompareView {
   }
 }
 
-/** A side's branch or tag, and its prompt; its label where it has neither. @param {Side} side @returns {HTMLElement} */
+/** A side's branch or tag, and its prompt; its label where it has neither, or says more. @param {Side} side @returns {HTMLElement} */
 function sideLabel(side) {
   const ref = side.refs[0];
-  if (!ref && !side.prompt) return el("span", { class: "ak-side" }, side.label);
+  if (!ref && side.prompt !== side.label) return el("span", { class: "ak-side" }, ...prose(side.label));
   const prompt = side.prompt ? el("span", { class: "ak-mono ak-muted" }, side.prompt) : null;
   return el("span", { class: "ak-side" }, ref ? refLabel(ref) : null, prompt);
 }

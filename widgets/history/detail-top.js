@@ -103,11 +103,11 @@ export function detailId(row) {
 export const RUN = "run:";
 
 /**
- * @param {{ id: string, short: string, prompt: string, subject: string, refs: { kind: string, name: string }[] }} commit
+ * @param {{ id: string, short: string, prompt: string, subject: string, called?: string, refs: { kind: string, name: string }[] }} commit
  * @returns {Target}
  */
 export function targetOf(commit) {
-  const { id, short, prompt, subject } = commit;
+  const { id, short, prompt, subject, called } = commit;
   const branches = commit.refs.filter((ref) => ref.kind === "branch").map((ref) => ref.name);
-  return { id, short, prompt, label: prompt || (subject ? `“${subject}”` : short), branches };
+  return { id, short, prompt, label: called || prompt || (subject ? `“${subject}”` : short), branches };
 }

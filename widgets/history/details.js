@@ -115,7 +115,7 @@ export class DetailsPane {
     const had =
       focused && this.top.contains(focused) ? (focused.getAttribute("aria-label") ?? focused.textContent) : null;
     fill(this.top, ...detailTop(this.shown, this.doings, { canAct, now: this.model.now(), marked: marked !== null }));
-    this.element.setAttribute("aria-label", `Details of ${this.shown.prompt || this.shown.subject}`);
+    this.element.setAttribute("aria-label", `Details of ${this.shown.called || this.shown.prompt || this.shown.subject}`);
     const again = [...this.top.querySelectorAll("button")].find(
       (button) => (button.getAttribute("aria-label") ?? button.textContent) === had,
     );

@@ -159,7 +159,7 @@ export class HeldAct {
   look(answer) {
     if (answer?.head) this.head = answer.head;
     for (const row of (answer?.page ?? answer)?.rows ?? []) {
-      if (row.kind === "commit") this.labels.set(row.id, row.prompt || `“${row.subject}”`);
+      if (row.kind === "commit") this.labels.set(row.id, row.called || row.prompt || `“${row.subject}”`);
     }
   }
 }

@@ -113,6 +113,7 @@ export interface CommitRow {
   more: number;                                      // changed names beyond the chips
   counts: Partial<Record<Sign, number>>;
   took_s: number | null; time_ms: number; graph: Graph;
+  called?: string;                                   // "step 2 of analyst [7]": a step of an agent in a sentence; "": it is none
 }
 export interface Ref { kind: "branch" | "tag" | "head" | "aside" /* a branch that nobody named: `name` says what it is, `branch` is how it can be named */; name: string; head: boolean; lane: number | null; branch?: string }
 /** One row's piece of the graph. `node`: the lane of the commit. A line goes from a lane at the top edge to one at the bottom edge; null: it ends at, or begins at, the node. Colours are branches. Lanes beyond the sixth are drawn as one. */
@@ -145,6 +146,7 @@ export interface Details {
   parents: string[]; refs: Ref[]; against: { id: string; label: string } | null;
   changes: Change[]; more_changes: number /* beyond the 500 largest */; unsaved: { name: string; type: string; reason: string; remedy: string }[];
   code: { added: number; removed: number } | null; outputs: number; environment: "same" | "changed" | "none"; cells: boolean; cwd: string;
+  called?: string;                                   // as in CommitRow
 }
 /** Old and new in a line each; equal where only what it shares changed ("="). `opens`: `variable` has more to show. */
 export interface Change { name: string; how: Sign; type: string; old: string; new: string; old_size: number | null; new_size: number | null; opens: boolean }

@@ -275,8 +275,9 @@ function whyText(row) {
   return el("span", { class: `ak-why ${kind}`, title: row.why }, short, el("span", { class: "ak-long" }, long));
 }
 
-/** "[7]" → "Cell 7". @param {string} prompt */
+/** "[7]" → "Cell 7", ".2" → "Step 2". @param {string} prompt */
 function spokenPrompt(prompt) {
+  if (prompt.startsWith(".")) return `Step ${prompt.slice(1)}`;
   return prompt ? `Cell ${prompt.replace(/[[\]]/g, "")}` : "";
 }
 

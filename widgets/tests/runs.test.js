@@ -9,7 +9,7 @@ import { NOW, withRuns } from "./fixture/houses.js";
 import { listRows } from "./fixture/rows.js";
 import { mounted, soon, withoutPage } from "./page.js";
 
-/** @import { Asks, FoldRow, RunFacts } from "../history/protocol.js" */
+/** @import { Asks, CommitRow, FoldRow, RunFacts } from "../history/protocol.js" */
 
 const page = { skip: withoutPage };
 const withHistory = () => mounted({ store: { history: withRuns() } });
@@ -54,6 +54,15 @@ test("→ unfolds a run to its steps, which do not say again whose they are, and
   assert.ok(panel.row("outliers = df").querySelector(".ak-g rect"));
   await panel.press("ArrowLeft");
   assert.ok(!panel.text.includes("outliers = df"));
+});
+
+test("what is asked about a step names its agent and its cell, which has other steps", async () => {
+  const all = { text: "", show: /** @type {const} */ ("all"), tz_s: 0, unfolded: [] };
+  const rows = listRows(withRuns(), all).rows;
+  const row = /** @type {CommitRow} */ (rows.find((one) => one.kind === "commit"));
+  const { targetOfRow } = await import("../history/detail-top.js");
+  assert.equal(targetOfRow({ ...row, prompt: ".1", called: "step 1 of analyst [12]" })?.label, "step 1 of analyst [12]");
+  assert.equal(targetOfRow({ ...row, prompt: "[12]", called: "" })?.label, "[12]");
 });
 
 test("Enter unfolds a run and opens its details: task, state, steps, tokens, cost", page, async () => {
