@@ -175,7 +175,8 @@ export class CommTransport {
   async answers() {
     /** @type {Promise<boolean>} */
     const late = new Promise((resolve) => setTimeout(() => resolve(this.state.busy === null), this.patience.busyMs));
-    const answered = this.send("rows", { n: 0 }).then(() => true, () => true);
+    // Given up for a question that was asked before is no answer.
+    const answered = this.send("rows", { n: 0 }).then(() => true, (error) => error.code !== NO_ANSWER.code);
     return Promise.race([answered, late]);
   }
 

@@ -81,8 +81,8 @@ const pause = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(
 const soon = () => new Promise((resolve) => setTimeout(resolve, 5));
 
 /** @param {Kernel} kernel */
-function connected(kernel) {
-  const transport = new CommTransport(kernel, PATIENCE);
+function connected(kernel, patience = PATIENCE) {
+  const transport = new CommTransport(kernel, patience);
   /** @type {any[]} */
   const states = [];
   transport.onState((state) => states.push(state));
@@ -175,6 +175,16 @@ test("what waits here is cancelled here, and a later act takes its place", async
   kernel.become({ busy: null });
   await soon();
   assert.deepEqual([...kernel.asked("checkout"), ...kernel.asked("switch"), ...kernel.asked("cancel")], []);
+});
+
+test("a question that was given up is no sign that a kernel of one thread hears", async () => {
+  const kernel = new Kernel(BUSY);
+  const { transport } = connected(kernel, { ...PATIENCE, busyMs: 60, answerMs: 10 });
+  kernel.hears = false;
+  const answer = /** @type {any} */ (await transport.act("checkout", { to: "7777", what: "both" }));
+  assert.equal(answer.queued.label, "[7]");
+  assert.deepEqual(kernel.asked("checkout"), []);
+  transport.dispose();
 });
 
 test("what fails after the cell is told in a whole sentence, until the next act", async () => {
