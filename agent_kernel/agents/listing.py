@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsIndex, overload
 
 from agent_kernel.agents.events import Event
 from agent_kernel.agents.journal import Journal
@@ -21,6 +21,14 @@ class Events(tuple[Event, ...]):
     """Events in order. A notebook shows them as HTML, `print` as lines; `pprint_events` has options."""
 
     __slots__ = ()
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> Event: ...
+    @overload
+    def __getitem__(self, key: slice) -> Events: ...
+    def __getitem__(self, key: SupportsIndex | slice) -> Event | Events:
+        """One of them, or some of them, which are shown as all are."""
+        return Events(super().__getitem__(key)) if isinstance(key, slice) else super().__getitem__(key)
 
     def __str__(self) -> str:
         from agent_kernel.agents.printing import Look, text_of

@@ -40,11 +40,14 @@ from agent_kernel.values import summaries
 __all__ = ["Look", "Verbosity", "html_of", "pprint_events", "readable", "text_of"]
 
 Verbosity: TypeAlias = Literal["brief", "normal", "verbose"]
-_COLORS: dict[str, str] = {"head": "1", "code": "36", "quiet": "2", "bad": "31", "good": "32"}
+_COLORS: dict[str, str] = {"head": "1", "code": "36", "sent": "2", "quiet": "2", "bad": "31", "good": "32"}
+_FONT = "font-family:var(--jp-code-font-family,monospace)"
 _STYLES: dict[str, str] = {
     "head": "font-weight:600",
     "plain": "white-space:pre-wrap",
-    "code": "white-space:pre-wrap;font-family:monospace;border-left:3px solid #8888;padding-left:.6em",
+    "code": f"white-space:pre-wrap;{_FONT};border-left:3px solid #8888;padding-left:.6em",
+    "shown": f"white-space:pre;overflow-x:auto;{_FONT}",
+    "sent": f"white-space:pre-wrap;{_FONT};opacity:.7",
     "quiet": "white-space:pre-wrap;opacity:.7",
     "bad": "white-space:pre-wrap;color:#c33",
     "good": "white-space:pre-wrap;color:#2a2",
@@ -161,9 +164,9 @@ def _pieces(event: Event, look: Look) -> Iterator[tuple[str, str]]:
             yield from [("code", event.code)] if event.code else []
         case Output():
             shown = "".join(part.text or f"[{part.mime}]\n" for part in event.parts)
-            yield from [("plain", shown)] if shown and not is_brief else []
+            yield from [("shown", shown)] if shown and not is_brief else []
             yield from [("bad", f"{event.status}")] if event.status != "ok" else []
-            yield from [("quiet", f"sent: {event.sent}")] if is_verbose else []
+            yield from [("sent", f"sent: {event.sent}")] if is_verbose else []
         case StateChange():
             if look.show_delta:
                 yield from (("quiet", f"{how} {name}{f': {now}' if now else ''}") for how, name, now in event.changed)

@@ -148,3 +148,24 @@ def test_the_events_of_a_run_have_faces_too() -> None:
     assert "done: int 8" in str(run.events)
     assert repr(run.events) == f"<{len(run.events)} events>"
     assert "done: int 8" in run.events._repr_html_()
+
+
+def test_some_of_them_are_shown_as_all_are() -> None:
+    run = family().start("Work")
+    run.result()
+    last = run.events[-2:]
+    assert isinstance(last, ak.Events)
+    assert repr(last) == "<2 events>"
+    assert last == tuple(run.events)[-2:]
+    assert last[-1] is run.events[-1]
+
+
+def test_what_code_showed_keeps_its_columns_in_html() -> None:
+    frame = "   city  price\n0  Oslo      1"
+    (row,) = [
+        row
+        for row in ak.Events([Output(parts=(Part("text/plain", frame),))])._repr_html_().split("<div")
+        if frame in row
+    ]
+    assert "white-space:pre;" in row
+    assert "monospace" in row
