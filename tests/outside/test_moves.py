@@ -64,6 +64,18 @@ def test_the_work_of_a_person_is_asked_about_and_named(front: Front) -> None:
     assert front.ip.user_ns["mine"] == 1
 
 
+def test_the_last_word_on_code_that_was_allowed_is_no_value_which_would_say_it_again(
+    front: Front, tmp_path: Path
+) -> None:
+    told = use(
+        "run_python", code=f"import pathlib; size = pathlib.Path({str(tmp_path / 'note.txt')!r}).write_text('hi')"
+    )
+    printed = front.run(f"%agent approve --run {run_of(told)}")
+    assert front.ip.user_ns["size"] == 2
+    assert "The agent outside is told what came of it" in printed
+    assert "Out[" not in printed
+
+
 def test_so_is_a_checkout_that_leaves_it_behind_and_one_of_a_variable(front: Front) -> None:
     use("run_python", code="theirs = 2")
     front.run("mine = 5")

@@ -222,7 +222,7 @@ class Tasks:
         return self._apart_from_cells(self._find(run).resume(answer, by=person().name))
 
     def _apart_from_cells(self, run: Run[Any]) -> str:
-        is_outside = run.model.partition(":")[0] == PREFIX  # no cell gave it its task
+        is_outside = _is_outside(run)  # no cell gave it its task
         if not is_outside and not self._apart.can_show(run.id):
             self._notebook.beside.decided(run.id)
             return f"%agent resume --run {short_run(run.id)} in a cell lets the run go on."
@@ -289,12 +289,12 @@ class Tasks:
 
     def _value(self, run: Run[Any]) -> object:
         if run.status in ("completed", "pending", "clarify"):
-            return run.outcome.value
+            return _shown_value(run)
         shown = (f"The run of {run.agent} {_ENDED.get(run.status, 'was stopped')}.",)
         raise TaskEnded(run.outcome.reason, shown if getattr(self._shell, "kernel", None) is not None else ())
 
     def _told(self, run: Run[Any]) -> Result:
-        value = run.outcome.value
+        value = _shown_value(run)
         if run.status == "completed" and value is not None:
             self._shell.displayhook(value)
         return Said((), {"run": run.id, "status": run.status, "reason": run.outcome.reason})
@@ -310,3 +310,13 @@ class Tasks:
         """Whether a person is there to be asked: not where a program runs the notebook without one."""
         kernel = getattr(self._shell, "kernel", None)
         return kernel is None or bool(getattr(kernel, "_allow_stdin", True))
+
+
+def _is_outside(run: Run[Any]) -> bool:
+    """Whether it is of an agent that is not ours."""
+    return run.model.partition(":")[0] == PREFIX
+
+
+def _shown_value(run: Run[Any]) -> object:
+    """What is shown as the value of the cell. An agent outside gives nothing back here: its last word is shown already."""
+    return None if _is_outside(run) else run.outcome.value
