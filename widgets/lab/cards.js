@@ -76,7 +76,7 @@ export function savedCard(Panel, notebooks, standard) {
       if (!model) return;
       /** @type {Saved | undefined} */
       const saved = model.data[CARD];
-      const notebook = notebooks().around(this.node);
+      const notebook = notebooks().around(this.node) ?? notebooks().withWidget(model);
       if (!notebook || saved?.version !== FORMAT) return this.#face(model);
       this.unlisten ??= notebook.link.listen(() => void this.#look(notebook));
       if (isHere(notebook.link.kernel, model)) return this.#widget(notebook, model);

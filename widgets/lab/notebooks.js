@@ -8,11 +8,12 @@ import { errorText } from "../shared/buttons.js";
 import { cellsOf, restoreCells } from "./cells.js";
 import { Following } from "./following.js";
 import { KernelLink } from "./link.js";
+import { isHere } from "./models.js";
 import { NotebookTransport } from "./transport.js";
 
 /** @import { Host, NotebookPage } from "../history/protocol.js" */
 /** @import { Pin } from "../history/pin.js" */
-/** @import { App, NotebookPanel, Notifications, Tracker } from "./jupyter.js" */
+/** @import { App, MimeModel, NotebookPanel, Notifications, Tracker } from "./jupyter.js" */
 /** @import { Rest } from "./rest.js" */
 
 export const COMMAND = "agent-kernel:show-history";
@@ -46,6 +47,12 @@ export class Notebooks {
   /** The notebook whose document holds an element. @param {Element} element */
   around(element) {
     const panel = this.tracker.find((one) => one.node.contains(element));
+    return panel ? this.of(panel) : null;
+  }
+
+  /** The notebook whose kernel has the widget that an output is: it may stand in a view of its own. @param {MimeModel} model */
+  withWidget(model) {
+    const panel = this.tracker.find((one) => isHere(one.sessionContext.session?.kernel ?? null, model));
     return panel ? this.of(panel) : null;
   }
 

@@ -58,23 +58,26 @@ class WithWidgets extends FakeKernel {
   }
 }
 
-/** @param {object} data @param {{ kernel?: WithWidgets | null, rest?: FakeRest }} [more] */
-async function output(data, { kernel = null, rest = new FakeRest() } = {}) {
+/** @param {object} data @param {{ kernel?: WithWidgets | null, rest?: FakeRest, apart?: boolean }} [more] apart: in a view of its own */
+async function output(data, { kernel = null, rest = new FakeRest(), apart = false } = {}) {
   const { CARD, savedCard } = await import("../lab/cards.js");
-  const { OpenNotebook } = await import("../lab/notebooks.js");
+  const { Notebooks } = await import("../lab/notebooks.js");
   const context = new FakeContext(kernel);
   const make = (/** @type {string} */ kind) => new FakeWidget(kind);
-  const panel = { sessionContext: context, isVisible: true, content: { rendermime: { createRenderer: make } }, context: { path: "a.ipynb", localPath: "a.ipynb", pathChanged: { connect() {} } } };
+  const node = document.createElement("div");
+  const panel = { node, sessionContext: context, isVisible: true, disposed: { connect() {} }, content: { rendermime: { createRenderer: make } }, context: { path: "a.ipynb", localPath: "a.ipynb", pathChanged: { connect() {} } } };
   const app = { serviceManager: { sessions: { refreshRunning: async () => {} } } };
-  const notebook = new OpenNotebook(/** @type {any} */ (app), /** @type {any} */ (panel), /** @type {any} */ (rest), /** @type {any} */ ({}));
-  const Card = savedCard(/** @type {any} */ (FakeWidget), () => /** @type {any} */ ({ around: () => notebook }), /** @type {any} */ (make));
+  const tracker = { find: (/** @type {(one: object) => boolean} */ test) => [panel].find(test) };
+  const notebooks = new Notebooks(/** @type {any} */ (app), /** @type {any} */ (tracker), /** @type {any} */ (rest), /** @type {any} */ ({}));
+  const Card = savedCard(/** @type {any} */ (FakeWidget), () => notebooks, /** @type {any} */ (make));
   const card = /** @type {any} */ (new Card());
-  document.body.replaceChildren(card.node);
+  document.body.replaceChildren(node);
+  (apart ? document.body : node).append(card.node);
   const model = { trusted: true, data: { [CARD]: data, [VIEW]: { model_id: "m" }, "text/html": "what was saved" } };
   await card.renderModel(model);
   card.onAfterAttach();
   await soon(5);
-  const dispose = () => (card.dispose(), notebook.dispose());
+  const dispose = () => (card.dispose(), notebooks.of(/** @type {any} */ (panel)).dispose());
   return { card, context, model, dispose, shows: () => card.node.textContent };
 }
 
@@ -106,6 +109,15 @@ for (const data of [STEP, RACE]) {
     dispose();
   });
 }
+
+test("an output in a view of its own shows the widget too, as long as a notebook's kernel has it", page, async () => {
+  const live = await output(STEP, { kernel: withWidget(), apart: true });
+  assert.equal(live.shows(), "the widget");
+  live.dispose();
+  const gone = await output(STEP, { kernel: new WithWidgets(), apart: true });
+  assert.equal(gone.shows(), "what was saved");
+  gone.dispose();
+});
 
 test("a step whose widget is gone is asked of its store", page, async () => {
   const rest = new FakeRest();
