@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import AmbiguousRefError as AmbiguousRefError
     from agent_kernel.errors import BranchInUseError as BranchInUseError
     from agent_kernel.errors import BranchMovedError as BranchMovedError
+    from agent_kernel.errors import CellThreadError as CellThreadError
     from agent_kernel.errors import DamagedObjectError as DamagedObjectError
     from agent_kernel.errors import InvalidRefNameError as InvalidRefNameError
     from agent_kernel.errors import LoadError as LoadError
@@ -109,6 +110,7 @@ __all__ = [
     "BranchInUseError",
     "BranchMovedError",
     "Candidate",
+    "CellThreadError",
     "Commit",
     "DamagedObjectError",
     "Events",

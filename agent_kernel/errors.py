@@ -467,6 +467,16 @@ class StepBusyError(AgentError):
         )
 
 
+class CellThreadError(AgentError):
+    """A step was to run on a notebook's variables beside its cells. Nothing was begun."""
+
+    def __str__(self) -> str:
+        return (
+            "agents act on a notebook's variables on the thread of its cells, one after the other: drive them in a cell, or "
+            "beside it on a branch of their own (agent_kernel.race)"
+        )
+
+
 class ModelError(AgentError):
     """A model did not answer. `retry_after_s`: asking again after so many seconds may help; None: it will not."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Container, Iterable
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from agent_kernel.agents import context
 from agent_kernel.agents.executing import Executor, PlainExecutor
 from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.veiling import Veil
+from agent_kernel.errors import CellThreadError
 from agent_kernel.repository import hex_of
 from agent_kernel.session.hiding import HideList
 from agent_kernel.values import summaries
@@ -33,6 +35,7 @@ class Place:
         journal: keeps the events; by default in the session's store, or in memory.
         executor: by default code runs as in a script.
         names: those that are the user's; by default all that a session would version.
+        on_main: code runs where the cells run, on the main thread alone.
         moved: tells whoever shows the history here that something happened, where no cell does.
         hidden: says which names no model is told of; by default those that the store's list has.
     """
@@ -47,6 +50,7 @@ class Place:
         names: Callable[[], Iterable[str]] | None = None,
         hidden: Callable[[str], bool] | None = None,
         cell: Callable[[], tuple[str, int | None]] = lambda: ("", None),
+        on_main: bool = False,
         moved: Callable[[], None] = lambda: None,
     ) -> None:
         self.namespace = namespace
@@ -59,6 +63,7 @@ class Place:
         self.veil = Veil(self.hidden)
         self.cell = cell
         self.moved = moved
+        self._on_main = on_main
         self._names = names
         self.is_here = False  # it is the notebook's own, which a program asked for (`current.here`)
         self.began: ObjectId | None = None  # the commit at which the step began that runs
@@ -118,7 +123,13 @@ class Place:
         return "" if at is None else hex_of(at)
 
     def wait_turn(self) -> None:
-        """Wait until no other thread runs a step here. Raises: StepBusyError."""
+        """Wait until no other thread runs a step here.
+
+        Raises:
+            StepBusyError: one runs for long. CellThreadError: the cells of a notebook run on another thread than this.
+        """
+        if self._on_main and threading.current_thread() is not threading.main_thread():
+            raise CellThreadError
         if self.session is not None:
             self.session.wait_turn()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeGuard, Unpack, cast
 
+from msgspec import structs
+
 from agent_kernel.agents import context, earlier, leftovers, returning
 from agent_kernel.agents.approving import MODES
 from agent_kernel.agents.arguments import Arguments
@@ -27,7 +29,7 @@ from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import Agent
-    from agent_kernel.agents.models import Message
+    from agent_kernel.agents.models import Message, Model
     from agent_kernel.session import Session
 
 __all__ = ["Inputs", "Options", "State", "place_of", "reopened", "started", "started_within"]
@@ -107,7 +109,9 @@ def started(
     place.policy = agent.context
     place.look()
     try:
-        log.note(_task_start(agent, task, place, made, before, arguments), before=place.head)
+        start = _task_start(agent, task, place, made, before, arguments)
+        named = options.get("model") or agent.model
+        log.note(structs.replace(start, model=_name_of(made.model, named, place)), before=place.head)
     except BaseException:
         arguments.take_away()  # there is no run that could
         raise
@@ -305,6 +309,11 @@ def _task_start(
         arguments=arguments.kept,
         replaced=arguments.replaced,
     )
+
+
+def _name_of(model: Model, named: object, place: Place) -> str:
+    """What finds the model again: where a variable was named that holds it, that one."""
+    return named if isinstance(named, str) and place.namespace.get(named) is model else model.name
 
 
 def _is_key(name: str, value: object) -> bool:

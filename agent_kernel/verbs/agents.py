@@ -253,6 +253,7 @@ def resume_arguments(parser: Parser) -> None:
         parser,
         "which run, by its id or the last characters of it (unless told the newest one that is not done, or else that failed)",
     )
+    parser.value("--model", metavar="NAME", help="another model from here on", default="")
     parser.flag("--force", help="also one that a process on another machine drove, which may still do so")
 
 
@@ -275,7 +276,7 @@ def resume(scope: Scope, options: Namespace) -> Result:
         run = _only(journal, deciding.all_waiting(journal, "clarify"), "ask something")
     if asked is not None and asked.step is None and not answer:
         raise UsageProblem(f"{clean(asked.agent)} asks: {asked.text} (%agent resume ANSWER answers)")
-    return notebook.tasks.resume(run, answer, force=options.force)
+    return notebook.tasks.resume(run, answer, force=options.force, model=options.model)
 
 
 # -- choosing

@@ -761,3 +761,30 @@ def test_words_for_an_agent_are_taken_as_they_are(shell: Shell, typed: str, said
     assert typed_line.result.success, typed_line.err
     run = next(iter(shell.extension.notebook.tasks.runs.values()))
     assert [event.sent for event in run.events if isinstance(event, Resumed)] == [said]
+
+
+def test_a_thread_beside_the_cells_drives_no_agent_on_their_variables(shell: Shell) -> None:
+    shell.run("import agent_kernel as ak; from concurrent.futures import ThreadPoolExecutor")
+    shell.run("run = ak.Agent('ada', model=ak.ScriptedModel(['x = 1; task.success(x)']), state=ak.here()).start('Go')")
+    shell.run("with ThreadPoolExecutor(1) as pool: error = pool.submit(run.result).exception()")
+    assert "on the thread of its cells" in str(shell.ns["error"])
+    assert "x" not in shell.ns
+    assert shell.run("run.resume().result()").result.result == 1
+
+
+def test_a_model_that_a_variable_holds_is_found_again_after_a_restart_or_another_is_named(tmp_path: Path) -> None:
+    def answer(request: Any) -> str:
+        return "task.clarify('How many?')" if request.turn == 0 else "task.success(7)"
+
+    with Shell(store=str(tmp_path / "store")) as shell:
+        shell.ip.user_ns["m"] = FunctionModel(answer)
+        shell.run("%agent model m")
+        shell.run("%%agent analyst\nCount them please.")
+        shell.run("%%agent analyst\nCount the others please.")
+    with Shell(store=str(tmp_path / "store")) as shell:
+        shell.run("%agent checkout")
+        shell.ip.user_ns["m"] = FunctionModel(answer)
+        first, second = [run["run"] for run in runs(shell)]
+        assert shell.run(f"%agent resume --run {first} seven").result.result == 7
+        shell.ip.user_ns["other"] = ScriptedModel(["task.success(8)"] * 3)
+        assert shell.run(f"%agent resume --run {second} --model other eight").result.result == 8

@@ -83,6 +83,7 @@ class Tasks:
             names=notebook.names,
             cell=lambda: cell or (notebook.cell_id, notebook.cell_number),
             moved=notebook.beside.moved,
+            on_main=True,
         )
 
     def _place_for(self, cell: AgentCell) -> Place:
@@ -232,22 +233,23 @@ class Tasks:
                 self._told(driven)
         return f"The run of {run.agent} is {'done' if run.status == 'completed' else said_of(run.status)}."
 
-    def resume(self, run: str, answer: str, *, force: bool = False) -> Result:
-        """Let a run go on. `force`: also where a process on another machine drove it."""
-        return self._told(self._drive(self._find(self._loaded(run)).resume(answer, by=person().name, force=force)))
+    def resume(self, run: str, answer: str, *, force: bool = False, model: str = "") -> Result:
+        """Let a run go on. `force`: also where a process on another machine drove it; `model`: another one from here on."""
+        found = self._find(self._loaded(run), model)
+        return self._told(self._drive(found.resume(answer, by=person().name, force=force)))
 
     def offer_edit(self, run: str, code: str) -> None:
         """Put the code into a cell that lets it run."""
         self._shell.set_next_input(f"%%agent --edit {run[-5:]}\n{code}")
 
-    def _find(self, run_id: str) -> Run[Any]:
-        """The run of this id; one that is in memory knows its model and its result's type."""
+    def _find(self, run_id: str, model: str = "") -> Run[Any]:
+        """The run of this id; one that is in memory knows its model and its result's type, unless another model is named."""
         journal = self.place().journal
         found = journal.find(run_id)
         known = self.runs.get(found)
-        if known is None or not known.is_current():
+        if model or known is None or not known.is_current():
             place = self._places.get(found) or self._place_again(journal.first(found))
-            known = self.runs[found] = reopened(place, found, can_ask=self.can_ask())
+            known = self.runs[found] = reopened(place, found, can_ask=self.can_ask(), model=model)
         return known
 
     def _place_again(self, start: TaskStart) -> Place:
