@@ -110,8 +110,8 @@ def started(
     place.look()
     try:
         start = _task_start(agent, task, place, made, before, arguments)
-        named = options.get("model") or agent.model
-        log.note(structs.replace(start, model=_name_of(made.model, named, place)), before=place.head)
+        called = _name_of(made.model, options.get("model") or agent.model, place)
+        log.note(structs.replace(start, model=called), before=place.head)
     except BaseException:
         arguments.take_away()  # there is no run that could
         raise
