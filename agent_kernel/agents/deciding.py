@@ -87,8 +87,8 @@ def newest(journal: Journal, states: Collection[Standing]) -> str:
 
 
 def all_waiting(journal: Journal, state: Standing) -> list[str]:
-    """The runs that wait for a person (`pending`, `clarify`), the newest first."""
-    return list(_runs_in(journal, reversed(journal.waiting()), (state,)))
+    """The runs that wait for a person (`pending`, `clarify`), the newest first; stores of earlier releases mark none."""
+    return list(_runs_in(journal, reversed(journal.runs()), (state,)))
 
 
 def _runs_in(journal: Journal, runs: Iterable[str], states: Collection[Standing]) -> Iterator[str]:

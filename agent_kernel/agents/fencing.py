@@ -27,8 +27,8 @@ print("what you want to see")
 ```
 What came of it is told to you in the next message. An answer without a fence ends the task, and is its result."""
 
-_PYTHON: Final = frozenset({"python", "py", "python3"})
-_OPENS: Final = re.compile(r"[ \t]*(`{3,})[ \t]*([^\s`]*)[^`\n]*")
+_PYTHON: Final = frozenset({"python", "py", "python3", "ipython", "ipython3"})
+_OPENS: Final = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*\{?\.?([^\s`{}]*)[^`\n]*")
 _BETWEEN: Final = "\n\n"  # the code of several fences
 
 
@@ -107,7 +107,7 @@ def _fences(lines: list[str]) -> list[_Fence]:
 
 def _closes(line: str, fence: str) -> bool:
     said = line.strip()
-    return len(said) >= len(fence) and not said.strip("`")
+    return len(said) >= len(fence) and not said.strip(fence[0])
 
 
 def _does_something(code: str) -> bool:

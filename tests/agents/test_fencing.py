@@ -10,9 +10,15 @@ from agent_kernel.agents.fencing import Fenced, split
 from agent_kernel.agents.models import Said, Told
 
 
-@pytest.mark.parametrize("language", ["python", "py", "Python", "python title=x.py", " python", ""])
+@pytest.mark.parametrize(
+    "language", ["python", "py", "Python", "python title=x.py", " python", "{python}", "{.python}", "ipython3", ""]
+)
 def test_what_stands_between_fences_is_code_and_the_rest_words(language: str) -> None:
     assert split(f"First.\n\n```{language}\nx = 1\n```\n\nThen.") == Fenced("First.\n\nThen.", "x = 1")
+
+
+def test_tildes_make_fences_as_well() -> None:
+    assert split("Do:\n~~~python\ns = '```'\n~~~") == Fenced("Do:", "s = '```'")
 
 
 def test_several_fences_are_one_step() -> None:

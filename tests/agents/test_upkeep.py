@@ -11,6 +11,7 @@ import pytest
 
 from agent_kernel.agents import Agent, ScriptedModel
 from agent_kernel.agents.agent import reopened, started
+from agent_kernel.agents.deciding import all_waiting
 from agent_kernel.agents.events import (
     EVENTS,
     SCHEMA,
@@ -252,6 +253,7 @@ def test_the_events_of_an_old_store_are_read_and_its_runs_go_on(old_runs: Path) 
         assert {event.kind for run in found.values() for event in run} == set(EVENTS) - CAME_LATER
         states = [state_of(run) for run in found.values()]
         assert states == ["completed", "failed", "failed", "failed", "pending", "cancelled"]
+        assert all_waiting(journal, "pending") == [list(found)[4]]
         session = Session({}, repo)
         session.bring_back()
         run = reopened(Place(session.namespace, session), list(found)[4], model=ScriptedModel(["1", "task.success(9)"]))
