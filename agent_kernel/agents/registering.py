@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from importlib import import_module
 from types import ModuleType, SimpleNamespace
 from typing import Literal, TypeAlias, get_args
 
@@ -224,6 +225,20 @@ def _narrowed(value: object, members: Mapping[str, object]) -> object:
     direct = {name: getattr(value, name) for name in members if "." not in name}
     if not isinstance(value, ModuleType):
         return SimpleNamespace(**direct)
-    module = ModuleType(value.__name__, value.__doc__)
+    module = _Narrowed(value.__name__, value.__doc__)
     module.__dict__.update(direct)
     return module
+
+
+class _Narrowed(ModuleType):
+    """A module with some of its members."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        members = tuple(name for name in vars(self) if not (name.startswith("__") and name.endswith("__")))
+        return narrowed_again, (self.__name__, members)
+
+
+def narrowed_again(name: str, members: tuple[str, ...]) -> object:
+    """A module with these members alone. The name of this function is stored."""
+    module = import_module(name)
+    return _narrowed(module, {member: getattr(module, member) for member in members})

@@ -14,6 +14,7 @@ from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.agents.log import usage_of
 from agent_kernel.agents.raced import Raced, candidate_of, is_race, raced
 from agent_kernel.agents.undone import undone_since
+from agent_kernel.errors import ModelError
 from agent_kernel.session.branches import person
 from agent_kernel.session.hiding import HideList
 from agent_kernel.verbs.asking import Asked, Decided
@@ -276,7 +277,11 @@ def resume(scope: Scope, options: Namespace) -> Result:
         run = _only(journal, deciding.all_waiting(journal, "clarify"), "ask something")
     if asked is not None and asked.step is None and not answer:
         raise UsageProblem(f"{clean(asked.agent)} asks: {asked.text} (%agent resume ANSWER answers)")
-    return notebook.tasks.resume(run, answer, force=options.force, model=options.model)
+    try:
+        return notebook.tasks.resume(run, answer, force=options.force, model=options.model)
+    except ModelError as error:
+        own = f"AGENT.reopen({short_run(run)!r}) has the agent's own"
+        raise UsageProblem(f"{error}. --model NAME lets another go on; {own}") from error
 
 
 # -- choosing

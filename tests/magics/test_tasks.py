@@ -787,3 +787,26 @@ def test_a_model_that_a_variable_holds_is_found_again_after_a_restart_or_another
         assert shell.run(f"%agent resume --run {first} seven").result.result == 7
         shell.ip.user_ns["other"] = ScriptedModel(["task.success(8)"] * 3)
         assert shell.run(f"%agent resume --run {second} --model other eight").result.result == 8
+
+
+def test_an_agent_that_was_given_a_part_of_a_module_is_saved_with_it(tmp_path: Path) -> None:
+    with Shell(store=str(tmp_path / "store")) as shell:
+        shell.run("import agent_kernel as ak, statistics")
+        shell.run("m = ak.ScriptedModel(['task.success(statistics.median([1, 2, 9]))'] * 2)")
+        said = shell.run("ada = ak.Agent('ada', model=m, state=ak.here()); ada.module(statistics, include=['median'])")
+        assert "not saved" not in said.out + said.err
+    with Shell(store=str(tmp_path / "store")) as shell:
+        shell.run("%agent checkout")
+        assert shell.run("ada('Find the one in the middle')").result.result == 2
+
+
+def test_a_run_whose_model_is_gone_says_how_it_can_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Shell(store=str(tmp_path / "store")) as shell:
+        shell.run("import agent_kernel as ak")
+        shell.run("ada = ak.Agent('ada', model=ak.FunctionModel(lambda _: 'task.clarify(1)'), state=ak.here())")
+        assert not shell.run("ada('Ask me')").result.success
+    with Shell(store=str(tmp_path / "store")) as shell:
+        monkeypatch.setattr("agent_kernel.agents.naming._registered", {})  # as in another process
+        shell.run("%agent checkout")
+        said = shell.run("%agent resume two").err
+        assert "--model NAME lets another go on; AGENT.reopen(" in said
