@@ -810,3 +810,10 @@ def test_a_run_whose_model_is_gone_says_how_it_can_go_on(tmp_path: Path, monkeyp
         shell.run("%agent checkout")
         said = shell.run("%agent resume two").err
         assert "--model NAME lets another go on; AGENT.reopen(" in said
+
+
+def test_a_run_that_goes_on_without_a_step_says_so(shell: Shell) -> None:
+    use(shell, "x = 1", "task.clarify('And now?')", "task.success()")
+    shell.run("%%agent analyst\nMake x one please.")
+    shell.run("%agent checkout HEAD~2")
+    assert "goes on without steps 1, 2, not behind the state here" in shell.run("%agent resume go on").out

@@ -19,6 +19,7 @@ from agent_kernel.agents.events import (
     Fail,
     Output,
     Retry,
+    Rewound,
     StateChange,
     StepStart,
     SubRun,
@@ -212,6 +213,9 @@ def lines_of(event: Event) -> Iterator[str]:
             yield from (f"  {one.kind}: {one.what}" for one in risky)
         case ApprovalDecided(decision="deny", by="policy"):
             yield f"step {event.step} was denied: {event.reason}"
+        case Rewound() if event.steps:
+            named = ", ".join(map(str, event.steps))
+            yield f"goes on without {'step' if len(event.steps) == 1 else 'steps'} {named}, not behind the state here"
         case StateChange() if event.unsaved:
             yield from (f"{name} is not saved: {reason}" for name, reason in event.unsaved)
         case Output(status="timeout"):
