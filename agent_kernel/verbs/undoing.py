@@ -139,8 +139,8 @@ def operation_text(repo: Repository, operation: Operation) -> str:
     """What is undone or done again: `[11] a slip of the hand`, `the move to main`, `the move to [7]`."""
     at = operation.after.commit
     commit = repo.commit_at(at) if at is not None else None
-    if operation.run and commit is not None:
-        return f"the run of {commit.author.name} ({short_run(operation.run)})"
+    if operation.run:
+        return _run_of(Journal(repo.store), operation.run)
     if operation.moved:
         reached = "" if at is None or commit is None else describe.prompt(commit) or short(at)
         return f"the move to {operation.after.branch or reached or 'no commit'}"

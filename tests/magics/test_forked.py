@@ -65,3 +65,11 @@ def test_code_that_awaits_works_where_a_loop_runs_already_and_ends_at_the_deadli
     assert (quick.status, slow.status) == ("ok", "timeout")
     assert {one.name for one in quick.changed} == {"asyncio", "y"}
     quick.reject()
+
+
+def test_undo_names_the_agent_of_a_run_whose_step_was_taken_on_from_a_fork(shell: Shell) -> None:
+    shell.run("import agent_kernel as ak; x = 0")
+    shell.run("model = ak.ScriptedModel(['x = 1', 'task.success(x)'])")
+    shell.run("%%agent pv --preview --model model\nMake x one please.")
+    shell.run("%agent approve")
+    assert "Undone the run of pv (" in shell.run("%agent undo").out
