@@ -74,6 +74,7 @@ def started(
     run: str = "",
     parent_run: str = "",
     namespace: str = "",
+    model_name: str = "",
     **options: Unpack[Options],
 ) -> Run[Any]:
     """Begin a run of an agent in a place; `TaskStart` is stored.
@@ -85,6 +86,7 @@ def started(
         run: its id; by default a new one.
         parent_run: the run that it belongs to, where no step of that begins it.
         namespace: the agents from the outermost down to this one.
+        model_name: what the agent's model was named by.
     """
     above = parent.log.start if parent is not None else None
     if above is None and place.session is not None and not place.session.id.startswith(ASIDE):
@@ -110,7 +112,7 @@ def started(
     place.look()
     try:
         start = _task_start(agent, task, place, made, before, arguments)
-        called = _name_of(made.model, options.get("model") or agent.model, place)
+        called = _name_of(made.model, model_name or options.get("model") or agent.model, place)
         log.note(structs.replace(start, model=called), before=place.head)
     except BaseException:
         arguments.take_away()  # there is no run that could

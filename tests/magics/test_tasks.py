@@ -771,7 +771,9 @@ def test_a_thread_beside_the_cells_drives_no_agent_on_their_variables(shell: She
     assert shell.run("run.resume().result()").result.result == 1
 
 
-def test_a_model_that_a_variable_holds_is_found_again_after_a_restart_or_another_is_named(tmp_path: Path) -> None:
+def test_a_model_that_a_variable_holds_is_found_again_after_a_restart_or_another_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def answer(request: Any) -> str:
         return "task.clarify('How many?')" if request.turn == 0 else "task.success(7)"
 
@@ -780,6 +782,7 @@ def test_a_model_that_a_variable_holds_is_found_again_after_a_restart_or_another
         shell.run("%agent model m")
         shell.run("%%agent analyst\nCount them please.")
         shell.run("%%agent analyst\nCount the others please.")
+    monkeypatch.setattr("agent_kernel.agents.naming._registered", {})  # as in another process
     with Shell(store=str(tmp_path / "store")) as shell:
         shell.run("%agent checkout")
         shell.ip.user_ns["m"] = FunctionModel(answer)
@@ -817,3 +820,18 @@ def test_a_run_that_goes_on_without_a_step_says_so(shell: Shell) -> None:
     shell.run("%%agent analyst\nMake x one please.")
     shell.run("%agent checkout HEAD~2")
     assert "goes on without steps 1, 2, not behind the state here" in shell.run("%agent resume go on").out
+
+
+def test_a_step_is_denied_also_where_the_model_of_its_run_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Shell(store=str(tmp_path / "store")) as shell:
+        shell.ip.user_ns["m"] = FunctionModel(lambda _: "import os\nos.system('true')")
+        shell.run("%%agent analyst --model m\nRun something please.")
+    monkeypatch.setattr("agent_kernel.agents.naming._registered", {})  # as in another process
+    with Shell(store=str(tmp_path / "store")) as shell:
+        shell.run("%agent checkout\ndel m")
+        assert "Denied. Its model is gone: %agent resume --run" in shell.run("%agent deny no").out
+        assert [run["status"] for run in runs(shell)] == ["decided"]
+        shell.ip.user_ns["other"] = ScriptedModel(["task.success(8)"] * 3)
+        assert shell.run("%agent resume --model other").result.result == 8

@@ -16,7 +16,7 @@ from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.naming import ENVIRONMENT, model_named
 from agent_kernel.agents.outside import PREFIX
 from agent_kernel.agents.place import Place
-from agent_kernel.errors import NoModelError, RunNotFoundError
+from agent_kernel.errors import MissingExtraError, ModelError, NoModelError, RunNotFoundError
 from agent_kernel.magics.tasks.apart import Apart
 from agent_kernel.magics.tasks.blocks import Notebook
 from agent_kernel.magics.tasks.running import ShellExecutor
@@ -131,7 +131,8 @@ class Tasks:
         returns = self._type(cell.returns) if cell.returns else None
         place = self._place_for(cell)
         asks = self.can_ask()
-        run = started(agent, cell.body.strip(), place, returns=returns, can_ask=asks, preview=cell.preview)
+        task = cell.body.strip()
+        run = started(agent, task, place, returns=returns, can_ask=asks, model_name=named, preview=cell.preview)
         self._places[run.id] = place
         return self._value(self._drive(run))
 
@@ -202,15 +203,32 @@ class Tasks:
         return noted or self._apart_from_cells(self._decided(run, decision, reason, code))
 
     def _noted(self, run: str, decision: str, reason: str, code: str | None) -> str:
-        """Of a step of an agent outside that acts on another branch, only note what was decided, and say so; else ""."""
+        """Only note what was decided, and say so, where the run does not go on here now; else "".
+
+        That is so of a step of an agent outside that acts on another branch, and of a denial where the model is gone.
+        """
         journal = self.place().journal
-        branch = self._elsewhere(journal.first(journal.find(run)))
-        if not branch:
+        start = journal.first(journal.find(run))
+        branch = self._elsewhere(start)
+        if not branch and (decision != "deny" or self._has_model(start)):
             return ""
         log = deciding.log_of(journal, run)
         deciding.decide(log, decision, code=code, reason=reason, by=person().name)
         self._notebook.beside.decided(log.run)
-        return f"Noted. {log.start.agent} goes on with it on branch {branch}, when it asks for the result."
+        if branch:
+            return f"Noted. {log.start.agent} goes on with it on branch {branch}, when it asks for the result."
+        return f"Denied. Its model is gone: %agent resume --run {short_run(run)} --model NAME lets another go on."
+
+    def _has_model(self, start: TaskStart) -> bool:
+        """Whether the model of a run is to be had here."""
+        known = self.runs.get(start.run)
+        if known is not None and known.is_current():
+            return True
+        try:
+            model_named(start.model, self._notebook.namespace)
+        except (ModelError, MissingExtraError):
+            return False
+        return True
 
     def _elsewhere(self, start: TaskStart) -> str:
         """The branch on which an agent outside acts by a server of its own; "": it acts here."""
