@@ -32,13 +32,13 @@ demo: $(VENV)/.demo  ## run the tour notebook end to end and print the history t
 lab: $(VENV)/.lab  ## open the tour in JupyterLab
 	$(BIN)/jupyter lab notebooks/tour.ipynb
 
-test: $(VENV)/.test $(VENV)/.e2e $(NODE_TESTS)  ## the tests (slow ones left out), doctests and the examples in the docs
-	$(RUN) -m pytest -n $(JOBS)
+test: $(VENV)/.test $(NODE_TESTS)  ## the tests (slow ones and those in a browser left out), doctests and the examples in the docs
+	$(RUN) -m pytest -n $(JOBS) --ignore=tests/e2e
 
 widgets: $(VENV)/.test $(NODE_MODULES)  ## only the tests of the panels' JavaScript and its types, in node
 	$(RUN) -m pytest tests/widgets
 
-e2e: $(VENV)/.test $(VENV)/.e2e  ## only the tests in a real browser: JupyterLab and Notebook 7 in Chromium
+e2e: $(VENV)/.test $(VENV)/.e2e  ## the tests in a real browser: JupyterLab and Notebook 7 in Chromium
 	$(RUN) -m pytest -n 2 tests/e2e
 
 test-slow: $(VENV)/.test  ## the slow tests: kills, wheels, fresh environments
@@ -77,7 +77,7 @@ bench: $(VENV)/.demo $(VENV)/.test $(VENV)/.e2e  ## the benchmarks, with the mac
 	$(RUN) -m benchmarks
 
 # The tests come last, so that their summary is the last thing to read.
-check: lint types docs demo test  ## all of the above but lab, bench and the slow tests; CI runs exactly this
+check: lint types docs demo e2e test  ## all of the above but lab, bench and the slow tests; CI runs exactly this
 
 clean:  ## remove .venv and everything that was built
 	rm -rf $(VENV) $(OLDEST) $(VENV)-matrix-* widgets/node_modules build dist site .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
