@@ -23,6 +23,7 @@ from agent_kernel.agents.events import (
 )
 from agent_kernel.agents.executing import Executed
 from agent_kernel.repository import Change, Unsaved
+from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
     from agent_kernel.agents.course import Course
@@ -48,7 +49,7 @@ def outcome(course: Course, ran: Ran, edited: str) -> list[Event]:
     """What is written down of a step that has run, in order."""
     done = ran.done
     course.place.look([one.name for one in ran.changed])
-    seen = [one for one in ran.changed if not course.place.hidden(one.name)]
+    seen = [one for one in ran.changed if course.place.tells(one.name)]
     changes = context.change_lines(seen, course.place.summary)
     shown = tuple(msgspec.structs.replace(part, text=course.place.masked(part.text)) for part in done.parts)
     whole = "\n\n".join(filter(None, (ran.note, _sent(course, done, changes, edited))))
@@ -85,7 +86,7 @@ def _aside(course: Course, ran: Ran) -> Iterator[Event]:
         said = tuple(
             (
                 one.how,
-                one.name,
+                summaries.MASK if course.place.veil.knows(one.name) else one.name,
                 "" if one.how == "-" or course.place.hidden(one.name) else course.place.summary(one.name),
             )
             for one in ran.changed
@@ -142,8 +143,6 @@ def _settled(course: Course, settled: Settled) -> Iterator[Event]:
 
 
 def _success(course: Course) -> Success:
-    from agent_kernel.values import summaries
-
     said = "" if course.value is None else summaries.line(summaries.summarize(course.value, "result"))
     return Success(result=course.place.masked(said), type=returning.type_text(type(course.value)))
 

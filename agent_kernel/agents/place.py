@@ -82,6 +82,10 @@ class Place:
             return self._is_hidden(name)
         return self._hide_list is not None and name in self._hide_list
 
+    def tells(self, name: str) -> bool:
+        """Whether a model may be told of this name: it is not hidden, and no secret by itself."""
+        return not self.hidden(name) and not self.veil.knows(name)
+
     def look(self, names: Iterable[str] | None = None) -> None:
         """Learn which values must not be sent: of these variables, by default of all."""
         if self._hide_list is not None:
@@ -110,7 +114,7 @@ class Place:
             found = self.session.workspace.bindings.names(self.namespace)
         else:
             found = (name for name in self.namespace if not name.startswith("__"))
-        return [name for name in found if not self.hidden(name)]
+        return [name for name in found if self.tells(name)]
 
     def stored(self) -> Container[str]:
         """The variables that the branch has, whether they are in memory or not."""

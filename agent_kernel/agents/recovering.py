@@ -56,14 +56,21 @@ def outcome_of(place: Place, id: ObjectId, commit: Commit, most_chars: int, note
             return ""
         return place.masked(context.told(summaries.decode(stored), place.policy))
 
-    lines = context.change_lines([one for one in commit.changed if not place.hidden(one.name)], summary)
+    lines = context.change_lines([one for one in commit.changed if place.tells(one.name)], summary)
     told = [KEPT, *([text] if text else []), *(["\n".join(["Changed variables:", *lines])] if lines else [])]
     parts = (Part("text/plain", text),) if text else ()
     seconds = commit.cell.duration_s if commit.cell is not None else 0.0
     sent = context.cut("\n\n".join(told), most_chars) + note
     found: list[Event] = [Output(status=_status(commit), sent=sent, parts=parts, duration_s=seconds)]
     if commit.changed or commit.unsaved:
-        said = tuple((one.how, one.name, "" if one.how == "-" else summary(one.name)) for one in commit.changed)
+        said = tuple(
+            (
+                one.how,
+                summaries.MASK if place.veil.knows(one.name) else one.name,
+                "" if one.how == "-" else summary(one.name),
+            )
+            for one in commit.changed
+        )
         found.append(StateChange(changed=said, unsaved=tuple((one.name, one.reason) for one in commit.unsaved)))
     return found, hex_of(id)
 

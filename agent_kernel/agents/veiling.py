@@ -101,6 +101,10 @@ class Veil:
         """The text without variables of the environment, and nothing else masked: what is kept on this machine."""
         return self._environment.masked(text)
 
+    def knows(self, word: str) -> bool:
+        """Whether a word is itself one of the texts that are masked: a variable may be called as a password is."""
+        return word in self._texts
+
     def masked(self, text: str, *, names: bool = True) -> str:
         """The text without all that. `names`: also without the names that are hidden, as no model is told of them."""
         if not text:

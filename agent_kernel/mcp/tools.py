@@ -198,7 +198,7 @@ class Tools:
 
     def _is_hidden(self, name: str) -> bool:
         place = self._live()
-        return place.hidden(name) if place is not None else self._hidden is not None and name in self._hidden
+        return not place.tells(name) if place is not None else self._hidden is not None and name in self._hidden
 
     def _clean(self, text: str) -> str:
         """The text as it may be told: masked, without hidden names, and no longer than a model can read."""

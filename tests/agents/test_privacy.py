@@ -283,3 +283,11 @@ def test_a_secret_that_is_typed_into_a_task_is_not_kept() -> None:
     assert CANARY not in repr(run.events[0])
     assert run.task == f"Log in with {summaries.MASK} and sum up salaries"  # the person's own words, but for that
     assert "salaries" not in run.events[0].prompt  # type: ignore[attr-defined]  # a TaskStart
+
+
+def test_a_variable_that_is_called_as_a_secret_is_is_not_told() -> None:
+    word = "zebra4711quagga"
+    told, events = sent({"password": word}, "globals()[password] = 1\nother = 2", "del globals()[password]")
+    assert "+ other: int 2" in told
+    assert word not in told
+    assert word not in events
