@@ -15,8 +15,9 @@ from tests.e2e.programs import chromium
 pytest.importorskip("playwright", reason="Playwright is not installed: pip install 'agent-kernel[e2e]'")
 
 from playwright.sync_api import Browser, BrowserContext, Error, Locator, Page, Response, expect, sync_playwright
+from playwright.sync_api import TimeoutError as TooLateError
 
-__all__ = ["Browser", "BrowserContext", "Error", "Locator", "Page", "Response", "expect", "opened"]
+__all__ = ["Browser", "BrowserContext", "Error", "Locator", "Page", "Response", "TooLateError", "expect", "opened"]
 
 _PROGRAM = chromium()
 if _PROGRAM is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.e2e.browser import Locator, Page, expect
+from tests.e2e.browser import Locator, Page, TooLateError, expect
 from tests.e2e.jupyter import Jupyter
 
 __all__ = ["Document", "Panel"]
@@ -102,9 +102,9 @@ class Document:
         return Panel(self.cell(number).locator(".ak-panel"))
 
     def save(self) -> None:
-        """Save it, and wait until that is done."""
+        """Save it, and wait until that is done: a checkpoint is the last part, and before it the app takes no other save."""
         with self.page.expect_response(
-            lambda answer: "/api/contents/" in answer.url and answer.request.method == "PUT"
+            lambda answer: answer.url.split("?")[0].endswith("/checkpoints") and answer.request.method == "POST"
         ):
             self.page.keyboard.press("Control+s")
 
@@ -178,10 +178,19 @@ class Panel:
 
     def ask_to_check_out(self, name: str) -> None:
         """Click "Check out" in a row, and wait until it says what would change."""
-        row = self.row(name)
-        row.hover()
-        row.get_by_role("button", name="Check out").click()
+        self.click_in(name, "Check out")
         expect(self.answer("Check out")).to_be_enabled()
+
+    def click_in(self, name: str, button: str) -> None:
+        """Click a button that a row shows under the pointer; where a commit moves the rows meanwhile, point at it again."""
+        for patience_ms in (500, 2_000, 10_000):
+            self.row(name).hover()
+            try:
+                self.row(name).get_by_role("button", name=button).click(timeout=patience_ms)
+            except TooLateError:
+                continue
+            return
+        raise AssertionError(f"{button} in {name} could not be clicked: {self.list.aria_snapshot()}")
 
     def answer(self, name: str) -> Locator:
         """A button of the question that is open."""
