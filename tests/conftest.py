@@ -32,8 +32,8 @@ def private_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
 @pytest.fixture
 def safe_forks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this process be forked: other tests of it may have loaded what forbids that, and these forks use nothing of it."""
-    monkeypatch.setattr("agent_kernel.agents.forking._openmp", lambda: "")
-    monkeypatch.setattr("agent_kernel.agents.forking._pools", lambda: "")
+    monkeypatch.setattr("agent_kernel.agents.preview.forking._openmp", lambda: "")
+    monkeypatch.setattr("agent_kernel.agents.preview.forking._pools", lambda: "")
 
 
 def pytest_configure() -> None:

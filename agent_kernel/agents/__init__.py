@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from agent_kernel.agents.models import ScriptedModel as ScriptedModel
     from agent_kernel.agents.models import Turn as Turn
     from agent_kernel.agents.printing import pprint_events as pprint_events
-    from agent_kernel.agents.racing import Race as Race
-    from agent_kernel.agents.racing import race as race
+    from agent_kernel.agents.racing.race import Race as Race
+    from agent_kernel.agents.racing.race import race as race
     from agent_kernel.agents.registering import Member as Member
     from agent_kernel.agents.run import Outcome as Outcome
     from agent_kernel.agents.run import Run as Run
@@ -48,7 +48,7 @@ __all__ = [
 
 _HOMES = {
     "candidates": ("Candidate",),
-    "racing": ("Race", "race"),
+    "racing.race": ("Race", "race"),
     "agent": ("Agent",),
     "current": ("here",),
     "limits": ("Limits",),

@@ -10,7 +10,7 @@ from agent_kernel.agents.context import POLICIES
 from agent_kernel.agents.course import acting
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.log import Listener
-from agent_kernel.agents.naming import check_model
+from agent_kernel.agents.models.naming import check_model
 from agent_kernel.agents.registering import Member, Registry, Visibility
 from agent_kernel.agents.run import Run
 from agent_kernel.agents.starting import Inputs, Options, State, place_of, reopened, started, started_within

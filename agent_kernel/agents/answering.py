@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from agent_kernel.agents import conversation, counting, outcomes, returning
 from agent_kernel.agents.events import Action, Error, Fail, Success
-from agent_kernel.agents.fencing import Fenced, split
 from agent_kernel.agents.going import Wait
 from agent_kernel.agents.log import usage_of
-from agent_kernel.agents.loop import Stream, later
 from agent_kernel.agents.models import Answer, Request
-from agent_kernel.agents.naming import is_free
+from agent_kernel.agents.models.fencing import Fenced, split
+from agent_kernel.agents.models.loop import Stream, later
+from agent_kernel.agents.models.naming import is_free
 from agent_kernel.errors import ModelError
 
 if TYPE_CHECKING:

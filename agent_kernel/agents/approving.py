@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from agent_kernel.agents.review import is_risky
+from agent_kernel.agents.review.report import is_risky
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import Finding

@@ -24,8 +24,8 @@ from agent_kernel.agents.events import (
     TaskStart,
     TryStart,
 )
-from agent_kernel.agents.fencing import CAME
 from agent_kernel.agents.models import Message, Returned, Said, Told
+from agent_kernel.agents.models.fencing import CAME
 
 __all__ = [
     "STOPPED",

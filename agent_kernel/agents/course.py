@@ -46,11 +46,11 @@ from agent_kernel.agents.events import (
 )
 from agent_kernel.agents.executing import Executed
 from agent_kernel.agents.log import Log
-from agent_kernel.agents.loop import Stream
 from agent_kernel.agents.models import Message, Model
+from agent_kernel.agents.models.loop import Stream
 from agent_kernel.agents.offering import offered
 from agent_kernel.agents.outcomes import Ran
-from agent_kernel.agents.review import review
+from agent_kernel.agents.review.report import review
 from agent_kernel.agents.settling import NAMES, TaskHandle
 from agent_kernel.errors import AgentKernelError, MoveNotMadeError
 from agent_kernel.repository import Author
@@ -240,7 +240,7 @@ class Course:
             return
         asked = ApprovalRequested(code=code, findings=findings)
         if self.setup.preview and verdict == "ask":
-            from agent_kernel.agents import trying  # a fork costs its modules only where there is one
+            from agent_kernel.agents.preview import trying  # a fork costs its modules only where there is one
 
             refused = trying.refusal(asked)
             if refused:
@@ -281,7 +281,7 @@ class Course:
 
     def _drop(self, asked: ApprovalRequested) -> None:
         if asked.branch:
-            from agent_kernel.agents import trying
+            from agent_kernel.agents.preview import trying
 
             trying.dropped(self.place, asked)
 
@@ -289,7 +289,7 @@ class Course:
 
     def _take(self, action: Action, asked: ApprovalRequested) -> Going:
         """Take on what a step did on a fork; where what is here now does not go with it, run it."""
-        from agent_kernel.agents import trying
+        from agent_kernel.agents.preview import trying
 
         self.place.wait_turn()
         step, before = action.step or 0, self.place.head

@@ -9,7 +9,7 @@ from agent_kernel.agents import holding
 from agent_kernel.agents.conversation import open_action
 from agent_kernel.agents.events import ApprovalDecided, ApprovalRequested, Clarify, Event
 from agent_kernel.agents.log import OVER, Log, State, state_of
-from agent_kernel.agents.raced import is_race
+from agent_kernel.agents.racing.raced import is_race
 from agent_kernel.errors import RunBusyError, RunStateError
 
 if TYPE_CHECKING:

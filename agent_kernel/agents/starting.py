@@ -16,7 +16,7 @@ from agent_kernel.agents.events import Action, TaskStart
 from agent_kernel.agents.journal import Journal, new_run_id
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.log import OVER, Listener, Log
-from agent_kernel.agents.naming import check_price, model_named
+from agent_kernel.agents.models.naming import check_price, model_named
 from agent_kernel.agents.place import Place
 from agent_kernel.agents.run import Run
 from agent_kernel.agents.subagents import ChildRun, Fork, approval_within, beside, limits_within

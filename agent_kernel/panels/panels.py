@@ -17,7 +17,7 @@ from agent_kernel.panels.turns import Turns
 from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.racing import Race
+    from agent_kernel.agents.racing.race import Race
     from agent_kernel.panels.asking import Card
     from agent_kernel.panels.channels import Comm
     from agent_kernel.panels.hub import Hub
@@ -31,7 +31,7 @@ __all__ = ["Panels"]
 
 logger = logging.getLogger(__name__)
 
-_RACE = ("agent_kernel.agents.racing", "Race")
+_RACE = ("agent_kernel.agents.racing.race", "Race")
 PANEL, NOTEBOOK = "agent_kernel.panel", "agent_kernel.notebook"  # the comm targets
 
 _LEFT = "This notebook has left the store that is shown here. %agent history shows the one that it is bound to now."

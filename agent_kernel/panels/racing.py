@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from agent_kernel.agents.standings import data_of, html_of, text_of
+from agent_kernel.agents.racing.standings import data_of, html_of, text_of
 from agent_kernel.browsing.arguments import OfRun, read
 from agent_kernel.panels.faces import standing_for
 from agent_kernel.panels.widget import HistoryPanel
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.racing import Race
+    from agent_kernel.agents.racing.race import Race
     from agent_kernel.panels.desk import Answer
     from agent_kernel.panels.hub import Hub
     from agent_kernel.panels.notebook import Notebook

@@ -12,7 +12,7 @@ from agent_kernel.agents.counting import steps_in
 from agent_kernel.agents.events import Event, TaskStart
 from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.agents.log import usage_of
-from agent_kernel.agents.raced import Raced, candidate_of, is_race, raced
+from agent_kernel.agents.racing.raced import Raced, candidate_of, is_race, raced
 from agent_kernel.agents.undone import undone_since
 from agent_kernel.errors import ModelError
 from agent_kernel.session.branches import person

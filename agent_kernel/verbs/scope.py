@@ -13,7 +13,7 @@ from agent_kernel.errors import NotBoundError, RefNotFoundError
 from agent_kernel.repository import Commit, Head, ObjectId, split_path
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.racing import Race
+    from agent_kernel.agents.racing.race import Race
     from agent_kernel.session import Repository, Session
     from agent_kernel.verbs.output import Result
 

@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.agents import Agent, FunctionModel, Run, ScriptedModel, Turn, naming
+from agent_kernel.agents import Agent, FunctionModel, Run, ScriptedModel, Turn
 from agent_kernel.agents.agent import reopened
 from agent_kernel.agents.events import Action, ApprovalRequested, Cancelled, Event, Output, StateChange, StepStart
 from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.models import naming
 from agent_kernel.agents.place import Place
 from agent_kernel.errors import ModelError, TaskInterruptedError, UntrustedStoreError
 from agent_kernel.session import Repository, Session, bind

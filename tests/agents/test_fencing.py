@@ -6,8 +6,8 @@ import pytest
 
 from agent_kernel.agents.conversation import messages_of, told_later
 from agent_kernel.agents.events import Action, Event, Output, Success, TaskStart
-from agent_kernel.agents.fencing import Fenced, split
 from agent_kernel.agents.models import Said, Told
+from agent_kernel.agents.models.fencing import Fenced, split
 
 
 @pytest.mark.parametrize(

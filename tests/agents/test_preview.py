@@ -15,11 +15,10 @@ from pathlib import Path
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents import forking
 from agent_kernel.agents.agent import Agent
 from agent_kernel.agents.events import ApprovalRequested, Effect, Output, StateChange
-from agent_kernel.agents.loop import model_loop
-from agent_kernel.agents.preview import Preview, preview
+from agent_kernel.agents.models.loop import model_loop
+from agent_kernel.agents.preview import Preview, forking, preview
 from agent_kernel.agents.run import Run
 from agent_kernel.agents.starting import place_of, reopened, started
 from agent_kernel.errors import PreviewRefusedError

@@ -20,7 +20,7 @@ from agent_kernel.agents import Agent, Limits
 from agent_kernel.agents.agent import reopened
 from agent_kernel.agents.events import Action, Cancelled, Error, Fail, TaskStart
 from agent_kernel.agents.models import Answer, Delta, Model, Request, Returned, Said, Told
-from agent_kernel.agents.naming import model_named
+from agent_kernel.agents.models.naming import model_named
 from agent_kernel.agents.place import Place
 from agent_kernel.errors import MissingExtraError, ModelError, TaskFailedError, TaskPendingError, UnknownPriceError
 from tests.agents.openai_server import OpenAIServer, Reply, calls, refuses, says
@@ -500,7 +500,7 @@ class Blocker:
         if name.partition(".")[0] == {package!r}:
             raise ModuleNotFoundError("No module named " + repr(name), name=name)
 sys.meta_path.insert(0, Blocker())
-from agent_kernel.agents.naming import model_named
+from agent_kernel.agents.models.naming import model_named
 from agent_kernel.errors import MissingExtraError
 try:
     model_named({name!r})

@@ -22,8 +22,8 @@ from agent_kernel.agents.events import Event, Output, SubRun
 from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models import FunctionModel, Request, Turn
-from agent_kernel.agents.racing import Race, race
-from agent_kernel.agents.standings import data_of
+from agent_kernel.agents.racing.race import Race, race
+from agent_kernel.agents.racing.standings import data_of
 from agent_kernel.agents.workers import stop_key
 from agent_kernel.errors import ModelError, RaceError
 from agent_kernel.session import Versioned
@@ -208,7 +208,7 @@ def test_threads_do_not_mix_what_they_print_or_how_they_end(state: Versioned, po
 def test_a_candidate_that_takes_no_interrupt_is_not_waited_for(
     state: Versioned, pool: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_kernel.agents.racing.GRACE_S", 0.3)
+    monkeypatch.setattr("agent_kernel.agents.racing.field.GRACE_S", 0.3)
     gate = threading.Event()
     state["rows"] = []
     model = FunctionModel(lambda _: Turn("import sys\nsys.modules['gate'].wait()\ntask.success(1)"), "deaf")

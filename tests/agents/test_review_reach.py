@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.review import is_risky, review
+from agent_kernel.agents.review.report import is_risky, review
 
 RISKY = [
     ("network", "def send(session):\n    session.post('https://x.org', json=d)"),

@@ -782,7 +782,7 @@ def test_a_model_that_a_variable_holds_is_found_again_after_a_restart_or_another
         shell.run("%agent model m")
         shell.run("%%agent analyst\nCount them please.")
         shell.run("%%agent analyst\nCount the others please.")
-    monkeypatch.setattr("agent_kernel.agents.naming._registered", {})  # as in another process
+    monkeypatch.setattr("agent_kernel.agents.models.naming._registered", {})  # as in another process
     with Shell(store=str(tmp_path / "store")) as shell:
         shell.run("%agent checkout")
         shell.ip.user_ns["m"] = FunctionModel(answer)
@@ -809,7 +809,7 @@ def test_a_run_whose_model_is_gone_says_how_it_can_go_on(tmp_path: Path, monkeyp
         shell.run("ada = ak.Agent('ada', model=ak.FunctionModel(lambda _: 'task.clarify(1)'), state=ak.here())")
         assert not shell.run("ada('Ask me')").result.success
     with Shell(store=str(tmp_path / "store")) as shell:
-        monkeypatch.setattr("agent_kernel.agents.naming._registered", {})  # as in another process
+        monkeypatch.setattr("agent_kernel.agents.models.naming._registered", {})  # as in another process
         shell.run("%agent checkout")
         said = shell.run("%agent resume two").err
         assert "--model NAME lets another go on; AGENT.reopen(" in said
@@ -828,7 +828,7 @@ def test_a_step_is_denied_also_where_the_model_of_its_run_is_gone(
     with Shell(store=str(tmp_path / "store")) as shell:
         shell.ip.user_ns["m"] = FunctionModel(lambda _: "import os\nos.system('true')")
         shell.run("%%agent analyst --model m\nRun something please.")
-    monkeypatch.setattr("agent_kernel.agents.naming._registered", {})  # as in another process
+    monkeypatch.setattr("agent_kernel.agents.models.naming._registered", {})  # as in another process
     with Shell(store=str(tmp_path / "store")) as shell:
         shell.run("%agent checkout\ndel m")
         assert "Denied. Its model is gone: %agent resume --run" in shell.run("%agent deny no").out

@@ -13,7 +13,7 @@ from agent_kernel.agents.agent import Agent, reopened, started
 from agent_kernel.agents.deciding import said_of
 from agent_kernel.agents.journal import short_run
 from agent_kernel.agents.limits import Limits
-from agent_kernel.agents.naming import ENVIRONMENT, model_named
+from agent_kernel.agents.models.naming import ENVIRONMENT, model_named
 from agent_kernel.agents.outside import PREFIX
 from agent_kernel.agents.place import Place
 from agent_kernel.errors import MissingExtraError, ModelError, NoModelError, RunNotFoundError
@@ -28,7 +28,7 @@ from agent_kernel.verbs.parsing import UsageProblem
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import TaskStart
-    from agent_kernel.agents.racing import Race
+    from agent_kernel.agents.racing.race import Race
     from agent_kernel.agents.run import Run
     from agent_kernel.magics.agent_cell import AgentCell
     from agent_kernel.magics.notebook import LiveNotebook
@@ -138,7 +138,7 @@ class Tasks:
 
     def _race(self, cell: AgentCell) -> Race:
         """Try the task several times at once. With a judge the best is picked as soon as all have ended."""
-        from agent_kernel.agents.racing import race
+        from agent_kernel.agents.racing.race import race
         from agent_kernel.magics.tasks.forks import followed
 
         place = self._place_for(cell)

@@ -8,7 +8,7 @@ from agent_kernel.errors import MergeConflictError
 from agent_kernel.verbs.text import plural
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.racing import Race
+    from agent_kernel.agents.racing.race import Race
     from agent_kernel.magics.tasks.showing import Shown
 
 __all__ = ["followed"]

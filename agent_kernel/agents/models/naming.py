@@ -64,7 +64,7 @@ def model_named(name: object = "", namespace: Mapping[str, object] | None = None
     if not isinstance(name, str):
         if isinstance(name, Model):
             return register(name)
-        from agent_kernel.agents.providers import wrapped
+        from agent_kernel.agents.models.providers import wrapped
 
         return register(wrapped(name))
     name = name or os.environ.get(ENVIRONMENT, "")
@@ -83,7 +83,7 @@ def model_named(name: object = "", namespace: Mapping[str, object] | None = None
         return _registered[name]
     if kind != "scripted":
         return _provided(name, None if colon else namespace, stored)
-    from agent_kernel.agents.scripts import SCRIPTS
+    from agent_kernel.agents.models.scripts import SCRIPTS
 
     if rest not in SCRIPTS and rest in stored:
         raise ModelError(name, f"{rest} is not in memory, and the branch has it: %agent checkout brings it back")
@@ -128,7 +128,7 @@ def _is_model(value: object) -> bool:
 
 def _provided(name: str, namespace: Mapping[str, object] | None, stored: Container[str]) -> Model:
     """A provider's model. Where its name could be a variable's (`namespace`), what is wrong begins with what there is here."""
-    from agent_kernel.agents.providers import provided
+    from agent_kernel.agents.models.providers import provided
 
     if namespace is None or not name.isidentifier():
         return provided(name)

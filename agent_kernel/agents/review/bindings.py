@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from agent_kernel.agents.events import Finding
-from agent_kernel.agents.meaning import is_globals
+from agent_kernel.agents.review.meaning import is_globals
 
 __all__ = ["bindings", "shown"]
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.agents import forking
 from agent_kernel.agents.events import ApprovalRequested
 from agent_kernel.agents.executing import Executed
-from agent_kernel.agents.preview import Preview, previewed
+from agent_kernel.agents.preview import Preview, forking, previewed
 from agent_kernel.errors import LoadError, MergeConflictError, PreviewRefusedError, RefNotFoundError
 from agent_kernel.repository import Author, Change, Unsaved
 

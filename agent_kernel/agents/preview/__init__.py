@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from agent_kernel.agents import forking
 from agent_kernel.agents.asides import PREVIEWS
 from agent_kernel.agents.candidates import Changed
 from agent_kernel.agents.context import masked
 from agent_kernel.agents.deadlines import StepTimeout
 from agent_kernel.agents.executing import Executed
 from agent_kernel.agents.journal import short_run
-from agent_kernel.agents.seeing import Seen, Status, see
+from agent_kernel.agents.preview import forking
+from agent_kernel.agents.preview.seeing import Seen, Status, see
 from agent_kernel.agents.settling import Settled
 from agent_kernel.errors import PreviewNotAcceptedError, PreviewRefusedError, RefNotFoundError
 from agent_kernel.repository import ASIDE, Author, Holder

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from agent_kernel.agents.meaning import Meanings, is_getattr, is_globals, module_kind, reaches
-from agent_kernel.agents.reaching import (
+from agent_kernel.agents.review.meaning import Meanings, is_getattr, is_globals, module_kind, reaches
+from agent_kernel.agents.review.reaching import (
     BROWSER,
     BUILTINS,
     FUNCTIONS,

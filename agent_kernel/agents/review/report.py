@@ -11,11 +11,11 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from agent_kernel.agents.bindings import bindings, shown
-from agent_kernel.agents.calls import kind_of_call, kind_of_method
 from agent_kernel.agents.events import Finding
-from agent_kernel.agents.meaning import WHOLE_MODULES, Meanings, reaches
-from agent_kernel.agents.reaching import (
+from agent_kernel.agents.review.bindings import bindings, shown
+from agent_kernel.agents.review.calls import kind_of_call, kind_of_method
+from agent_kernel.agents.review.meaning import WHOLE_MODULES, Meanings, reaches
+from agent_kernel.agents.review.reaching import (
     BUILTINS,
     COLUMN_WORDS,
     FUNCTIONS,
@@ -27,7 +27,7 @@ from agent_kernel.agents.reaching import (
     READS,
     SHOWN_AS,
 )
-from agent_kernel.agents.unmagic import automagic, without_magics
+from agent_kernel.agents.review.unmagic import automagic, without_magics
 
 __all__ = ["is_risky", "review"]
 

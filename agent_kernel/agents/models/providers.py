@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model as ProviderModel
     from pydantic_ai.providers import Provider
 
-    from agent_kernel.agents.provided import Provided
+    from agent_kernel.agents.models.provided import Provided
 
 __all__ = ["EXTRAS", "provided", "wrapped"]
 
@@ -59,7 +59,7 @@ def provided(name: str) -> Provided:
     _require()
     from pydantic_ai.exceptions import UserError
 
-    from agent_kernel.agents.provided import Provided
+    from agent_kernel.agents.models.provided import Provided
 
     plain, _, address = _at(name)
     prefix, _, rest = plain.partition(":")
@@ -88,7 +88,7 @@ def wrapped(model: object) -> Provided:
     _require()
     from pydantic_ai.models import Model as ProviderModel
 
-    from agent_kernel.agents.provided import Provided
+    from agent_kernel.agents.models.provided import Provided
 
     if not isinstance(model, ProviderModel):
         raise TypeError(f"a model is a name, a Model, or one of pydantic-ai's, not {type(model).__name__}")

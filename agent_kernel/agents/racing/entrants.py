@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.agents.naming import model_named
-from agent_kernel.agents.provided import Provided
+from agent_kernel.agents.models.naming import model_named
+from agent_kernel.agents.models.provided import Provided
 from agent_kernel.agents.workers import Named, Task
 from agent_kernel.errors import RaceError
 

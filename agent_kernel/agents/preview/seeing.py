@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from agent_kernel.agents import forking
 from agent_kernel.agents.candidates import Changed, changed_between, pickled
 from agent_kernel.agents.effects import recorded
 from agent_kernel.agents.events import Part, packed
 from agent_kernel.agents.executing import Executed, Executor, PlainExecutor
 from agent_kernel.agents.offering import offered
+from agent_kernel.agents.preview import forking
 from agent_kernel.agents.settling import Settled
 from agent_kernel.repository import Author, Change, Outputs, Unsaved
 from agent_kernel.session import randomness

@@ -15,9 +15,9 @@ import msgspec
 
 from agent_kernel.agents.context import tokens_of
 from agent_kernel.agents.events import Usage
-from agent_kernel.agents.fencing import in_words
-from agent_kernel.agents.fragments import CodeReader, without_surrogates
 from agent_kernel.agents.models import Answer, Delta, Message, Request, Returned, Said, Told
+from agent_kernel.agents.models.fencing import in_words
+from agent_kernel.agents.models.fragments import CodeReader, without_surrogates
 from agent_kernel.errors import ModelError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Provided:
         """
         from pydantic_ai.exceptions import ModelHTTPError
 
-        from agent_kernel.agents.refusing import names_tools, refusals
+        from agent_kernel.agents.models.refusing import names_tools, refusals
 
         with refusals(self.name):
             while True:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent_kernel.agents import judging
 from agent_kernel.agents.context import masked
 from agent_kernel.agents.journal import short_run
+from agent_kernel.agents.racing import judging
 
 if TYPE_CHECKING:
     from agent_kernel.agents.candidates import Candidate
-    from agent_kernel.agents.racing import Race
+    from agent_kernel.agents.racing.race import Race
 
 __all__ = ["data_of", "html_of", "text_of"]
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, cast
 
-from agent_kernel.agents.reaching import BUILTINS, FUNCTIONS, MODULES, PATH_WORDS, QUIET_TYPES
+from agent_kernel.agents.review.reaching import BUILTINS, FUNCTIONS, MODULES, PATH_WORDS, QUIET_TYPES
 
 __all__ = ["WHOLE_MODULES", "Meanings", "is_getattr", "is_globals", "meaning_of", "module_kind", "reaches"]
 

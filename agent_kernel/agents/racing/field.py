@@ -1,0 +1,254 @@
+"""The candidates of a race on their way: branched off, handed to workers, and looked after until all of them have ended."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from agent_kernel.agents import deciding
+from agent_kernel.agents.candidates import Candidate, looked_up
+from agent_kernel.agents.events import Cancelled, Fail, SubRun, Success
+from agent_kernel.agents.journal import new_run_id, short_run
+from agent_kernel.agents.racing import judging
+from agent_kernel.agents.racing.awaiting import AnyExecutor, submitted
+from agent_kernel.agents.racing.entrants import Entry
+from agent_kernel.agents.supervising import GRACE_S, Processes
+from agent_kernel.agents.workers import Job, lent, stop_key, work
+from agent_kernel.errors import BranchInUseError, RefNotFoundError, RunBusyError, RunNotFoundError
+from agent_kernel.repository import ASIDE, Holder
+from agent_kernel.session.interrupts import uninterrupted
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.limits import Limits
+    from agent_kernel.agents.log import Log
+    from agent_kernel.session.snapshot import Repository
+
+__all__ = ["Field", "Judge", "Terms"]
+
+Judge: TypeAlias = "str | Callable[[Candidate], object] | None"
+
+_TICK_S = 0.5
+_LOOK_S = 0.05
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """On what terms all candidates work: see `race`."""
+
+    approve: str
+    limits: Limits | None
+    deadline_s: float
+    memory_bytes: int | None
+    keep: tuple[str, ...]
+
+
+class Field:
+    """All candidates of a race, by their numbers."""
+
+    def __init__(self, log: Log, repo: Repository, judge: Judge) -> None:
+        self.judge = judge
+        self._log = log
+        self._repo = repo
+        self._candidates: dict[int, Candidate] = {}
+        self._running: dict[Future[Candidate], int] = {}
+        self._since: dict[int, float] = {}
+        self._deadline_s = 0.0
+        self._own: Processes | None = None
+        self._open = ExitStack()
+
+    # -- beginning
+
+    def begin(self, entries: Sequence[Entry], start: str, executor: AnyExecutor | None, terms: Terms) -> None:
+        """Make the branches, and let the workers go."""
+        self._deadline_s = terms.deadline_s
+        if executor is None:
+            executor = self._own = Processes(min(len(entries), os.cpu_count() or 1))
+        self._open.enter_context(lent(self._log.run, self._repo))
+        jobs = [self._branched(number, entry, start, terms) for number, entry in enumerate(entries, 1)]
+        for job in jobs:
+            self._running[self._submitted(executor, job)] = job.candidate.number
+
+    def _branched(self, number: int, entry: Entry, start: str, terms: Terms) -> Job:
+        race = self._log.run
+        candidate = Candidate(
+            number=number,
+            branch=f"race/{short_run(race)}/{number}",
+            run=new_run_id(),
+            agent=entry.agent.name,
+            model=entry.model,
+            task=entry.task,
+            start=start,
+        )
+        self._repo.create_branch(candidate.branch, self._repo.resolve(start))
+        self._candidates[number] = candidate
+        self._note(candidate)
+        return Job(
+            url=self._repo.store.url,
+            candidate=candidate,
+            task=entry.payload,
+            approve=terms.approve,
+            limits=terms.limits or entry.agent.limits,
+            deadline_s=terms.deadline_s,
+            memory_bytes=terms.memory_bytes,
+            race=race,
+            home=Holder.here(),
+            keep=terms.keep,
+        )
+
+    def _submitted(self, executor: AnyExecutor, job: Job) -> Future[Candidate]:
+        try:
+            return submitted(executor, work, job)
+        except BaseException:  # it takes no work, so there is no race
+            self.cancel("its executor took no work")
+            self.close()
+            for one in self.candidates:
+                with suppress(RefNotFoundError, BranchInUseError):
+                    self._repo.delete_branch(one.branch, force=True)
+            raise
+
+    def leave(self) -> None:
+        """It did not come to begin."""
+        self._open.close()
+
+    # -- going on
+
+    def __iter__(self) -> Iterator[Candidate]:
+        """As `Race` says."""
+        yield from [one for one in self.candidates if one.status != "running"]
+        while self._running:
+            try:
+                ended = self._next()
+            except KeyboardInterrupt:
+                self.cancel("it was interrupted")
+                ended = [one for one in self.candidates if one.status == "interrupted"]
+            yield from ended
+        self.close()
+
+    def _next(self) -> list[Candidate]:
+        """Candidates that have ended, if there are any by now."""
+        done, _ = wait(self._running, timeout=_TICK_S, return_when=FIRST_COMPLETED)
+        with uninterrupted():  # an interrupt in between would lose one
+            return [*(self._ended(self._running.pop(future), future) for future in done), *self._overdue()]
+
+    def _overdue(self) -> list[Candidate]:
+        """Those that should have been ended long ago: of a thread, for one, nobody can be sure."""
+        now, late = time.monotonic(), list[Candidate]()
+        for future, number in list(self._running.items()):
+            if future.running() and now > self._since.setdefault(number, now) + self._deadline_s + 3 * GRACE_S:
+                del self._running[future]
+                reason = f"it did not end within {self._deadline_s:g} s; what runs it goes on, and is not waited for"
+                late.append(
+                    self._settled(msgspec.structs.replace(self._candidates[number], status="failed", reason=reason))
+                )
+        return late
+
+    def _ended(self, number: int, future: Future[Candidate]) -> Candidate:
+        began = self._candidates[number]
+        try:
+            found = future.result()
+        except CancelledError:
+            reason = "its executor let it go" if self._has_begun(number) else "it was stopped before it began"
+            found = msgspec.structs.replace(began, status="interrupted", reason=reason)
+        except Exception as error:  # noqa: BLE001 - the executor's own: its worker died, it was shut down, …
+            reason = f"its worker failed: {type(error).__name__}: {error}"
+            found = msgspec.structs.replace(began, status="failed", reason=reason)
+        return self._settled(found)
+
+    def _settled(self, found: Candidate) -> Candidate:
+        """A candidate with what the store knows of it, judged, and told to whoever listens."""
+        self._bury(found)
+        found = looked_up(found, self._repo, self._log.journal)
+        found = judging.judged(found, self._repo, self.judge)
+        self._candidates[found.number] = found
+        self._note(found)
+        return found
+
+    def _bury(self, found: Candidate) -> None:
+        """Of a worker that died, end its run, and forget where it was."""
+        with suppress(RunNotFoundError, RunBusyError):
+            log = deciding.log_of(self._log.journal, found.run)
+            if log.state == "running":
+                log.journal.release(log.run)  # it may be a thread that nobody could end: what it adds is refused
+                stopped = found.status == "interrupted"
+                log.note(Cancelled(during="worker", reason=found.reason) if stopped else Fail(reason=found.reason))
+        self._repo.drop_head(ASIDE + found.run)
+
+    def _note(self, one: Candidate) -> None:
+        told = SubRun(child=one.run, child_agent=one.agent, task=one.task, branch=one.branch, status=one.status)
+        self._log.note(told, before=one.start, after=one.tip)
+
+    def cancel(self, reason: str = "cancelled") -> None:
+        """End all workers. What they have committed stays on their branches."""
+        if not self._running:
+            return
+        self._repo.set_setting(stop_key(self._log.run), b"1")
+        cancelled = [future for future in self._running if future.cancel()]
+        begun = [self._running.pop(future) for future in cancelled if self._has_begun(self._running[future])]
+        for future in cancelled:
+            if future in self._running:
+                self._ended(self._running.pop(future), future)
+        if self._own is not None:
+            self._own.shutdown(wait=False, cancel_futures=True)
+        end = time.monotonic() + 3 * GRACE_S
+        done, late = wait(self._running, timeout=3 * GRACE_S)
+        for future in done:
+            self._ended(self._running.pop(future), future)
+        for number in begun:
+            self._stopped(number, reason if self._has_left(number, end) else f"{reason}; it did not end")
+        for future in late:
+            self._stopped(self._running.pop(future), f"{reason}; it did not end")
+        self._log.note(Cancelled(during="race", reason=reason))
+        self.close()
+
+    def _stopped(self, number: int, reason: str) -> None:
+        self._settled(msgspec.structs.replace(self._candidates[number], status="interrupted", reason=reason))
+
+    def _has_begun(self, number: int) -> bool:
+        """Whether its worker is at work, or was: executors of clusters cannot say, and call it cancelled in any case."""
+        return next(self._log.journal.of(self._candidates[number].run), None) is not None
+
+    def _has_left(self, number: int, end: float) -> bool:
+        """Wait until no worker has its branch any more, at the latest until then."""
+        while (holder := self._repo.lease_of(self._candidates[number].branch)) is not None and holder.is_alive():
+            if time.monotonic() > end:
+                return False
+            time.sleep(_LOOK_S)
+        return True
+
+    def close(self) -> None:
+        """All have ended: say so once, and keep nothing open."""
+        if self._log.state == "running":
+            done = [one for one in self.candidates if one.is_done]
+            said = f"{len(done)} of {len(self._candidates)} candidates came to a result"
+            self._log.note(Success(result=said) if done else Fail(reason="no candidate came to a result"))
+        if self._own is not None:
+            self._own.shutdown(wait=False)
+        if self._repo.setting(stop_key(self._log.run)) is not None:
+            self._repo.set_setting(stop_key(self._log.run), None)
+        self._open.close()
+
+    # -- what there is
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """All of them in order, also those that are still on their way."""
+        return [self._candidates[number] for number in sorted(self._candidates)]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all have ended."""
+        return not self._running
+
+    def __len__(self) -> int:
+        return len(self._candidates)
+
+    def __getitem__(self, number: int) -> Candidate:
+        return self._candidates[number]
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._candidates
