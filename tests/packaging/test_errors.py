@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import pickletools
 
 import pytest
 
@@ -40,6 +41,14 @@ def test_an_error_survives_pickling(kind: type[AgentKernelError], protocol: int)
     assert type(back) is kind
     assert vars(back) == vars(error)
     assert str(back) == str(error)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_an_error_is_known_by_one_module_whichever_file_it_is_written_in(kind: type[AgentKernelError]) -> None:
+    # A release whose errors lie in other files reads what this one stored, and this one what that one did.
+    named = {said for _, said, _ in pickletools.genops(pickle.dumps(sample(kind), 5)) if isinstance(said, str)}
+    assert {said for said in named if said.startswith("agent_kernel")} == {"agent_kernel.errors"}
+    assert {"_bare", kind.__name__} <= named
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

@@ -1,0 +1,123 @@
+"""Every error that the package raises on purpose, in one tree.
+
+Subclass for what a handler would do differently, not for each message. An error names the thing, says what is
+known, and offers the next step; it survives pickling, because errors come back from worker processes. Its module is
+the layer that raises it, and its name is `agent_kernel.errors.<its name>` all the same.
+"""
+
+from __future__ import annotations
+
+from agent_kernel.errors.agents import (
+    AgentError,
+    CellThreadError,
+    ModelError,
+    MoveNotMadeError,
+    NoModelError,
+    PreviewNotAcceptedError,
+    PreviewRefusedError,
+    RaceError,
+    RunBusyError,
+    RunNotFoundError,
+    RunStateError,
+    StepBusyError,
+    TaskClarifyError,
+    TaskFailedError,
+    TaskInterruptedError,
+    TaskPendingError,
+    UnknownPriceError,
+)
+from agent_kernel.errors.base import (
+    AgentKernelError,
+    MissingExtraError,
+    NotFoundError,
+)
+from agent_kernel.errors.base import _bare as _bare  # pyright: ignore[reportPrivateUsage]  # its pickled name
+from agent_kernel.errors.doors import (
+    RequestError,
+    TooLargeError,
+)
+from agent_kernel.errors.repository import (
+    AmbiguousRefError,
+    BranchInUseError,
+    BranchMovedError,
+    InvalidRefNameError,
+    MergeChoiceError,
+    MergeCommitError,
+    MergeConflictError,
+    RefExistsError,
+    RefNotFoundError,
+    UnmergedBranchError,
+    UnrelatedHistoriesError,
+)
+from agent_kernel.errors.session import (
+    NotBoundError,
+    NothingToUndoError,
+    SessionClosedError,
+    UntrustedStoreError,
+)
+from agent_kernel.errors.storage import (
+    DamagedObjectError,
+    NewerFormatError,
+    NotAStoreError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
+    StoreUnavailableError,
+)
+from agent_kernel.errors.values import (
+    LoadError,
+    LostValueError,
+    MissingCodeError,
+    NameNotFoundError,
+)
+
+__all__ = [
+    "AgentError",
+    "AgentKernelError",
+    "AmbiguousRefError",
+    "BranchInUseError",
+    "BranchMovedError",
+    "CellThreadError",
+    "DamagedObjectError",
+    "InvalidRefNameError",
+    "LoadError",
+    "LostValueError",
+    "MergeChoiceError",
+    "MergeCommitError",
+    "MergeConflictError",
+    "MissingCodeError",
+    "MissingExtraError",
+    "ModelError",
+    "MoveNotMadeError",
+    "NameNotFoundError",
+    "NewerFormatError",
+    "NoModelError",
+    "NotAStoreError",
+    "NotBoundError",
+    "NotFoundError",
+    "NothingToUndoError",
+    "PreviewNotAcceptedError",
+    "PreviewRefusedError",
+    "RaceError",
+    "RefExistsError",
+    "RefNotFoundError",
+    "RequestError",
+    "RunBusyError",
+    "RunNotFoundError",
+    "RunStateError",
+    "SessionClosedError",
+    "StepBusyError",
+    "StoreError",
+    "StoreFullError",
+    "StoreReadOnlyError",
+    "StoreUnavailableError",
+    "TaskClarifyError",
+    "TaskFailedError",
+    "TaskInterruptedError",
+    "TaskPendingError",
+    "TooLargeError",
+    "UnknownPriceError",
+    "UnmergedBranchError",
+    "UnrelatedHistoriesError",
+    "UntrustedStoreError",
+]
