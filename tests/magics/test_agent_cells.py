@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.magics.shells import Shell
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(store=str(tmp_path / "store")) as shell:
-        yield shell
 
 
 def test_the_author_of_the_commit_is_the_agent(shell: Shell) -> None:

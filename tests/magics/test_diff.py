@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,6 @@ TABLE = (
     "df = pd.DataFrame({'a': np.arange(100_000), 'b': np.arange(100_000) / 7, 'c': 1.5, 'g': ['x', 'y'] * 50_000,\n"
     "    't': pd.date_range('2020', periods=100_000, freq='s'), 'k': pd.Categorical(['u', 'v'] * 50_000)})"
 )
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(store=str(tmp_path / "store")) as shell:
-        yield shell
 
 
 def details(shell: Shell, before: str, cell: str) -> list[str]:

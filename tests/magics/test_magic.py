@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -17,12 +16,6 @@ from agent_kernel.storage import open_store
 from agent_kernel.verbs.output import Result
 from agent_kernel.verbs.table import VERBS
 from tests.magics.shells import Shell
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(store=str(tmp_path / "store")) as shell:
-        yield shell
 
 
 def test_agent_alone_is_a_short_help(shell: Shell) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,6 @@ from tests.magics.shells import Shell
 
 SECRET = "hunter2-hunter2"
 KINDS = (Kind.COMMIT, Kind.TREE, Kind.MANIFEST, Kind.LIST, Kind.DEFINITION, Kind.SMALL, Kind.CHUNK)
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(store=str(tmp_path / "store")) as shell:
-        yield shell
 
 
 def leave_traces(shell: Shell) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,12 +27,6 @@ class Display:
 
     def update(self, data: Any, *, raw: bool) -> None:
         self.html, self.text = data["text/html"], data["text/plain"]
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(store=str(tmp_path / "store")) as shell:
-        yield shell
 
 
 @pytest.fixture

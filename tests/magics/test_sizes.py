@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from agent_kernel.verbs.text import size_text
 from tests.magics.shells import Shell
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    with Shell(store=str(tmp_path / "store")) as shell:
-        yield shell
 
 
 def sizes(shell: Shell) -> dict[str, int]:

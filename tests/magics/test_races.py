@@ -1,0 +1,77 @@
+"""`--fork` tries a task several times at once, and a person or a judge picks one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.magics.shells import Shell
+from tests.magics.tasks import runs, use
+
+
+def test_one_undo_takes_back_a_cell_with_the_candidate_that_it_picked(shell: Shell) -> None:
+    shell.run("import agent_kernel as ak; from concurrent.futures import ThreadPoolExecutor; x = 0")
+    shell.run(
+        "bob = ak.Agent('bob', model=ak.ScriptedModel(['x = 7; task.success()']))\n"
+        "with ThreadPoolExecutor() as pool:\n"
+        "    tries = ak.race('Try it', n=1, agent=bob, state=ak.here(), executor=pool).wait()"
+    )
+    shell.run("best = 1; tries.pick(best); y = 3")
+    assert (shell.ns["x"], shell.ns["y"]) == (7, 3)
+    assert "[3] best = 1; tries.pick(best); y = 3, and candidate 1 of race" in shell.run("%agent undo").out
+    assert (shell.ns["x"], "y" in shell.ns, "best" in shell.ns) == (0, False, False)
+    shell.run("%agent redo")
+    assert (shell.ns["x"], shell.ns["y"]) == (7, 3)
+
+
+PLAY = "from agent_kernel import ScriptedModel\n{} = ScriptedModel({!r}, name={!r})"
+
+
+def test_fork_tries_a_task_several_times_at_once_and_picks_none_by_itself(shell: Shell) -> None:
+    shell.run("x = 1")
+    use(shell, "y = x + 1", "task.success(y)")
+    typed = shell.run("%%agent analyst --fork 2\nAdd one to it please.")
+    assert typed.result.success, typed.err
+    race: Any = typed.result.result
+    assert [(one.status, one.result) for one in race.candidates] == [("completed", "2")] * 2
+    assert "y" not in shell.ns
+    race.pick(2)
+    assert shell.ns["y"] == 2
+    race.discard()
+
+
+def test_fork_takes_a_model_for_each_candidate_and_a_judge_picks_the_best(shell: Shell) -> None:
+    shell.run(PLAY.format("low", ["y = 1", "task.success(y)"], "low"))
+    shell.run(PLAY.format("high", ["y = 5", "task.success(y)"], "high"))
+    typed = shell.run("%%agent analyst --fork scripted:low,scripted:high --judge y\nMake a number please.")
+    assert typed.result.success, typed.err
+    race: Any = typed.result.result
+    assert [one.model for one in race.candidates] == ["scripted:low", "scripted:high"]
+    assert (race.picked, shell.ns["y"]) == (2, 5)
+    *both, whole = runs(shell)[:3]
+    first, second = sorted(both, key=lambda one: one["candidate"])  # they begin side by side
+    assert [(one["candidate"], one["race"]) for one in (first, second)] == [(1, race.id), (2, race.id)]
+    assert (whole["picked"], whole["discarded"]) == (2, False)
+    assert (whole["steps"], whole["tokens"]) == (4, first["tokens"] + second["tokens"])
+    table = shell.run("%agent runs").out
+    assert "candidate 1 of" in table
+    assert "picked 2 of 2" in table
+    assert " status " in table.splitlines()[0]
+    race.discard()
+    assert runs(shell)[2]["discarded"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--judge y", "there is no --fork"),
+        ("--fork 0", "a number from 1"),
+        ("--fork 2 --preview", "--fork and --preview"),
+        ("--fork scripted:a --model scripted:b", "--fork and --model"),
+    ],
+)
+def test_what_does_not_go_with_fork_is_refused(shell: Shell, line: str, said: str) -> None:
+    typed = shell.run(f"%%agent analyst {line}\nMake a number please.")
+    assert not typed.result.success
+    assert said in typed.out + typed.err
