@@ -1,0 +1,84 @@
+"""What looks like a secret is masked, by its name or by its text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent_kernel.values.summaries import MASK, Column, encode, line, names_a_secret, summarize
+from tests.values.summarized import told
+
+np: Any = pytest.importorskip("numpy")
+pd: Any = pytest.importorskip("pandas")
+
+KEY = "sk-" + "abcdEFGH1234" * 3
+TOKEN = "ghp_" + "a1B2c3D4e5" * 4
+
+TELLING = (
+    "password db_password PASSWD mysqlPwd OPENAI_API_KEY apiKey access_token authToken client_secret private_key "
+    "AWS_SECRET_ACCESS_KEY ssh_key smtp_pass credentials Authorization cookie api_tokens token"
+)
+EVERYDAY = "tokens n_tokens max_tokens tokenizer author keyboard monkey compass secretary key token_count x"
+
+
+@pytest.mark.parametrize("name", TELLING.split())
+def test_a_value_under_a_telling_name_is_masked(name: str) -> None:
+    assert names_a_secret(name)
+    for value in ("hunter2", 1234, ["hunter2"], {"x": "hunter2"}, b"hunter2", {"hunter2"}, np.array(["hunter2"])):
+        shown = summarize(value, name)
+        assert shown.masked
+        assert b"hunter2" not in encode(shown)
+        assert b"1234" not in encode(shown)
+    assert told("hunter2", name) == f"str {MASK}"
+
+
+@pytest.mark.parametrize("name", EVERYDAY.split())
+def test_an_everyday_name_is_not_masked(name: str) -> None:
+    assert not names_a_secret(name)
+    assert told(7, name) == "int 7"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        KEY,
+        TOKEN,
+        "AKIA" + "ABCDEFGHIJKLMNOP",
+        "AIza" + "a1B2c3D4e5" * 4,
+        "xoxb-123456789-abcdef",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIE",
+        "postgres://me:hunter2@db.example/x",
+        "Authorization: Bearer abcdef0123456789",
+        'config = {"password": "hunter2"}',
+        "export API_KEY=abcdef",
+        "sk-\x1b[31mabcdEFGH1234abcdEFGH",
+        "x" * 90 + " " + TOKEN,
+    ],
+)
+def test_a_text_that_looks_like_a_secret_is_masked_wherever_it_lies(text: str) -> None:
+    frame = pd.DataFrame({"note": [text], "n": [1]})
+    for value in (text, text.encode(), [text], {"k": text}, {text: 1}, (1, [text]), frame, pd.Series([text]), {text}):
+        stored = encode(summarize(value))
+        for part in (text, text[:20], text[-8:], "hunter2"):
+            assert part.encode() not in stored
+        assert summarize(value).masked
+
+
+def test_an_ordinary_text_is_not_masked() -> None:
+    for text in ("https://example.org/a?b=c", "a-b_c: d=e", "risk-averse-people-are-here", "the token is nice"):
+        assert told(text) == f"str {text!r}"
+
+
+def test_entries_columns_and_parameters_under_telling_names_are_masked() -> None:
+    shown = summarize({"user": "bob", "password": "hunter2"})
+    assert shown.columns == (Column("'user'", "'bob'"), Column("'password'", MASK))
+    frame = summarize(pd.DataFrame({"user": ["bob"], "api_key": ["hunter2"]}))
+    assert frame.rows == (("'bob'", MASK),)
+    assert line(frame).startswith("DataFrame 1 × 2")
+    assert "hunter2" not in told(("password", "hunter2"))
+    assert "hunter2" not in told([("password", "hunter2")])
+    assert "hunter2" not in told({"name": "password", "value": "hunter2"})
+    assert "hunter2" not in str(summarize(pd.DataFrame({"key": ["password"], "value": ["hunter2"]})))
+    assert told(pd.Series(["hunter2"], name="password")).endswith(MASK)
