@@ -1,0 +1,107 @@
+"""Values that cannot be saved stay alive as long as they can, and say afterwards what they were."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_kernel.errors import LostValueError
+from agent_kernel.session import Repository
+from agent_kernel.storage import MemoryStore
+from agent_kernel.testing.notebooks import Notebook, names_changed
+
+
+class TestLostValues:
+    def test_say_which_cell_made_them(self) -> None:
+        with Notebook() as nb:
+            nb.run("x = 1")
+            made = nb.run("gen = (i for i in range(3))")
+            nb.run("del gen")
+            nb.checkout(made)
+            with pytest.raises(LostValueError) as raised:
+                nb.look("next(gen)")
+            assert raised.value.name == "gen"
+            assert "generator" in raised.value.type
+            assert "cell [2]" in str(raised.value)
+
+    @pytest.mark.parametrize("use", ["gen.send(1)", "iter(gen)", "len(gen)", "gen + 1", "gen()", "gen[0]", "1 in gen"])
+    def test_raise_however_they_are_used(self, use: str) -> None:
+        with Notebook() as nb:
+            made = nb.run("gen = (i for i in range(3))")
+            nb.run("del gen")
+            nb.checkout(made)
+            with pytest.raises(LostValueError):
+                nb.look(use)
+
+    def test_are_committed_again_as_the_same_entry(self) -> None:
+        with Notebook() as nb:
+            made = nb.run("gen = (i for i in range(3))")
+            nb.run("del gen")
+            nb.checkout(made)
+            again = nb.run("x = 1")
+            assert names_changed(again) == {"x"}
+            nb.run("del gen")
+            nb.checkout(again)
+            with pytest.raises(LostValueError) as raised:
+                nb.look("next(gen)")
+            assert "generator" in raised.value.type
+
+    def test_stay_alive_across_a_checkout_that_does_not_touch_them(self) -> None:
+        with Notebook() as nb:
+            early = nb.run("import threading\nlock = threading.Lock()\nx = 1")
+            lock = nb.look("lock")
+            nb.run("x = 2")
+            nb.checkout(early)
+            assert nb.look("lock") is lock
+            nb.checkout("main")
+            assert nb.look("lock") is lock
+
+    def test_a_lock_that_is_gone_comes_back_as_one_new_one_for_all_that_shared_it(self) -> None:
+        with Notebook() as nb:
+            made = nb.run("import threading\nlock = threading.RLock()\nbox = {'lock': lock, 'n': 0}")
+            (told,) = {lost.reason for lost in made.unsaved}
+            assert told == "a lock cannot be saved; where it is gone, a new one takes its place, unlocked"
+            nb.run("del lock, box")
+            nb.session.undo()
+            assert nb.look("box['lock'] is lock and lock.acquire()") is True
+            nb.run("box['n'] = 1")
+            assert nb.session.undo().changed  # the box comes back, and the lock is there
+            assert nb.look("(box['n'], box['lock'] is lock)") == (0, True)
+
+    def test_are_shared_in_another_kernel_by_what_shared_them_however_it_is_loaded(self) -> None:
+        store = MemoryStore()
+        with Notebook(Repository.open(store)) as nb:
+            nb.run("import threading\nlock = threading.Lock(); gen = (i for i in 'ab'); box = [lock, gen]; x = 1")
+            nb.run("del gen, lock")
+            nb.run("gen = lock = 2")
+        with Notebook(Repository.open(store)) as nb:
+            nb.session.checkout("HEAD~2")
+            assert nb.look("box[0] is lock and box[1] is gen") is True
+            assert names_changed(nb.run("x = 3")) == {"x"}  # to load them is to change nothing
+            nb.run("del lock")
+            nb.session.checkout("HEAD~1", ["lock"])
+            nb.session.checkout("HEAD~1", ["box"])
+            nb.session.checkout("HEAD~1", ["gen"])
+            assert nb.look("box[0] is lock and box[1] is gen") is True
+            with pytest.raises(LostValueError):
+                nb.look("next(box[1])")
+
+    def test_stay_only_where_the_very_objects_are_alive(self) -> None:
+        store = MemoryStore()
+        names = ("lock", "gen", "box")
+        with Notebook(Repository.open(store)) as nb:
+            made = nb.run(
+                "import threading\nlock = threading.Lock(); gen = (i for i in 'ab'); box = [lock, gen]"
+            ).commit
+            assert made is not None
+            assert nb.session.alive(made, names) == set(names)
+        with Notebook(Repository.open(store)) as nb:
+            nb.session.checkout()
+            nb.run("x = 1")
+            assert nb.session.alive(made, names) == set()  # placeholders, and a new lock
+
+    def test_are_listed_by_status(self) -> None:
+        with Notebook() as nb:
+            made = nb.run("gen = (i for i in range(3))")
+            nb.run("del gen")
+            nb.checkout(made)
+            assert [lost.name for lost in nb.session.status().lost] == ["gen"]
