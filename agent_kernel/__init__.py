@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import RefNotFoundError as RefNotFoundError
     from agent_kernel.errors import RequestError as RequestError
     from agent_kernel.errors import RunBusyError as RunBusyError
+    from agent_kernel.errors import RunElsewhereError as RunElsewhereError
     from agent_kernel.errors import RunNotFoundError as RunNotFoundError
     from agent_kernel.errors import RunStateError as RunStateError
     from agent_kernel.errors import SessionClosedError as SessionClosedError
@@ -147,6 +148,7 @@ __all__ = [
     "RequestError",
     "Run",
     "RunBusyError",
+    "RunElsewhereError",
     "RunNotFoundError",
     "RunStateError",
     "ScriptedModel",

@@ -131,7 +131,7 @@ class Course:
         if session is None or not ran or self.log.state != "running":
             return
         start = self.log.start
-        behind = {at for at, _, _ in earlier.line_to(session.repo, session.head, start.time_ns)} | {start.before}
+        behind = earlier.behind(session.repo, session.head, start.time_ns) | {start.before}
         gone = tuple(event.step for event in ran if event.step is not None and event.after not in behind)
         if gone != next((event.steps for event in reversed(events) if isinstance(event, Rewound)), ()):
             yield self.log.note(Rewound(steps=gone), before=self.place.head)

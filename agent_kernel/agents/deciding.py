@@ -20,6 +20,7 @@ __all__ = [
     "all_waiting",
     "asked_by",
     "decide",
+    "is_decided",
     "log_of",
     "newest",
     "refuse_driven",
@@ -104,11 +105,16 @@ def standing(journal: Journal, events: Sequence[Event], undone: Collection[str] 
     Args:
         undone: the runs that were taken back. Of one that has ended that is said instead.
     """
-    state, last = state_of(events), events[-1]
+    state = state_of(events)
     if state == "running" and journal.driver(events[0].run) is None:
-        is_decided = isinstance(last, ApprovalDecided) and last.by != "policy"
-        return "decided" if is_decided else "stopped"
+        return "decided" if is_decided(events) else "stopped"
     return "undone" if state in OVER and events[0].run in undone else state
+
+
+def is_decided(events: Sequence[Event]) -> bool:
+    """Whether a person has decided about a step, and nothing came of it yet."""
+    last = events[-1]
+    return isinstance(last, ApprovalDecided) and last.by != "policy"
 
 
 def log_of(journal: Journal, run: str) -> Log:

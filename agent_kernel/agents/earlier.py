@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository import ObjectId
     from agent_kernel.session.snapshot import Repository
 
-__all__ = ["MOST_CHARS", "begun_at", "line_to", "messages", "runs_before", "too_many"]
+__all__ = ["MOST_CHARS", "begun_at", "behind", "line_to", "messages", "runs_before", "too_many"]
 
 MOST_CHARS: Final = 60_000  # of earlier runs that a model is sent again
 _LEFT_OUT = "(Earlier parts of this conversation are left out.)"
@@ -62,6 +62,20 @@ def runs_before(place: Place, namespace: str) -> tuple[tuple[str, int], ...]:
         if room < 0:
             break
     return tuple(found)
+
+
+def behind(repo: Repository, head: ObjectId | None, since_ns: int) -> set[str]:
+    """The commits, in hex digits, that a run knows of which goes on at a commit: those on its line, and what was merged there."""
+    found: set[str] = set()
+    heads = [head]
+    while heads:
+        for at, commit, is_own in line_to(repo, heads.pop(), since_ns):
+            if at in found:
+                break
+            found.add(at)
+            if commit is not None and is_own:
+                heads += commit.parents[1:]
+    return found
 
 
 def begun_at(repo: Repository, journal: Journal, head: ObjectId | None) -> dict[str, str]:

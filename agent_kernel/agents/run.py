@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 import msgspec
 
-from agent_kernel.agents import deciding
+from agent_kernel.agents import deciding, elsewhere
 from agent_kernel.agents.conversation import open_action
 from agent_kernel.agents.course import Course
 from agent_kernel.agents.driving import drive, drive_async
@@ -155,6 +155,7 @@ class Run(Generic[T]):
 
         Raises:
             RunBusyError: somebody else drives it, or went on with it since it was looked at here.
+            RunElsewhereError: a step of it was decided about, and the state here does not go on from those before it.
         """
         with self._held():
             yield from drive(self.going())
@@ -213,6 +214,8 @@ class Run(Generic[T]):
     def _held(self) -> Generator[None]:
         """While it is driven from here nobody else drives it. Where a loop is left it is let go, and only pauses."""
         log, arguments = self._course.log, self._course.arguments
+        if not self._loops and log.state == "running" and deciding.is_decided(log.events):
+            elsewhere.refuse(self._course.place.session, log.events)
         self._loops += 1
         try:
             log.hold()
@@ -256,18 +259,24 @@ class Run(Generic[T]):
         return self._going_on()
 
     def approve(self, *, by: str = "") -> Run[T]:
-        """Let the step that waits run as it is. Raises: RunStateError: none waits."""
+        """Let the step that waits run as it is.
+
+        Raises:
+            RunStateError: none waits. RunElsewhereError: the state here does not go on from the steps before it.
+        """
         return self._decide("approve", by=by)
 
     def edit(self, code: str, *, by: str = "") -> Run[T]:
-        """Let this code run instead of the step that waits; the model is told. Raises: RunStateError: none waits."""
+        """Let this code run instead of the step that waits; the model is told. Raises: as `approve`."""
         return self._decide("edit", code=code, by=by)
 
     def deny(self, reason: str = "", *, by: str = "") -> Run[T]:
-        """Do not run the step that waits; the model is told why, and goes on. Raises: RunStateError: none waits."""
+        """Do not run the step that waits; the model is told why, and goes on. Raises: as `approve`."""
         return self._decide("deny", reason=reason, by=by)
 
     def _decide(self, decision: str, *, code: str | None = None, reason: str = "", by: str = "") -> Run[T]:
+        if self.status == "pending":
+            elsewhere.refuse(self._course.place.session, self._course.log.events)
         deciding.decide(self._course.log, decision, code=code, reason=reason, by=by)
         return self._going_on()
 

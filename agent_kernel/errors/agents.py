@@ -49,6 +49,32 @@ class RunStateError(AgentError):
         return f"run {self.run[-5:]} is {self.status}: it cannot be {self.wanted}"
 
 
+class RunElsewhereError(AgentError):
+    """The state here does not go on from what the run did, so nothing of it was decided here, and nothing of it ran.
+
+    `what`: of the run, is not behind the state; `branch`: has it (""; none does, but `commit`); `taken`: somebody works there.
+    """
+
+    run: str
+    what: str
+    branch: str = ""
+    commit: str = ""
+    taken: bool = False
+
+    @property
+    def lies(self) -> str:
+        """`step 1 of run 3f2a9 is on branch main and not behind the state here`"""
+        verb = "are" if self.what.startswith("steps") else "is"
+        where = f"on branch {self.branch}" if self.branch else f"at commit {self.commit}"
+        return f"{self.what} of run {self.run[-5:]} {verb} {where} and not behind the state here"
+
+    def __str__(self) -> str:
+        to = self.branch or self.commit
+        way = f"go on in the notebook that is on {to}" if self.taken else f"%agent checkout {to} goes there"
+        it = "them" if self.what.startswith("steps") else "it"
+        return f"{self.lies}, so nothing was done: {way}, or %agent merge {to} brings {it} here first"
+
+
 class StepBusyError(AgentError):
     """Another thread has been running a step on the same variables for `waited_s` seconds. Nothing was begun."""
 

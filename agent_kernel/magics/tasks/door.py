@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from IPython.core.error import UsageError
 
-from agent_kernel.agents import deciding
+from agent_kernel.agents import deciding, elsewhere
 from agent_kernel.agents.agent import Agent, reopened, started
 from agent_kernel.agents.deciding import said_of
 from agent_kernel.agents.journal import short_run
@@ -205,18 +205,22 @@ class Tasks:
     def _noted(self, run: str, decision: str, reason: str, code: str | None) -> str:
         """Only note what was decided, and say so, where the run does not go on here now; else "".
 
-        That is so of a step of an agent outside that acts on another branch, and of a denial where the model is gone.
+        That is so of a step of an agent outside that acts on another branch, and of a denial where the model is gone, or
+        where the state does not go on from the steps before it.
         """
-        journal = self.place().journal
-        start = journal.first(journal.find(run))
-        branch = self._elsewhere(start)
-        if not branch and (decision != "deny" or self._has_model(start)):
+        log = deciding.log_of(self.place().journal, run)
+        branch = self._elsewhere(log.start)
+        away = None if branch else elsewhere.away(self._notebook.session, log.events)
+        if not branch and not away and (decision != "deny" or self._has_model(log.start)):
             return ""
-        log = deciding.log_of(journal, run)
+        if away is not None and log.state == "pending" and decision != "deny":
+            raise away
         deciding.decide(log, decision, code=code, reason=reason, by=person().name)
         self._notebook.beside.decided(log.run)
         if branch:
             return f"Noted. {log.start.agent} goes on with it on branch {branch}, when it asks for the result."
+        if away is not None:
+            return f"Denied. {away.lies.capitalize()}: %agent resume there lets it go on."
         return f"Denied. Its model is gone: %agent resume --run {short_run(run)} --model NAME lets another go on."
 
     def _has_model(self, start: TaskStart) -> bool:
@@ -238,6 +242,7 @@ class Tasks:
 
     def resume_apart(self, run: str, answer: str) -> str:
         """Let a run go on while no cell runs; returns how it stands then."""
+        self._refuse_elsewhere(run)
         return self._apart_from_cells(self._find(run).resume(answer, by=person().name))
 
     def _apart_from_cells(self, run: Run[Any]) -> str:
@@ -258,6 +263,7 @@ class Tasks:
 
     def offer_edit(self, run: str, code: str) -> None:
         """Put the code into a cell that lets it run."""
+        self._refuse_elsewhere(run)
         self._shell.set_next_input(f"%%agent --edit {run[-5:]}\n{code}")
 
     def _find(self, run_id: str, model: str = "") -> Run[Any]:
@@ -281,7 +287,8 @@ class Tasks:
         return place
 
     def _loaded(self, run: str) -> str:
-        """The run, unless it began before a restart, and what it acts on was not brought back yet."""
+        """The run, unless it lies elsewhere, or began before a restart, and what it acts on was not brought back yet."""
+        self._refuse_elsewhere(run)
         session = self._notebook.session
         if session is not None and session.carried() and self.place().journal.find(run) not in self.runs:
             raise UsageProblem(
@@ -289,6 +296,14 @@ class Tasks:
                 "%agent checkout --fresh leaves them behind"
             )
         return run
+
+    def _refuse_elsewhere(self, run: str) -> None:
+        """Raise RunElsewhereError where its steps lie elsewhere, unless they were made here, and its model is asked first."""
+        journal = self.place().journal
+        found = journal.find(run)
+        events = tuple(journal.of(found))
+        if found not in self.runs or deciding.waiting(events) is not None or deciding.is_decided(events):
+            elsewhere.refuse(self._notebook.session, events)
 
     def _drive(self, run: Run[Any]) -> Run[Any]:
         """Let it go on as far as it can, and show it."""

@@ -1,0 +1,70 @@
+"""Where the steps of a run lie, if not behind the state at which somebody would go on with it.
+
+The code of a step was written for what the steps before it had made. So nothing is decided about it, and nothing that was
+decided runs, where the state does not come from there: on another branch, or at an older commit. Steps that were undone do
+lie behind what came after: whoever took them back knows of it, and the model is told (`Rewound`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from agent_kernel.agents import asides, uncovered
+from agent_kernel.agents.conversation import open_action
+from agent_kernel.agents.events import Event, Output, Rewound, TaskStart
+from agent_kernel.agents.moves import SOURCE
+from agent_kernel.errors import DamagedObjectError, RunElsewhereError
+from agent_kernel.repository import ObjectId
+from agent_kernel.repository.ids import ALGORITHM
+
+if TYPE_CHECKING:
+    from agent_kernel.session import Session
+
+__all__ = ["away", "refuse"]
+
+
+def refuse(session: Session | None, events: Sequence[Event]) -> None:
+    """Raise RunElsewhereError where the state of the session does not go on from what the run did."""
+    found = away(session, events)
+    if found is not None:
+        raise found
+
+
+def away(session: Session | None, events: Sequence[Event]) -> RunElsewhereError | None:
+    """What says that a run lies elsewhere; None: it does not, or it has no history."""
+    action, _ = open_action(events)
+    if session is None or (action is not None and action.source == SOURCE):  # which is only made where it was asked for
+        return None
+    ran = [event for event in events if isinstance(event, Output) and event.step is not None and event.after]
+    known = next((event.steps for event in reversed(events) if isinstance(event, Rewound)), ())
+    missing = [event for event in ran if event.step not in known and not _is_behind(session, event.after)]
+    if missing:
+        steps = {event.step for event in missing if event.step is not None}
+        return _told(session, events[0], uncovered.numbers(steps), missing[-1].after)
+    before = events[0].before
+    if not ran and before and not _is_behind(session, before):
+        return _told(session, events[0], "the beginning", before)
+    return None
+
+
+def _told(session: Session, start: Event, what: str, commit: str) -> RunElsewhereError:
+    repo, id = session.repo, _id(commit)
+    began_on = start.branch if isinstance(start, TaskStart) else ""
+    holds = [name for name, tip in repo.branches().items() if repo.is_ancestor(id, tip) and not asides.is_aside(name)]
+    branch = began_on if began_on in holds else next(iter(holds), "")
+    lease = repo.lease_of(branch) if branch else None
+    taken = lease is not None and lease.session != session.id and lease.is_alive()
+    return RunElsewhereError(start.run, what, branch, commit[:8], taken)
+
+
+def _is_behind(session: Session, commit: str) -> bool:
+    """Whether the state goes on from a commit; of one that was pruned nobody knows."""
+    try:
+        return session.head is not None and session.repo.is_ancestor(_id(commit), session.head)
+    except DamagedObjectError:
+        return True
+
+
+def _id(commit: str) -> ObjectId:
+    return ObjectId(bytes.fromhex(commit) + ALGORITHM)
