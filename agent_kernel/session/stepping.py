@@ -89,7 +89,8 @@ class Stepping(Committing):
         if running is not None and not running.depth and not running.run:
             mine = self._operations.done[running.done :]
             if any(one.run or one.took for one in mine):
-                self._join("", running.done)
+                # Also where nothing is left for the cell's own commit to change: the operation goes by that, not by a step.
+                self._join("", running.done, self._position if report is not None and report.commit else None)
         return report
 
     def save_step(self) -> ObjectId:
@@ -126,8 +127,12 @@ class Stepping(Committing):
         if len(done) > before:
             done[-1] = msgspec.structs.replace(done[-1], took=(*done[-1].took, what))
 
-    def _join(self, run: str, before: int) -> None:
-        """Make what was done since, and what the same run did right before, one operation."""
+    def _join(self, run: str, before: int, after: Position | None = None) -> None:
+        """Make what was done since, and what the same run did right before, one operation.
+
+        Args:
+            after: where it ends; by default where the last thing did that was done.
+        """
         done = self._operations.done
         while run and before and done[before - 1].run == run:
             before -= 1
@@ -137,7 +142,7 @@ class Stepping(Committing):
             begun = self._begun_before(run, mine[0].before) if is_first else mine[0].before
             took = tuple(what for one in mine for what in one.took)
             by = mine[0].by if all(one.by == mine[0].by for one in mine) else None
-            whole = Operation(begun, mine[-1].after, all(one.moved for one in mine), run, took, by)
+            whole = Operation(begun, after or mine[-1].after, all(one.moved for one in mine), run, took, by)
             self._operations.done = [*done[:before], whole]
 
     def _begun_before(self, run: str, here: Position) -> Position:

@@ -118,3 +118,14 @@ def test_undo_of_a_run_that_other_work_parts_says_which_steps_it_is_of(shell: Sh
     shell.run("%agent undo")
     assert shell.run("%agent undo").out.startswith("Undone step 1 of the run of analyst")
     assert shell.ns["n"] == 1
+
+
+def test_undo_calls_a_cell_that_drove_a_run_by_the_cell_and_not_by_the_runs_last_step(shell: Shell) -> None:
+    use(shell, "x = 1", "task.success(x)")
+    shell.run("import agent_kernel as ak\nada = ak.Agent('ada', model='scripted:_model', state=ak.here())")
+    shell.run("ada('Make x one please')")
+    number = shell.ip.execution_count - 1
+    assert shell.run("%agent undo").out.startswith(f"Undone [{number}] ada('Make x one please'): −x")
+    assert shell.run("%agent redo").out.startswith(f"Done again [{number}] ada('Make x one please'): +x")
+    assert shell.log("-n 1")[0]["message"].endswith("ada('Make x one please')")
+    assert shell.ns["x"] == 1
