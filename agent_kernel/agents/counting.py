@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
-from agent_kernel.agents.events import Action, Error, Event, Fail, Output, Resumed, Retry
+from agent_kernel.agents.events import (
+    Action,
+    ApprovalRequested,
+    Error,
+    Event,
+    Fail,
+    Output,
+    Resumed,
+    Retry,
+    StepStart,
+    TryStart,
+)
 
 __all__ = [
     "has_called",
@@ -17,6 +29,8 @@ __all__ = [
     "steps_of",
     "taken_up",
 ]
+
+_OF_A_STEP: Final = (ApprovalRequested, StepStart, TryStart, Output)
 
 
 def taken_up(events: Sequence[Event]) -> Sequence[Event]:
@@ -31,8 +45,14 @@ def steps_of(events: Sequence[Event]) -> int:
 
 
 def steps_in(events: Sequence[Event]) -> int:
-    """All steps of a run, also those that its program gave it, that were denied, and the one that waits."""
-    return sum(isinstance(event, Action) and event.code is not None for event in events)
+    """All steps of a run, also those that its program gave it, that were denied, and the one that waits.
+
+    Code that was stopped or refused before it began is none.
+    """
+    met = {(event.run, event.step) for event in events if isinstance(event, _OF_A_STEP)}
+    return sum(
+        isinstance(event, Action) and event.code is not None and (event.run, event.step) in met for event in events
+    )
 
 
 def has_called(events: Sequence[Event]) -> bool:

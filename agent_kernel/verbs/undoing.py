@@ -15,6 +15,7 @@ from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.errors import NothingToUndoError, RunNotFoundError
 from agent_kernel.repository import short
 from agent_kernel.verbs import describe
+from agent_kernel.verbs.binding import spelled
 from agent_kernel.verbs.moving import Moved, only_argument, only_asked, partial_argument
 from agent_kernel.verbs.output import Block, Json, Line, Result
 from agent_kernel.verbs.parsing import Parser, UsageProblem
@@ -89,7 +90,7 @@ def _repeated(verb: str, scope: Scope, options: Namespace, only: Only = "") -> R
 
 def _once(verb: str, scope: Scope, only: Only, *, partial: bool) -> Moved:
     session = scope.live()
-    before = session.head
+    before, absent = session.head, set(session.carried())
     brings_back = verb == "redo" and session.next_redo is session.next_undo
     report = session.undo(partial=partial, only=only) if verb == "undo" else session.redo(partial=partial)
     # Asked for afterwards: what no cell had committed became an operation of its own first.
@@ -106,10 +107,18 @@ def _once(verb: str, scope: Scope, only: Only, *, partial: bool) -> Moved:
         about = f"{part}{about}"
         if stays and verb == "undo":
             report = msgspec.structs.replace(report, notes=(*report.notes, stays))
+    gone = [name for name in session.carried() if name not in absent]
+    if gone:
+        report = msgspec.structs.replace(report, notes=(*report.notes, _out_of_memory(scope, gone)))
     said = f"{said} {about}".rstrip()
     if what is not None and what.moved and only == "vars":
         said = f"The variables went back to before {about}, and HEAD stays there"
     return Moved(said, at, report.branch, told(scope, before, report, found))
+
+
+def _out_of_memory(scope: Scope, names: Sequence[str]) -> str:
+    are, them = ("is", "it") if len(names) == 1 else ("are", "them")
+    return f"{spelled(names)} {are} out of memory again, as after the restart: {scope.typed('checkout')} brings {them} back"
 
 
 def _is_back(scope: Scope) -> str:
@@ -136,12 +145,15 @@ def _part_of_run(scope: Scope, run: str, found: Mapping[str, set[int]]) -> tuple
 
 
 def operation_text(repo: Repository, operation: Operation) -> str:
-    """What is undone or done again: `[11] a slip of the hand`, `the move to main`, `the move to [7]`."""
+    """What is undone or done again: `[11] a slip of the hand`, `the move to main`, `the move to [7]`, `the checkout that …`."""
     at = operation.after.commit
     commit = repo.commit_at(at) if at is not None else None
     if operation.run:
         return _run_of(Journal(repo.store), operation.run)
     if operation.moved:
+        here, there = operation.before, operation.after
+        if (here.branch, here.commit) == (there.branch, there.commit) and here.carried > there.carried:
+            return "the checkout that brought back what a restart took"
         reached = "" if at is None or commit is None else describe.prompt(commit) or short(at)
         return f"the move to {operation.after.branch or reached or 'no commit'}"
     if at is None or commit is None:

@@ -77,4 +77,6 @@ def test_a_thread_beside_the_cells_drives_no_agent_on_their_variables(shell: She
     shell.run("with ThreadPoolExecutor(1) as pool: error = pool.submit(run.result).exception()")
     assert "on the thread of its cells" in str(shell.ns["error"])
     assert "x" not in shell.ns
+    assert [(run["status"], run["steps"]) for run in runs(shell)] == [("stopped", 0)]
     assert shell.run("run.resume().result()").result.result == 1
+    assert [(run["status"], run["steps"]) for run in runs(shell)] == [("completed", 1)]

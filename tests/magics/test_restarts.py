@@ -51,6 +51,21 @@ def test_restart_and_run_all_starts_clean_and_ends_as_it_ended(place: str) -> No
         assert "(scratch)" in shell.run("%agent status").out
 
 
+def test_undo_of_the_checkout_after_a_restart_says_that_the_variables_are_out_of_memory_again(place: str) -> None:
+    with Shell(store=place) as shell:
+        shell.run("big = [1, 2, 3]; model = {'w': 1}")
+    with Shell(store=place) as shell:
+        shell.run("%agent checkout")
+        undone = shell.run("%agent undo").out
+        assert "Undone the checkout that brought back what a restart took: −big, −model" in undone
+        assert "big, model are out of memory again, as after the restart: %agent checkout brings them back" in undone
+        assert "big" not in shell.ns
+        assert "Done again the checkout that brought back" in shell.run("%agent redo").out
+        assert shell.ns["big"] == [1, 2, 3]
+        shell.run("x = 1")
+        assert "out of memory" not in shell.run("%agent undo").out
+
+
 def test_the_first_undo_after_loading_takes_back_the_first_cell_alone(place: str) -> None:
     from agent_kernel.magics import load_ipython_extension, unload_ipython_extension
 
