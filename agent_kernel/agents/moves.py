@@ -8,29 +8,36 @@ words of Python, and whoever goes on with the run makes the move instead of runn
 from __future__ import annotations
 
 import ast
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
 from agent_kernel.agents import uncovered
 from agent_kernel.agents.events import Finding
 from agent_kernel.agents.journal import Journal
-from agent_kernel.errors import MoveNotMadeError
+from agent_kernel.agents.operations import operation_text
+from agent_kernel.errors import MoveNotMadeError, NothingToUndoError
 from agent_kernel.repository import hex_of
 from agent_kernel.session.labels import named
 
 if TYPE_CHECKING:
-    from agent_kernel.repository import Author, Commit, ObjectId
-    from agent_kernel.session import Session
+    from agent_kernel.repository import Author, Change, Commit, ObjectId
+    from agent_kernel.session import Repository, Session
 
-__all__ = ["KIND", "SOURCE", "Move", "findings", "made", "signed"]
+__all__ = ["CHANGES", "SOURCE", "Move", "findings", "made", "signed"]
 
 SOURCE: Final = "move"  # of the action that is one
 KIND: Final = "goes back"  # of what is found about it
+CHANGES: Final = "changes"  # and of the variables that would not be as they are
 _MOST: Final = 3  # commits that are named
+_MOST_NAMES: Final = 8
 _FAR: Final = 1_000  # commits back that are looked at
+
+# What a move takes back, in lines, what it changes, and whether that is somebody else's.
+_Found: TypeAlias = "tuple[list[str], Sequence[Change], bool]"
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -80,37 +87,59 @@ def signed(session: Session, author: Author) -> Generator[None]:
 
 
 def findings(session: Session, move: Move, author: Author) -> tuple[Finding, ...]:
-    """What the move would take back; risky where that is somebody else's. Raises: RefNotFoundError."""
+    """What the move would take back, and change; risky where that is somebody else's.
+
+    Raises:
+        RefNotFoundError: there is no such commit. NothingToUndoError: there is nothing to undo.
+    """
     session.commit()
-    others = list(_others(session, move, author))
-    lines = [f"{named(id, commit)}, by {commit.author.name}" for id, commit in others[:_MOST]]
-    more = [f"and {len(others) - _MOST} more"] if len(others) > _MOST else []
-    return tuple(Finding(KIND, line, risky=True) for line in (*lines, *more))
+    lines, changes, risky = _checked_out(session, move, author) if move.ref else _undone(session, author)
+    names = [f"{one.how}{one.name}" for one in changes if not move.name or one.name == move.name]
+    return (
+        *(Finding(KIND, line, risky=risky) for line in lines),
+        *(Finding(CHANGES, name) for name in _cut(names, _MOST_NAMES)),
+    )
 
 
-def _others(session: Session, move: Move, author: Author) -> Iterator[tuple[ObjectId, Commit]]:
-    """The commits of others that the variables would be without."""
-    if not move.ref:
-        yield from _undone(session, author)
-        return
+def _checked_out(session: Session, move: Move, author: Author) -> _Found:
     repo, head = session.repo, session.head
-    if head is None:
-        return
     target = repo.resolve(move.ref, session.id)
+    branch = repo.branch_meant(move.ref, session.id)
+    left = list(_left(repo, head, target, move.name)) if head is not None else []
+    others = [one for one in left if one[1].author != author]
+    is_here = branch is not None and branch == session.branch
+    return _lines(others or left), session.foreseen(target, is_here=is_here), bool(others)
+
+
+def _left(repo: Repository, head: ObjectId, target: ObjectId, name: str) -> Iterator[tuple[ObjectId, Commit]]:
+    """The commits that the variables would be without, or the one variable."""
     base = repo.merge_base(head, target)
-    walk = repo.log_of_name(head, move.name) if move.name else repo.log(head, first_parent=True, limit=_FAR)
+    walk = repo.log_of_name(head, name) if name else repo.log(head, first_parent=True, limit=_FAR)
     for id, commit in walk:
         if base is not None and (id == base or repo.is_ancestor(id, base)):
             return
-        if commit.changed and commit.author != author:
+        if commit.changed:
             yield id, commit
 
 
-def _undone(session: Session, author: Author) -> Iterator[tuple[ObjectId, Commit]]:
-    operation = session.next_undo
-    if operation is None or operation.by == author or operation.after.commit is None:
-        return
-    yield operation.after.commit, session.repo.commit_at(operation.after.commit)
+def _undone(session: Session, author: Author) -> _Found:
+    operation, repo = session.next_undo, session.repo
+    if operation is None:
+        raise NothingToUndoError
+    at = operation.after.commit
+    lines = [operation_text(repo, operation)] if operation.run or operation.moved else []
+    if at is not None and not operation.moved:
+        walk = repo.log(at, first_parent=True, limit=_FAR)
+        lines += _lines(list(takewhile(lambda one: one[0] != operation.before.commit, walk)))
+    return lines, session.foreseen_undo(operation), operation.by != author and at is not None
+
+
+def _lines(commits: list[tuple[ObjectId, Commit]]) -> list[str]:
+    return _cut([f"{named(id, commit)}, by {commit.author.name}" for id, commit in commits], _MOST)
+
+
+def _cut(lines: list[str], most: int) -> list[str]:
+    return [*lines[:most], *([f"and {len(lines) - most} more"] if len(lines) > most else [])]
 
 
 def made(session: Session, move: Move, author: Author, asked_at: str) -> str:

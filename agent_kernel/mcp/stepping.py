@@ -11,7 +11,7 @@ from agent_kernel.agents.events import Action, ApprovalRequested, Effect, Event,
 from agent_kernel.agents.journal import short_run
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.log import state_of
-from agent_kernel.agents.moves import SOURCE, findings
+from agent_kernel.agents.moves import CHANGES, KIND, SOURCE, findings
 from agent_kernel.agents.outside import outside
 from agent_kernel.errors import MoveNotMadeError, RunNotFoundError
 from agent_kernel.repository import Author
@@ -131,12 +131,15 @@ class Steps:
         return "\n\n".join(said)
 
     def _asks(self, asked: ApprovalRequested) -> str:
-        risky = [one for one in asked.findings if one.risky] or list(asked.findings)
+        risky = [one for one in asked.findings if one.risky or one.kind == KIND] or list(asked.findings)
+        changes = ", ".join(one.what for one in asked.findings if one.kind == CHANGES)
+        is_move = any(one.kind == KIND for one in risky)
         run = short_run(asked.run)
         return "\n".join(
             [
                 _UNDECIDED.format(run=run),
                 *(f"  {one.kind}: {one.what}" for one in risky),
+                *([f"  would change: {changes or 'no variable'}"] if is_move else []),
                 self._decides.replace("{run}", run),
                 f"Then call result with run={run!r}. Until then, do without it or ask the person.",
             ]

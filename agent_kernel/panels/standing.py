@@ -7,11 +7,11 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
+from agent_kernel.agents.operations import operation_text
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.panels.wanted import Left, Outcome
 from agent_kernel.repository import hex_of
-from agent_kernel.verbs.undoing import operation_text
 
 if TYPE_CHECKING:
     from agent_kernel.panels.asked import Act

@@ -84,6 +84,12 @@ class Moving(Stepping):
         stay = carrying.NOTHING if is_here else self._staying(target)
         return carrying.live_changes(self.repo, self._tree, self.repo.tree_at(target), self._carried, stay)
 
+    def foreseen_undo(self, operation: Operation) -> tuple[Change, ...]:
+        """What undoing it would change among the live variables. Nothing is loaded."""
+        to = self._as_it_is_now(operation.before) if operation.moved else operation.before
+        target = self.repo.tree_at(to.commit)
+        return carrying.live_changes(self.repo, self._tree, target, self._carried, to.carried)
+
     def _staying(self, commit: ObjectId | None) -> frozenset[str]:
         return self._carried & self._carried_at.get(commit, carrying.NOTHING) if commit else carrying.NOTHING
 

@@ -11,25 +11,21 @@ import msgspec
 
 from agent_kernel.agents import uncovered
 from agent_kernel.agents.earlier import begun_at
-from agent_kernel.agents.journal import Journal, short_run
-from agent_kernel.errors import NothingToUndoError, RunNotFoundError
-from agent_kernel.repository import short
-from agent_kernel.verbs import describe
+from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.operations import operation_text, run_text
+from agent_kernel.errors import NothingToUndoError
 from agent_kernel.verbs.binding import spelled
 from agent_kernel.verbs.moving import Moved, only_argument, only_asked, partial_argument
 from agent_kernel.verbs.output import Block, Json, Line, Result
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
-from agent_kernel.verbs.text import clean
 from agent_kernel.verbs.uncovered import steps_between, told
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Unsaved
-    from agent_kernel.session import Repository
-    from agent_kernel.session.operations import Operation
     from agent_kernel.session.session import Only
 
-__all__ = ["operation_text", "redo", "redo_arguments", "undo", "undo_arguments"]
+__all__ = ["redo", "redo_arguments", "undo", "undo_arguments"]
 
 
 def undo_arguments(parser: Parser) -> None:
@@ -63,15 +59,8 @@ def _conversation_back(scope: Scope, options: Namespace) -> Result:
     talk = session.last_talk(begun)
     report = session.undo(only="chat", begun=begun)
     assert talk is not None  # else there was nothing to take back
-    said = f"The conversation went back to before {_run_of(journal, talk.run)}"
+    said = f"The conversation went back to before {run_text(journal, talk.run)}"
     return Moved(said, report.commit, report.branch, report)
-
-
-def _run_of(journal: Journal, run: str) -> str:
-    try:
-        return f"the run of {clean(journal.first(run).agent)} ({short_run(run)})"
-    except RunNotFoundError:  # forgotten
-        return f"the run {short_run(run)}"
 
 
 def _repeated(verb: str, scope: Scope, options: Namespace, only: Only = "") -> Result:
@@ -127,7 +116,7 @@ def _is_back(scope: Scope) -> str:
     if session.next_undo is None or not session.next_undo.chat:
         return "is back where it was"
     talk = session.last_talk(begun_at(scope.repo, journal, session.head))
-    return "is back by one run" if talk is None else f"is back up to {_run_of(journal, talk.run)}"
+    return "is back by one run" if talk is None else f"is back up to {run_text(journal, talk.run)}"
 
 
 def _part_of_run(scope: Scope, run: str, found: Mapping[str, set[int]]) -> tuple[str, str]:
@@ -142,24 +131,6 @@ def _part_of_run(scope: Scope, run: str, found: Mapping[str, set[int]]) -> tuple
     back = f": {scope.typed('rollback', begun[:8])} goes back to before the run" if begun else ""
     stays = f"{uncovered.numbers(before)} of the run came before other work, and so stayed{back}" if before else ""
     return f"{uncovered.numbers(steps)} of ", stays
-
-
-def operation_text(repo: Repository, operation: Operation) -> str:
-    """What is undone or done again: `[11] a slip of the hand`, `the move to main`, `the move to [7]`, `the checkout that …`."""
-    at = operation.after.commit
-    commit = repo.commit_at(at) if at is not None else None
-    if operation.run:
-        return _run_of(Journal(repo.store), operation.run)
-    if operation.moved:
-        here, there = operation.before, operation.after
-        if (here.branch, here.commit) == (there.branch, there.commit) and here.carried > there.carried:
-            return "the checkout that brought back what a restart took"
-        reached = "" if at is None or commit is None else describe.prompt(commit) or short(at)
-        return f"the move to {operation.after.branch or reached or 'no commit'}"
-    if at is None or commit is None:
-        return ""
-    took = "".join(f", and {what} that it took" for what in operation.took if commit.cell is not None)
-    return " ".join(filter(None, (describe.prompt(commit) or short(at), describe.title(commit)))) + took
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,25 @@ def test_always_asks_about_its_own_work_too_never_refuses_and_auto_does_it(front
     assert "mine" not in front.ip.user_ns
 
 
+def test_what_is_asked_about_says_what_would_be_taken_back_and_which_variables_change(front: Front) -> None:
+    use("run_python", code="theirs = 2; mine = 3")
+    told = use("undo", approve="always")
+    assert "goes back: the run of visitor (" in told
+    assert "theirs = 2; mine = 3, by visitor" in told
+    assert "would change: ~mine, -theirs" in told
+    assert "would change: ~mine, -theirs" in use("checkout", approve="always", ref="HEAD~1")
+    assert "would change: ~mine\n" in use("checkout", approve="always", ref="HEAD~1", name="mine")
+    assert "  changes: ~mine\n  changes: -theirs\n" in front.show("%agent runs")["text/plain"]
+    front.run("also = 1")
+    told = use("undo")
+    assert "also = 1, by ada" in told
+    assert "would change: -also" in told
+    use("undo", approve="auto")
+    use("undo", approve="auto")
+    use("undo", approve="auto")
+    assert "nothing to undo" in use("undo", approve="always")
+
+
 def test_panels_are_told_of_what_it_did_without_asking(front: Front) -> None:
     panel = front.panel()
     before = panel.state["version"]
