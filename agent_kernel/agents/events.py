@@ -154,6 +154,7 @@ class TaskStart(Event, frozen=True, kw_only=True, omit_defaults=True):
     replaced: tuple[
         str, ...
     ] = ()  # those of them that were somebody's variables: what these were comes back at the end
+    left_out: tuple[str, ...] = ()  # of a race: variables that its candidates are without, since they cannot be saved
 
 
 class Action(Event, frozen=True, kw_only=True, omit_defaults=True):
@@ -301,7 +302,10 @@ class Rewound(Event, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SubRun(Event, frozen=True, kw_only=True, omit_defaults=True):
-    """Another run belongs to this one: a sub-agent's, or a candidate of a race. `usage` is known once that has ended."""
+    """Another run belongs to this one: a sub-agent's, or a candidate of a race. `usage` is known once that has ended.
+
+    `model`, `reason` and `score` are a candidate's: why it came to no result, or has no score, and how its judge found it.
+    """
 
     child: str = ""
     child_agent: str = ""
@@ -309,6 +313,9 @@ class SubRun(Event, frozen=True, kw_only=True, omit_defaults=True):
     branch: str = ""
     status: str = "running"
     usage: Usage = Usage()
+    model: str = ""
+    reason: str = ""
+    score: float | None = None
 
 
 class Unknown(Event, frozen=True, kw_only=True, omit_defaults=True):

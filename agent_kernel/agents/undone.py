@@ -1,17 +1,18 @@
-"""Which runs were taken back: their steps are in the history, and no state there is goes on from them any more."""
+"""What was taken back: it is in the history, and no state there is goes on from it any more."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
+from agent_kernel.errors import DamagedObjectError
 from agent_kernel.repository import NO_CHAT
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Commit, ObjectId
     from agent_kernel.session.snapshot import Repository
 
-__all__ = ["Point", "goes_on_from", "undone_in", "undone_since"]
+__all__ = ["Point", "goes_on_from", "is_held", "undone_in", "undone_since"]
 
 
 class Point(Protocol):
@@ -39,6 +40,25 @@ def goes_on_from(commit: Commit) -> tuple[ObjectId, ...]:
         return () if is_before_all else commit.parents
     is_part = commit.kind == "rollback" and commit.chat is not None
     return commit.parents if is_part else (commit.restores,)
+
+
+def is_held(repo: Repository, head: ObjectId | None, commit: ObjectId) -> bool:
+    """Whether the variables at `head` go on from a commit: nobody went back behind it, or elsewhere."""
+    try:
+        since_ns = repo.commit_at(commit).time_ns
+        waiting = [] if head is None else [head]
+        seen = set(waiting)
+        while waiting:
+            at = waiting.pop()
+            if at == commit:
+                return True
+            found = repo.commit_at(at)
+            further = [one for one in goes_on_from(found) if one not in seen] if found.time_ns >= since_ns else []
+            seen.update(further)
+            waiting += further
+    except DamagedObjectError:  # it was forgotten, or what came after it
+        return False
+    return False
 
 
 def undone_in(history: Iterable[Point], tips: Iterable[ObjectId]) -> frozenset[str]:

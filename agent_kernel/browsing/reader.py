@@ -83,6 +83,7 @@ QUESTIONS: Mapping[str, Question] = {
     "open": Question(ask_for.Opened, "lists"),
     "outputs": Question(ask_for.One, "shown"),
     "plan": Question(ask_for.Planned, "plans"),
+    "race": Question(ask_for.OfRun, "races"),
     "rows": Question(ask_for.Listed, "lists"),
     "run": Question(ask_for.OfRun, "agents"),
     "variable": Question(ask_for.OfVariable, "variables"),

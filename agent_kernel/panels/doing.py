@@ -186,7 +186,7 @@ def _pick(desk: Desk, scope: Scope, act: Act) -> Answer:
     notebook = scope.notebook
     assert notebook is not None
     try:
-        report = notebook.tasks.race(args.race).pick(args.number)
+        report = notebook.tasks.pick(args.race, args.number)
     except MergeConflictError as conflict:
         names = _spelled(sorted({name.partition("[")[0] for name, _, _ in conflict.conflicts}))
         raise UsageProblem(f"both sides changed {names}: pick({args.number}, theirs=[…]) in a cell chooses") from None

@@ -170,10 +170,6 @@ class Hub:
         self._notice(listener)
 
     def look(self, desk: Desk, op: str, args: Mapping[str, object]) -> Answer:
-        if op == "race":
-            from agent_kernel.panels.racing import standing
-
-            return standing(self._notebook, args)
         found = desk.ask(op, args)
         if op == "open":
             from agent_kernel.panels.opening import opened

@@ -1,18 +1,11 @@
-"""The card of a race: its candidates side by side, with a button for each that can be picked.
-
-Races are known to the kernel that runs them, and not to the store alone; so they are asked of the notebook.
-"""
+"""The card of a race: its candidates side by side, with a button for each that can be picked."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
-import msgspec
-
-from agent_kernel.agents.racing.standings import data_of, html_of, text_of
-from agent_kernel.browsing.arguments import OfRun, read
+from agent_kernel.agents.racing.standings import html_of, text_of
 from agent_kernel.panels.faces import standing_for
 from agent_kernel.panels.widget import HistoryPanel
 
@@ -20,17 +13,8 @@ if TYPE_CHECKING:
     from agent_kernel.agents.racing.race import Race
     from agent_kernel.panels.desk import Answer
     from agent_kernel.panels.hub import Hub
-    from agent_kernel.panels.notebook import Notebook
 
-__all__ = ["race_panel", "standing"]
-
-
-def standing(notebook: Notebook, args: Mapping[str, object]) -> Answer:
-    """How a race stands. Raises: RunNotFoundError: this kernel has none of this id."""
-    asked = read("race", args, OfRun)
-    tasks = notebook.scope().notebook
-    assert tasks is not None
-    return cast("Answer", msgspec.json.decode(msgspec.json.encode(data_of(tasks.tasks.race(asked.id)))))
+__all__ = ["race_panel"]
 
 
 def race_panel(hub: Hub, race: Race) -> HistoryPanel:

@@ -47,6 +47,7 @@ QUESTIONS: Mapping[str, Question] = {
     "open": Question((*_QUERY, Parameter("n", "number"))),
     "outputs": Question((_ID,)),
     "plan": Question((Parameter("op", is_required=True), Parameter("to", is_required=True)), is_versioned=False),
+    "race": Question((_ID,), is_versioned=False),  # the events of its candidates go on between two versions
     "rows": Question((*_QUERY, Parameter("from", "number"), Parameter("n", "number"), Parameter("version"))),
     "run": Question((_ID,), is_versioned=False),  # its events go on between two versions
     "variable": Question((_ID, _AGAINST, Parameter("name", is_required=True))),

@@ -25,6 +25,7 @@ from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.text import clean, clock, cut
 
 if TYPE_CHECKING:
+    from agent_kernel.repository import ObjectId
     from agent_kernel.session.snapshot import Repository
 
 __all__ = [
@@ -68,8 +69,9 @@ def _positive(text: str) -> int:
 def runs(scope: Scope, options: Namespace) -> Result:
     journal = Journal(scope.repo.store)
     found = [tuple(journal.of(run)) for run in reversed(journal.runs()[-options.n :])]
+    head = scope.head().commit
     undone = undone_since(scope.repo, found[-1][0].time_ns) if found else ()
-    return Runs(tuple(_Listed.of(scope.repo, journal, events, undone) for events in found), scope.now_ns)
+    return Runs(tuple(_Listed.of(scope.repo, journal, events, undone, head) for events in found), scope.now_ns)
 
 
 @dataclass(frozen=True)
@@ -87,10 +89,18 @@ class _Listed:
     parent: str = ""
     model: str = ""
     raced: Raced | None = None
+    picked: int = 0  # the candidate of it from which the variables go on
     left: tuple[leftovers.Partial, ...] = ()  # what its sub-agents had done when it stopped
 
     @classmethod
-    def of(cls, repo: Repository, journal: Journal, events: Sequence[Event], undone: Collection[str]) -> _Listed:
+    def of(
+        cls,
+        repo: Repository,
+        journal: Journal,
+        events: Sequence[Event],
+        undone: Collection[str],
+        head: ObjectId | None,
+    ) -> _Listed:
         start = events[0]
         race = raced(events) if is_race(start) else None
         # A race has taken what its candidates have.
@@ -116,6 +126,7 @@ class _Listed:
             start.parent_run,
             model,
             race,
+            race.picked(repo, head) if race else 0,
             left,
         )
 
@@ -127,7 +138,7 @@ class _Listed:
     @property
     def said(self) -> str:
         """How it stands, in words."""
-        return (self.raced.said if self.raced is not None else "") or deciding.said_of(self.state)
+        return (self.raced.said(self.picked) if self.raced is not None else "") or deciding.said_of(self.state)
 
 
 @dataclass(frozen=True)
@@ -172,7 +183,7 @@ class Runs(Result):
                 "time": one.time_ns // 1_000_000_000,
                 **({} if one.asked is None else {"waits_for": one.asked.facts()}),
                 **({"candidate": one.candidate, "race": one.parent} if one.candidate else {}),
-                **({"picked": one.raced.picked or None, "discarded": one.raced.discarded} if one.raced else {}),
+                **({"picked": one.picked or None, "discarded": one.raced.discarded} if one.raced else {}),
                 **({"left_on": [each.branch for each in one.left]} if one.left else {}),
             }
             for one in self.each

@@ -15,6 +15,7 @@ from agent_kernel.repository import Commit, Head, ObjectId, split_path
 if TYPE_CHECKING:
     from agent_kernel.agents.racing.race import Race
     from agent_kernel.session import Repository, Session
+    from agent_kernel.session.reports import Report
     from agent_kernel.verbs.output import Result
 
 __all__ = ["Notebook", "Progress", "Scope", "Tasks"]
@@ -66,7 +67,11 @@ class Tasks(Protocol):
         ...
 
     def race(self, id: str) -> Race:
-        """A race of this kernel. Raises: RunNotFoundError."""
+        """A race of this notebook, also one of an earlier kernel. Raises: RunNotFoundError."""
+        ...
+
+    def pick(self, id: str, number: int) -> Report:
+        """Merge a candidate of a race, unless a restart took the variables and nobody brought them back."""
         ...
 
     def keep(self, race: Race) -> None:

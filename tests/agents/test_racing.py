@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import agent_kernel as ak
-from agent_kernel.agents.agent import Agent
+from agent_kernel.agents.agent import Agent, place_of
 from agent_kernel.agents.events import Event, Output, SubRun
 from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.limits import Limits
@@ -25,7 +25,7 @@ from agent_kernel.agents.models import FunctionModel, Request, Turn
 from agent_kernel.agents.racing.race import Race, race
 from agent_kernel.agents.racing.standings import data_of
 from agent_kernel.agents.workers import stop_key
-from agent_kernel.errors import ModelError, RaceError
+from agent_kernel.errors import ModelError, RaceError, RunNotFoundError
 from agent_kernel.session import Versioned
 from tests.agents.races import by_task, children, opened, scripted, until
 
@@ -418,7 +418,7 @@ def test_a_value_says_its_type_once_and_a_tie_says_what_decided_it(state: Versio
     assert tries.best is not None
     said = f"andidates 1 and 2 have the same score: {tries.best.number} was the quickest"
     assert said in str(tries)
-    assert data_of(tries)["notes"] == [f"C{said}."]
+    assert data_of(tries, state.repo)["notes"] == [f"C{said}."]
 
 
 def test_a_pick_tells_what_changed_and_not_how_branches_moved(state: Versioned, pool: Executor) -> None:
@@ -518,3 +518,60 @@ def test_two_candidates_are_not_mixed(state: Versioned, pool: Executor) -> None:
     state.undo()
     tries.pick(2)
     assert ("v1" in state, state["v2"]) == (False, 2)
+
+
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_what_is_picked_is_what_the_variables_go_on_from(state: Versioned, pool: Executor, meanwhile: bool) -> None:
+    tries = race("lowest", models=[GOOD, BETTER], state=state, executor=pool).wait()
+    if meanwhile:  # the branch does not just move forward
+        state["beside"] = 1
+    tries.pick(1)
+    state["after"] = 1
+    state.commit("go on")
+    assert (tries.picked, "candidate 1 was picked; the others stay" in str(tries)) == (1, True)
+    state.undo()
+    state.undo()
+    assert (tries.picked, "was picked" in str(tries)) == (None, False)
+    state.redo()
+    assert tries.picked == 1
+    state.undo()
+    tries.pick(2)
+    assert tries.picked == 2
+
+
+def test_a_race_of_another_process_is_picked_from_as_its_store_tells_it(state: Versioned, pool: Executor) -> None:
+    state["lock"] = threading.Lock()
+    judge = "1 if best == 1 else 1 / 0"
+    held = race("lowest", models=[GOOD, BETTER, BAD], state=state, executor=pool, judge=judge).wait()
+    again = Race.again(place_of(state), held.id)
+    assert data_of(again, state.repo) == data_of(held, state.repo)
+    assert str(again) == str(held)
+    assert again.notes == ["not with the candidates, since it cannot be saved: lock"]
+    again.pick(2)
+    assert (again.picked, state["rows"]) == (2, [1, 2, 3])
+    again.discard()
+    told = Race.again(place_of(state), held.id)
+    assert (told.picked, told.is_discarded, list(state.repo.branches())) == (2, True, ["main"])
+    assert [(change.how, change.name) for change in told.candidate(1).changed] == [("+", "best")]
+    with pytest.raises(RunNotFoundError):
+        Race.again(place_of(state), held.candidate(1).run)
+
+
+def test_it_is_said_first_what_goes_for_good_with_the_branches(state: Versioned, pool: Executor) -> None:
+    tries = race("lowest", models=[GOOD, BETTER, BAD], state=state, executor=pool).wait()
+    said = "Deletes 3 branches with {} commits that are nowhere else. Undo does not bring that back."
+    assert data_of(tries, state.repo)["deletes"] == said.format(5)
+    tries.pick(2)
+    assert data_of(tries, state.repo)["deletes"] == said.format(3)
+    state.undo()
+    tries.discard()
+    assert data_of(tries, state.repo)["deletes"] == ""
+    assert str(tries).endswith("discarded")
+    with pytest.raises(RaceError, match="candidate 1 cannot be picked: its branch is gone"):
+        tries.pick(1)
+
+
+def test_where_none_came_to_a_result_it_is_said_how_their_branches_go(state: Versioned, pool: Executor) -> None:
+    tries = race("lowest", models=[BAD], n=2, state=state, executor=pool)
+    _ = list(tries)
+    assert "what they committed stays on their branches until discard()" in str(tries)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agent_kernel.verbs.parsing import UsageProblem
 from tests.magics.shells import Shell
 from tests.magics.test_kernel import kernel, run, text
 
@@ -124,3 +126,19 @@ def test_two_kernels_on_one_notebook_are_merged_without_losing_anything(
         assert "[1, 2, 3] {'w': 1} 1" in text(run(first, "print(df, model, scratch)"))
         run(first, "%agent undo")
         assert "[1, 2, 3] False" in text(run(first, "print(df, 'scratch' in globals())"))
+
+
+def test_a_race_of_before_the_restart_is_picked_from_once_the_variables_are_back(place: str) -> None:
+    with Shell(store=place) as shell:
+        shell.run("rows = [3, 1, 2]")
+        shell.run(
+            "from agent_kernel import ScriptedModel\nplay = ScriptedModel(['best = min(rows); task.success(best)'])"
+        )
+        held: Any = shell.run("%%agent analyst --fork 1 --model scripted:play\nFind the lowest please.").result.result
+    with Shell(store=place) as shell:
+        tasks = shell.extension.notebook.tasks
+        with pytest.raises(UsageProblem, match="not in memory since the restart"):
+            tasks.pick(held.id, 1)
+        shell.run("%agent checkout")
+        tasks.pick(held.id, 1)
+        assert (shell.ns["best"], tasks.race(held.id).picked) == (1, 1)

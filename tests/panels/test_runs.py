@@ -247,6 +247,27 @@ class TestARace:
         assert front.ns["y"] == 7
         assert [one["name"] for one in race.ask("branches")] == ["main"]
 
+    def test_a_pick_that_was_undone_holds_no_more_and_one_can_be_picked_again(self, front: Front, race: Panel) -> None:
+        id = front.widget(race).start["race"]
+        race.ask("pick", race=id, number=1)
+        front.run("%agent undo")
+        assert race.ask("race", id=id)["picked"] is None
+        assert "picked" not in front.run("%agent runs")
+        race.ask("pick", race=id, number=1)
+        assert race.ask("race", id=id)["picked"] == 1
+        race.ask("undo")
+        assert race.ask("race", id=id)["picked"] is None
+
+    def test_all_are_discarded_where_none_was_picked(self, front: Front, race: Panel) -> None:
+        id = front.widget(race).start["race"]
+        assert race.ask("race", id=id)["deletes"].startswith("Deletes 2 branches with 3 commits that are nowhere else.")
+        assert race.ask("discard", race=id)["done"] == "Discarded the branches of 2 candidates."
+        told = race.ask("race", id=id)
+        assert (told["picked"], told["discarded"], told["deletes"]) == (None, True, "")
+        assert race.ask("pick", race=id, number=1)["message"].startswith(
+            "candidate 1 cannot be picked: its branch is gone"
+        )
+
     def test_what_both_sides_changed_is_named_and_nothing_is_picked(self, front: Front, race: Panel) -> None:
         front.run("y = 'mine'")
         failed = race.ask("pick", race=front.widget(race).start["race"], number=1)
@@ -257,5 +278,5 @@ class TestARace:
         failed = race.ask("pick", race=front.widget(race).start["race"], number=2)
         assert "candidate 2 cannot be picked" in failed["message"]
 
-    def test_a_race_that_this_kernel_does_not_know_is_said_to_be_none(self, race: Panel) -> None:
+    def test_a_race_that_the_store_does_not_know_is_said_to_be_none(self, race: Panel) -> None:
         assert race.ask("race", id="none")["code"] == "not_found"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import agent_kernel as ak
 from agent_kernel import server as package
 from agent_kernel.agents.agent import place_of, started
 from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.racing.raced import is_race
 from agent_kernel.browsing.reader import Reader
 from agent_kernel.server.handlers import ROUTES
 from agent_kernel.server.questions import QUESTIONS
@@ -89,6 +91,12 @@ def rich(server: Server) -> Written:
     written = write_notebook(server.root / "rich.ipynb", *cells)
     for turns in (["kept = 1", "1 / 0", "task.success(kept)"], ["late = 1", "open('out.txt', 'w')"]):
         give(store_beside(written.path), "Do something in steps.", *turns)
+    with Repository.open(store_beside(written.path)) as repo, ak.Versioned(repo) as state:
+        models = [
+            ak.ScriptedModel([answer], name="play") for answer in ("won = 1; task.success(won)", "task.fail('no')")
+        ]
+        with ThreadPoolExecutor(1) as pool:
+            ak.race("Try it", models=models, state=state, executor=pool, judge="won").wait().pick()
     return written
 
 
@@ -106,6 +114,11 @@ def runs_of(store: Path) -> list[str]:
         return Journal(repo.store).runs()
 
 
+def races_of(store: Path) -> list[str]:
+    with Repository.open(store) as repo:
+        return [start.run for start in Journal(repo.store).starts() if is_race(start)]
+
+
 def test_the_answers_have_the_shapes_that_are_promised(server: Server, rich: Written) -> None:
     store, (first, last) = server.store("rich.ipynb"), (rich.commits[0], rich.commits[-1])
     check(server.get("/notebooks", path="rich.ipynb").body, ok("/notebooks"))
@@ -121,6 +134,7 @@ def test_the_answers_have_the_shapes_that_are_promised(server: Server, rich: Wri
         "open": [{}, {"n": 3, "text": "df", "tz_s": 3600}, {"show": "errors"}],
         "outputs": [{"id": last}],
         "plan": [{"op": "checkout", "to": first}, {"op": "rollback", "to": first}],
+        "race": [{"id": id} for id in races_of(store_beside(rich.path))],
         "run": [{"id": id} for id in runs_of(store_beside(rich.path))],
         "rows": [{"from": 0, "n": 100}, {"from": 2, "n": 2}, {"text": "var:df", "n": 5}],
         "variable": [

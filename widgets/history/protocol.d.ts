@@ -35,10 +35,7 @@ export interface Reads {
   branches(args: {}): Branch[];
   /** One run of an agent, by its full id. */
   run(args: { id: string }): RunDetails;
-}
-
-/** What only a kernel knows: races are its own, not the store's. */
-export interface KernelReads {
+  /** A race by its full id, as it stands for the session. */
   race(args: { id: string }): RaceStanding;
 }
 
@@ -136,10 +133,13 @@ export interface Asks {
 export interface ReportRow { word: string; items: string[]; risky: boolean; note: string }
 /** A race side by side. A cell is lines of parts, each with its text and manner: strong, muted, bad, good, code, +, ~, -. */
 export interface RaceStanding {
-  id: string; short: string; task: string; start: string; counts: string; over: boolean; picked: number | null; discarded: boolean; notes: string[];
-  candidates: { number: number; title: string; best: boolean; done: boolean; tip: string }[];
-  rows: { label: string; cells: [string, string][][][] }[];
+  id: string; short: string; task: string; start: string; counts: string; over: boolean; discarded: boolean; notes: string[];
+  picked: number | null;                             // from which the variables here go on; null also where that was undone
+  deletes: string;                                   // what is gone for good with the branches, in a sentence
+  candidates: RaceCandidate[]; rows: RaceRow[];
 }
+export interface RaceCandidate { number: number; title: string; best: boolean; done: boolean; tip: string }
+export interface RaceRow { label: string; cells: [string, string][][][] }
 export interface Details {
   id: string; short: string; prompt: string; subject: string; is_code: boolean; message: string; source: string;
   author: CommitRow["author"]; time_ms: number; took_s: number | null; status: string; error: string; labels: string[];

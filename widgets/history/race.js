@@ -12,7 +12,7 @@ import { keepKeys } from "../shared/shortcuts.js";
 import { mountHistory } from "./panel.js";
 
 /** @import { Child } from "../shared/dom.js" */
-/** @import { Done, Host, KernelReads, Queued, RaceStanding, State, Transport } from "./protocol.js" */
+/** @import { Done, Host, Queued, RaceCandidate, RaceStanding, State, Transport } from "./protocol.js" */
 
 /** @type {Record<string, string>} how a part of a cell looks */
 const MANNERS = { strong: "ak-best", muted: "ak-muted", bad: "ak-del ak-best", good: "ak-add", code: "ak-mono", "+": "ak-add ak-sg", "~": "ak-chg ak-sg", "-": "ak-del ak-sg" };
@@ -31,10 +31,6 @@ class RaceCard {
   /** @param {Transport} transport @param {Host} host @param {string} id */
   constructor(transport, host, id) {
     this.transport = transport;
-    // The card stands in the output of a kernel, which knows more than the store.
-    this.askKernel = /** @type {(op: "race", args: Parameters<KernelReads["race"]>[0]) => Promise<RaceStanding>} */ (
-      /** @type {unknown} */ (transport.ask.bind(transport))
-    );
     this.host = host;
     this.id = id;
     this.element = el("div", { class: "ak-panel ak-raced", role: "region", "aria-label": "Race" });
@@ -45,6 +41,7 @@ class RaceCard {
     this.said = "";
     this.isBad = false;
     this.isBusy = false;
+    this.isAsking = false; // whether to discard the candidates
     /** @type {{ number: number, view: { dispose: () => void } } | null} */
     this.open = null;
     this.key = "";
@@ -72,8 +69,10 @@ class RaceCard {
   async #load() {
     const turn = ++this.turn;
     try {
-      const race = await this.askKernel("race", { id: this.id });
+      const race = await this.transport.ask("race", { id: this.id });
       if (turn !== this.turn) return;
+      // What was said of an act is not true any more once its pick was undone.
+      if (this.race && this.race.picked !== null && race.picked === null) this.said = "";
       this.race = race;
       this.#draw();
     } catch (error) {
@@ -84,7 +83,7 @@ class RaceCard {
   #draw() {
     const { race } = this;
     if (!race) return;
-    const key = JSON.stringify([race, this.said, this.isBusy, this.transport.canAct(), this.open?.number]);
+    const key = JSON.stringify([race, this.said, this.isBusy, this.isAsking, this.transport.canAct(), this.open?.number]);
     if (key === this.key) return;
     this.key = key;
     const focused = this.element.contains(document.activeElement) ? (document.activeElement?.getAttribute("aria-label") ?? "") : "";
@@ -130,7 +129,7 @@ class RaceCard {
     );
   }
 
-  /** @param {RaceStanding} race @param {RaceStanding["candidates"][number]} one @returns {Child[]} */
+  /** @param {RaceStanding} race @param {RaceCandidate} one @returns {Child[]} */
   #ways(race, one) {
     const isOpen = this.open?.number === one.number;
     const pick = textButton("Pick", () => void this.#pick(one.number), one.best || race.candidates.filter((other) => other.done).length === 1 ? "ak-main" : "");
@@ -138,17 +137,35 @@ class RaceCard {
     pick.disabled = this.isBusy;
     const diff = textButton(isOpen ? "Close diff" : "Open diff", () => this.#diff(race, one), "ak-quiet");
     diff.setAttribute("aria-label", `${isOpen ? "Close" : "Open"} diff of candidate ${one.number}`);
-    const mayPick = one.done && race.over && race.picked === null && this.transport.canAct();
+    const mayPick = one.done && race.over && race.picked === null && !race.discarded && this.transport.canAct();
     return [mayPick ? pick : null, one.tip && one.tip !== race.start ? diff : null];
   }
 
-  /** What to do with the branches of the candidates, once one of them was picked. @param {RaceStanding} race @returns {Child} */
+  /** What to do with the branches of the candidates, once all have ended. @param {RaceStanding} race @returns {Child} */
   #rest(race) {
     if (race.discarded) return el("p", { class: "ak-card-note" }, race.picked === null ? "The candidates were discarded." : "The others were discarded.");
-    if (race.picked === null || race.candidates.length < 2 || !this.transport.canAct()) return null;
-    const discard = textButton("Discard the others", () => void this.#act("Their branches go when it ends.", () => this.transport.act("discard", { race: this.id })));
-    discard.disabled = this.isBusy;
-    return el("p", { class: "ak-card-note" }, discard);
+    if (!race.over || !race.deletes || !this.transport.canAct()) return null;
+    if (race.picked !== null && race.candidates.length < 2) return null; // its branch is all there is
+    const name = race.picked === null ? (race.candidates.length === 1 ? "Discard" : "Discard all") : "Discard the others";
+    if (!this.isAsking) {
+      const ask = textButton(`${name}…`, () => this.#asking(true), "ak-quiet");
+      ask.disabled = this.isBusy;
+      return el("div", { class: "ak-raced-rest" }, ask);
+    }
+    const discard = textButton(name, () => void this.#act("Their branches go when it ends.", () => this.transport.act("discard", { race: this.id })), "ak-danger");
+    const keep = textButton("Keep", () => this.#asking(false), "ak-quiet");
+    discard.disabled = keep.disabled = this.isBusy;
+    return el("div", { class: "ak-raced-rest", role: "group", "aria-label": name }, el("span", {}, race.deletes), discard, keep);
+  }
+
+  /** @param {boolean} isAsking */
+  #asking(isAsking) {
+    this.isAsking = isAsking;
+    this.said = "";
+    this.#draw();
+    // It asks before it deletes, so the way back is what the keyboard is on.
+    const [first, last] = [...this.element.querySelectorAll(".ak-raced-rest button")].map((one) => /** @type {HTMLElement} */ (one));
+    (last ?? first)?.focus({ preventScroll: true });
   }
 
   /** @param {number} number */
@@ -168,12 +185,12 @@ class RaceCard {
       this.isBad = true;
       this.said = errorText(error);
     }
-    this.isBusy = false;
+    this.isBusy = this.isAsking = false;
     await this.#load();
     this.#draw();
   }
 
-  /** What a candidate changed, in the comparison of the history. @param {RaceStanding} race @param {RaceStanding["candidates"][number]} one */
+  /** What a candidate changed, in the comparison of the history. @param {RaceStanding} race @param {RaceCandidate} one */
   #diff(race, one) {
     const was = this.open;
     was?.view.dispose();
@@ -186,7 +203,7 @@ class RaceCard {
   }
 }
 
-/** @param {RaceStanding} race @param {RaceStanding["candidates"][number]} one */
+/** @param {RaceStanding} race @param {RaceCandidate} one */
 function badge(race, one) {
   if (race.picked === one.number) return el("span", { class: "ak-badge ak-add" }, icon("ok"), "picked");
   return one.best ? el("span", { class: "ak-badge ak-add" }, icon("ok"), "best") : null;

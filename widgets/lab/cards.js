@@ -2,12 +2,12 @@
  * The card of a step and the table of a race, where they outlive their widget: in a saved notebook, after a restart.
  *
  * JupyterLab keeps no widgets without their kernel, so this goes before the widget and shows it as long as it is there.
- * Then a step's card is asked of the store, from the server or from the kernel, and acts only through a kernel. A race is
- * known to the kernel that ran it and to nobody else: what was saved of it as HTML stands there, as it does for a step
- * whose store cannot be reached.
+ * Then the card, or the race, is asked of the store, from the server or from the kernel, and acts only through a kernel.
+ * Where the store cannot be reached, what was saved as HTML stands there.
  */
 
 import { mountCard } from "../history/card.js";
+import { mountRace } from "../history/race.js";
 import { el, fill } from "../shared/dom.js";
 import { WIDGET, isAlive, isHere } from "./models.js";
 
@@ -82,8 +82,8 @@ export function savedCard(Panel, notebooks, standard) {
       if (isHere(notebook.link.kernel, model)) return this.#widget(notebook, model);
       this.#face(model);
       this.asked = null;
-      if (saved.card) await this.#find(notebook, saved.store, saved.card);
-      else await this.#look(notebook);
+      await this.#find(notebook, saved);
+      if (saved.race && this.from === "saved") await this.#look(notebook);
     }
 
     /** The kernel came, went or was restarted. @param {OpenNotebook} notebook */
@@ -99,29 +99,32 @@ export function savedCard(Panel, notebooks, standard) {
       if (hasIt && turn === this.turn && this.from === "saved") this.#widget(notebook, model);
     }
 
-    /** The step in its store, as soon as that can be reached. @param {OpenNotebook} notebook @param {string} store @param {Step} step */
-    async #find(notebook, store, step) {
+    /** The step, or the race, in its store, as soon as that can be reached. @param {OpenNotebook} notebook @param {Saved} saved */
+    async #find(notebook, saved) {
       const { turn } = this;
-      const transport = notebook.transportOf({ isSeen: () => this.attached && this.isVisible, only: store });
+      const { card, race = "" } = saved;
+      const transport = notebook.transportOf({ isSeen: () => this.attached && this.isVisible, only: saved.store });
       this.undo.push(() => transport.dispose());
       notebook.seen();
       await transport.locate();
       const show = async () => {
         if (!transport.place && !transport.hasKernel) return;
-        const isKnown = await transport.ask("run", { id: step.run }).then(() => true, () => false);
-        if (isKnown && turn === this.turn && this.from === "saved") this.#mount(notebook, transport, step);
+        const found = card ? transport.ask("run", { id: card.run }) : transport.ask("race", { id: race });
+        const isKnown = await found.then(() => true, () => false);
+        if (isKnown && turn === this.turn && this.from === "saved") this.#mount(notebook, transport, saved);
       };
       const stop = transport.onState(() => void (turn === this.turn && this.from === "saved" ? show() : stop()));
       this.undo.push(stop);
       await show();
     }
 
-    /** @param {OpenNotebook} notebook @param {NotebookTransport} transport @param {Step} step */
-    #mount(notebook, transport, step) {
+    /** @param {OpenNotebook} notebook @param {NotebookTransport} transport @param {Saved} saved */
+    #mount(notebook, transport, { card, race = "" }) {
       this.stand();
       const place = el("div", {});
       this.node.append(place);
-      const { dispose } = mountCard(place, transport, notebook.host(), step);
+      const host = notebook.host();
+      const { dispose } = card ? mountCard(place, transport, host, card) : mountRace(place, transport, host, race);
       this.stand = dispose;
       this.from = "store";
     }

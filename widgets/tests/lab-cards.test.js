@@ -127,16 +127,31 @@ test("a step whose widget is gone is asked of its store", page, async () => {
   dispose();
 });
 
-test("what was saved stays where the store does not know the run any more", page, async () => {
-  const rest = Object.assign(new FakeRest(), { ask: async () => Promise.reject(new Error("There is no run r.")) });
-  const { shows, dispose } = await output(STEP, { rest });
-  assert.equal(shows(), "what was saved");
+test("a race whose widget is gone is asked of its store, and stands there as it is now", page, async () => {
+  const rest = new FakeRest();
+  let race = STANDING;
+  rest.ask = async (_, op) => (assert.equal(op, "race"), race);
+  const { shows, dispose } = await output(RACE, { rest });
+  assert.match(shows(), /Predict it.*1 · ridgepicked/s);
+  assert.doesNotMatch(shows(), /Discard/, "without a kernel nothing can be done");
+  race = { ...STANDING, picked: null };
+  rest.version_ = "v2";
+  for (let waited = 0; waited < 100 && /picked/.test(shows()); waited += 1) await soon(50);
+  assert.doesNotMatch(shows(), /picked/);
   dispose();
 });
 
+for (const data of [STEP, RACE]) {
+  test(`what was saved stays where the store does not know ${"race" in data ? "the race" : "the run"} any more`, page, async () => {
+    const { shows, dispose } = await output(data, { rest: forgetful() });
+    assert.equal(shows(), "what was saved");
+    dispose();
+  });
+}
+
 test("a kernel that is restarted takes the widget along", page, async () => {
   const kernel = withWidget();
-  const { shows, dispose } = await output(RACE, { kernel });
+  const { shows, dispose } = await output(RACE, { kernel, rest: forgetful() });
   kernel.here.clear();
   kernel.become("restarting");
   await soon(5);
@@ -145,7 +160,7 @@ test("a kernel that is restarted takes the widget along", page, async () => {
 });
 
 test("a page that is loaded anew shows the widget once the kernel has said that it has it", page, async () => {
-  const { context, shows, dispose } = await output(RACE);
+  const { context, shows, dispose } = await output(RACE, { rest: forgetful() });
   assert.equal(shows(), "what was saved");
   const kernel = Object.assign(new WithWidgets(), { comms_: { m: {} } });
   context.change(kernel);
@@ -153,6 +168,24 @@ test("a page that is loaded anew shows the widget once the kernel has said that 
   assert.equal(shows(), "the widget");
   dispose();
 });
+
+/** A server whose store knows no run. */
+const forgetful = () => Object.assign(new FakeRest(), { ask: async () => Promise.reject(new Error("There is no run r.")) });
+
+const STANDING = {
+  id: "r",
+  short: "r",
+  task: "Predict it",
+  start: "0123456789",
+  counts: "1 done",
+  over: true,
+  picked: /** @type {number | null} */ (1),
+  discarded: false,
+  deletes: "Deletes 1 branch.",
+  notes: [],
+  candidates: [{ number: 1, title: "1 · ridge", best: false, done: true, tip: "aa" }],
+  rows: [],
+};
 
 const RUN = {
   id: "r",

@@ -18,6 +18,7 @@ function standing() {
     over: true,
     picked: null,
     discarded: false,
+    deletes: "Deletes 2 branches with 5 commits that are nowhere else. Undo does not bring that back.",
     notes: [],
     candidates: [
       { number: 1, title: "1 · ridge", best: true, done: true, tip: "aa" },
@@ -30,9 +31,10 @@ function standing() {
   };
 }
 
-async function mounted() {
+/** @param {Partial<RaceStanding>} [more] */
+async function mounted(more = {}) {
   const { mountRace } = await import("../history/race.js");
-  const race = standing();
+  const race = { ...standing(), ...more };
   /** @type {[string, unknown][]} */
   const acted = [];
   /** @type {(state: State) => void} */
@@ -55,7 +57,18 @@ async function mounted() {
   document.body.replaceChildren(root);
   mountRace(root, transport, {}, "r");
   await soon(5);
-  return { root, acted, tell: (/** @type {State} */ state) => tell(state) };
+  /** @param {string} name */
+  const press = async (name) => {
+    [...root.querySelectorAll("button")].find((one) => one.textContent === name)?.click();
+    await soon(5);
+  };
+  let version = 0;
+  const moved = async (/** @type {Partial<RaceStanding>} */ to) => {
+    Object.assign(race, to);
+    tell(/** @type {State} */ ({ version: `v${++version}` }));
+    await soon(5);
+  };
+  return { root, acted, press, moved };
 }
 
 /** @param {HTMLElement} root */
@@ -70,7 +83,7 @@ test("a race stands side by side: a column for each candidate, a row for each me
 
 test("one that failed cannot be picked but can be read", page, async () => {
   const { root } = await mounted();
-  assert.deepEqual(buttons(root), ["Pick candidate 1", "Open diff of candidate 1", "Open diff of candidate 2"]);
+  assert.deepEqual(buttons(root), ["Pick candidate 1", "Open diff of candidate 1", "Open diff of candidate 2", null]);
 });
 
 test("what was picked has the badge, and nothing more can be picked", page, async () => {
@@ -83,15 +96,44 @@ test("what was picked has the badge, and nothing more can be picked", page, asyn
   assert.deepEqual(buttons(root).filter(Boolean), ["Open diff of candidate 1", "Open diff of candidate 2"]);
 });
 
-test("once one was picked the others can be discarded", page, async () => {
-  const { root, acted } = await mounted();
-  const discard = () => [...root.querySelectorAll("button")].find((one) => one.textContent === "Discard the others");
-  assert.equal(discard(), undefined);
-  /** @type {HTMLButtonElement} */ (root.querySelector("button")).click();
-  await soon(5);
-  discard()?.click();
-  await soon(5);
+test("a pick that was undone is no pick any more, and one can be picked again", page, async () => {
+  const { root, press, moved } = await mounted();
+  await press("Pick");
+  assert.equal(buttons(root).includes("Pick candidate 1"), false);
+  await moved({ picked: null });
+  assert.match(root.textContent ?? "", /1 · ridgebest/);
+  assert.ok(buttons(root).includes("Pick candidate 1"));
+  assert.doesNotMatch(root.textContent ?? "", /Picked candidate 1/, "nor does the card say so");
+});
+
+test("once one was picked the others can be discarded, and what goes is said first", page, async () => {
+  const { root, acted, press } = await mounted();
+  await press("Pick");
+  await press("Discard the others…");
+  assert.match(root.textContent ?? "", /Deletes 2 branches with 5 commits/);
+  assert.equal(acted.length, 1);
+  await press("Discard the others");
   assert.deepEqual(acted.at(-1), ["discard", { race: "r" }]);
   assert.match(root.textContent ?? "", /The others were discarded\.Discarded the branches of 2 candidates\./);
-  assert.equal(discard(), undefined);
+  await press("Discard the others…");
+  assert.equal(acted.length, 2);
+});
+
+test("all can be discarded where none was picked, and asking it again keeps them", page, async () => {
+  const { root, acted, press } = await mounted();
+  await press("Discard all…");
+  assert.equal(document.activeElement?.textContent, "Keep");
+  await press("Keep");
+  assert.equal(document.activeElement?.textContent, "Discard all…");
+  assert.deepEqual(acted, []);
+  await press("Discard all…");
+  await press("Discard all");
+  assert.deepEqual(acted, [["discard", { race: "r" }]]);
+  assert.match(root.textContent ?? "", /The candidates were discarded\./);
+  assert.equal(buttons(root).includes("Pick candidate 1"), false);
+});
+
+test("nothing is discarded of a race that is still on", page, async () => {
+  const { root } = await mounted({ over: false });
+  assert.doesNotMatch(root.textContent ?? "", /Discard/);
 });

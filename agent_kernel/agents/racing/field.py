@@ -50,11 +50,11 @@ class Terms(msgspec.Struct, frozen=True):
 class Field:
     """All candidates of a race, by their numbers."""
 
-    def __init__(self, log: Log, repo: Repository, judge: Judge) -> None:
+    def __init__(self, log: Log, repo: Repository, judge: Judge, ended: Sequence[Candidate] = ()) -> None:
         self.judge = judge
         self._log = log
         self._repo = repo
-        self._candidates: dict[int, Candidate] = {}
+        self._candidates: dict[int, Candidate] = {one.number: one for one in ended}
         self._running: dict[Future[Candidate], int] = {}
         self._since: dict[int, float] = {}
         self._deadline_s = 0.0
@@ -179,7 +179,16 @@ class Field:
         self._repo.drop_head(ASIDE + found.run)
 
     def _note(self, one: Candidate) -> None:
-        told = SubRun(child=one.run, child_agent=one.agent, task=one.task, branch=one.branch, status=one.status)
+        told = SubRun(
+            child=one.run,
+            child_agent=one.agent,
+            task=one.task,
+            branch=one.branch,
+            status=one.status,
+            model=one.model,
+            reason=one.reason,
+            score=one.score,
+        )
         self._log.note(told, before=one.start, after=one.tip)
 
     def cancel(self, reason: str = "cancelled") -> None:
@@ -222,7 +231,7 @@ class Field:
 
     def close(self) -> None:
         """All have ended: say so once, and keep nothing open."""
-        if self._log.state == "running":
+        if self._log.state == "running" and self._log.is_held:
             done = [one for one in self.candidates if one.is_done]
             said = f"{len(done)} of {len(self._candidates)} candidates came to a result"
             self._log.note(Success(result=said) if done else Fail(reason="no candidate came to a result"))

@@ -60,10 +60,10 @@ class _Result(dict[str, object]):
         return self._candidate.value
 
 
-def best(candidates: Sequence[Candidate], judge: object) -> Candidate | None:
+def best(candidates: Sequence[Candidate], *, is_judged: bool) -> Candidate | None:
     """The one with the highest score, of equal ones the cheapest; without a judge, the only one with a result."""
     done = [one for one in candidates if one.is_done]
-    if judge is None:
+    if not is_judged:
         return done[0] if len(done) == 1 else None
     scored = [one for one in done if one.score is not None]
     return max(scored, key=lambda one: (one.score or 0.0, -(one.usage.cost or 0.0), -one.seconds), default=None)

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.agents import earlier
 from agent_kernel.agents.agent import Agent, place_of
 from agent_kernel.agents.candidates import Candidate
+from agent_kernel.agents.deciding import log_of
 from agent_kernel.agents.events import SubRun, TaskStart, Usage
 from agent_kernel.agents.journal import new_run_id, short_run
 from agent_kernel.agents.log import Log
@@ -37,12 +37,14 @@ from agent_kernel.agents.racing import judging
 from agent_kernel.agents.racing.awaiting import AnyExecutor
 from agent_kernel.agents.racing.entrants import Entry, entrants
 from agent_kernel.agents.racing.field import Field, Judge, Terms
-from agent_kernel.agents.racing.raced import raced
+from agent_kernel.agents.racing.raced import is_race, raced
+from agent_kernel.agents.racing.told import candidates_of, lacks
 from agent_kernel.errors import (
     BranchInUseError,
     MergeConflictError,
     RaceError,
     RefNotFoundError,
+    RunNotFoundError,
 )
 from agent_kernel.repository import hex_of
 
@@ -111,7 +113,10 @@ def race(
     found = entrants([tasks] if isinstance(tasks, str) else list(tasks), agents, models, n, place, returns, inputs)
     for entry in found:
         check_price(model_named(entry.agent.model, place.namespace), (limits or entry.agent.limits).cost)
-    held = Race(place, judge, [one.agent.name for one in found], on_event, parent_run)
+    names = " and ".join(dict.fromkeys(one.agent.name for one in found))
+    listeners = [on_event] if on_event is not None else []
+    log = Log(place.journal, new_run_id(), listeners=listeners, agent=names, namespace="race", parent_run=parent_run)
+    held = Race(place, log, judge)
     try:
         held.begin(found, executor, Terms(approve, limits, deadline_s, memory_bytes, tuple(keep)))
     except BaseException:
@@ -123,29 +128,39 @@ def race(
 class Race:
     """A race: iterate over it to have its candidates as they end, or `wait`; then `pick` one."""
 
-    def __init__(
-        self, place: Place, judge: Judge, agents: Sequence[str], on_event: Listener | None, parent_run: str
-    ) -> None:
-        self.id = new_run_id()
+    def __init__(self, place: Place, log: Log, judge: Judge, ended: Sequence[Candidate] = ()) -> None:
+        self.id = log.run
         self.notes: list[str] = []
-        self.picked: int | None = None
-        self._picked_at = ""
         self._place = place
         self._session: Session = place.session  # type: ignore[assignment]  # a race has one
         self._repo = self._session.repo
-        listeners = [on_event] if on_event is not None else []
-        names = " and ".join(dict.fromkeys(agents))
-        self._log = Log(
-            place.journal, self.id, listeners=listeners, agent=names, namespace="race", parent_run=parent_run
-        )
-        self._field = Field(self._log, self._repo, judge)
+        self._log = log
+        self._field = Field(self._log, self._repo, judge, ended)
+
+    @classmethod
+    def again(cls, place: Place, id: str) -> Race:
+        """A race that another process held, as its store tells it: to be looked at, picked from, or discarded.
+
+        Raises:
+            RunNotFoundError: there is no race of this id. RaceError: there is no history that one could be picked into.
+        """
+        if place.session is None:
+            raise RaceError("a candidate is picked into a state with a history")
+        repo, log = place.session.repo, log_of(place.journal, id)
+        if not is_race(log.start):
+            raise RunNotFoundError(id)
+        found = cls(place, log, None, candidates_of(repo, place.journal, log.events))
+        found.notes += lacks(log.start.left_out)
+        return found
 
     def begin(self, entries: Sequence[Entry], executor: AnyExecutor | None, terms: Terms) -> None:
         """Commit what is not committed yet, make the branches, and let the workers go."""
-        start = self._committed()
+        start, lost = self._committed()
+        self.notes += lacks(lost)
         task = "; ".join(dict.fromkeys(one.task for one in entries))
         models = ", ".join(dict.fromkeys(one.model for one in entries))
-        self._log.note(TaskStart(task=task, model=models, approve=terms.approve), before=start)
+        begins = TaskStart(task=task, model=models, approve=terms.approve, left_out=tuple(lost))
+        self._log.note(begins, before=start)
         self._log.hold()  # until it is over: so that one whose process died is told from one that goes on
         self._field.begin(entries, start, executor, terms)
 
@@ -154,15 +169,13 @@ class Race:
         self._field.leave()
         self._log.let_go()
 
-    def _committed(self) -> str:
-        """Commit all that is there; the commit from which the candidates begin."""
+    def _committed(self) -> tuple[str, list[str]]:
+        """Commit all that is there; the commit from which the candidates begin, and what cannot be saved."""
         report = self._session.commit(full=True)
         if self._session.head is None:
             report = self._session.commit("before a race", full=True)
         lost = sorted({one.name for one in (*report.unsaved, *self._session.status().lost)})
-        if lost:
-            self.notes.append(f"not with the candidates, since it cannot be saved: {', '.join(lost)}")
-        return self._place.head
+        return self._place.head, lost
 
     # -- going on
 
@@ -215,7 +228,13 @@ class Race:
     @property
     def best(self) -> Candidate | None:
         """The one that the judge prefers; without a judge, the only one that came to a result, if it is only one."""
-        return judging.best(self.candidates, self.judge)
+        is_judged = self.judge is not None or any(one.score is not None for one in self.candidates)
+        return judging.best(self.candidates, is_judged=is_judged)
+
+    @property
+    def picked(self) -> int | None:
+        """The number of the candidate that was picked and that the variables go on from; None also where that was undone."""
+        return raced(self._log.events).picked(self._repo, self._session.head) or None
 
     def candidate(self, number: int) -> Candidate:
         """Raises RaceError if there is none of this number."""
@@ -241,9 +260,12 @@ class Race:
         if not chosen.is_done:
             why = f" ({chosen.reason})" if chosen.reason else ""
             raise RaceError(f"candidate {chosen.number} cannot be picked: it is {chosen.status}{why}")
-        if self.picked not in (None, chosen.number) and self._is_held():
+        if chosen.branch not in self._repo.branches():
+            raise RaceError(f"candidate {chosen.number} cannot be picked: its branch is gone")
+        picked = self.picked
+        if picked not in (None, chosen.number):
             raise RaceError(
-                f"candidate {self.picked} is picked already, and another one would be mixed with it: undo that first"
+                f"candidate {picked} is picked already, and another one would be mixed with it: undo that first"
             )
         message = f"pick candidate {chosen.number} of race {short_run(self.id)}: {self.task}"
         with self._session.taking(f"candidate {chosen.number} of race {short_run(self.id)}"):
@@ -258,17 +280,11 @@ class Race:
             except MergeConflictError as conflict:
                 conflict.add_note(f"From Python: pick({chosen.number}, ours=[…], theirs=[…])")
                 raise
-        self.picked = chosen.number
-        self._picked_at = hex_of(report.commit) if report.commit is not None else chosen.tip
         told = SubRun(child=chosen.run, child_agent=chosen.agent, branch=chosen.branch, status="picked")
         self._log.note(told, before=chosen.tip, after=hex_of(report.commit) if report.commit is not None else "")
         # That the branch was moved forward is how it is done, and says nothing to whoever picks.
         notes = tuple(note for note in report.notes if not note.startswith("fast-forward"))
         return msgspec.structs.replace(report, notes=notes)
-
-    def _is_held(self) -> bool:
-        """Whether the variables are those that follow on the pick: nobody went back behind it."""
-        return self._picked_at in {at for at, _, _ in earlier.line_to(self._repo, self._session.head)}
 
     @property
     def is_discarded(self) -> bool:

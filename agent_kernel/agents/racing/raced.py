@@ -1,4 +1,4 @@
-"""What became of a race, read from the events of its run: its candidates by number, which was picked, whether the others are gone."""
+"""What became of a race, read from the events of its run: its candidates by number, which were picked, whether the others are gone."""
 
 from __future__ import annotations
 
@@ -9,27 +9,38 @@ import msgspec
 
 from agent_kernel.agents.asides import candidate
 from agent_kernel.agents.events import Event, SubRun, TaskStart
+from agent_kernel.agents.undone import is_held
 from agent_kernel.errors import RunNotFoundError
+from agent_kernel.repository import ObjectId
+from agent_kernel.repository.ids import ALGORITHM
 
 if TYPE_CHECKING:
     from agent_kernel.agents.journal import Journal
+    from agent_kernel.session.snapshot import Repository
 
 __all__ = ["Raced", "candidate_of", "is_race", "raced"]
 
 
 class Raced(msgspec.Struct, frozen=True):
-    """`runs`: the run of each candidate, by its number; `picked`: 0, or its number; `discarded`: the branches are gone."""
+    """`runs`: the run of each candidate, by its number; `discarded`: the branches are gone.
+
+    `picks`: which were picked, the last first, each with the commit that its variables came here with.
+    """
 
     runs: dict[int, str]
-    picked: int = 0
+    picks: tuple[tuple[int, str], ...] = ()
     discarded: bool = False
 
-    @property
-    def said(self) -> str:
-        """`picked 2 of 3`; "" where nothing was decided."""
+    def picked(self, repo: Repository, head: ObjectId | None) -> int:
+        """The number of the candidate from which the variables at a commit go on; 0: none, or its pick was undone."""
+        held = (one for one, at in self.picks if at and is_held(repo, head, ObjectId(bytes.fromhex(at) + ALGORITHM)))
+        return next(held, 0)
+
+    def said(self, picked: int) -> str:
+        """`picked 2 of 3`; "" where nothing is decided."""
         many = len(self.runs)
-        if self.picked:
-            return f"picked {self.picked} of {many}"
+        if picked:
+            return f"picked {picked} of {many}"
         return f"discarded all {many}" if self.discarded else ""
 
 
@@ -42,12 +53,8 @@ def raced(events: Sequence[Event]) -> Raced:
     """What the events of a race tell."""
     told = [event for event in events if isinstance(event, SubRun)]
     runs = {number: one.child for one in told if (number := candidate(one.branch)[1])}
-    picked = next((one for one in reversed(told) if one.status == "picked"), None)
-    return Raced(
-        runs,
-        0 if picked is None else candidate(picked.branch)[1],
-        any(one.status == "discarded" for one in told),
-    )
+    picks = [(candidate(one.branch)[1], one.after or one.before) for one in reversed(told) if one.status == "picked"]
+    return Raced(runs, tuple(picks), any(one.status == "discarded" for one in told))
 
 
 def candidate_of(journal: Journal, start: Event) -> int:

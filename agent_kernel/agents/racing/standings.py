@@ -14,15 +14,19 @@ import msgspec
 from agent_kernel.agents.context import masked
 from agent_kernel.agents.journal import short_run
 from agent_kernel.agents.racing import judging
+from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
     from agent_kernel.agents.candidates import Candidate
-    from agent_kernel.agents.racing.race import Race
+    from agent_kernel.agents.racing.told import Shown
+    from agent_kernel.repository import ObjectId
+    from agent_kernel.session import Repository
 
-__all__ = ["data_of", "html_of", "text_of"]
+__all__ = ["data_of", "deletes", "html_of", "text_of"]
 
 _MOST_NAMES: Final = 8
 _MOST_EFFECTS: Final = 4
+_MOST_COMMITS: Final = 10_000  # that are counted
 _WIDE: Final = 44
 _LINE: Final = "1px solid rgba(128,128,128,.3)"
 _CELL: Final = f"padding:6px 14px;border-top:{_LINE};text-align:left;vertical-align:top"
@@ -49,7 +53,7 @@ class _Cell(msgspec.Struct):
         return ["".join(text for text, _ in line) for line in self.lines]
 
 
-def text_of(race: Race) -> str:
+def text_of(race: Shown) -> str:
     """The race as text."""
     candidates = race.candidates
     columns = [[_title(one, race), *_flat(one, race)] for one in candidates]
@@ -69,7 +73,7 @@ def text_of(race: Race) -> str:
     return "\n".join([*lines, *_footer(race)])
 
 
-def html_of(race: Race) -> str:
+def html_of(race: Shown) -> str:
     """The race as a table: inline styles that read on a light and on a dark page, everything escaped."""
     best = race.best
     candidates = race.candidates
@@ -89,7 +93,7 @@ def html_of(race: Race) -> str:
     return f'<div class="agent-kernel-race" style="font-size:13px">{said}{table}{notes}</div>'
 
 
-def data_of(race: Race) -> dict[str, object]:
+def data_of(race: Shown, repo: Repository) -> dict[str, object]:
     """The race for a panel: plain data, every text plain text, lines of parts with a manner."""
     best = race.best
     return {
@@ -101,6 +105,7 @@ def data_of(race: Race) -> dict[str, object]:
         "over": race.is_over,
         "picked": race.picked,
         "discarded": race.is_discarded,
+        "deletes": deletes(race, repo),
         "notes": [_said(f"{note[:1].upper()}{note[1:]}.") for note in _notes(race)],
         "candidates": [
             {
@@ -123,7 +128,28 @@ def data_of(race: Race) -> dict[str, object]:
     }
 
 
-def _rows(race: Race) -> list[tuple[str, Callable[[Candidate], _Cell]]]:
+def deletes(race: Shown, repo: Repository) -> str:
+    """What is gone for good with the branches of the candidates: `Deletes 3 branches with 7 commits that …`."""
+    branches = repo.branches()
+    left = [one for one in race.candidates if one.branch in branches]
+    many = sum(_own_commits(repo, one.start, branches[one.branch]) for one in left if one.number != race.picked)
+    commits = f" with {_count(many, 'commit')} that {'is' if many == 1 else 'are'} nowhere else" if many else ""
+    branch = "branch" if len(left) == 1 else "branches"
+    return f"Deletes {len(left)} {branch}{commits}. Undo does not bring that back." if left else ""
+
+
+def _own_commits(repo: Repository, start: str, tip: ObjectId) -> int:
+    """The commits of a candidate: it works on one line."""
+    many, at = 0, tip
+    while hex_of(at) != start and many < _MOST_COMMITS:
+        parents = repo.commit_at(at).parents
+        if not parents:
+            break
+        many, at = many + 1, parents[0]
+    return many
+
+
+def _rows(race: Shown) -> list[tuple[str, Callable[[Candidate], _Cell]]]:
     done = [one for one in race.candidates if one.is_done]
     scores = [one.score for one in done if one.score is not None]
     costs = [one.usage.cost for one in done if one.usage.cost is not None]
@@ -185,12 +211,12 @@ def _one(text: str, *, strong: bool = False) -> _Cell:
     return _Cell([[(text, "strong" if strong else "")]])
 
 
-def _caption(race: Race) -> str:
+def _caption(race: Shown) -> str:
     start = race.candidates[0].start[:8] if race.candidates else ""
     return f"Race {short_run(race.id)}: {_said(race.task, 120)} · from {start} · {_counts(race)}"
 
 
-def _counts(race: Race) -> str:
+def _counts(race: Shown) -> str:
     """`2 done, 1 failed · $0.19`."""
     done = sum(one.is_done for one in race.candidates)
     failed = sum(one.status not in ("completed", "running") for one in race.candidates)
@@ -200,17 +226,17 @@ def _counts(race: Race) -> str:
     return ", ".join(counts) + (f" · {cost}" if cost else "")
 
 
-def _notes(race: Race) -> list[str]:
+def _notes(race: Shown) -> list[str]:
     """What to know beside the table."""
     tie = judging.tie(race.candidates, race.best) if race.is_over else ""
     return [*race.notes, *([tie] if tie else [])]
 
 
-def _footer(race: Race) -> list[str]:
+def _footer(race: Shown) -> list[str]:
     lines = _notes(race)
     best = race.best
     if race.picked is not None:
-        rest = "; the others are discarded" if race.is_discarded else ""
+        rest = "; the others are discarded" if race.is_discarded else "; the others stay as branches until discard()"
         lines.append(f"candidate {race.picked} was picked{rest}")
     elif race.is_discarded:
         lines.append("discarded")
@@ -218,21 +244,23 @@ def _footer(race: Race) -> list[str]:
         lines.append(f"pick({best.number}) merges the best; the others stay as branches until discard()")
     elif race.is_over and any(one.is_done for one in race.candidates):
         lines.append("pick(NUMBER) merges one; the others stay as branches until discard()")
+    elif race.is_over:
+        lines.append("what they committed stays on their branches until discard()")
     return lines
 
 
-def _title(one: Candidate, race: Race) -> str:
+def _title(one: Candidate, race: Shown) -> str:
     best = race.best
     badge = "  ✓ best" if best is not None and best.number == one.number else ""
     return f"{one.number} · {_name(one, race)}{badge}"
 
 
-def _name(one: Candidate, race: Race) -> str:
+def _name(one: Candidate, race: Shown) -> str:
     several = len({other.agent for other in race.candidates}) > 1
     return _said(f"{one.agent} · {one.model}" if several else one.model, 60)
 
 
-def _flat(one: Candidate, race: Race) -> list[str]:
+def _flat(one: Candidate, race: Shown) -> list[str]:
     return ["\n".join(cell(one).texts) for _, cell in _rows(race)]
 
 
@@ -240,7 +268,7 @@ def _wrapped(text: str) -> list[str]:
     return [line if len(line) <= _WIDE else line[: _WIDE - 1] + "…" for line in text.split("\n")]
 
 
-def _th(one: Candidate, race: Race, *, is_best: bool) -> str:
+def _th(one: Candidate, race: Shown, *, is_best: bool) -> str:
     title = escape(_title(one, race).removesuffix("  ✓ best"))
     badge = '<span style="margin-left:10px;padding:0 6px;border:1px solid #2e7d32;color:#2e7d32">✓ best</span>'
     tint = ";background:rgba(25,118,210,.13)" if is_best else ""

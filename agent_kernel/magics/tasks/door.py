@@ -16,7 +16,7 @@ from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models.naming import ENVIRONMENT, model_named
 from agent_kernel.agents.outside import PREFIX
 from agent_kernel.agents.place import Place
-from agent_kernel.errors import MissingExtraError, ModelError, NoModelError, RunNotFoundError
+from agent_kernel.errors import MissingExtraError, ModelError, NoModelError
 from agent_kernel.magics.tasks.apart import Apart
 from agent_kernel.magics.tasks.blocks import Notebook
 from agent_kernel.magics.tasks.running import ShellExecutor
@@ -34,9 +34,14 @@ if TYPE_CHECKING:
     from agent_kernel.magics.notebook import LiveNotebook
     from agent_kernel.magics.outputs.recorder import OutputRecorder
     from agent_kernel.magics.shell import Shell
+    from agent_kernel.session.reports import Report
 
 __all__ = ["TaskEnded", "Tasks"]
 
+_NOT_BACK: Final = (
+    "its variables are not in memory since the restart: %agent checkout brings them back, "
+    "%agent checkout --fresh leaves them behind"
+)
 _ENDED: Final = {"failed": "failed", "cancelled": "was given up"}
 
 
@@ -166,10 +171,21 @@ class Tasks:
         return begun
 
     def race(self, id: str) -> Race:
-        """A race of this kernel. Raises: RunNotFoundError."""
-        if id not in self.races:
-            raise RunNotFoundError(id)
-        return self.races[id]
+        """A race of this notebook, to pick a candidate of it or to discard them; one of an earlier kernel as it is stored.
+
+        Raises:
+            RunNotFoundError: there is none of this id. RaceError: there is no history.
+        """
+        from agent_kernel.agents.racing.race import Race
+
+        return self.races.get(id) or Race.again(self.place(), id)
+
+    def pick(self, id: str, number: int) -> Report:
+        """Merge a candidate of a race, as `Race.pick`. Not before the variables are back that a restart took."""
+        session = self._notebook.session
+        if id not in self.races and session is not None and session.carried():
+            raise UsageProblem(_NOT_BACK)
+        return self.race(id).pick(number)
 
     def keep(self, race: Race) -> None:
         """It is shown, and may be picked from where it is."""
@@ -291,10 +307,7 @@ class Tasks:
         self._refuse_elsewhere(run)
         session = self._notebook.session
         if session is not None and session.carried() and self.place().journal.find(run) not in self.runs:
-            raise UsageProblem(
-                "its variables are not in memory since the restart: %agent checkout brings them back, "
-                "%agent checkout --fresh leaves them behind"
-            )
+            raise UsageProblem(_NOT_BACK)
         return run
 
     def _refuse_elsewhere(self, run: str) -> None:
