@@ -1,4 +1,4 @@
-"""Branches that agents have for a while and that nobody named: of a step that was tried on a fork, of a candidate of a race.
+"""Branches that agents have for a while and that nobody named: of a step tried on a fork, a candidate of a race, a sub-agent.
 
 They can be named as any other. But they are no lines of work, so nothing offers them where a person chooses a branch.
 """
@@ -6,13 +6,33 @@ They can be named as any other. But they are no lines of work, so nothing offers
 from __future__ import annotations
 
 import re
-from typing import Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["PREVIEWS", "RACES", "candidate", "is_aside", "preview", "said_of"]
+from agent_kernel.errors import RunNotFoundError
+from agent_kernel.repository import hex_of
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.events import TaskStart
+    from agent_kernel.agents.journal import Journal
+    from agent_kernel.session.snapshot import Repository
+
+__all__ = [
+    "PREVIEWS",
+    "RACES",
+    "among",
+    "candidate",
+    "is_aside",
+    "may_be_sub_agents",
+    "preview",
+    "said_of",
+    "sub_agent",
+]
 
 PREVIEWS: Final = "preview/"
 RACES: Final = "race/"
 _PREVIEW: Final = re.compile(rf"{PREVIEWS}[0-9a-f]{{8}}(-(?P<run>[0-9a-f]{{5}}))?")
+_SUB_AGENT: Final = re.compile(r"(?P<agent>.+)-(?P<run>[0-9a-f]{5})")
 _CANDIDATE: Final = re.compile(rf"{RACES}(?P<race>[0-9a-f]{{5}})/(?P<number>\d+)")
 
 
@@ -28,13 +48,48 @@ def candidate(branch: str) -> tuple[str, int]:
     return ("", 0) if found is None else (found["race"], int(found["number"]))
 
 
+def may_be_sub_agents(branch: str) -> bool:
+    """Whether a branch is called as those of sub-agents are: people may call theirs so as well."""
+    return _SUB_AGENT.fullmatch(branch) is not None
+
+
+def sub_agent(journal: Journal, branch: str) -> TaskStart | None:
+    """How the run of the sub-agent began whose branch this was made as; None: it is no such."""
+    found = _SUB_AGENT.fullmatch(branch)
+    if found is None:
+        return None
+    for run in journal.runs():
+        if run.endswith(found["run"]):
+            with suppress(RunNotFoundError):  # what it began with is damaged
+                start = journal.first(run)
+                if start.parent_run and start.agent == found["agent"]:
+                    return start
+    return None
+
+
+def among(repo: Repository, journal: Journal) -> dict[str, str]:
+    """Those of a repository's branches, each with what it is in words. What a person went on with is theirs."""
+    from agent_kernel.agents.journal import short_run
+
+    found: dict[str, str] = {}
+    for name, tip in repo.branches().items():
+        said = said_of(name)
+        start = None if said else sub_agent(journal, name)
+        is_theirs = start is not None and hex_of(tip) != start.before and repo.commit_at(tip).author.kind == "person"
+        if start is not None and not is_theirs:
+            said = f"sub-agent {start.agent} of run {short_run(start.parent_run)}"
+        if said:
+            found[name] = said
+    return found
+
+
 def is_aside(branch: str) -> bool:
-    """Whether it is such a branch."""
+    """Whether its name alone says that it is such a branch."""
     return bool(said_of(branch))
 
 
 def said_of(branch: str) -> str:
-    """What such a branch is, in words; "" of any other."""
+    """What such a branch is, in words; "" of any other, and of those of sub-agents, which no name tells from others."""
     race, number = candidate(branch)
     if number:
         return f"candidate {number} of race {race}"

@@ -9,7 +9,6 @@ where the race died, branches on which nothing was done go. Nothing that a livin
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Partial", "drop", "partial", "tidy"]
 
-_SUB_AGENT: Final = re.compile(r".+-[0-9a-f]{5}")
 _STOPPED: Final = ("running", "interrupted")  # how a sub-agent is told of that did not come to an end
 
 
@@ -104,7 +102,7 @@ def tidy(repo: Repository, journal: Journal, session: Session | None = None) -> 
 
 
 def _may_be_left(name: str) -> bool:
-    return asides.is_aside(name) or _SUB_AGENT.fullmatch(name) is not None
+    return asides.is_aside(name) or asides.may_be_sub_agents(name)
 
 
 def _forget_heads(repo: Repository) -> None:
@@ -177,12 +175,11 @@ class _Needs:
 
     def _is_kept(self, name: str) -> bool:
         """Whether this is no sub-agent's branch, or one that is kept for a person."""
-        child = self._child(name)
-        if child is None:  # nothing was done where not even its run was begun
+        start = asides.sub_agent(self._journal, name)
+        if start is None:  # nothing was done where not even its run was begun
             holder = self._repo.lease_of(name)
             return holder is None or not holder.session.startswith(ASIDE)
-        start = self._journal.first(child)
-        told = [one for one in self._events(start.parent_run) if isinstance(one, SubRun) and one.child == child]
+        told = [one for one in self._events(start.parent_run) if isinstance(one, SubRun) and one.child == start.run]
         if told and told[-1].status not in _STOPPED:
             return True  # it failed, or could not be merged: that was told, and is a person's to look at
         if told and _is_gone_on_with(self._repo, self._repo.branches()[name], told[0].before):
@@ -190,15 +187,6 @@ class _Needs:
         while start.parent_run:
             start = self._journal.first(start.parent_run)
         return self._rests(start.run)
-
-    def _child(self, name: str) -> str | None:
-        agent, _, end = name.rpartition("-")
-        for run in self._runs(end):
-            with suppress(RunNotFoundError):  # what it began with is damaged
-                start = self._journal.first(run)
-                if start.parent_run and start.agent == agent:
-                    return run
-        return None
 
     def _rests(self, run: str) -> bool:
         """Whether a run may go on, or does, from where it stands."""

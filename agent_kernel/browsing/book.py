@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 from blake3 import blake3
 
+from agent_kernel.agents.asides import among
 from agent_kernel.agents.deciding import asked_by
 from agent_kernel.agents.journal import Journal
 from agent_kernel.browsing.answers import Author, Ref
@@ -51,6 +52,7 @@ class Spread(msgspec.Struct, frozen=True):
     refs: Mapping[ObjectId, tuple[Ref, ...]]
     lists: dict[tuple[object, ...], Listing]
     waiting: Mapping[str, ApprovalRequested | Clarify] = {}  # what each run that waits asks a person
+    asides: Mapping[str, str] = {}  # the branches that agents have for a while, in words
 
 
 class Book:
@@ -89,7 +91,8 @@ class Book:
                     self._finder = Finder(self.repo)  # nothing of what was forgotten stays here
                 colours = colours_of(view)
                 waiting = dict(filter(None, map(self._asked, view.waiting)))
-                self._spread = Spread(view, colours, refs_by_commit(view, colours), {}, waiting)
+                asides = among(self.repo, Journal(self.repo.store))
+                self._spread = Spread(view, colours, refs_by_commit(view, colours, asides), {}, waiting, asides)
             return self._spread
 
     def _asked(self, run: str) -> tuple[str, ApprovalRequested | Clarify] | None:

@@ -8,7 +8,6 @@ from urllib.parse import unquote
 
 import msgspec
 
-from agent_kernel.agents.asides import is_aside
 from agent_kernel.browsing.answers import Branch, Head, Located, Opening, Page, Row, State
 from agent_kernel.browsing.arguments import Listed, Nothing, Opened
 from agent_kernel.browsing.arguments import Located as Sought
@@ -97,7 +96,7 @@ def branches(book: Book, args: Nothing) -> tuple[Branch, ...]:
     """The branches of people: the one HEAD is on first, then those that moved last."""
     spread = book.spread()
     view = spread.view
-    named = [one for one in view.branches.items() if one[0] == view.head.branch or not is_aside(one[0])]
+    named = [one for one in view.branches.items() if one[0] == view.head.branch or one[0] not in spread.asides]
     ordered = sorted(named, key=lambda branch: (view.places[branch[1]], branch[0]))
     ordered.sort(key=lambda branch: branch[0] != view.head.branch)
     return tuple(

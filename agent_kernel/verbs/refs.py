@@ -6,13 +6,15 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent_kernel.agents.asides import among
+from agent_kernel.agents.journal import Journal
 from agent_kernel.errors import RefExistsError
 from agent_kernel.repository import ObjectId, hex_of, short
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.output import Block, Json, Line, Result, Said, Table
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
-from agent_kernel.verbs.text import clean, clock
+from agent_kernel.verbs.text import clean, clock, plural
 
 __all__ = ["branch", "branch_arguments", "tag", "tag_arguments"]
 
@@ -23,6 +25,7 @@ _FORCE = "move the {} there is"
 def branch_arguments(parser: Parser) -> None:
     parser.takes("name", "branch", help="the branch; without one, list them all")
     parser.takes("at", "ref", help="where a new branch starts (HEAD unless told); with -m, the new name")
+    parser.flag("-a", "--all", help="list also what agents have for a while: candidates, steps on forks, sub-agents")
     one = parser.one_of()
     parser.flag("-d", "--delete", help="delete the branch, if other refs reach its commits", group=one)
     parser.flag("-D", "--delete-anyway", help="delete it even if they do not", group=one)
@@ -35,7 +38,9 @@ def branch(scope: Scope, options: Namespace) -> Result:
     if name is None:
         if options.delete or options.delete_anyway or options.move or options.force:
             raise UsageProblem("say which branch")
-        return _branches(scope)
+        return _branches(scope, is_all=options.all)
+    if options.all:
+        raise UsageProblem("--all lists branches, so it takes no name")
     if options.delete or options.delete_anyway:
         return _delete_branch(scope, name, options)
     if options.move:
@@ -75,12 +80,15 @@ def _rename(scope: Scope, name: str, new: str | None) -> Said:
     return Said((f"Renamed branch {old} to {new or name}",), {"branch": new or name, "was": old})
 
 
-def _branches(scope: Scope) -> RefList:
+def _branches(scope: Scope, *, is_all: bool) -> RefList:
     head = scope.head()
-    rows = [_row(scope, name, at, name == head.branch) for name, at in sorted(scope.repo.branches().items())]
+    asides = among(scope.repo, Journal(scope.repo.store))
+    found = [_row(scope, name, at, name == head.branch) for name, at in sorted(scope.repo.branches().items())]
+    rows = [row for row in found if row.name not in asides or row.current]
     if head.branch is None and head.commit is not None:
         rows.insert(0, _row(scope, "(no branch)", head.commit, True))
-    return RefList("branch", tuple(rows))
+    apart = tuple((asides[row.name], row) for row in found if row.name in asides and not row.current)
+    return RefList("branch", tuple(rows), apart, scope.typed("branch", "--all") if apart and not is_all else "")
 
 
 def tag_arguments(parser: Parser) -> None:
@@ -136,21 +144,38 @@ def _row(scope: Scope, name: str, at: ObjectId, current: bool = False) -> RefRow
 
 @dataclass(frozen=True)
 class RefList(Result):
-    """Branches or tags in the order of their names."""
+    """Branches or tags in the order of their names. `apart`: those that agents have for a while, in words; see `asides`.
+
+    `hidden`: these are only counted, and this lists them.
+    """
 
     kind: str
     rows: tuple[RefRow, ...]
+    apart: tuple[tuple[str, RefRow], ...] = ()
+    hidden: str = ""
 
     def to_json(self) -> Json:
-        return [
-            {"name": row.name, "commit": hex_of(row.commit), "current": row.current, "in_use_by": row.holder}
-            for row in self.rows
-        ]
+        return [*(_facts(row) for row in self.rows), *({**_facts(row), "aside": said} for said, row in self.apart)]
 
     def blocks(self) -> Sequence[Block]:
-        if not self.rows:
+        if not self.rows and not self.apart:
             return [Line(f"There is no {self.kind} yet.")]
-        return [Table(("", "", "", "", "", ""), tuple(map(_cells, self.rows)), flexible=3)]
+        found: list[Block] = [Table(("", "", "", "", "", ""), tuple(map(_cells, self.rows)), flexible=3)]
+        if self.hidden:
+            return [
+                *found,
+                Line(
+                    f"and {plural(len(self.apart), 'branch', 'branches')} that agents have for a while: {self.hidden}"
+                ),
+            ]
+        if self.apart:
+            rows = tuple((*_cells(row), clean(said)) for said, row in self.apart)
+            found += [Line("That agents have for a while:"), Table(("",) * 7, rows, flexible=3)]
+        return found
+
+
+def _facts(row: RefRow) -> dict[str, Json]:
+    return {"name": row.name, "commit": hex_of(row.commit), "current": row.current, "in_use_by": row.holder}
 
 
 def _cells(row: RefRow) -> tuple[str, ...]:

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 import agent_kernel as ak
+from agent_kernel.agents.asides import among
 from agent_kernel.agents.events import ApprovalRequested, Cancelled, Error, Event, Output, StateChange, SubRun, Usage
+from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.models import Request
 from agent_kernel.agents.place import Place
 
@@ -292,7 +294,16 @@ def test_an_interrupt_of_the_parent_stops_the_sub_agent(state: ak.Versioned) -> 
         run.result()
     assert time.monotonic() - began < 10
     assert "after" not in state
-    assert subruns(run)[-1].status == "interrupted"
+    stopped = subruns(run)[-1]
+    assert stopped.status == "interrupted"
+    # Its branch stands apart from those of people, also from one that is called as those of sub-agents are.
+    state.repo.create_branch("child-00000", state.repo.resolve("main"))
+    told = {stopped.branch: f"sub-agent child of run {run.id[-5:]}"}
+    assert among(state.repo, Journal(state.repo.store)) == told
+    with ak.Versioned(state.repo, branch=stopped.branch) as mine:
+        mine["seen"] = True
+        mine.commit("go on with it")
+    assert among(state.repo, Journal(state.repo.store)) == {}
     assert run.resume().result() == "again"
 
 

@@ -37,6 +37,8 @@ def completed(shell: Shell, line: str) -> list[str]:
         ("%agent checkout v", ["v1"]),
         ("%agent switch ", ["main", "try-harder"]),
         ("%agent switch race/", ["race/ab12c/2"]),
+        ("%agent switch r", ["race/ab12c/2"]),
+        ("%agent branch -D r", ["race/ab12c/2"]),
         ("%agent tag -d ", ["v1"]),
         ("%agent log -- pr", ["price"]),
         ("%agent merge try-harder --ours to", ["total"]),

@@ -123,6 +123,29 @@ def test_branch_switch_and_merge(shell: Shell) -> None:
     assert "try" in listed
 
 
+def test_branches_that_agents_have_for_a_while_stand_apart_and_only_where_they_are_asked_for(shell: Shell) -> None:
+    shell.run("x = 1")
+    for name in ("race/ab12c/2", "preview/0123abcd-ab12c", "race/mine", "helper-ab12c"):
+        shell.run(f"%agent branch {name}")
+    listed = shell.run("%agent branch").out
+    assert "race/mine" in listed
+    assert "helper-ab12c" in listed  # a person's may be called so as well
+    assert "race/ab12c/2" not in listed
+    assert "and 2 branches that agents have for a while: %agent branch --all" in listed
+    whole = shell.run("%agent branch --all").out
+    assert (
+        whole.index("race/mine")
+        < whole.index("That agents have for a while:")
+        < whole.index("candidate 2 of race ab12c")
+    )
+    assert "tried on a fork, waiting" in whole
+    told = {one["name"]: one.get("aside") for one in shell.run("%agent branch --json").json}
+    assert (told["race/ab12c/2"], told["main"]) == ("candidate 2 of race ab12c", None)
+    assert "takes no name" in shell.run("%agent branch --all other").err
+    shell.run("%agent switch race/ab12c/2")
+    assert "* race/ab12c/2" in " ".join(shell.run("%agent branch").out.split())
+
+
 def test_a_conflict_shows_both_values_and_changes_nothing(shell: Shell) -> None:
     shell.run("x = 1")
     shell.run("%agent switch -c try")
