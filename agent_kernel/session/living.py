@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from agent_kernel.values.classes import ClassRegistry
-    from agent_kernel.values.pickler import Loss
+    from agent_kernel.values.dump import Loss
 
 
 def is_of_session(token: str, session: str) -> bool:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Entry, Pieces, Unsaved
     from agent_kernel.values.aliases import Reach
     from agent_kernel.values.cutting import Cuts
+    from agent_kernel.values.dump import Loss
     from agent_kernel.values.groups import Dumped
-    from agent_kernel.values.pickler import Loss
 
 MANY = 2_000
 LEAST_COST_S = 1e-4  # what a look at a group is counted as at least

@@ -18,9 +18,9 @@ from agent_kernel.session.saving import version_now
 from agent_kernel.session.tracking import Group, Unloaded
 from agent_kernel.values import summaries
 from agent_kernel.values.aliases import Reach
+from agent_kernel.values.dump import Loss
 from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.lost import Lost
-from agent_kernel.values.pickler import Loss
 
 WAY_ON = "--partial (in Python partial=True) goes on without, and keeps what is stored"
 _FURTHEST = 10_000  # commits to look through for the cell that made a value

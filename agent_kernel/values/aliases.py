@@ -24,8 +24,8 @@ from typing import Any
 
 import msgspec
 
+from agent_kernel.values.dump import Dump, MemoryUse
 from agent_kernel.values.memory import owner_of
-from agent_kernel.values.pickler import Dump, MemoryUse
 
 _WALKED: frozenset[type] = frozenset({list, dict, tuple, set, frozenset, types.CellType})
 _MUTABLE: frozenset[type] = frozenset({list, dict, set, bytearray, types.CellType})

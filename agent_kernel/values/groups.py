@@ -17,9 +17,10 @@ import msgspec
 from agent_kernel.values import classes, segments
 from agent_kernel.values.aliases import Reach, find, held_elsewhere, reach
 from agent_kernel.values.cutting import NOWHERE, Cuts
+from agent_kernel.values.dump import Dump, LiveNames, Loss
 from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.memory import clusters_of, owner_of
-from agent_kernel.values.pickler import PROTOCOL, Dump, LiveNames, Loss, dump_objects
+from agent_kernel.values.pickler import PROTOCOL, dump_objects
 
 
 class Layout(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 from agent_kernel.errors import StoreUnavailableError
 from agent_kernel.values import restore
 from agent_kernel.values.definitions import NoSourceError, compiled
+from agent_kernel.values.dump import Loss
 from agent_kernel.values.groups import losses_of
 from agent_kernel.values.lost import Lost
-from agent_kernel.values.pickler import Loss
 from agent_kernel.values.recompiling import stand_in
 from agent_kernel.values.streams import Failure, StoredGroup, Streams
 

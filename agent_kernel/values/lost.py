@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from agent_kernel.errors import LostValueError
 
 if TYPE_CHECKING:
-    from agent_kernel.values.pickler import Loss
+    from agent_kernel.values.dump import Loss
 
 _STATE = "_agent_kernel_lost"
 

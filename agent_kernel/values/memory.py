@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
-    from agent_kernel.values.pickler import MemoryUse
+    from agent_kernel.values.dump import MemoryUse
 
 
 class Span:

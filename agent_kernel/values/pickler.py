@@ -17,80 +17,20 @@ import ctypes
 import io
 import pickle
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values import reducers
+from agent_kernel.values.dump import CannotSaveError, Dump, LiveNames, Loss, MemoryUse
 from agent_kernel.values.surface import surface_digest
 
 if TYPE_CHECKING:
     from types import CodeType
 
-    from agent_kernel.values.definitions import DefinitionId
     from agent_kernel.values.memory import Cluster
 
 PROTOCOL = 5
 # What a foreign reducer may raise without it being the person's Ctrl-C.
 FOREIGN = (Exception, SystemExit, GeneratorExit)
-
-
-class CannotSaveError(Exception):
-    """Below the value there is something that cannot be saved: it has to be dumped with care."""
-
-
-class Loss(msgspec.Struct, frozen=True):
-    """Why an object below a value was not saved. `token` names the live object."""
-
-    token: str
-    type: str
-    reason: str
-    remedy: str = ""
-
-
-class LiveNames(Protocol):
-    """Gives lasting names to objects that cannot be pickled, and to classes."""
-
-    def token_of(self, value: object) -> str: ...
-
-    def loss_of(self, value: object) -> Loss | None: ...
-
-    def remedy_of(self, token: str) -> str: ...
-
-    def uid_of(self, kind: type) -> str: ...
-
-
-class MemoryUse(msgspec.Struct):
-    """A buffer that a visited array or tensor looks at: `space` is "cpu" or a device, addresses are in bytes."""
-
-    holder: object
-    space: str
-    low: int
-    high: int
-    private: bool = False
-
-
-class Dump(msgspec.Struct):
-    """What pickling gave: streams and buffers to store, and what was visited, to compare and to walk."""
-
-    streams: list[bytes] = msgspec.field(default_factory=list[bytes])
-    buffers: list[pickle.PickleBuffer] = msgspec.field(default_factory=list[pickle.PickleBuffer])
-    steps: list[int | None] = msgspec.field(default_factory=list[int | None])
-    # Positions of buffers that a library's own reducer gave: it wants memory back, ours read when they know what for.
-    foreign: list[int] = msgspec.field(default_factory=list[int])
-    instances: list[object] = msgspec.field(default_factory=list[object])
-    opaque: list[object] = msgspec.field(default_factory=list[object])
-    roots: list[object] = msgspec.field(default_factory=list[object])
-    memory: list[MemoryUse] = msgspec.field(default_factory=list[MemoryUse])
-    object_arrays: list[Any] = msgspec.field(default_factory=list[Any])
-    globals_used: set[str] = msgspec.field(default_factory=set[str])
-    classes: dict[str, type] = msgspec.field(default_factory=dict[str, type])
-    definitions: dict[DefinitionId, bytes] = msgspec.field(default_factory=dict["DefinitionId", bytes])
-    losses: dict[str, Loss] = msgspec.field(default_factory=dict[str, Loss])
-    live: dict[str, object] = msgspec.field(default_factory=dict[str, object])
-    class_level: set[int] = msgspec.field(default_factory=set[int])
-    # What reducers made on the way: ids above stay true only while these live.
-    kept: list[object] = msgspec.field(default_factory=list[object])
 
 
 class Pickler(pickle.Pickler):

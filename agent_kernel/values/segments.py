@@ -25,7 +25,8 @@ from xxhash import xxh3_128_digest
 
 from agent_kernel.values import aliases
 from agent_kernel.values.cutting import LENGTH, NOWHERE, Cuts, cut
-from agent_kernel.values.pickler import FOREIGN, Dump, LiveNames, Pickler
+from agent_kernel.values.dump import Dump, LiveNames
+from agent_kernel.values.pickler import FOREIGN, Pickler
 
 FROM_LENGTH = 2 * LENGTH
 _FORM_IDS = frozenset(map(id, (list, dict, set, tuple)))

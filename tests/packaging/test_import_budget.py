@@ -53,6 +53,7 @@ COMMITTING = {
     "agent_kernel.session.saving",
     "agent_kernel.session.staging",
     "agent_kernel.values.classes",
+    "agent_kernel.values.dump",
     "agent_kernel.values.groups",
     "agent_kernel.values.pickler",
     "agent_kernel.values.summaries.dispatch",
