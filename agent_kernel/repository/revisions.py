@@ -13,7 +13,7 @@ from agent_kernel.repository.ids import ALGORITHM, Kind, ObjectId, hex_of
 from agent_kernel.repository.refs import branch_key, tag_key
 
 if TYPE_CHECKING:
-    from agent_kernel.repository.repository import Repository
+    from agent_kernel.repository.naming import Naming
 
 _REVISION = re.compile(r"(?P<base>(?:(?!@\{)[^~^:])*)(?P<rest>.*)", re.DOTALL)
 _SUFFIX = re.compile(r"@\{(?P<ago>-?\d+)\}|~(?P<up>\d*)|\^(?P<parent>\d*)")
@@ -32,7 +32,7 @@ def split_path(text: str) -> tuple[str, str | None]:
     return (ref or "HEAD", name) if colon else (text, None)
 
 
-def resolve(repo: Repository, text: str, session: str = "") -> ObjectId:
+def resolve(repo: Naming, text: str, session: str = "") -> ObjectId:
     """The commit that a revision names, as `session` sees it.
 
     Raises:
@@ -60,7 +60,7 @@ def resolve(repo: Repository, text: str, session: str = "") -> ObjectId:
     return id
 
 
-def branch_meant(repo: Repository, text: str, session: str = "") -> str | None:
+def branch_meant(repo: Naming, text: str, session: str = "") -> str | None:
     """The branch that a revision names as a whole, so that going there is being on it; None: it names a commit, or nothing.
 
     `HEAD` is the branch that is checked out, `@{-1}` the one before, if that was one.
@@ -74,7 +74,7 @@ def branch_meant(repo: Repository, text: str, session: str = "") -> str | None:
     return text if text in repo.branches() else None
 
 
-def _base(repo: Repository, text: str, base: str, session: str) -> ObjectId:
+def _base(repo: Naming, text: str, base: str, session: str) -> ObjectId:
     at_head = base in ("HEAD", "@")
     id = repo.head(session).commit if at_head else _ref(repo, base) or _by_digits(repo, base)
     if id is None:
@@ -82,7 +82,7 @@ def _base(repo: Repository, text: str, base: str, session: str) -> ObjectId:
     return id
 
 
-def _ref(repo: Repository, name: str) -> ObjectId | None:
+def _ref(repo: Naming, name: str) -> ObjectId | None:
     for prefix, key in (
         ("refs/tags/", tag_key),
         ("tags/", tag_key),
@@ -97,7 +97,7 @@ def _ref(repo: Repository, name: str) -> ObjectId | None:
     return repo.refs.ref(tag_key(name)) or repo.refs.ref(branch_key(name))
 
 
-def _by_digits(repo: Repository, digits: str) -> ObjectId | None:
+def _by_digits(repo: Naming, digits: str) -> ObjectId | None:
     if not _DIGITS.fullmatch(digits):
         return None
     digits = digits.lower()
@@ -109,7 +109,7 @@ def _by_digits(repo: Repository, digits: str) -> ObjectId | None:
     return ObjectId(bytes.fromhex(fits[0]) + ALGORITHM) if fits else None
 
 
-def _from_reflog(repo: Repository, text: str, base: str, ago: int, session: str) -> ObjectId:
+def _from_reflog(repo: Naming, text: str, base: str, ago: int, session: str) -> ObjectId:
     if ago < 0:
         if base not in ("", "HEAD", "@"):
             raise _unknown(repo, text)
@@ -129,7 +129,7 @@ def _from_reflog(repo: Repository, text: str, base: str, ago: int, session: str)
     return entries[ago].commit
 
 
-def _ancestor(repo: Repository, text: str, id: ObjectId, suffix: re.Match[str]) -> ObjectId:
+def _ancestor(repo: Naming, text: str, id: ObjectId, suffix: re.Match[str]) -> ObjectId:
     if suffix["up"] is not None:
         for before in range(int(suffix["up"] or 1)):
             parents = repo.commit_at(id).parents
@@ -141,7 +141,7 @@ def _ancestor(repo: Repository, text: str, id: ObjectId, suffix: re.Match[str]) 
     return id if number == 0 else _parent(repo, text, id, number)
 
 
-def _parent(repo: Repository, text: str, id: ObjectId, number: int) -> ObjectId:
+def _parent(repo: Naming, text: str, id: ObjectId, number: int) -> ObjectId:
     parents = repo.commit_at(id).parents
     if len(parents) < number:
         many = {0: "the first commit has no parent", 1: "a commit on its way has one parent only"}
@@ -162,5 +162,5 @@ def _was_moved(count: int) -> str:
     return {0: "has not been moved in this session", 1: "was moved once"}.get(count, f"was moved {count:,} times")
 
 
-def _unknown(repo: Repository, text: str, reason: str = "") -> RefNotFoundError:
+def _unknown(repo: Naming, text: str, reason: str = "") -> RefNotFoundError:
     return RefNotFoundError(text, repo.refs.known(), reason)
