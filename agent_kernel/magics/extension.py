@@ -29,7 +29,7 @@ from agent_kernel.magics.notebook import LiveNotebook, starts_with_the_kernel
 if TYPE_CHECKING:
     from agent_kernel.agents.place import Place
     from agent_kernel.magics.beside import MakesBeside
-    from agent_kernel.magics.notebook import Options
+    from agent_kernel.magics.binding import Options
     from agent_kernel.magics.shell import Shell
     from agent_kernel.storage import Durability
 

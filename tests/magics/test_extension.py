@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.magics import load_ipython_extension, notebook, unload_ipython_extension
+from agent_kernel.magics import binding, load_ipython_extension, unload_ipython_extension
 from agent_kernel.session.branches import person
 from agent_kernel.storage import Durability, Store, open_store
 from tests.magics.shells import Shell
@@ -176,7 +176,7 @@ def test_another_durability_is_taken_up_when_binding_and_said_so(place: str, mon
         opened.append(durability)
         return open_store(url, create=create, durability=durability)
 
-    monkeypatch.setattr(notebook, "open_store", open_and_note)
+    monkeypatch.setattr(binding, "open_store", open_and_note)
     with Shell(store=place) as shell:
         shell.run("x = 1")
         told = shell.run("%config AgentKernel.durability = 'full'").out

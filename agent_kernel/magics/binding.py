@@ -1,0 +1,268 @@
+"""The store that a shell is bound to now, if any.
+
+Binding may wait: a kernel that was started with the extension does not know its notebook yet (VS Code tells it in a
+hidden cell), and what it prints then reaches nobody. It binds as its first cell begins.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+from agent_kernel.errors import AgentKernelError, StoreUnavailableError
+from agent_kernel.magics.beside import Beside, Nothing
+from agent_kernel.magics.names import is_shells_own
+from agent_kernel.magics.notices import Notices
+from agent_kernel.magics.outputs.recorder import OutputRecorder
+from agent_kernel.magics.places import Places
+from agent_kernel.repository import Author, check_ref_name, short
+from agent_kernel.session import Repository, Session
+from agent_kernel.session import bind as bind_session
+from agent_kernel.session.trust import look_first
+from agent_kernel.storage import open_store
+from agent_kernel.verbs.places import find_store, is_store, notebook_of, what_is_new
+from agent_kernel.verbs.text import clock, place_text, plural
+
+if TYPE_CHECKING:
+    from agent_kernel.magics.shell import Shell
+    from agent_kernel.repository import Unsaved
+    from agent_kernel.session.notebooks import NotebookSnapshot
+    from agent_kernel.storage import Durability
+
+__all__ = ["Binding", "Options"]
+
+logger = logging.getLogger(__name__)
+
+
+class Options(Protocol):
+    """What the user configured (`c.AgentKernel.…`)."""
+
+    store: str
+    commits: str
+    quiet: bool
+    footer: bool
+    author: str
+    outputs: str
+    on_restart: str
+    model: str
+    durability: Durability
+
+
+class Binding:
+    """Binds the shell's namespace to a store, to another one, or to none."""
+
+    def __init__(self, shell: Shell, options: Options) -> None:
+        self._shell = shell
+        self._options = options
+        self._outputs = OutputRecorder(shell, lambda: options.outputs == "keep")
+        self._notices = Notices(lambda: options.quiet, self._outputs.aside)
+        self._tried = False
+        self._unsaid: tuple[str, ...] = ()
+        self._places = Places(options, self.path)
+        self.beside: Beside = Nothing()
+        self._page: NotebookSnapshot | None = None
+        self.session: Session | None = None
+        self.repo: Repository | None = None
+
+    def tell_page(self, page: NotebookSnapshot) -> None:
+        """A front end says what stands on the notebook's page now."""
+        self._page = page
+        if self.session is not None:
+            self.session.tell_page(page)
+
+    def path(self) -> Path | None:
+        """The notebook's file, if it is one."""
+        return notebook_of(os.environ, self.namespace)
+
+    @property
+    def namespace(self) -> dict[str, object]:
+        return self._shell.user_ns
+
+    def names(self) -> list[str]:
+        """The user's variables."""
+        return [name for name in list(self.namespace) if not self._skip(name)]
+
+    def was_told(self, unsaved: Iterable[Unsaved]) -> None:
+        """A verb told of these variables that are not saved or not loaded: no cell tells of them again."""
+        self._notices.was_told(unsaved)
+
+    def bind_first(self) -> None:
+        """Bind to the configured or the default place, once, and say so in a line; say in a line what is in the way."""
+        unsaid, self._unsaid = self._unsaid, ()
+        self._notices.say(*unsaid)
+        if self._tried:
+            return
+        self._tried = True
+        try:
+            self._notices.say(*self._bind_default())
+        except AgentKernelError as error:
+            self._notices.warn(f"cells are no commits: {error}; %agent bind PLACE puts the store elsewhere")
+
+    def bind_ahead(self) -> None:
+        """Bind before the first cell, if there is a history already and cells will be commits; that cell says so.
+
+        A front end wants to go on with the history. Where there is none, or something is in the way, nothing happens.
+        """
+        if self._tried or self._options.commits == "off":
+            return
+        try:
+            place, _ = self._places.first(adopts=False)
+            if is_store(Path(place.removeprefix("lmdb://"))):
+                self._unsaid = self._bind_default()
+                self._tried = True
+        except AgentKernelError as error:  # the first cell meets it too, and says it where it is seen
+            logger.debug("not bound ahead of the first cell: %s", error)
+
+    def bind(self, place: str | None, *, source: str | None = None, branch: str | None = None) -> tuple[str, ...]:
+        """Bind to another store, or say which it is.
+
+        Raises:
+            AgentKernelError: it cannot be opened; the notebook stays bound as it was.
+        """
+        self._tried = True
+        if place is None and source is None and branch is None and self.session is not None:
+            self.session.status(names=False)  # a store that is gone says so
+            return (self._line("Bound to"),)
+        if branch is not None:
+            check_ref_name(branch)
+        before = self.repo.store.url if self.repo else None
+        on = self.session.branch if self.session else None
+        if before is not None and not self._is_there():
+            self.close()  # opened again below, it would still be the one that is gone
+        told: tuple[str, ...] = ()
+        if place is None and (source is not None or before is None):
+            found, told = self._places.first(adopts=source is None)
+        else:
+            found = find_store(place, create=True) if place else before or ""
+            told = (what_is_new(found),) if source is None else ()
+        try:
+            repo = self._opened(found, source)
+        except AgentKernelError:
+            if before is not None and self.session is None:
+                self._bind_again(before, on)
+            raise
+        self.close()
+        try:
+            told = (*self._begin(repo, branch), *filter(None, told))
+        except AgentKernelError:
+            if before is not None:
+                self._bind_again(before, on)
+            raise
+        return told if not place else (*told, self._places.remember(repo.store.url))
+
+    def _is_there(self) -> bool:
+        """Whether the store that is bound has not been removed."""
+        try:
+            return self.session is not None and bool(self.session.status(names=False))
+        except StoreUnavailableError:
+            return False
+
+    def _bind_again(self, before: str, branch: str | None) -> None:
+        """Back to the store that was bound, as it was; where it is gone, say that there is none now."""
+        try:
+            self._begin(self._opened(before, None, create=False), branch)
+        except AgentKernelError as error:
+            self._notices.warn(f"cells are no commits from now on: {error}; %agent bind PLACE starts a store")
+
+    def _bind_default(self) -> tuple[str, ...]:
+        place, told = self._places.first(adopts=True)
+        return *self._begin(self._opened(place, None), None), *told
+
+    def _opened(self, place: str, source: str | None, *, create: bool = True) -> Repository:
+        """The store there, made if need be. Nothing that is bound now changes."""
+        origin = "" if source is None else find_store(source)
+        for one in filter(None, (place, origin)):
+            look_first(one)
+        store = open_store(place, create=create, durability=self._options.durability)
+        try:
+            if origin:
+                from agent_kernel.verbs.copying import copy_store
+
+                here = self.session if self.repo is not None and self.repo.store.url == store.url else None
+                copy_store(origin, store, here)
+            return Repository.open(store)
+        except BaseException:
+            store.close()
+            raise
+
+    def _begin(self, repo: Repository, branch: str | None) -> tuple[str, ...]:
+        author = Author(self._options.author) if self._options.author else None
+        try:
+            session = bind_session(self.namespace, repo, branch=branch, author=author, skip=self._skip)
+        except BaseException:
+            repo.close()
+            raise
+        session.watch_notebook(self.path())
+        if self._page is not None:
+            session.tell_page(self._page)
+        session.workspace.outputs = self._results
+        session.workspace.callbacks = self._callbacks
+        session.workspace.after_load = _draw_inline
+        self.repo, self.session = repo, session
+        return self._line("Every cell is now a commit on"), *self._restart(session, repo)
+
+    def _skip(self, name: str) -> bool:
+        return is_shells_own(name, self.namespace, self._shell.user_ns_hidden)
+
+    def _results(self) -> Iterable[object]:
+        """What cells can reach through `Out` and `_`."""
+        kept = self.namespace.get("_oh")
+        values = list(cast("dict[object, object]", kept).values()) if isinstance(kept, dict) else []
+        return [*values, *(self.namespace.get(name) for name in ("_", "__", "___"))]
+
+    def _callbacks(self) -> Iterable[object]:
+        """Functions that IPython calls around every cell."""
+        return [function for functions in self._shell.events.callbacks.values() for function in functions]
+
+    def _restart(self, session: Session, repo: Repository) -> tuple[str, ...]:
+        """What to say about, or do for, a fresh kernel on a store that holds variables."""
+        carried = session.carried()
+        if session.head is None or not carried:
+            return tuple(session.notes)
+        many = plural(len(carried), "variable")
+        if self._options.on_restart == "restore":
+            from agent_kernel.verbs.describe import unsaved_lines
+
+            report = session.bring_back(partial=True)
+            self.was_told(one for one in report.unsaved if one.stored)
+            left_out = unsaved_lines(one for one in report.unsaved if one.stored)
+            return *session.notes, f"brought back {many}", *report.notes, *left_out
+        when = clock(repo.commit_at(session.head).time_ns, time.time_ns())
+        ago = "just now" if when == "now" else f"{when} ago" if when.endswith("min") else when
+        of = f"branch {session.branch}" if session.branch else f"commit {short(session.head)}"
+        return *session.notes, f"%agent checkout brings back {many} of {of}, last changed {ago}"
+
+    def _line(self, start: str) -> str:
+        if self.session is None or self.repo is None:
+            return "bound to no store"
+        branch = f"branch {self.session.branch}" if self.session.branch else "no branch"
+        stop = "; %agent off stops it" if start.startswith("Every") else ""
+        of = "of" if start.startswith("Every") else "at"
+        where = place_text(self.repo.store.url)
+        return f"{start} {branch} {of} {where}{stop}"
+
+    def wait_for_bind(self) -> None:
+        """Another store, or way to open it, was configured: say what takes it up, for what is open stays open."""
+        if self.repo is not None:
+            place = self._options.store or place_text(self.repo.store.url)
+            self._notices.say(f"{self._line('Bound to')} as before; %agent bind {place} takes this up")
+
+    def close(self) -> None:
+        """Let go of the store; the variables stay."""
+        self._outputs.close()
+        session, repo, self.session, self.repo = self.session, self.repo, None, None
+        self.beside.left()  # nobody finds the store here any more, and whoever is looking into it comes to an end
+        if session is not None:
+            session.close()
+        if repo is not None:
+            repo.close()
+
+
+def _draw_inline() -> None:
+    from agent_kernel.magics.figures import draw_inline  # not before something is loaded
+
+    draw_inline()
