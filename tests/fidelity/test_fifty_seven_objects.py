@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.session import Repository
-from agent_kernel.testing.notebooks import Main, Notebook, Sheet, SheetResult, elsewhere
+from agent_kernel.testing.elsewhere import Sheet, SheetResult, elsewhere
+from agent_kernel.testing.notebooks import Main, Notebook
 from tests.fidelity.fifty_seven import OBJECTS, Made
 
 pytestmark = pytest.mark.filterwarnings("ignore")

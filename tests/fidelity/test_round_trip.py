@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.testing.notebooks import Main, Notebook, Sheet, SheetResult, elsewhere
+from agent_kernel.testing.elsewhere import Sheet, SheetResult, elsewhere
+from agent_kernel.testing.notebooks import Main, Notebook
 from tests.fidelity.kinds import KINDS, Kind
 
 # What libraries warn of while they are imported and used by the cells is theirs.

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.repository import ObjectId
-from agent_kernel.testing.notebooks import Notebook, ShellNotebook
+from agent_kernel.testing.notebooks import Notebook
+from agent_kernel.testing.shells import ShellNotebook
 from tests.session.adversarial import CASES, HELPER_MODULE, Case, Found
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries' own, and coroutines that nobody awaits

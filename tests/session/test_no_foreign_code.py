@@ -15,7 +15,8 @@ import pytest
 
 from agent_kernel.repository import ObjectId
 from agent_kernel.session import Repository
-from agent_kernel.testing.notebooks import Notebook, ShellNotebook, rev
+from agent_kernel.testing.notebooks import Notebook, rev
+from agent_kernel.testing.shells import ShellNotebook
 from agent_kernel.values.summaries import decode, encode, line, lines_diff, summarize
 
 SETUP = """

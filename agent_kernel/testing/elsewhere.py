@@ -1,0 +1,90 @@
+"""Run notebooks in another process, which is what a restarted kernel is."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import traceback
+from collections.abc import Mapping
+
+import msgspec
+
+from agent_kernel.session import Repository
+from agent_kernel.testing.notebooks import Notebook, rev
+
+
+class Sheet(msgspec.Struct, frozen=True):
+    """One notebook's worth of work for another process."""
+
+    store: str
+    cells: tuple[str, ...] = ()
+    checkout: bool = False
+    checks: tuple[str, ...] = ()
+
+
+class SheetResult(msgspec.Struct, frozen=True):
+    """What became of a sheet. `error` is a traceback, if anything but a check failed."""
+
+    error: str = ""
+    failed: tuple[str, ...] = ()
+    unsaved: tuple[str, ...] = ()
+    tip: str = ""
+
+
+def elsewhere(
+    sheets: Mapping[str, Sheet], *, timeout_s: float = 300.0, python: str = sys.executable
+) -> dict[str, SheetResult]:
+    """Work through `sheets` in one new process: bind, check out if asked, run the cells, then the checks."""
+    # Results come line by line, so that a crash of the interpreter costs one sheet and not all of them.
+    script = "from agent_kernel.testing.elsewhere import work_through; work_through()"
+    process = subprocess.run(
+        [python, "-c", script],
+        input=msgspec.json.encode(sheets),
+        capture_output=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    lines = [line for line in process.stdout.splitlines() if line.startswith(b"{")]
+    results: dict[str, SheetResult] = {}
+    for line in lines:
+        results |= msgspec.json.decode(line, type=dict[str, SheetResult])
+    crash = SheetResult(error=f"the process ended with {process.returncode}\n{process.stderr.decode()}")
+    return {name: results.get(name, crash) for name in sheets}
+
+
+def work_through() -> None:
+    """The other process: read sheets from standard input, write a result a line."""
+    sheets = msgspec.json.decode(sys.stdin.buffer.read(), type=dict[str, Sheet])
+    for name, sheet in sheets.items():
+        result = _work(sheet)
+        sys.stdout.buffer.write(msgspec.json.encode({name: result}) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def _work(sheet: Sheet) -> SheetResult:
+    failed: list[str] = []
+    unsaved: list[str] = []
+    tip = ""
+    try:
+        opened = contextlib.closing(Repository.open(sheet.store))
+        with opened as repo, Notebook(repo) as nb, contextlib.redirect_stdout(sys.stderr):
+            if sheet.checkout:
+                nb.checkout()
+            for cell in sheet.cells:
+                report = nb.run(cell)
+                tip = rev(report)
+                unsaved += [f"{lost.name}: {lost.reason}" for lost in report.unsaved]
+            for check in sheet.checks:
+                failed += _what_fails(nb, check)
+    except Exception:  # noqa: BLE001  it is told to the process that asked
+        return SheetResult(traceback.format_exc(), tuple(failed), tuple(unsaved), tip)
+    return SheetResult("", tuple(failed), tuple(unsaved), tip)
+
+
+def _what_fails(nb: Notebook, check: str) -> list[str]:
+    try:
+        nb.execute(check)
+    except Exception:  # noqa: BLE001  the check is foreign code
+        return [traceback.format_exc()]
+    return []
