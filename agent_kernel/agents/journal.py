@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agent_kernel.agents import holding
+from agent_kernel.agents.encoding import decode_event, encode_event, spelled_out
 from agent_kernel.agents.events import (
     ApprovalDecided,
     ApprovalRequested,
@@ -27,9 +28,6 @@ from agent_kernel.agents.events import (
     Success,
     TaskStart,
     Unknown,
-    decode_event,
-    encode_event,
-    spelled_out,
 )
 from agent_kernel.errors import RunBusyError, RunNotFoundError
 

@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 import msgspec
 
 from agent_kernel.agents.candidates import Candidate
-from agent_kernel.agents.events import packed
+from agent_kernel.agents.encoding import packed
 from agent_kernel.agents.scrubbing import scrubbed
 from agent_kernel.agents.workers import BEGUN, Job, failed
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import msgspec
 
 from agent_kernel.agents.candidates import Candidate, pickled
-from agent_kernel.agents.events import packed
+from agent_kernel.agents.encoding import packed
 from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.log import state_of

@@ -15,7 +15,8 @@ import msgspec
 
 from agent_kernel.agents.candidates import Changed, changed_between, pickled
 from agent_kernel.agents.effects import recorded
-from agent_kernel.agents.events import Part, packed
+from agent_kernel.agents.encoding import packed
+from agent_kernel.agents.events import Part
 from agent_kernel.agents.executing import Executed, Executor, PlainExecutor
 from agent_kernel.agents.offering import offered
 from agent_kernel.agents.preview import forking
