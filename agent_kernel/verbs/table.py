@@ -71,7 +71,7 @@ _ALL = (
     Verb("forget", "erase a variable or a commit from the whole history", "pruning"),
     Verb("ignore", "never store a variable", "ignoring"),
     Verb("model", "choose the model that takes tasks, or say which it is", "agents", needs="notebook"),
-    Verb("runs", "what agents did here, and which of it waits for you", "agents"),
+    Verb("runs", "what agents did here, and which of it waits for you", "runs"),
     Verb(
         "approve",
         "let the step of an agent run that waits for you",
@@ -86,7 +86,7 @@ _ALL = (
     ),
     Verb("edit", "change the code of the step that waits, in a cell", "agents", needs="notebook"),
     Verb("resume", "go on with a run that was stopped, or answer its question", "agents", needs="notebook"),
-    Verb("hide", "keep a variable out of what models are told", "agents"),
+    Verb("hide", "keep a variable out of what models are told", "hiding"),
     Verb("trust", "allow loading from a store that someone else made", "binding"),
     Verb("on", "let cells be commits again", "binding", needs="notebook"),
     Verb("off", "stop making cells commits", "binding", needs="notebook"),
