@@ -15,6 +15,7 @@ from agent_kernel.agents.models.fencing import Fenced, split
 from agent_kernel.agents.models.loop import Stream, later
 from agent_kernel.agents.models.naming import is_free
 from agent_kernel.errors import ModelError
+from agent_kernel.session.interrupts import uninterrupted
 
 if TYPE_CHECKING:
     from agent_kernel.agents.course import Course
@@ -75,7 +76,8 @@ def _answer(course: Course) -> Generator[Item, Any, Answer]:
     answers = sum(isinstance(event, Action) and event.source != "setup" for event in course.log.events)
     sent = tuple(conversation.messages_of(course.log.events, course.setup.earlier))
     request = Request(course.log.start.instructions, sent, answers, _patience(course), course.setup.settings)
-    course.stream = stream = Stream(course.setup.model, request)
+    with uninterrupted():  # or nobody could end the request
+        course.stream = stream = Stream(course.setup.model, request)
     answer: Answer | None = None
     while (piece := (yield Wait(stream.next()))) is not None:
         if isinstance(piece, Answer):

@@ -106,8 +106,8 @@ class Course:
 
     def go(self) -> Going:
         """Go on from where the events end, until it is done, stopped, or waits for a person."""
-        self._began = time.monotonic() - counting.seconds_taken(counting.taken_up(self.log.events))
         try:
+            self._began = time.monotonic() - counting.seconds_taken(counting.taken_up(self.log.events))
             yield from self._rewound()
             left = self._left_behind()
             while self.log.state == "running":
@@ -116,9 +116,7 @@ class Course:
                     return
                 yield from self._next(left)
         except KeyboardInterrupt:
-            with uninterrupted():
-                noted = self._interrupted()
-            yield from noted
+            yield from self.interrupted()
         finally:
             if self.stream is not None:
                 self.stream.cancel()
@@ -135,6 +133,11 @@ class Course:
         gone = tuple(event.step for event in ran if event.step is not None and event.after not in behind)
         if gone != next((event.steps for event in reversed(events) if isinstance(event, Rewound)), ()):
             yield self.log.note(Rewound(steps=gone), before=self.place.head)
+
+    def interrupted(self) -> tuple[Event, ...]:
+        """Note that a person stopped it; nothing where it had just come to its end."""
+        with uninterrupted():
+            return self._interrupted()
 
     def stop(self, reason: str) -> None:
         """Stop it from whatever thread: it ends as interrupted as soon as it can."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 import msgspec
 
@@ -27,6 +28,7 @@ from agent_kernel.agents.journal import short_run
 from agent_kernel.agents.listing import Events
 from agent_kernel.agents.log import usage_of
 from agent_kernel.errors import (
+    RunBusyError,
     RunStateError,
     StoreError,
     TaskClarifyError,
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 __all__ = ["Outcome", "Run"]
 
 T = TypeVar("T")
+_HERE: Final = "this very thread, which is in the middle of it: a listener, or its own code, cannot wait for it"
+_BESIDE: Final = "another thread of this process"
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -64,6 +68,7 @@ class Run(Generic[T]):
         self._course = course
         self._going: Going | None = None
         self._loops = 0  # that drive it from here
+        self._thread = 0  # on which the first of them does
 
     def __repr__(self) -> str:
         return f"<Run {short_run(self.id)} of {self.agent}, {self._standing()}>"
@@ -157,24 +162,34 @@ class Run(Generic[T]):
             RunBusyError: somebody else drives it, or went on with it since it was looked at here.
             RunElsewhereError: a step of it was decided about, and the state here does not go on from those before it.
         """
-        with self._held():
-            yield from drive(self.going())
+        try:
+            with self._held():
+                yield from drive(self.going())
+        except KeyboardInterrupt:  # before it was begun, or where it had ended: else the course has dealt with it
+            yield from self.halt()
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         for event in tuple(self._course.log.events):
             yield event
-        with self._held():
-            async for item in drive_async(self.going()):
-                if isinstance(item, Event):
+        async for item in self._stream_async():
+            if isinstance(item, Event):
+                yield item
+
+    async def _stream_async(self) -> AsyncIterator[Event | Delta]:
+        try:
+            with self._held():
+                async for item in drive_async(self.going()):
                     yield item
+        except KeyboardInterrupt:  # as in `stream`
+            for event in self.halt():
+                yield event
 
     def __await__(self) -> Generator[object, None, T]:
         return self._awaited().__await__()
 
     async def _awaited(self) -> T:
-        with self._held():
-            async for _ in drive_async(self.going()):
-                pass
+        async for _ in self._stream_async():
+            pass
         return self._result()
 
     def result(self) -> T:
@@ -186,8 +201,11 @@ class Run(Generic[T]):
             TaskPendingError: a step waits for approval: `approve()`, `edit(code)`, `deny(reason)`.
             TaskInterruptedError: it was stopped: `resume()`.
         """
-        for _ in self.stream():
-            pass
+        try:
+            for _ in self.stream():
+                pass
+        except KeyboardInterrupt:  # between two events
+            self.halt()
         return self._result()
 
     def _result(self) -> T:
@@ -217,6 +235,8 @@ class Run(Generic[T]):
         if not self._loops and log.state == "running" and deciding.is_decided(log.events):
             elsewhere.refuse(self._course.place.session, log.events)
         self._loops += 1
+        if self._loops == 1:
+            self._thread = threading.get_ident()
         try:
             log.hold()
             if self._loops == 1 and log.state == "running":
@@ -229,7 +249,15 @@ class Run(Generic[T]):
                 log.let_go()
 
     def going(self) -> Going:
-        """What is driven (`driving`): one at a time, and again as long as it is not done."""
+        """What is driven (`driving`): one at a time, and again as long as it is not done.
+
+        Raises:
+            RunBusyError: it is at work right here, as where a listener of the run, or its own code, asks for its result.
+        """
+        if self._going is not None and inspect.getgeneratorstate(self._going) == inspect.GEN_RUNNING:
+            if self.status != "running":  # as where it is told that it has ended: nothing is left to be driven
+                return _nothing()
+            raise RunBusyError(self.id, _HERE if self._thread == threading.get_ident() else _BESIDE)
         if self._going is None or inspect.getgeneratorstate(self._going) == inspect.GEN_CLOSED:
             self._going = self._course.go()
         return self._going
@@ -285,12 +313,15 @@ class Run(Generic[T]):
             self._course.log.hold()
         return self
 
-    def halt(self) -> None:
-        """Stop it where it stands, on the thread that drives it, as an interrupt does while it waits."""
-        if self._going is not None and self.status == "running":
-            with self._held():
-                for _ in drive(self._going, KeyboardInterrupt()):
-                    pass
+    def halt(self) -> tuple[Event, ...]:
+        """Stop it where it stands, on the thread that drives it, as an interrupt does while it waits; what is noted of that."""
+        if self.status != "running":
+            return ()
+        with self._held():
+            going = self.going()
+            if inspect.getgeneratorstate(going) == inspect.GEN_CREATED:
+                return self._course.interrupted()
+            return tuple(one for one in drive(going, KeyboardInterrupt()) if isinstance(one, Event))
 
     def cancel(self, reason: str = "cancelled") -> None:
         """Stop it, from any thread: the model's answer is cut off, code is interrupted. It can be resumed."""
@@ -303,3 +334,7 @@ class Run(Generic[T]):
         deciding.refuse_driven(self._course.log)
         self._course.forget_preview()
         self._course.log.note(Cancelled(during="pause", reason=reason, final=True))
+
+
+def _nothing() -> Going:
+    yield from ()

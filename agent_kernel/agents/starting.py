@@ -20,7 +20,7 @@ from agent_kernel.agents.models.naming import check_price, model_named
 from agent_kernel.agents.place import Place
 from agent_kernel.agents.run import Run
 from agent_kernel.agents.subagents import ChildRun, Fork, approval_within, beside, limits_within
-from agent_kernel.errors import NotBoundError
+from agent_kernel.errors import NotBoundError, TaskInterruptedError
 from agent_kernel.repository import ASIDE
 from agent_kernel.session import trust
 from agent_kernel.session.interrupts import uninterrupted
@@ -87,6 +87,9 @@ def started(
         parent_run: the run that it belongs to, where no step of that begins it.
         namespace: the agents from the outermost down to this one.
         model_name: what the agent's model was named by.
+
+    Raises:
+        TaskInterruptedError: a person stopped it as it had just begun; it can be resumed.
     """
     above = parent.log.start if parent is not None else None
     if above is None and place.session is not None and not place.session.id.startswith(ASIDE):
@@ -114,16 +117,24 @@ def started(
         start = _task_start(agent, task, place, made, before, arguments)
         called = _name_of(made.model, model_name or options.get("model") or agent.model, place)
         log.note(structs.replace(start, model=called), before=place.head)
+        left_out = earlier.too_many(heard)
+        if left_out is not None:
+            log.note(left_out, before=place.head)
+        if options.get("setup"):
+            log.note(Action(source="setup", code=options.get("setup"), call="setup"), step=0, before=place.head)
+        course = Course(made, place, log, arguments)
+        return Run(course) if parent is None else ChildRun(course, parent, fork)
+    except KeyboardInterrupt as error:
+        if not log.events:
+            arguments.take_away()
+            raise
+        Course(made, place, log, arguments).interrupted()
+        if parent is not None:  # the whole is meant
+            raise
+        raise TaskInterruptedError(run) from error
     except BaseException:
         arguments.take_away()  # there is no run that could
         raise
-    left_out = earlier.too_many(heard)
-    if left_out is not None:
-        log.note(left_out, before=place.head)
-    if options.get("setup"):
-        log.note(Action(source="setup", code=options.get("setup"), call="setup"), step=0, before=place.head)
-    course = Course(made, place, log, arguments)
-    return Run(course) if parent is None else ChildRun(course, parent, fork)
 
 
 def started_within(

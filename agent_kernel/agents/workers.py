@@ -29,7 +29,7 @@ from agent_kernel.agents.encoding import packed
 from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.log import state_of
-from agent_kernel.errors import AgentKernelError, StoreError
+from agent_kernel.errors import AgentKernelError, StoreError, TaskInterruptedError
 from agent_kernel.repository import ASIDE, Holder
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _done(job: Job, repo: Repository, namespace: dict[str, object], is_wanted: C
     began = time.monotonic()
     try:
         return _acted(job, repo, namespace, is_wanted)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, TaskInterruptedError):
         return msgspec.structs.replace(failed(job, "it was stopped"), status="interrupted")
     except AgentKernelError as error:
         return failed(job, str(error), time.monotonic() - began)

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -21,7 +21,7 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.agents import deciding, holding
 from agent_kernel.agents.agent import reopened
-from agent_kernel.agents.events import Action, Output, StepStart, TaskStart
+from agent_kernel.agents.events import Action, Event, Output, StepStart, Success, TaskStart
 from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.measuring import Trial, measure
 from agent_kernel.agents.place import Place
@@ -154,6 +154,45 @@ def test_another_thread_of_the_same_process_is_refused_too() -> None:
         go.set()
         thread.join()
     assert found == [1]
+
+
+@pytest.mark.parametrize("drive", ["result", "iterate", "halt"])
+def test_a_listener_that_waits_for_its_own_run_is_told_that_the_run_is_on_its_way_right_there(drive: str) -> None:
+    found: list[str] = []
+
+    def told(event: Event) -> None:
+        if isinstance(event, Action):
+            with pytest.raises(ak.RunBusyError, match="driven by this very thread") as raised:
+                ways[drive]()
+            found.append(str(raised.value))
+        elif isinstance(event, Success):
+            found.append(run.result())
+
+    run = ak.Agent("ada", model=ak.ScriptedModel(["task.success('done')"]), on_event=told).start("go")
+    ways: dict[str, Callable[[], object]] = {"result": run.result, "iterate": lambda: list(run), "halt": run.halt}
+    assert run.result() == "done"
+    assert "a listener, or its own code, cannot wait for it" in found[0]
+    assert found[1] == "done"
+
+
+def test_awaiting_it_there_is_refused_too() -> None:
+    refused: list[BaseException] = []
+
+    def told(event: Event) -> None:
+        if isinstance(event, Action):
+            try:
+                next(iter(run.__await__()))
+            except ak.RunBusyError as error:
+                refused.append(error)
+
+    run = ak.Agent("ada", model=ak.ScriptedModel(["task.success(1)"]), on_event=told).start("go")
+
+    async def main() -> int:
+        found: int = await run
+        return found
+
+    assert asyncio.run(main()) == 1
+    assert "this very thread" in str(refused[0])
 
 
 def test_a_loop_that_is_held_open_drives_the_run_and_one_that_was_left_does_not() -> None:

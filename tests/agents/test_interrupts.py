@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.events import Cancelled, Output
+from agent_kernel.agents.events import Cancelled, Event, Output, TaskStart
 
 
 def soon(act: Callable[[], object], seconds: float = 0.3) -> None:
@@ -45,6 +49,56 @@ def test_an_interrupt_while_code_runs_keeps_what_it_changed_and_the_run_goes_on(
         assert (state["y"], state.history()[0][1].status) == (18, "interrupted")
         assert [event.status for event in run.events if isinstance(event, Output)] == ["interrupted"]
         assert run.resume().result() == 18
+
+
+class Interrupted:
+    """An agent, and a person who interrupts so many lines of ours after its run began, if its model was not asked by then."""
+
+    FILES = frozenset(f"{name}.py" for name in ("run", "driving", "course", "starting", "answering", "log", "loop"))
+
+    def __init__(self, after: int) -> None:
+        self.lines, self.after, self.began = 0, after, False
+        model = ak.FunctionModel(self._asked)
+        self.state = ak.Live()
+        self.agent = ak.Agent(model=model, state=self.state, on_event=self._told)
+
+    def _asked(self, request: object) -> str:
+        self.began = False
+        return "task.success(7)"
+
+    def _told(self, event: Event) -> None:
+        self.began = self.began or isinstance(event, TaskStart)
+
+    def _trace(self, frame: FrameType, event: str, _: object) -> Any:
+        if Path(frame.f_code.co_filename).name not in self.FILES or frame.f_code.co_name == "result":
+            return None  # at its first line whoever calls it is interrupted, and has not begun to drive the run
+        if event == "line" and self.began:
+            self.lines += 1
+            if self.lines == self.after:
+                signal.raise_signal(signal.SIGINT)
+        return self._trace
+
+    def do(self) -> object:
+        before = sys.gettrace()
+        sys.settrace(self._trace)
+        try:
+            return self.agent("Give me seven")
+        finally:
+            sys.settrace(before)
+
+
+def test_an_interrupt_anywhere_between_the_beginning_and_the_models_answer_is_one_of_the_run() -> None:
+    after, last = 1, 1_000
+    while after <= last:
+        one = Interrupted(after)
+        try:
+            assert one.do() == 7
+            last = one.lines  # the model was asked before
+        except ak.TaskInterruptedError:
+            assert isinstance(ak.events(one.state)[-1], Cancelled), after
+            assert one.agent.reopen().resume().result() == 7
+        after += 5
+    assert after > 100
 
 
 def test_the_model_is_told_that_the_step_was_interrupted() -> None:

@@ -6,8 +6,14 @@ import asyncio
 import signal
 import threading
 import time
+from typing import Any
+
+import pytest
 
 from agent_kernel.agents import Turn
+from agent_kernel.agents.events import Event, TaskStart
+from agent_kernel.agents.journal import Journal
+from agent_kernel.magics.tasks.door import Tasks
 from tests.magics.shells import Shell, Typed
 from tests.magics.tasks import runs, use
 
@@ -24,6 +30,34 @@ def test_an_interrupt_while_the_model_answers_stops_the_run_and_resume_goes_on(s
     assert [run["status"] for run in runs(shell)] == ["interrupted"]
     shell.run("%agent resume")
     assert [run["status"] for run in runs(shell)] == ["completed"]
+
+
+def test_an_interrupt_right_behind_the_beginning_of_a_run_is_one_of_the_run(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(shell, "task.success(1)", "task.success(1)")
+    append, drive = Journal.append, Tasks._drive
+
+    def appended(journal: Journal, *events: Event, held: bytes | None = None) -> tuple[Event, ...]:
+        stored = append(journal, *events, held=held)
+        if isinstance(events[0], TaskStart):
+            signal.raise_signal(signal.SIGINT)
+        return stored
+
+    def driven(tasks: Tasks, run: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return drive(tasks, run)
+
+    for broken, name, put in ((Journal, "append", appended), (Tasks, "_drive", driven)):
+        with monkeypatch.context() as patched:
+            patched.setattr(broken, name, put)
+            typed = shell.run("%%agent analyst\nCount up to one please.")
+        assert "stopped; %agent resume goes on" in typed.out
+        assert "KeyboardInterrupt" not in typed.out + typed.err
+        assert not typed.result.success
+        assert runs(shell)[0]["status"] == "interrupted"
+        shell.run("%agent resume")
+        assert runs(shell)[0]["status"] == "completed"
 
 
 def test_a_run_that_a_loop_of_the_notebook_drives_is_not_resumed_and_one_that_nobody_drives_is(shell: Shell) -> None:

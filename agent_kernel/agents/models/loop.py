@@ -16,6 +16,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.errors import ModelError
+from agent_kernel.session.interrupts import uninterrupted
 
 if TYPE_CHECKING:
     from agent_kernel.agents.models import Answer, Delta, Model, Request
@@ -32,7 +33,7 @@ def model_loop() -> asyncio.AbstractEventLoop:
     global _loop, _owner
     import os
 
-    with _lock:
+    with uninterrupted(), _lock:  # a loop that never runs would answer nobody
         if _loop is None or _owner != os.getpid():
             _loop, _owner = asyncio.new_event_loop(), os.getpid()
             threading.Thread(target=_loop.run_forever, name="agent-kernel models", daemon=True).start()

@@ -11,23 +11,27 @@ from IPython.core.error import UsageError
 from agent_kernel.agents import deciding, elsewhere
 from agent_kernel.agents.agent import Agent, reopened, started
 from agent_kernel.agents.deciding import said_of
-from agent_kernel.agents.journal import short_run
+from agent_kernel.agents.journal import new_run_id, short_run
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models.naming import ENVIRONMENT, model_named
 from agent_kernel.agents.outside import PREFIX
 from agent_kernel.agents.place import Place
-from agent_kernel.errors import MissingExtraError, ModelError, NoModelError
+from agent_kernel.errors import MissingExtraError, ModelError, NoModelError, TaskInterruptedError
 from agent_kernel.magics.tasks.apart import Apart
 from agent_kernel.magics.tasks.blocks import Notebook
 from agent_kernel.magics.tasks.running import ShellExecutor
 from agent_kernel.magics.tasks.showing import Shown, Terminal, shown
 from agent_kernel.magics.tasks.syntax import check_code
 from agent_kernel.session.branches import person
+from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.verbs.output import Result, Said
 from agent_kernel.verbs.parsing import UsageProblem
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.events import TaskStart
+    from collections.abc import Iterable
+
+    from agent_kernel.agents.events import Event, TaskStart
+    from agent_kernel.agents.models import Delta
     from agent_kernel.agents.racing.race import Race
     from agent_kernel.agents.run import Run
     from agent_kernel.magics.agent_cell import AgentCell
@@ -137,9 +141,15 @@ class Tasks:
         place = self._place_for(cell)
         asks = self.can_ask()
         task = cell.body.strip()
-        run = started(agent, task, place, returns=returns, can_ask=asks, model_name=named, preview=cell.preview)
-        self._places[run.id] = place
-        return self._value(self._drive(run))
+        run = new_run_id()
+        self._places[run] = place
+        try:
+            begun = started(
+                agent, task, place, returns=returns, can_ask=asks, model_name=named, preview=cell.preview, run=run
+            )
+            return self._value(self._drive(begun))
+        except (KeyboardInterrupt, TaskInterruptedError):
+            return self._value(self._stopped(run))
 
     def _race(self, cell: AgentCell) -> Race:
         """Try the task several times at once. With a judge the best is picked as soon as all have ended."""
@@ -322,14 +332,29 @@ class Tasks:
         """Let it go on as far as it can, and show it."""
         self.runs[run.id] = run
         self._apart.remember(run.id)
-        beside = self._notebook.beside
-        place = self._shown.setdefault(run.id, self._new_place())
         try:
-            shown(run.stream(), place, beside.asks, beside.ended)
+            self._show(run, run.stream())
         except KeyboardInterrupt:
-            run.halt()
-        beside.decided(run.id)
-        beside.moved()
+            self._show(run, run.halt())
+        return self._rests(run)
+
+    def _stopped(self, run: str) -> Run[Any]:
+        """The run of a cell that was interrupted just as it began: it is shown as any that was."""
+        if run not in self.place().journal.runs():
+            del self._places[run]
+            raise KeyboardInterrupt
+        with uninterrupted():
+            found = self._find(run)
+            self._show(found, found.halt() or found.events[-1:])
+            return self._rests(found)
+
+    def _show(self, run: Run[Any], items: Iterable[Event | Delta]) -> None:
+        beside = self._notebook.beside
+        shown(iter(items), self._shown.setdefault(run.id, self._new_place()), beside.asks, beside.ended)
+
+    def _rests(self, run: Run[Any]) -> Run[Any]:
+        self._notebook.beside.decided(run.id)
+        self._notebook.beside.moved()
         return run
 
     def _new_place(self) -> Shown:
