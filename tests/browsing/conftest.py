@@ -1,10 +1,13 @@
-"""Keep the user's own data directory, and their name, out of the tests."""
+"""A notebook whose history is looked at; the user's own data directory, and their name, stay out of the tests."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.browsing.histories import Notebook, notebook
 
 
 @pytest.fixture(autouse=True)
@@ -14,3 +17,9 @@ def _apart(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
     monkeypatch.setenv("AGENT_KERNEL_AUTHOR", "ada")
     return data
+
+
+@pytest.fixture
+def nb() -> Iterator[Notebook]:
+    with notebook() as made:
+        yield made

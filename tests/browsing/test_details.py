@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,6 @@ from agent_kernel.repository import ObjectId
 from agent_kernel.session import Repository
 from agent_kernel.testing.repositories import add_commit
 from tests.browsing.histories import Notebook, notebook
-
-
-@pytest.fixture
-def nb() -> Iterator[Notebook]:
-    with notebook() as made:
-        yield made
 
 
 def words(lines: list[Any]) -> list[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
@@ -11,13 +10,7 @@ import pytest
 
 from agent_kernel.errors import RefNotFoundError, RequestError
 from agent_kernel.session import bind
-from tests.browsing.histories import Notebook, notebook
-
-
-@pytest.fixture
-def nb() -> Iterator[Notebook]:
-    with notebook() as made:
-        yield made
+from tests.browsing.histories import Notebook
 
 
 def test_an_empty_history_says_so(nb: Notebook) -> None:

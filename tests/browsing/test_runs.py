@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents.agent import place_of, started
 from agent_kernel.agents.deciding import decide, log_of
 from agent_kernel.agents.journal import Journal
 from agent_kernel.browsing.static import faces
-from tests.browsing.histories import Notebook, notebook
-
-
-@pytest.fixture
-def nb() -> Iterator[Notebook]:
-    with notebook() as made:
-        yield made
+from tests.browsing.histories import Notebook
 
 
 def give(nb: Notebook, task: str, *turns: str, name: str = "analyst", approve: str = "risky") -> ak.Run[object]:

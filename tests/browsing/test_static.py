@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,12 +16,6 @@ from agent_kernel.session import Repository
 from tests.browsing.histories import Notebook, notebook
 
 NOW = int(datetime(2026, 11, 21, 14, 32, tzinfo=UTC).timestamp()) * 1_000_000_000
-
-
-@pytest.fixture
-def nb() -> Iterator[Notebook]:
-    with notebook() as made:
-        yield made
 
 
 def test_the_table_says_what_happened(nb: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:

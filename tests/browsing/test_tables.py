@@ -1,0 +1,260 @@
+"""A table on both sides: the rows and cells that changed, with old and new, and nothing loaded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.browsing.histories import Notebook
+
+HOUSES = """
+import numpy as np
+import pandas as pd
+df = pd.DataFrame({
+    'district': [f'd{n % 7}' for n in range(300)],
+    'area': np.arange(300.0),
+    'rooms': np.arange(300) % 5,
+    'sold': pd.date_range('2026-01-01', periods=300),
+    'kind': pd.Categorical(['flat', 'house'] * 150),
+    'new': [True, False] * 150,
+})
+"""
+
+
+def table(nb: Notebook, name: str = "df", **args: object) -> tuple[Any, dict[str, str], dict[str, Any]]:
+    """The answer, what became of each column, and the rows by label: how, and the cells by column."""
+    answer = nb.ask("variable", id="HEAD", name=name, **args)
+    face = answer["face"]
+    assert face["kind"] == "table"
+    names = [column["name"] for column in face["columns"]]
+    rows = {row["label"]: (row["how"], dict(zip(names, row["cells"], strict=True))) for row in face["rows"]}
+    return answer, {column["name"]: column["how"] for column in face["columns"]}, rows
+
+
+def test_the_rows_of_a_table_that_changed_come_first_with_old_and_new(nb: Notebook) -> None:
+    nb.cells(HOUSES, "df.loc[[12, 57, 233], 'area'] = 0.5\ndf['twice'] = df.rooms * 2")
+    answer, columns, rows = table(nb)
+    assert answer["how"] == "~"
+    assert answer["note"] == "5 of 300 rows, changed ones first. 3 cells changed in area, 1 column added."
+    assert columns == {
+        **dict.fromkeys(["district", "rooms", "sold", "kind", "new"], ""),
+        "area": "~",
+        "twice": "+",
+    }
+    assert list(rows) == ["12", "57", "233", "0", "1"]
+    assert [how for how, _ in rows.values()] == ["~", "~", "~", "", ""]
+    assert rows["57"][1]["area"] == {"old": "57.0", "new": "0.5", "how": "~"}
+    assert rows["57"][1]["twice"] == {"old": None, "new": "4", "how": "+"}
+
+
+def test_cells_of_every_common_kind_are_read(nb: Notebook) -> None:
+    nb.cells(HOUSES, "df.loc[8, 'rooms'] = 9\ndf.loc[8, 'area'] = np.nan")
+    _, _, rows = table(nb)
+    cells = {name: cell["new"] for name, cell in rows["8"][1].items()}
+    assert cells == {
+        "district": "d1",
+        "area": "missing",
+        "rooms": "9",
+        "sold": "2026-01-09",
+        "kind": "flat",
+        "new": "True",
+    }
+
+
+def test_the_numbers_of_a_column_line_up(nb: Notebook) -> None:
+    nb.run(
+        "import pandas as pd\n"
+        "df = pd.DataFrame({'area': [96.0, 118.25, -3.5], 'price': [318_000, 9_500, -12], 'year': [1931, 1988, 2024],\n"
+        "    'tiny': [1e-9, 2e-9, 3.5e-9], 'third': [1 / 3, 2 / 3, 100.0]})"
+    )
+    _, _, rows = table(nb)
+    assert {name: [rows[label][1][name]["new"] for label in "012"] for name in rows["0"][1]} == {
+        "area": ["96.00", "118.25", "−3.50"],
+        "price": ["318,000", "9,500", "−12"],
+        "year": ["1931", "1988", "2024"],
+        "tiny": ["1e-09", "2e-09", "3.5e-09"],
+        "third": ["0.3333", "0.6667", "100.0000"],
+    }
+
+
+def test_texts_dates_and_categories_that_changed_are_found(nb: Notebook) -> None:
+    nb.cells(
+        HOUSES,
+        "df.loc[3, 'district'] = 'other'\ndf.loc[4, 'sold'] = pd.Timestamp('2026-02-01 12:30')\ndf.loc[5, 'kind'] = 'flat'",
+    )
+    _, columns, rows = table(nb)
+    assert {name for name, how in columns.items() if how == "~"} == {"district", "sold", "kind"}
+    assert rows["3"][1]["district"] == {"old": "d3", "new": "other", "how": "~"}
+    assert rows["4"][1]["sold"] == {"old": "2026-01-05", "new": "2026-02-01 12:30:00", "how": "~"}
+    assert rows["5"][1]["kind"] == {"old": "house", "new": "flat", "how": "~"}
+
+
+def test_texts_that_are_pythons_own_are_read_and_their_changes_found(nb: Notebook) -> None:
+    nb.run(
+        "import pandas as pd\n"
+        "python = pd.StringDtype('python')\n"
+        "df = pd.DataFrame({'o': pd.Series(['a', None, 3, [1]], dtype=object), 'p': ['b', 'c', 'd', 'e']})\n"
+        "df['s'] = pd.array(['x', None, 'y', 'z'], dtype=python)\n"
+        "df.index = pd.Index(['k', 'l', 'm', 'n'], dtype=object)"
+    )
+    nb.run("df.loc['l', 'o'] = 'new'\ndf.loc['k', 's'] = 'changed'")
+    _, columns, rows = table(nb)
+    assert {name for name, how in columns.items() if how == "~"} == {"o", "s"}
+    assert rows["l"][1]["o"] == {"old": "missing", "new": "new", "how": "~"}
+    assert rows["k"][1]["s"] == {"old": "x", "new": "changed", "how": "~"}
+    assert {label: row["o"]["new"] for label, (_, row) in rows.items()} == {"k": "a", "l": "new", "m": "3", "n": None}
+
+
+def test_columns_that_only_lie_elsewhere_are_the_same(nb: Notebook) -> None:
+    nb.run(
+        "import numpy as np, pandas as pd\ndf = pd.DataFrame(np.arange(1_200_000.0).reshape(-1, 4), columns=list('abcd'))"
+    )
+    nb.run("del df['b']\ndf = df.copy()\ndf.loc[299_999, 'd'] = np.nan")
+    answer, columns, rows = table(nb)
+    assert columns == {"a": "", "c": "", "d": "~", "b": "-"}
+    assert answer["note"] == "5 of 300,000 rows, changed ones first. 1 cell changed in d, 1 column removed."
+    assert next(iter(rows)) == "299999"
+
+
+def test_cells_that_cannot_be_read_are_not_said_to_have_changed(nb: Notebook) -> None:
+    nb.run("import pandas as pd\ndf = pd.DataFrame({'o': pd.Series([[1], [2], 'x'], dtype=object), 'n': [1, 2, 3]})")
+    nb.run("df.loc[2, 'o'] = 'y'\ndf['new'] = 1")
+    answer, columns, rows = table(nb)
+    assert columns == {"o": "~", "n": "", "new": "+"}
+    assert {label: how for label, (how, _) in rows.items()} == {"2": "~", "0": "", "1": ""}
+    assert rows["0"][1]["o"] == {"old": None, "new": None, "how": ""}
+    assert answer["note"] == "o changed, 1 column added."
+
+
+def test_numbers_that_may_be_missing_and_labels_of_several_parts_are_read(nb: Notebook) -> None:
+    nb.run(
+        "import pandas as pd\n"
+        "labels = pd.MultiIndex.from_tuples([('a', 1), ('a', 2), ('b', 1)])\n"
+        "df = pd.DataFrame({'n': pd.array([1, None, 3], dtype='Int64')}, index=labels)"
+    )
+    nb.run("df.loc[('a', 2), 'n'] = 7")
+    _, _, rows = table(nb)
+    assert rows["a, 2"][1]["n"] == {"old": "missing", "new": "7", "how": "~"}
+    assert rows["b, 1"][1]["n"]["new"] == "3"
+
+
+def test_rows_that_went_and_came_are_told_by_their_labels(nb: Notebook) -> None:
+    nb.cells(
+        HOUSES, "df = df.drop(index=[2, 5])\ndf.loc[1000] = ['x', 1.5, 1, df.sold[0], 'flat', True]\ndel df['new']"
+    )
+    answer, columns, rows = table(nb)
+    assert {label: how for label, (how, _) in rows.items() if how} == {"1000": "+", "2": "-", "5": "-"}
+    assert rows["1000"][1]["area"] == {"old": None, "new": "1.5", "how": ""}
+    assert rows["2"][1]["area"] == {"old": "2.0", "new": None, "how": ""}
+    assert columns["new"] == "-"
+    assert "1 row added, 2 rows removed, 1 column removed" in answer["note"]
+
+
+def test_rows_keep_their_labels_when_others_before_them_go(nb: Notebook) -> None:
+    nb.cells(HOUSES, "df = df.drop(index=range(100))\ndf.loc[250, 'area'] = 1.0")
+    answer, _, rows = table(nb)
+    assert rows["250"][0] == "~"
+    assert "1 cell changed in area, 100 rows removed" in answer["note"]
+
+
+def test_many_rows_are_still_compared_one_by_one_when_others_went(nb: Notebook) -> None:
+    nb.run("import numpy as np, pandas as pd\ndf = pd.DataFrame({'a': np.arange(90_000), 'b': np.arange(90_000.0)})")
+    nb.run("df = df[df.a % 3 != 0]\ndf.loc[50_000, 'b'] = -1")
+    answer, _, rows = table(nb)
+    assert rows["50000"][1]["b"] == {"old": "50,000.0", "new": "−1.0", "how": "~"}
+    assert "1 cell changed in b, 30,000 rows removed" in answer["note"]
+
+
+def test_where_rows_cannot_be_told_apart_it_is_said_with_what_is_known(nb: Notebook) -> None:
+    nb.run("import pandas as pd\ndf = pd.DataFrame({'a': range(4)}, index=[1, 1, 2, 2])")
+    nb.run("df = df[df.a > 1]")
+    answer, _, rows = table(nb)
+    assert not rows
+    assert answer["note"] == "The rows of the two versions cannot be told apart by their labels."
+    assert "rows 4 → 2 (−2)" in answer["lines"]
+
+
+def test_of_too_many_rows_only_the_numbers_are_told(nb: Notebook) -> None:
+    nb.run("import numpy as np, pandas as pd\ndf = pd.DataFrame({'a': np.arange(200_000)})")
+    nb.run("df = df[df.a > 1]")
+    answer, _, rows = table(nb)
+    assert not rows
+    assert answer["note"] == "There are too many rows to compare them by their labels."
+    assert "rows 200,000 → 199,998 (−2)" in answer["lines"]
+
+
+def test_labels_may_be_texts(nb: Notebook) -> None:
+    nb.cells("import pandas as pd\ndf = pd.DataFrame({'n': [1, 2, 3]}, index=['a', 'b', 'c'])", "df.loc['b', 'n'] = 7")
+    _, _, rows = table(nb)
+    assert list(rows) == ["b", "a", "c"]
+
+
+def test_two_floats_that_read_the_same_are_told_apart(nb: Notebook) -> None:
+    nb.cells("import pandas as pd\ndf = pd.DataFrame({'n': [0.1]})", "df.loc[0, 'n'] = 0.1 + 1e-12")
+    _, _, rows = table(nb)
+    assert rows["0"][1]["n"]["old"] != rows["0"][1]["n"]["new"]
+
+
+def test_a_table_that_is_new_is_shown_as_it_is(nb: Notebook) -> None:
+    nb.run(HOUSES)
+    answer, columns, rows = table(nb)
+    assert (answer["how"], answer["note"]) == ("+", "5 of 300 rows.")
+    assert set(columns.values()) == {""}
+    assert rows["0"] == ("", {**rows["0"][1], "area": {"old": None, "new": "0.0", "how": ""}})
+
+
+def test_of_a_wide_table_the_columns_that_changed_are_shown(nb: Notebook) -> None:
+    nb.run("import pandas as pd\ndf = pd.DataFrame({f'c{n}': [n] for n in range(200)})")
+    nb.run("df.loc[0, 'c150'] = 0")
+    answer, columns, _ = table(nb)
+    assert len(columns) == 12
+    assert columns["c150"] == "~"
+    assert "12 of 200 columns." in answer["note"]
+
+
+def test_columns_and_records_that_name_a_secret_stay_hidden(nb: Notebook) -> None:
+    nb.run("import pandas as pd\ndf = pd.DataFrame({'password': ['geheim1'], 'x': [1]})")
+    nb.run("pairs = pd.DataFrame({'name': ['password', 'city'], 'value': ['geheim2', 'Rome']})")
+    nb.run("df.loc[0, 'password'] = 'geheim3'\npairs.loc[:, 'value'] = ['geheim4', 'Oslo']")
+    text = str([nb.ask("variable", id="HEAD", name=name) for name in ("df", "pairs")])
+    assert "geheim" not in text
+    assert "Oslo" in text
+
+
+def test_a_table_that_is_not_read_is_shown_as_it_was_noted(nb: Notebook) -> None:
+    polars = pytest.importorskip("polars")
+    assert polars
+    nb.cells(
+        "import polars as pl\ndf = pl.DataFrame({'a': [1, 2], 'b': ['x', 'y']})", "df = df.with_columns(c=pl.lit(7))"
+    )
+    answer, columns, rows = table(nb)
+    assert columns == {"a": "", "b": "", "c": "+"}
+    assert rows["row 1"][1]["a"] == {"old": "2", "new": "2", "how": ""}
+    assert "as they were noted" in answer["note"]
+
+
+def test_a_series_that_is_not_read_is_shown_by_its_first_values(nb: Notebook) -> None:
+    pytest.importorskip("polars")
+    nb.cells("import polars as pl\ns = pl.Series('area', range(9))", "s = s + (s == 2)")
+    answer, _, rows = table(nb, "s")
+    assert rows["row 2"] == ("~", {"values": {"old": "2", "new": "3", "how": "~"}})
+    assert rows["row 1"][0] == ""
+    assert "first values as they were noted" in answer["note"]
+
+
+def test_a_removed_variable_is_what_it_was(nb: Notebook) -> None:
+    nb.cells(HOUSES, "del df")
+    answer, _, rows = table(nb)
+    assert answer["how"] == "-"
+    assert rows["0"][1]["area"] == {"old": "0.0", "new": None, "how": ""}
+
+
+def test_a_table_in_thousands_of_pieces_is_read_where_it_changed(nb: Notebook) -> None:
+    nb.run(
+        "import numpy as np, pandas as pd\ndf = pd.DataFrame({'a': np.arange(1_000_000), 'b': np.arange(1_000_000.0)})"
+    )
+    nb.run("df.loc[654_321, 'b'] = -1.5")
+    answer, _, rows = table(nb)
+    assert next(iter(rows)) == "654321"
+    assert "1 cell changed in b" in answer["note"]
