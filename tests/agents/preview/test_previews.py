@@ -5,59 +5,20 @@ from __future__ import annotations
 import os
 import random
 import signal
-import sys
 import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.agent import Agent
-from agent_kernel.agents.events import ApprovalRequested, Effect, Output, StateChange
-from agent_kernel.agents.models.loop import model_loop
 from agent_kernel.agents.preview import Preview, forking, preview
-from agent_kernel.agents.run import Run
-from agent_kernel.agents.starting import place_of, reopened, started
-from agent_kernel.errors import PreviewRefusedError
 from agent_kernel.repository import hex_of
 from agent_kernel.session import Versioned
-from tests.agents.races import children, opened, scripted
+from tests.agents.preview.seen import told
+from tests.agents.races import children, opened
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
-
-
-@pytest.fixture(params=["folder", "memory"])
-def state(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Versioned]:
-    model_loop()  # which has files of its own
-    before = children()
-    place = ak.open(tmp_path / "store" if request.param == "folder" else "memory:")
-    with place, Versioned(place) as state:
-        state["rows"] = [3, 1, 2]
-        state.commit("start")
-        files = open_files()
-        yield state
-        left = {name for name in state.repo.branches() if name != "main"}
-        assert not left
-        assert set(state.repo.heads()) == {"", state.session.id}
-        assert open_files() <= files
-    assert children() == before
-
-
-@pytest.fixture(autouse=True)
-def alone(request: pytest.FixtureRequest) -> None:
-    if "refused" not in request.node.name:
-        request.getfixturevalue("safe_forks")
-
-
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def told(seen: Preview) -> list[tuple[str, str]]:
-    return [(one.how, one.name) for one in seen.changed]
 
 
 def test_what_the_code_did_is_shown_and_nothing_here_has_changed(state: Versioned) -> None:
@@ -256,212 +217,6 @@ def test_numbers_that_were_drawn_are_not_drawn_again(state: Versioned) -> None:
     random.seed(1)
     preview("import random\nfirst = random.random()", state).accept()
     assert [state["first"], random.random()] == expected
-
-
-def test_a_thread_that_nobody_knows_is_named_and_the_fork_denied(state: Versioned) -> None:
-    gate = threading.Event()
-    thread = threading.Thread(target=gate.wait, name="downloader")
-    thread.start()
-    try:
-        with pytest.raises(PreviewRefusedError) as caught:
-            preview("x = 1", state)
-    finally:
-        gate.set()
-        thread.join()
-    assert "thread 'downloader' runs" in str(caught.value)
-    assert "agent_kernel.race" in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_threads_of_our_own_do_not_stand_in_the_way(state: Versioned) -> None:
-    gate = threading.Event()
-    thread = threading.Thread(target=gate.wait, name="agent-kernel models")
-    thread.start()
-    try:
-        preview("x = 1", state).reject()
-    finally:
-        gate.set()
-        thread.join()
-
-
-def test_a_pool_without_work_does_not_either_but_one_at_work_does(state: Versioned) -> None:
-    gate = threading.Event()
-    with ThreadPoolExecutor(1, "pool") as pool:
-        pool.submit(int).result()
-        preview("x = 1", state).reject()
-        begun = threading.Event()
-
-        def work() -> bool:
-            begun.set()
-            return gate.wait()
-
-        working = pool.submit(work)
-        begun.wait()
-        try:
-            with pytest.raises(PreviewRefusedError, match="'pool_0'"):
-                preview("x = 1", state)
-        finally:
-            gate.set()
-        assert working.result()
-
-
-def test_a_library_with_a_pool_of_its_own_is_refused(state: Versioned, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "jax", type(sys)("jax"))
-    with pytest.raises(PreviewRefusedError, match="jax is loaded"):
-        preview("x = 1", state)
-
-
-def test_from_a_thread_there_is_no_preview(state: Versioned) -> None:
-    found: list[str] = []
-    thread = threading.Thread(target=lambda: found.append(forking.refusal()), name="aside")
-    thread.start()
-    thread.join()
-    assert "'aside'" in found[0]
-
-
-def test_openmp_with_several_threads_is_refused(state: Versioned, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forking, "_pools", lambda: "")
-    monkeypatch.setattr(forking, "_mapped_openmp", lambda: {"/lib/libgomp.so.1"})
-    monkeypatch.setattr(forking, "_native_threads", lambda: True)
-    monkeypatch.setattr(forking, "_most_threads", lambda _: 4)
-    with pytest.raises(PreviewRefusedError, match="OpenMP runs 4 threads"):
-        preview("x = 1", state)
-    monkeypatch.setattr(forking, "_most_threads", lambda _: 1)
-    preview("x = 1", state).reject()
-
-
-def test_cuda_in_use_is_refused(state: Versioned, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Cuda:
-        @staticmethod
-        def is_initialized() -> bool:
-            return True
-
-    monkeypatch.setitem(sys.modules, "torch", type("torch", (), {"cuda": Cuda}))
-    with pytest.raises(PreviewRefusedError, match="CUDA is in use"):
-        preview("x = 1", state)
-
-
-def test_a_system_that_cannot_fork_says_so(state: Versioned, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "fork")
-    with pytest.raises(PreviewRefusedError, match="this system cannot fork"):
-        preview("x = 1", state)
-
-
-# -- as steps of a run
-
-
-def begun(state: Versioned, *turns: str, **options: object) -> Run[object]:
-    agent = Agent("analyst", model=scripted(*turns), state=state, **options)  # type: ignore[arg-type]
-    return started(agent, "go", place_of(state), preview=True)
-
-
-def asked(run: Run[object]) -> ApprovalRequested:
-    found = run.events[-1]
-    assert isinstance(found, ApprovalRequested)
-    return found
-
-
-def drive(run: Run[object]) -> None:
-    for _ in run.stream():
-        pass
-
-
-def driven(run: Run[object]) -> Run[object]:
-    drive(run)
-    return run
-
-
-def test_a_run_asks_about_each_step_with_what_it_did(state: Versioned) -> None:
-    run = driven(begun(state, "rows.sort()\nprint('sorted')", "task.success(rows[0])"))
-    first = asked(run)
-    assert (run.status, first.preview, first.output, first.told) == ("pending", "ok", "sorted\n", "")
-    assert first.changed == (("~", "rows", "list of 3 int, [1, 2, 3]"),)
-    assert state["rows"] == [3, 1, 2]
-    drive(run.approve())
-    assert (state["rows"], run.status) == ([1, 2, 3], "pending")
-    drive(run.approve())
-    assert (run.status, run.outcome.value) == ("completed", 1)
-    assert next(e.sent for e in run.events if isinstance(e, Output)).startswith("sorted")
-    assert [e.changed for e in run.events if isinstance(e, StateChange)] == [first.changed]
-    state.undo()
-    assert dict(state) == {"rows": [3, 1, 2]}
-
-
-def test_a_denied_step_leaves_nothing_and_the_model_is_told(state: Versioned) -> None:
-    run = driven(begun(state, "rows.clear()", "task.success('kept')"))
-    drive(run.deny("not those"))
-    assert state["rows"] == [3, 1, 2]
-    assert "Reason: not those." in next(e.sent for e in run.events if isinstance(e, Output))
-    assert driven(run.approve()).result() == "kept"
-
-
-def test_what_a_person_writes_instead_runs_instead(state: Versioned) -> None:
-    run = driven(begun(state, "rows.clear()", "task.success()"))
-    drive(run.edit("rows.append(4)"))
-    assert state["rows"] == [3, 1, 2, 4]
-    run.abandon()
-
-
-def test_a_run_that_is_given_up_leaves_no_branch(state: Versioned) -> None:
-    run = driven(begun(state, "rows.clear()"))
-    assert asked(run).branch
-    run.abandon()
-    assert list(state.repo.branches()) == ["main"]
-
-
-def test_somebody_else_may_approve_it_later(state: Versioned) -> None:
-    run = driven(begun(state, "rows.sort()\ntask.success(len(rows))"))
-    again = reopened(place_of(state), run.id, model=scripted("task.fail('asked again')"))
-    assert driven(again.approve()).outcome.value == 3
-    assert state["rows"] == [1, 2, 3]
-
-
-def test_a_step_that_crashed_on_the_fork_is_asked_about_and_the_model_told(state: Versioned) -> None:
-    run = driven(begun(state, "import ctypes\nctypes.string_at(0)", "task.success('other way')"))
-    first = asked(run)
-    assert (first.preview, first.told) == ("crashed", "it crashed: SIGSEGV: approving runs it here")
-    drive(run.deny("it crashes"))
-    assert driven(run.approve()).result() == "other way"
-
-
-def test_where_there_can_be_no_preview_the_question_says_why(state: Versioned) -> None:
-    gate = threading.Event()
-    thread = threading.Thread(target=gate.wait, name="downloader")
-    thread.start()
-    try:
-        run = driven(begun(state, "rows.sort()\ntask.success()"))
-    finally:
-        gate.set()
-        thread.join()
-    assert asked(run).preview == "refused"
-    assert "'downloader'" in asked(run).told
-    assert state["rows"] == [3, 1, 2]
-    drive(run.approve())
-    assert state["rows"] == [1, 2, 3]
-
-
-def test_what_changed_meanwhile_makes_the_step_run_again(state: Versioned) -> None:
-    run = driven(begun(state, "rows.sort()\ntask.success(rows[0])"))
-    state["rows"] = [9, 8]
-    drive(run.approve())
-    assert state["rows"] == [8, 9]
-    assert "so it was run again" in next(e.sent for e in run.events if isinstance(e, Output))
-    assert run.outcome.value == 8
-
-
-def test_effects_on_the_fork_have_happened_and_are_told_once(state: Versioned, tmp_path: Path) -> None:
-    run = driven(begun(state, f"open({str(tmp_path / 'x')!r}, 'w').close()", "task.success()"))
-    assert asked(run).effects == (("writes", str(tmp_path / "x"), 1),)
-    drive(run.approve())
-    assert [e.count for e in run.events if isinstance(e, Effect)] == [1]
-    run.abandon()
-
-
-def test_where_nobody_can_be_asked_a_previewed_step_is_denied(state: Versioned) -> None:
-    agent = Agent("analyst", model=scripted("rows.clear()", "task.success()"), state=state)
-    run = driven(started(agent, "go", place_of(state), preview=True, can_ask=False))
-    assert state["rows"] == [3, 1, 2]
-    assert "nobody is there to ask" in next(e.sent for e in run.events if isinstance(e, Output))
 
 
 def test_classes_of_the_notebook_are_its_own_in_what_comes_back(state: Versioned) -> None:
