@@ -19,3 +19,9 @@ def no_provider_is_asked() -> Iterator[None]:
         if find_spec("pydantic_ai") is not None:
             patch.setattr("pydantic_ai.models.ALLOW_MODEL_REQUESTS", False)
         yield
+
+
+@pytest.fixture
+def servers_on_the_loopback_are_asked(no_provider_is_asked: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing else is: there is no key, and every name in the files that use this has an address on the loopback."""
+    monkeypatch.setattr("pydantic_ai.models.ALLOW_MODEL_REQUESTS", True)

@@ -1,0 +1,127 @@
+"""A name says which provider is asked, at which address; what is missing for it is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_kernel.agents.models.naming import model_named
+from agent_kernel.errors import MissingExtraError, ModelError
+from tests.agents.asking import asked
+from tests.agents.openai_server import OpenAIServer, says
+
+pytest.importorskip("pydantic_ai.models.openai")
+pytestmark = pytest.mark.usefixtures("servers_on_the_loopback_are_asked")
+
+
+class TestNames:
+    def test_an_address_in_the_environment_counts_for_every_name(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with OpenAIServer(says("Hi.")).running() as server:
+            monkeypatch.setenv("OPENAI_BASE_URL", server.address)
+            monkeypatch.setenv("OPENAI_API_KEY", "sk-of-this-server")
+            asked(model_named("openai:local"))
+            assert server.paths == ["/v1/chat/completions"]
+            assert server.headers[0]["authorization"] == "Bearer sk-of-this-server"
+
+    def test_an_address_in_a_name_gets_no_key_that_is_meant_for_another(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-for-openai-alone")
+        with OpenAIServer(says("Hi.")).running() as server:
+            asked(model_named(f"openai:local@{server.address}"))
+            assert "sk-for-openai-alone" not in json.dumps(server.headers)
+
+    @pytest.mark.parametrize("kind", ["openai-chat", "ollama", "vllm"])
+    def test_other_kinds_of_server_take_an_address_too(self, kind: str) -> None:
+        with OpenAIServer(says("Hi.")).running() as server:
+            assert asked(model_named(f"{kind}:qwen3@{server.address}"))[1].text == "Hi."
+
+    def test_where_openai_itself_is_meant_its_newer_interface_is_used(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from pydantic_ai.models.openai import OpenAIResponsesModel
+
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-nothing")
+        model = model_named("openai:gpt-5")
+        assert isinstance(model._model, OpenAIResponsesModel)  # type: ignore[attr-defined]
+
+    @pytest.mark.parametrize(
+        ("name", "said"),
+        [
+            ("opanai:gpt-5", "openai:gpt-5"),
+            ("antropic:claude", "anthropic:claude"),
+            ("google-gla:gemini-2.5-pro", "google:gemini-2.5-pro"),
+            ("gpt-4o-mini@x", "PROVIDER:NAME"),
+            ("claude-sonnet-4-6", "did you mean anthropic:claude-sonnet-4-6 or"),
+            ("ollama", "ollama:NAME"),
+            ("nothing:at-all", "the providers are anthropic, google, mistral, ollama, openai, vllm and "),
+            ("groq:llama@http://127.0.0.1:1/v1", "only openai"),
+        ],
+    )
+    def test_a_wrong_name_tells_what_is_close(self, name: str, said: str) -> None:
+        with pytest.raises(ModelError) as caught:
+            model_named(name)
+        assert said in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+    @pytest.mark.parametrize(
+        ("name", "said"),
+        [
+            ("openai:x@notaurl", "'notaurl' is no address: it begins with http:// or https://"),
+            ("openai:x@http://", "'http://' is no address: it names no host"),
+        ],
+    )
+    def test_what_is_no_address_is_said_to_be_none(self, name: str, said: str) -> None:
+        with pytest.raises(ModelError, match=said):
+            model_named(name)
+
+    @pytest.mark.parametrize(
+        ("name", "variable"), [("openai:gpt-5", "OPENAI_API_KEY"), ("ollama:qwen3", "OLLAMA_BASE_URL")]
+    )
+    def test_what_the_environment_lacks_is_named(self, name: str, variable: str) -> None:
+        with pytest.raises(ModelError, match=f"set the environment variable {variable}$"):
+            model_named(name)
+
+    def test_an_object_of_pydantic_ai_is_a_model_and_is_found_again(self) -> None:
+        from pydantic_ai.models.test import TestModel
+
+        model = model_named(TestModel(custom_output_text="Hi.", call_tools=[]))
+        assert asked(model)[1].text == "Hi."
+        assert model_named(model.name) is model
+
+    def test_what_is_no_model_is_told_apart(self) -> None:
+        with pytest.raises(TypeError, match="not int"):
+            model_named(42)
+
+
+BLOCKED = """
+import sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == {package!r}:
+            raise ModuleNotFoundError("No module named " + repr(name), name=name)
+sys.meta_path.insert(0, Blocker())
+from agent_kernel.agents.models.naming import model_named
+from agent_kernel.errors import MissingExtraError
+try:
+    model_named({name!r})
+except MissingExtraError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "extra"),
+    [("pydantic_ai", "openai:gpt-5", "agents"), ("openai", "openai:gpt-5", "openai"), ("anthropic", "anthropic:x", "anthropic"),
+     ("google", "google:gemini", "google"), ("groq", "groq:x", "groq"), ("mistralai", "mistral:x", "mistral")],
+)  # fmt: skip
+def test_a_package_that_is_missing_is_named_with_its_extra(package: str, name: str, extra: str) -> None:
+    code = BLOCKED.format(package=package, name=name)
+    environment = {"PYTHONPATH": str(Path(__file__).parents[2]), **os.environ}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert f'pip install "agent-kernel[{extra}]" brings it' in done.stdout
+
+
+def test_the_error_of_a_missing_package_is_an_import_error() -> None:
+    assert issubclass(MissingExtraError, ImportError)
