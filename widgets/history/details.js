@@ -2,7 +2,7 @@
  * One commit: what it is called, what can be done with it, and four tabs of what it did.
  *
  * It follows the selected commit. What was shown stays until the next one is here, so that walking through a history does
- * not flicker.
+ * not flicker; nothing of it can be pressed meanwhile.
  */
 
 import { failureNote, textButton } from "../shared/buttons.js";
@@ -13,6 +13,7 @@ import { codeView } from "./code.js";
 import { RUN, detailTop } from "./detail-top.js";
 import { environmentView } from "./environment.js";
 import { outputsView } from "./outputs.js";
+import { guard, hold } from "./stale.js";
 import { Tabs } from "./tabs.js";
 
 /** @import { Child } from "../shared/dom.js" */
@@ -31,6 +32,7 @@ export class DetailsPane {
     this.turn = 0;
     /** @type {Details | null} */
     this.shown = null;
+    this.chosen = ""; // what was selected when that came
     this.look = "";
     this.wantsFocus = false;
     this.isOwed = false; // the kernel was busy or away when it was asked
@@ -49,6 +51,7 @@ export class DetailsPane {
       this.tabs.bar,
       this.tabs.panel,
     );
+    guard(this.element);
     model.on(["selected", "marked"], () => void this.load());
     model.on(["state"], () => this.#stateMoved());
     model.on(["head"], () => void this.#refresh());
@@ -70,16 +73,21 @@ export class DetailsPane {
     this.isOwed = false;
     const turn = ++this.turn;
     this.element.hidden = model.selected === null || model.selected.startsWith(RUN);
-    if (model.selected === null || model.selected.startsWith(RUN)) {
-      this.shown = null;
-      return;
-    }
+    if (model.selected === null || model.selected.startsWith(RUN)) return this.#clear();
+    hold(this.element, this.chosen !== model.selected);
     try {
       const details = await model.transport.ask("commit", this.#at);
       if (turn === this.turn) await this.#draw(details);
     } catch (error) {
       if (turn === this.turn) this.#failed(error);
     }
+  }
+
+  /** Nothing of it is to be seen for a moment, or pressed, as the next commit is opened. */
+  #clear() {
+    this.shown = null;
+    this.chosen = "";
+    for (const part of [this.top, this.tabs.bar, this.tabs.panel]) fill(part);
   }
 
   /** The history moved: a branch or a tag may stand elsewhere. What the commit did stays as it is. */
@@ -98,8 +106,10 @@ export class DetailsPane {
   async #draw(details) {
     const other = details.id !== this.shown?.id;
     this.shown = details;
+    this.chosen = this.model.selected ?? "";
     this.version = this.model.pages.version;
     this.#drawTop();
+    hold(this.element, false);
     await this.tabs.show(this.#tabList(details), this.tab);
     if (other) this.element.scrollTop = 0;
   }
@@ -173,13 +183,12 @@ export class DetailsPane {
 
   /** @param {unknown} error */
   #failed(error) {
-    this.shown = null;
+    this.#clear();
+    hold(this.element, false);
     this.isOwed = error instanceof Error && "code" in error && (error.code === "busy" || error.code === "gone");
     const note = failureNote(error, () => void this.load());
     note.append(" ", textButton("Close", this.doings.close));
     fill(this.top, note);
-    fill(this.tabs.bar);
-    fill(this.tabs.panel);
   }
 }
 

@@ -11,6 +11,7 @@ import { ApprovalCard } from "./approval.js";
 import { RUN, targetOf } from "./detail-top.js";
 import { refLabel } from "./refs.js";
 import { stateName } from "./row.js";
+import { guard, hold } from "./stale.js";
 
 /** @import { Child } from "../shared/dom.js" */
 /** @import { Decision } from "./approval.js" */
@@ -43,6 +44,7 @@ export class RunPane {
     this.top = el("div", { class: "ak-dh" });
     this.body = el("div", { class: "ak-run" });
     this.element = el("div", { class: "ak-detail", role: "region", "aria-label": "Run", hidden: true }, this.top, this.body);
+    guard(this.element);
     model.on(["selected"], () => void this.load());
     model.on(["state"], () => this.#stateMoved());
     model.on(["head"], () => void this.#refresh());
@@ -57,16 +59,21 @@ export class RunPane {
     const turn = ++this.turn;
     const id = this.#id;
     this.element.hidden = !id;
-    if (!id) {
-      this.shown = null;
-      return;
-    }
+    if (!id) return this.#clear();
+    hold(this.element, this.shown?.id !== id);
     try {
       const run = await this.model.transport.ask("run", { id });
       if (turn === this.turn) this.#draw(run);
     } catch (error) {
       if (turn === this.turn) this.#failed(error);
     }
+  }
+
+  /** Nothing of it is to be seen for a moment, or pressed, as the next run is opened. */
+  #clear() {
+    this.shown = null;
+    fill(this.top);
+    fill(this.body);
   }
 
   #stateMoved() {
@@ -97,6 +104,7 @@ export class RunPane {
     this.look = canAct;
     fill(this.top, ...this.#topLine(run, canAct));
     fill(this.body, ...this.#bodyLines(run, canAct));
+    hold(this.element, false);
     this.element.setAttribute("aria-label", `Run of ${run.author.name}`);
     if (other) this.element.scrollTop = 0;
     this.#focus();
@@ -212,10 +220,10 @@ export class RunPane {
 
   /** @param {unknown} error */
   #failed(error) {
-    this.shown = null;
+    this.#clear();
+    hold(this.element, false);
     const note = failureNote(error, () => void this.load());
     note.append(" ", textButton("Close", this.doings.close));
     fill(this.top, note);
-    fill(this.body);
   }
 }

@@ -143,6 +143,38 @@ test("details follow the keyboard while they are open", page, async () => {
   assert.equal(panel.asked("commit").length, 2);
 });
 
+test("what another commit's details offer cannot be pressed while the next ones are on their way", page, async () => {
+  const panel = await mounted();
+  await panel.click(panel.row("Merge ridge"));
+  const ask = panel.store.ask.bind(panel.store);
+  /** @type {() => void} */
+  let answer = () => {};
+  const here = new Promise((resolve) => (answer = () => resolve(null)));
+  panel.store.ask = async (op, args) => {
+    if (op === "commit") await here;
+    return /** @type {any} */ (await ask(op, args));
+  };
+  panel.row("summary = scores").click();
+  const checkOut = () => /** @type {HTMLElement} */ (panel.all(".ak-detail .ak-acts button").find((one) => one.textContent === "Check out"));
+  assert.match(panel.$(".ak-detail h4").textContent ?? "", /Merge ridge/, "it stays in view");
+  assert.equal(checkOut().getAttribute("aria-disabled"), "true");
+  checkOut().click();
+  assert.equal(panel.all('[role="dialog"]').length, 0);
+  answer();
+  await soon(30);
+  assert.match(panel.$(".ak-detail h4").textContent ?? "", /summary = scores/);
+  await panel.click(checkOut());
+  assert.match(panel.$('[role="dialog"]').getAttribute("aria-label") ?? panel.$('[role="dialog"]').textContent ?? "", /\[\d+\]|summary/);
+});
+
+test("details that are closed leave nothing behind for the next ones", page, async () => {
+  const panel = await mounted();
+  await panel.click(panel.row("Merge ridge"));
+  await panel.press("Escape");
+  panel.row("summary = scores").click();
+  assert.equal(panel.all(".ak-detail:not([hidden]) .ak-acts button").length, 0);
+});
+
 test("stored markup is shown in a frame that can run nothing", page, async () => {
   const panel = await mounted({ host: { start: { commit: "7c1e9f2" } } });
   await soon(30);
