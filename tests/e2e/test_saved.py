@@ -84,5 +84,8 @@ def test_a_step_that_waits_and_a_race_stand_there_after_their_kernel_is_gone(
     expect(card).to_contain_text("In its notebook: %agent approve --run")
     table = document.cell(2).locator(".jp-OutputArea-output").get_by_role("table")
     expect(table).to_contain_text("scripted:quick")
-    assert document.page.locator(".ak-outlives").get_by_role("button").count() == 0
+    left = document.page.locator(".ak-outlives").get_by_role("button")
+    expect(left).to_have_text(["Open diff", "Open diff"])  # there is something to look at, and nobody to act
     photograph("cards-no-kernel", document.page)
+    left.first.click()
+    expect(document.cell(2).get_by_role("region", name="Compare")).to_be_visible()
