@@ -106,6 +106,7 @@ def _serve(options: Namespace) -> None:
     if find_spec("mcp") is None:
         raise MissingExtraError("mcp", "mcp")
     from agent_kernel.mcp.hands import Hands
+    from agent_kernel.mcp.noinput import without_input
     from agent_kernel.mcp.serving import over_http, over_stdio, server_of
 
     check_ref_name(options.agent)
@@ -114,8 +115,12 @@ def _serve(options: Namespace) -> None:
     with _namespace(options) as served:
         hands = Hands(served.stop)
 
+        def used(tool: str, arguments: dict[str, object]) -> Told:
+            with without_input():
+                return served.call(tool, arguments)
+
         async def call(tool: str, arguments: dict[str, object]) -> Told:
-            return await hands.do(lambda: served.call(tool, arguments))
+            return await hands.do(lambda: used(tool, arguments))
 
         server = server_of(call, _version())
         if options.http is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.__main__ import main
 from agent_kernel.agents import Agent
+from agent_kernel.mcp.noinput import without_input
+from agent_kernel.mcp.store import opened
 from tests.outside.clients import over_stdio, run
 
 pytest.importorskip("mcp")
@@ -58,6 +61,26 @@ def test_it_tells_what_it_can_do(store: str) -> None:
             assert tools["preview"].annotations.read_only_hint
 
     run(look)
+
+
+READS = {
+    "input('name? ')": "EOFError: EOF when reading a line",
+    "sys.stdin.readline()": "''\n",
+    "subprocess.run(['cat'], stdin=sys.stdin, capture_output=True).stdout": "b''\n",
+    "sys.stdin.close()": "(no output",
+    "input()": "EOFError: EOF when reading a line",
+}
+
+
+def test_code_that_reads_input_finds_its_end(store: str) -> None:
+    before = sys.stdin
+    with opened(store, agent="visitor", approve="auto", step_s=None, branch=None) as served:
+        served.call("run_python", {"code": "import subprocess, sys"})
+        for code, said in READS.items():
+            with without_input():
+                assert said in served.call("run_python", {"code": code}).text
+    assert sys.stdin is before
+    assert not before.closed
 
 
 def test_variables_and_history_can_be_looked_at(store: str) -> None:
@@ -209,9 +232,14 @@ def test_what_it_prints_is_bounded_and_cannot_break_the_protocol(store: str) -> 
     run(act)
 
 
-def test_what_it_did_outside_the_variables_is_told(store: str, tmp_path: Path) -> None:
+def test_what_it_did_outside_the_variables_is_told_and_what_it_reads_is_nothing_of_the_protocols(
+    store: str, tmp_path: Path
+) -> None:
     async def act() -> None:
         async with over_stdio(store, "--approve", "auto") as ask:
+            assert "EOFError" in await ask.use("run_python", code="input()")
+            for code in ("import os; os.read(0, 99)", "import subprocess; subprocess.check_output(['cat'])"):
+                assert "jsonrpc" not in await ask.use("run_python", code=code)
             told = await ask.use("run_python", code=f"open({str(tmp_path / 'note.txt')!r}, 'w').close()")
             assert "undo does not cover" in told
             assert "note.txt" in told
