@@ -72,3 +72,20 @@ def test_a_checkout_that_waits_can_be_called_off(busy: Document, panel: Panel) -
     expect(panel.strip).to_be_hidden()
     let_go(busy)
     assert busy.ask("rate") == "2"
+
+
+def test_what_is_being_pressed_stays_under_the_pointer_when_a_commit_comes(busy: Document, panel: Panel) -> None:
+    row, button = panel.row("Cell 1"), panel.row("Cell 1").get_by_role("button", name="Check out")
+    row.hover()
+    button.hover()
+    before = row.bounding_box()
+    busy.page.mouse.down()
+    let_go(busy)
+    expect(panel.row(f"Cell {RUNNING}")).to_have_count(1)
+    assert row.bounding_box() == before
+    busy.page.mouse.up()
+    expect(panel.question).to_contain_text("Check out [1]?")
+    panel.page.keyboard.press("Escape")
+    busy.command(1)  # the pointer and the keyboard are elsewhere from now on
+    expect(panel.root.locator(".ak-newer")).to_be_hidden()
+    expect(panel.list).to_have_js_property("scrollTop", 0)

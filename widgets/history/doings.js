@@ -47,6 +47,7 @@ export class Doings {
   async #act(op, args, label, after) {
     const { model } = this;
     model.complain(null);
+    model.acting = true;
     try {
       const answer = /** @type {Done | Queued | Conflicts} */ (await model.transport.act(op, args));
       if ("queued" in answer) model.takeState({ ...model.state, queued: answer.queued });
@@ -58,6 +59,8 @@ export class Doings {
       const code = error instanceof Error && "code" in error ? String(error.code) : "failed";
       model.complain({ text: `${actName(op, label)} failed: ${message.replace(/([^.!?])$/, "$1.")}`, code });
       return message;
+    } finally {
+      model.acting = false;
     }
   }
 
@@ -65,6 +68,7 @@ export class Doings {
   #done(op, done, after) {
     const { model } = this;
     if (op !== "write_notebook") model.head = done.head;
+    if (op !== "cancel") model.made = done.head.id;
     const cells = op === "undo" && this.cells.brought ? [CELLS_STAY] : [];
     if (MOVES.has(op)) this.cells.brought = false;
     if (done.done) model.say({ text: [done.done, ...done.notes, ...cells].join(" "), next: done.undo ? "undo" : op === "undo" ? "redo" : "", head: done.head.id, of: done.of });

@@ -5,9 +5,10 @@
  * been scrolled away; the buttons of a row are reached with →.
  */
 
-import { el, freshId, setAll } from "../shared/dom.js";
+import { become, el, freshId, inOrder, setAll } from "../shared/dom.js";
 import { when } from "../shared/format.js";
 import { queryMarks } from "../shared/tokens.js";
+import { Anchor } from "./anchor.js";
 import { CHAR_PX } from "./chips.js";
 import { detailId, targetOfRow } from "./detail-top.js";
 import { graphWidth } from "./graph.js";
@@ -41,8 +42,10 @@ export class RowList {
       { class: "ak-list", role: "treegrid", tabindex: 0, "aria-label": "History", "aria-readonly": "true" },
       this.sizer,
     );
-    /** @type {Map<number, { node: HTMLElement, row: Row | undefined, look: string }>} */
+    /** @type {Map<string, { node: HTMLElement, at: number, row: Row | undefined, look: string }>} by what they are of, so that each keeps its element wherever it stands */
     this.drawn = new Map();
+    this.anchor = new Anchor(this.element, this.sizer, model);
+    this.version = "";
     this.graphPx = 44;
     this.promptPx = 48;
     this.element.addEventListener("scroll", () => this.draw(), { passive: true });
@@ -51,6 +54,9 @@ export class RowList {
     this.element.addEventListener("copy", (event) => copyWhole(event));
     model.on(["rows"], () => this.#relay());
     model.on(["revealed"], () => this.showActive());
+    model.on(["query"], () => {
+      if (model.phase === "loading") this.version = ""; // other rows are sought: none of them has a place yet
+    });
     model.on(["active", "selected", "marked", "state"], () => this.draw());
     this.timer = setInterval(() => this.#tick(), CLOCK_MS);
     this.watch = typeof ResizeObserver === "undefined" ? null : new ResizeObserver(() => this.draw());
@@ -65,28 +71,32 @@ export class RowList {
   /** The list has changed: keep what was seen where it was. */
   #relay() {
     const { model, element } = this;
-    setAll(this.sizer, { style: `height: ${model.total * ROW_PX}px` });
+    const heightPx = element.clientHeight;
+    setAll(this.sizer, { style: `height: ${model.total * ROW_PX}px; min-height: ${this.sizer.style.minHeight || "0"}` });
     setAll(element, { "aria-rowcount": model.total, "aria-busy": String(model.phase === "loading") });
-    if (model.shift && element.scrollTop > 0) element.scrollTop += model.shift * ROW_PX;
-    model.shift = 0;
+    if (this.version) this.anchor.hold(this.drawn, heightPx, model.isOwn);
+    this.version = model.pages.version;
     this.draw();
   }
 
   /** Have exactly the rows in view, and the active one, in the page. */
   draw() {
     const { model, element } = this;
+    if (this.version && this.version !== model.pages.version) return this.#relay(); // they have come, and are told of next
     const height = element.clientHeight || HEIGHT_UNKNOWN;
     const { from, to } = rowsInView(element.scrollTop, height, model.total);
     model.need(from, to);
-    const wanted = new Set(Array.from({ length: to - from }, (_, at) => from + at));
-    if (model.total) wanted.add(model.active);
-    const look = this.#look();
-    for (const [at, { node }] of this.drawn) {
-      if (wanted.has(at)) continue;
+    const places = new Set(Array.from({ length: to - from }, (_, at) => from + at));
+    if (model.total) places.add(model.active);
+    const wanted = this.#named([...places].sort((a, b) => a - b));
+    for (const [name, { node }] of this.drawn) {
+      if (wanted.has(name)) continue;
       node.remove();
-      this.drawn.delete(at);
+      this.drawn.delete(name);
     }
-    for (const at of [...wanted].sort((a, b) => a - b)) this.#drawRow(at, look);
+    const look = this.#look();
+    // In the order of the list, as a screen reader goes by the order of the page.
+    inOrder(this.sizer, [...wanted].map(([name, at]) => this.#drawRow(name, at, look)));
     this.#point();
   }
 
@@ -100,8 +110,21 @@ export class RowList {
     };
   }
 
-  /** @param {number} at @param {Omit<RowLook, "marked" | "queued">} look */
-  #drawRow(at, look) {
+  /** What stands in these places, by what it is of. @param {number[]} places @returns {Map<string, number>} */
+  #named(places) {
+    /** @type {Map<string, number>} */
+    const found = new Map();
+    for (const at of places) {
+      const row = this.model.pages.rows.get(at);
+      const name = row ? `${row.kind} ${row.kind === "day" ? row.day : row.id}` : "";
+      // While older rows stand beside newer ones a commit may be in two places.
+      found.set(name && !found.has(name) ? name : `${name} at ${at}`, at);
+    }
+    return found;
+  }
+
+  /** @param {string} name @param {number} at @param {Omit<RowLook, "marked" | "queued">} look */
+  #drawRow(name, at, look) {
     const { model } = this;
     const row = model.pages.rows.get(at);
     const id = targetOfRow(row)?.id ?? "";
@@ -111,23 +134,22 @@ export class RowList {
       queued: id !== "" && id === model.state.queued?.id,
     };
     const key = `${own.marked} ${own.queued} ${own.canAct} ${own.widthPx} ${model.query.text}`;
-    const had = this.drawn.get(at);
-    if (had && had.row === row && had.look === key) return this.#dress(at, had.node);
-    const node = row ? buildRow(row, own) : waitingRow();
-    setAll(node, { id: `${this.id}-${at}`, "data-at": at, "aria-rowindex": at + 1 });
-    node.style.top = `${at * ROW_PX}px`;
+    const had = this.drawn.get(name);
+    const isSame = had && had.look === key && (had.row === row || JSON.stringify(had.row) === JSON.stringify(row));
+    let node = had?.node;
+    if (!node || !isSame) {
+      const newer = row ? buildRow(row, own) : waitingRow();
+      if (node) become(node, newer);
+      node ??= newer;
+      if (row) this.#widen(row);
+    }
+    if (had?.at !== at || !isSame) {
+      setAll(node, { id: `${this.id}-${at}`, "data-at": at, "aria-rowindex": at + 1 });
+      node.style.top = `${at * ROW_PX}px`;
+    }
     this.#dress(at, node);
-    if (row) this.#widen(row);
-    if (had) had.node.replaceWith(node);
-    else this.#place(at, node);
-    this.drawn.set(at, { node, row, look: key });
-  }
-
-  /** In the order of the list, as a screen reader goes by the order of the page. @param {number} at @param {HTMLElement} node */
-  #place(at, node) {
-    const later = [...this.drawn.keys()].filter((other) => other > at);
-    const next = later.length ? this.drawn.get(Math.min(...later)) : undefined;
-    this.sizer.insertBefore(node, next?.node ?? null);
+    this.drawn.set(name, { node, at, row, look: key });
+    return node;
   }
 
   /** @param {number} at @param {HTMLElement} node */
@@ -167,7 +189,7 @@ export class RowList {
 
   /** The active row's element, if it stands in the page. */
   get activeNode() {
-    return this.drawn.get(this.model.active)?.node ?? null;
+    return [...this.drawn.values()].find(({ at }) => at === this.model.active)?.node ?? null;
   }
 
   /** @param {Event} event @returns {{ at: number, row: Row | undefined, node: HTMLElement } | null} */

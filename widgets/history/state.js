@@ -49,8 +49,10 @@ export class HistoryModel extends Shown {
     this.activeId = "";
     /** The reader has moved: the active row is theirs. */
     this.touched = false;
-    /** How many rows came above the active one. */
-    this.shift = 0;
+    /** The reader does something here, and it is not done yet. */
+    this.acting = false;
+    /** @type {string | null | undefined} where HEAD was when the reader had done something here; undefined: somebody did more since */
+    this.made = undefined;
   }
 
   now() {
@@ -60,6 +62,12 @@ export class HistoryModel extends Shown {
   /** Acts are possible: there is a kernel, and a way to it. */
   get canAct() {
     return this.state.kernel && this.transport.canAct();
+  }
+
+  /** Whether the list is as the reader made it here, and not as a cell, or somebody else, has made it since. */
+  get isOwn() {
+    if (!this.acting && this.made !== this.head?.id) this.made = undefined;
+    return this.acting || this.made !== undefined;
   }
 
   get total() {
@@ -82,21 +90,21 @@ export class HistoryModel extends Shown {
 
   /** @param {Opening} opening */
   async #takeOpening(opening) {
-    const before = this.phase === "ready" && this.activeId ? this.active : null;
+    const isFollowing = this.phase === "ready" && this.activeId !== "";
     Object.assign(this, { title: opening.title, head: opening.head, unsaved: opening.unsaved_names });
     this.#takeState(opening.state);
     this.pages.expire();
     this.pages.take(opening.page);
     this.phase = "ready";
     if (this.problem?.code === "unread") this.problem = null;
-    if (before !== null) await this.#follow(before);
+    if (isFollowing) await this.#follow();
     this.#settle();
     this.tell("rows", "head", "state", "query");
     if (this.latest && this.latest !== opening.state.version) void this.open();
   }
 
-  /** Keep the active commit active, wherever it stands now; one that is gone leaves the top. @param {number} before */
-  async #follow(before) {
+  /** Keep the active commit active, wherever it stands now; one that is gone leaves the top. */
+  async #follow() {
     const turn = this.turn;
     const row = await this.#locate(this.activeId).catch(() => null);
     if (turn !== this.turn) return;
@@ -105,7 +113,6 @@ export class HistoryModel extends Shown {
       return;
     }
     this.active = row;
-    this.shift += row - before;
   }
 
   /** @param {string} id @returns {Promise<number | null>} */
@@ -161,7 +168,7 @@ export class HistoryModel extends Shown {
   search(query) {
     Object.assign(this.query, query);
     this.pages.clear();
-    Object.assign(this, { phase: "loading", active: 0, activeId: "", touched: false, shift: 0 });
+    Object.assign(this, { phase: "loading", active: 0, activeId: "", touched: false });
     this.tell("query");
     void this.open();
   }

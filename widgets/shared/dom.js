@@ -65,6 +65,44 @@ export function fill(node, ...children) {
   append(node, children);
 }
 
+/**
+ * Make an element what a newer one is, and keep all of it that is the same: what has the focus, or is being pressed, stays.
+ *
+ * `data-` attributes of its own stay too. For elements whose listeners are further out: a newer one's do not come along.
+ *
+ * @param {Element} node @param {Element} newer which is taken apart
+ */
+export function become(node, newer) {
+  for (const { name } of [...node.attributes]) if (!newer.hasAttribute(name) && !name.startsWith("data-")) node.removeAttribute(name);
+  for (const { name, value } of [...newer.attributes]) if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+  const had = [...node.childNodes];
+  const parts = [...newer.childNodes].map((part) => {
+    const at = had.findIndex((one) => isLike(one, part));
+    if (at < 0) return part;
+    const [kept] = had.splice(0, at + 1).slice(-1);
+    if (kept instanceof Element && part instanceof Element) become(kept, part);
+    return /** @type {ChildNode} */ (kept);
+  });
+  const stay = new Set(parts);
+  for (const one of [...node.childNodes]) if (!stay.has(one)) one.remove();
+  inOrder(node, parts);
+}
+
+/** Have these, and no others, as the children; what stands where it should is not moved. @param {Element} node @param {ChildNode[]} parts */
+export function inOrder(node, parts) {
+  let next = node.firstChild;
+  for (const part of parts) {
+    if (part === next) next = next.nextSibling;
+    else node.insertBefore(part, next);
+  }
+}
+
+/** Whether one may become the other. @param {Node} one @param {Node} other */
+function isLike(one, other) {
+  if (!(one instanceof Element) || !(other instanceof Element)) return one.isEqualNode(other);
+  return one.tagName === other.tagName && one.getAttribute("class") === other.getAttribute("class");
+}
+
 /** Words that only a screen reader says. @param {string} text */
 export function spoken(text) {
   return el("span", { class: "ak-vh" }, text);
