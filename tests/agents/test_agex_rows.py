@@ -113,7 +113,7 @@ def nested(state: ak.Live | None, heard: list[Event]) -> ak.Run[object]:
 
 
 def test_agex_9_events_are_ordered_across_sub_agents_and_say_the_state_before_and_after() -> None:
-    """More: test_listing.py, test_subagents.py."""
+    """More: test_listing.py, subagents/."""
     heard: list[Event] = []
     with ak.Versioned() as state:
         nested(state, heard).result()
@@ -206,7 +206,7 @@ def test_agex_15_an_agent_is_given_functions_classes_modules_and_live_objects() 
 
 
 def test_agex_16_sub_agents_are_functions_on_one_store() -> None:
-    """More: test_subagents.py."""
+    """More: subagents/."""
     with ak.Versioned() as state:
         assert nested(state, []).result() == 4
         assert state["made"] == 4

@@ -1,0 +1,1 @@
+"""One task, tried by several at once."""

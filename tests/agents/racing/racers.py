@@ -1,0 +1,9 @@
+"""Models that race for the lowest row: one finds it, one changes more than it has to, one gives up."""
+
+from __future__ import annotations
+
+from tests.agents.races import scripted
+
+GOOD = scripted("best = min(rows)\ntask.success(best)", name="good")
+BETTER = scripted("rows.sort()", "best = rows[0]\ntask.success(best)", name="better")
+BAD = scripted("half = len(rows) // 2", "task.fail('no idea')", name="bad")
