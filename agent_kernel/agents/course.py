@@ -7,17 +7,16 @@ Where it stands follows from the events alone, so that it goes on in another pro
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from agent_kernel.agents import (
+    allowing,
     answering,
-    approving,
     conversation,
     counting,
     deciding,
@@ -36,7 +35,6 @@ from agent_kernel.agents.events import (
     Cancelled,
     Event,
     Fail,
-    Finding,
     Output,
     Rewound,
     StepStart,
@@ -50,7 +48,6 @@ from agent_kernel.agents.models import Message, Model
 from agent_kernel.agents.models.loop import Stream
 from agent_kernel.agents.offering import offered
 from agent_kernel.agents.outcomes import Ran
-from agent_kernel.agents.review.report import review
 from agent_kernel.agents.settling import NAMES, TaskHandle
 from agent_kernel.errors import AgentKernelError, MoveNotMadeError
 from agent_kernel.repository import Author
@@ -151,7 +148,7 @@ class Course:
         """Nobody will decide about the step that waits: what it did on a fork goes."""
         asked = deciding.waiting(self.log.events)
         if asked is not None:
-            self._drop(asked)
+            allowing.drop(self, asked)
 
     @property
     def author(self) -> Author:
@@ -188,10 +185,12 @@ class Course:
                 self.log.note(Output(status="unknown", sent=sent + left), step=action.step)
             ]
             if isinstance(start, StepStart):
-                self._drop(next((one for one in since if isinstance(one, ApprovalRequested)), ApprovalRequested()))
+                allowing.drop(
+                    self, next((one for one in since if isinstance(one, ApprovalRequested)), ApprovalRequested())
+                )
         else:
             decided = next((one for one in reversed(since) if isinstance(one, ApprovalDecided)), None)
-            yield from self._allow(action) if decided is None else self._follow(action, decided)
+            yield from allowing.allow(self, action) if decided is None else allowing.follow(self, action, decided)
 
     # -- what was left open
 
@@ -226,90 +225,9 @@ class Course:
         events, after = recovering.outcome_of(self.place, *found, self.setup.limits.output_chars, note)
         return self.log.note_all(events, step=action.step, before=start.before, after=after)
 
-    # -- allowing
-
-    def _allow(self, action: Action) -> Going:
-        code = action.code or ""
-        if action.source == "setup":  # the program's own code
-            yield from self._execute(action, code)
-            return
-        findings = self._findings(action, code)
-        verdict = approving.verdict(self.setup.approve, findings, can_ask=self.setup.can_ask)
-        forbidden = verdict == "deny" and self.setup.approve == "never"
-        if self.setup.preview and verdict == "run":
-            verdict = "ask" if self.setup.can_ask else "deny"
-        if verdict == "run":
-            yield from self._execute(action, code)
-            return
-        asked = ApprovalRequested(code=code, findings=findings)
-        if self.setup.preview and verdict == "ask":
-            from agent_kernel.agents.preview import trying  # a fork costs its modules only where there is one
-
-            refused = trying.refusal(asked)
-            if refused:
-                asked = msgspec.structs.replace(asked, preview="refused", told=refused)
-            else:
-                yield self.log.note(TryStart(), step=action.step, before=self.place.head)
-                asked = trying.tried(self, asked, action.step or 0)
-        if verdict != "deny":
-            yield self.log.note(asked, step=action.step, before=self.place.head)
-            return
-        reason = "nothing of the kind is allowed" if forbidden else "nobody is there to ask"
-        decided = ApprovalDecided(decision="deny", by="policy", reason=reason)
-        # At once: nobody is to find it waiting.
-        yield from self.log.note_all([asked, decided], step=action.step, before=self.place.head)
-        yield from self._follow(action, decided)
-
-    def _findings(self, action: Action, code: str) -> tuple[Finding, ...]:
-        """What the step would do."""
-        if action.source == moves.SOURCE and self.place.session is not None:
-            return moves.findings(self.place.session, moves.Move.read(code), self.author)
-        found = review(code, names=self.place.names(), allowed=self.setup.allowed, namespace=self.place.namespace)
-        return found + _sub_agents(code, self.setup.agents)
-
-    def _follow(self, action: Action, decided: ApprovalDecided) -> Going:
-        asked = next((e for e in reversed(self.log.events) if isinstance(e, ApprovalRequested)), ApprovalRequested())
-        if decided.decision == "approve" and asked.branch:
-            yield from self._take(action, asked)
-            return
-        self._drop(asked)
-        if decided.decision != "deny":
-            yield from self._execute(action, decided.code or action.code or "", edited=decided.code is not None)
-            return
-        yield self.log.note(
-            Output(status="denied", sent=self.place.masked(approving.denial(asked.findings, decided.reason))),
-            step=action.step,
-            before=self.place.head,
-        )
-
-    def _drop(self, asked: ApprovalRequested) -> None:
-        if asked.branch:
-            from agent_kernel.agents.preview import trying
-
-            trying.dropped(self.place, asked)
-
     # -- running
 
-    def _take(self, action: Action, asked: ApprovalRequested) -> Going:
-        """Take on what a step did on a fork; where what is here now does not go with it, run it."""
-        from agent_kernel.agents.preview import trying
-
-        self.place.wait_turn()
-        step, before = action.step or 0, self.place.head
-        yield self.log.note(StepStart(), step=step, before=before)
-        noted: tuple[Event, ...] = ()
-        with uninterrupted():
-            taken = trying.taken(self.place, asked, self.log.run)
-            if taken is not None:
-                outcome = outcomes.outcome(self, Ran(*taken), "")
-                noted = self.log.note_all(outcome, step=step, before=before, after=self.place.head)
-        if taken is None:
-            again = "(The variables had changed since this was tried, so it was run again.)"
-            ran = msgspec.structs.replace(self._run(asked.code, step), note=again)
-            noted = self.log.note_all(outcomes.outcome(self, ran, ""), step=step, before=before, after=self.place.head)
-        yield from noted
-
-    def _execute(self, action: Action, code: str, *, edited: bool = False) -> Going:
+    def execute(self, action: Action, code: str, *, edited: bool = False) -> Going:
         self.place.wait_turn()
         step, before = action.step or 0, self.place.head
         yield self.log.note(StepStart(code="" if code == action.code else code), step=step, before=before)
@@ -317,7 +235,7 @@ class Course:
             yield from self._move(code, step, before)
             return
         noted = len(self.log.events)
-        ran = self._run(code, step)
+        ran = self.run_code(code, step)
         if ran.done.status == "interrupted":
             ran = msgspec.structs.replace(ran, note=self._kept_of_sub_agents(noted).strip())
         yield from self.log.events[noted:]  # what its sub-agents noted meanwhile
@@ -350,7 +268,7 @@ class Course:
         end = Fail(reason=said) if failed else Success(result=said)
         return self.log.note_all([output, end], step=step, before=before, after=self.place.head)
 
-    def _run(self, code: str, step: int) -> Ran:
+    def run_code(self, code: str, step: int) -> Ran:
         done: Executed | None = None
         self.step = step
         self.place.begin(code, self.author, self.log.run, step)
@@ -370,9 +288,3 @@ class Course:
         limits = self.setup.limits
         left = None if limits.run_s is None else max(0.05, limits.run_s - self.seconds)
         return min([one for one in (limits.step_s, left) if one is not None], default=None)
-
-
-def _sub_agents(code: str, agents: Collection[str]) -> tuple[Finding, ...]:
-    """The sub-agents that the code names: they act by themselves, so the approval of this step is the one that they have."""
-    said = set(re.findall(r"[^\W\d]\w*", code)) if agents else set[str]()
-    return tuple(Finding("agent", f"{name} acts by itself", 0, risky=True) for name in sorted(said & set(agents)))

@@ -1,0 +1,128 @@
+"""Whether what the model wants to run may run: at once, once a person said so, or not at all; and what comes of the answer.
+
+With `preview` it is tried on a fork first, and what it did there is taken on where the person says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from agent_kernel.agents import approving, moves, outcomes
+from agent_kernel.agents.events import (
+    Action,
+    ApprovalDecided,
+    ApprovalRequested,
+    Event,
+    Finding,
+    Output,
+    StepStart,
+    TryStart,
+)
+from agent_kernel.agents.outcomes import Ran
+from agent_kernel.agents.review.report import review
+from agent_kernel.session.interrupts import uninterrupted
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.course import Course
+    from agent_kernel.agents.going import Going
+
+__all__ = ["allow", "drop", "follow"]
+
+
+def allow(course: Course, action: Action) -> Going:
+    """Run what the model wants to run, or ask a person first, or deny it."""
+    code = action.code or ""
+    if action.source == "setup":  # the program's own code
+        yield from course.execute(action, code)
+        return
+    findings = _findings(course, action, code)
+    verdict = approving.verdict(course.setup.approve, findings, can_ask=course.setup.can_ask)
+    forbidden = verdict == "deny" and course.setup.approve == "never"
+    if course.setup.preview and verdict == "run":
+        verdict = "ask" if course.setup.can_ask else "deny"
+    if verdict == "run":
+        yield from course.execute(action, code)
+        return
+    asked = ApprovalRequested(code=code, findings=findings)
+    if course.setup.preview and verdict == "ask":
+        from agent_kernel.agents.preview import trying  # a fork costs its modules only where there is one
+
+        refused = trying.refusal(asked)
+        if refused:
+            asked = msgspec.structs.replace(asked, preview="refused", told=refused)
+        else:
+            yield course.log.note(TryStart(), step=action.step, before=course.place.head)
+            asked = trying.tried(course, asked, action.step or 0)
+    if verdict != "deny":
+        yield course.log.note(asked, step=action.step, before=course.place.head)
+        return
+    reason = "nothing of the kind is allowed" if forbidden else "nobody is there to ask"
+    decided = ApprovalDecided(decision="deny", by="policy", reason=reason)
+    # At once: nobody is to find it waiting.
+    yield from course.log.note_all([asked, decided], step=action.step, before=course.place.head)
+    yield from follow(course, action, decided)
+
+
+def _findings(course: Course, action: Action, code: str) -> tuple[Finding, ...]:
+    """What the step would do."""
+    if action.source == moves.SOURCE and course.place.session is not None:
+        return moves.findings(course.place.session, moves.Move.read(code), course.author)
+    found = review(code, names=course.place.names(), allowed=course.setup.allowed, namespace=course.place.namespace)
+    return found + _sub_agents(code, course.setup.agents)
+
+
+def follow(course: Course, action: Action, decided: ApprovalDecided) -> Going:
+    """Do what was decided."""
+    asked = next((e for e in reversed(course.log.events) if isinstance(e, ApprovalRequested)), ApprovalRequested())
+    if decided.decision == "approve" and asked.branch:
+        yield from _take(course, action, asked)
+        return
+    drop(course, asked)
+    if decided.decision != "deny":
+        yield from course.execute(action, decided.code or action.code or "", edited=decided.code is not None)
+        return
+    yield course.log.note(
+        Output(status="denied", sent=course.place.masked(approving.denial(asked.findings, decided.reason))),
+        step=action.step,
+        before=course.place.head,
+    )
+
+
+def drop(course: Course, asked: ApprovalRequested) -> None:
+    """What a step did on a fork goes: it runs here, or not at all."""
+    if asked.branch:
+        from agent_kernel.agents.preview import trying
+
+        trying.dropped(course.place, asked)
+
+
+def _take(course: Course, action: Action, asked: ApprovalRequested) -> Going:
+    """Take on what a step did on a fork; where what is here now does not go with it, run it."""
+    from agent_kernel.agents.preview import trying
+
+    course.place.wait_turn()
+    step, before = action.step or 0, course.place.head
+    yield course.log.note(StepStart(), step=step, before=before)
+    noted: tuple[Event, ...] = ()
+    with uninterrupted():
+        taken = trying.taken(course.place, asked, course.log.run)
+        if taken is not None:
+            outcome = outcomes.outcome(course, Ran(*taken), "")
+            noted = course.log.note_all(outcome, step=step, before=before, after=course.place.head)
+    if taken is None:
+        again = "(The variables had changed since this was tried, so it was run again.)"
+        ran = msgspec.structs.replace(course.run_code(asked.code, step), note=again)
+        noted = course.log.note_all(
+            outcomes.outcome(course, ran, ""), step=step, before=before, after=course.place.head
+        )
+    yield from noted
+
+
+def _sub_agents(code: str, agents: Collection[str]) -> tuple[Finding, ...]:
+    """The sub-agents that the code names: they act by themselves, so the approval of this step is the one that they have."""
+    said = set(re.findall(r"[^\W\d]\w*", code)) if agents else set[str]()
+    return tuple(Finding("agent", f"{name} acts by itself", 0, risky=True) for name in sorted(said & set(agents)))
