@@ -113,6 +113,7 @@ class Agent:
 
         Raises:
             NoModelError, ModelError, MissingExtraError: there is no model that could take it.
+            TaskInterruptedError: a person stopped it as it had just begun; `reopen().resume()` goes on.
         """
         parent = acting.get()
         if parent is not None:
