@@ -102,3 +102,30 @@ def test_a_race_stands_side_by_side_and_one_is_picked_by_a_click(opened: OpenNew
     card.get_by_role("button", name="Pick candidate 2").click()
     expect(card).to_contain_text("Picked candidate 2")
     assert document.ask("prices, best") == "[1, 2, 3] 1"
+    document.write(3, "%agent undo")
+    document.run(3)
+    expect(card.get_by_role("button", name="Pick candidate 2")).to_be_visible()  # nothing is picked any more
+    expect(card).not_to_contain_text("picked")
+    card.get_by_role("button", name="Discard all…").click()
+    expect(card).to_contain_text("Deletes 3 branches with 6 commits that are nowhere else.")
+    photograph("race-discard", document.cell(2))
+    card.get_by_role("button", name="Discard all", exact=True).click()
+    expect(card).to_contain_text("The candidates were discarded.")
+
+
+def test_a_race_is_picked_from_after_a_restart(opened: OpenNew, photograph: Photograph) -> None:
+    race = "%%agent analyst --fork scripted:quick,scripted:slow --judge 9-len(prices)\nFind the lowest price."
+    document = opened(SCRIPTS, race, "%agent undo", "")
+    document.run(1, 2, 3)
+    document.save()
+    document.jupyter.end_kernels()
+    document.open()
+    card = document.cell(2).get_by_role("region", name="Race")
+    expect(card).to_contain_text("2 done")
+    expect(card).to_contain_text("best")
+    document.write(4, "%agent checkout")
+    document.run(4)
+    card.get_by_role("button", name="Pick candidate 2").click()
+    expect(card).to_contain_text("Picked candidate 2")
+    photograph("race-restarted", document.cell(2))
+    assert document.ask("prices, best") == "[1, 2, 3] 1"

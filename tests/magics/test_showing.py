@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -78,3 +79,15 @@ def test_the_cell_of_a_run_that_failed_says_that_alone_and_programs_are_told_why
     ended = TaskEnded("HTTP 401", ("The run of analyst failed.",))
     assert str(ended) == "HTTP 401"
     assert ended._render_traceback_() == ["The run of analyst failed."]
+
+
+def test_what_is_to_be_typed_stands_in_the_font_of_code(
+    shell: Shell, displays: list[Display], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(shell.ip.display_pub, "publish", lambda data, *_, **__: lines.append(data["text/html"]))
+    give(shell, Turn("task.clarify('Rounded, <b>or not</b>?')"))
+    asks, goes_on = lines[-2:]
+    assert "analyst asks: Rounded, &lt;b&gt;or not&lt;/b&gt;?" in asks
+    assert re.search(r"<code [^>]*>%agent resume ANSWER</code> goes on", goes_on)
+    assert displays[0].text.startswith("task.clarify")

@@ -112,7 +112,7 @@ class RaceCard {
     const win = (/** @type {number} */ number) => (number === winner ? "ak-win" : "");
     return el(
       "table",
-      { class: "ak-race" },
+      { class: "ak-race", style: `--ak-candidates: ${race.candidates.length}` },
       el(
         "thead",
         {},

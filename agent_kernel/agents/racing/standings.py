@@ -154,6 +154,8 @@ def _rows(race: Shown) -> list[tuple[str, Callable[[Candidate], _Cell]]]:
     scores = [one.score for one in done if one.score is not None]
     costs = [one.usage.cost for one in done if one.usage.cost is not None]
     least_cost, least_s = min(costs, default=None), min((one.seconds for one in done), default=None)
+    # What reads the same is no quicker.
+    quickest = _time(least_s) if least_s is not None and len({_time(one.seconds) for one in done}) > 1 else ""
     rows: list[tuple[str, Callable[[Candidate], _Cell]]] = [
         ("Returned", _returned),
         ("Variables", _variables),
@@ -161,7 +163,7 @@ def _rows(race: Shown) -> list[tuple[str, Callable[[Candidate], _Cell]]]:
         ("Outside", _outside),
         ("Tokens", lambda one: _one(f"{one.usage.tokens:,}")),
         ("Cost", lambda one: _one(_dollars(one.usage.cost), strong=one.is_done and one.usage.cost == least_cost)),
-        ("Time", lambda one: _one(_time(one.seconds), strong=one.is_done and one.seconds == least_s)),
+        ("Time", lambda one: _one(_time(one.seconds), strong=one.is_done and _time(one.seconds) == quickest)),
     ]
     if scores:
         told: tuple[str, Callable[[Candidate], _Cell]] = (
@@ -305,7 +307,7 @@ def _dollars(cost: float | None) -> str:
 
 def _time(seconds: float) -> str:
     if seconds < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+        return f"{seconds:.{2 if seconds < 1 else 1 if seconds < 10 else 0}f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes}m {rest:02d}s"
 

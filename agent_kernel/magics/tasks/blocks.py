@@ -6,6 +6,7 @@ light and on a dark ground. What the code of a step shows comes below its block,
 
 from __future__ import annotations
 
+import re
 import time
 from html import escape
 from typing import TYPE_CHECKING, Final, Protocol, cast
@@ -26,7 +27,9 @@ _PATIENCE_S: Final = 0.08  # between two looks at a step that is being written
 _UI: Final = "font-family:var(--jp-ui-font-family,system-ui,sans-serif);font-size:13px;line-height:20px"
 _CODE: Final = "font-family:var(--jp-code-font-family,monospace);font-size:12px;line-height:20px"
 _SMALL: Final = "font-size:11px;line-height:20px;opacity:.7"
-_RULE: Final = "border-left:2px solid color-mix(in srgb,#1976d2 55%,transparent);padding-left:12px"
+_RULE: Final = "border-left:2px solid color-mix(in srgb,#1976d2 75%,currentColor 15%);padding-left:12px"
+
+_TYPED: Final = re.compile(r"%agent \w+(?: [A-Z]+)*\b")  # what is to be typed
 
 
 class Handle(Protocol):
@@ -63,7 +66,7 @@ class Notebook:
         self.last = step
 
     def line(self, text: str, *, strong: bool = False) -> None:
-        self._publish(_paragraph(text, f"{_UI};font-weight:{600 if strong else 400}"), text)
+        self._publish(_paragraph(text, f"{_UI};padding-left:14px;font-weight:{600 if strong else 400}"), text)
 
     def progress(self, text: str) -> None:
         data = {"text/plain": clean(text), "text/html": _paragraph(text, f"{_UI};{_SMALL}")}
@@ -84,7 +87,8 @@ def _new_handle() -> Handle:
 
 
 def _paragraph(text: str, style: str) -> str:
-    return f'<div class="agent-kernel" style="{style}">{escape(clean(text))}</div>'
+    said = _TYPED.sub(rf'<code style="{_CODE};background:none;color:inherit">\g<0></code>', escape(clean(text)))
+    return f'<div class="agent-kernel" style="{style}">{said}</div>'
 
 
 def _bundle(step: Step) -> dict[str, str]:
