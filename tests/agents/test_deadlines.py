@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import signal
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from textwrap import dedent
 
 import pytest
 
@@ -155,6 +157,34 @@ def test_steps_about_as_long_as_their_deadline_never_interrupt_the_caller(
 
     where(steps)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler or sys.gettrace() is not None
+
+
+def test_nothing_of_a_deadline_stays_in_the_process() -> None:
+    """Else Python looks for an interrupt at every jump of every thread, and on 3.11 nothing that is traced goes on."""
+    code = """
+        import sys, threading
+        from agent_kernel.agents.deadlines import StepTimeout, within
+
+        def endless():
+            while True:
+                pass
+
+        def run():
+            within(60, lambda: None)
+            try:
+                within(0.01, endless)
+            except StepTimeout as error:
+                print(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+        sys.settrace(lambda *_: None)
+        (lambda: None)()
+        sys.settrace(None)
+    """
+    done = subprocess.run([sys.executable, "-c", dedent(code)], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "it ran longer than 0.01 s\n"
 
 
 def test_a_person_s_own_interrupt_goes_through_a_deadline() -> None:
