@@ -93,6 +93,15 @@ class Log:
                 logger.warning("run %s stays held until this process ends: %s", self.run, error)
             self._held = None
 
+    def catch_up(self) -> bool:
+        """Take in what others have added since it was looked at here; returns whether they had. While it is held, nobody can."""
+        if self.is_held:
+            return False
+        with uninterrupted():
+            found = list(self.journal.of(self.run, self._next_number() - 1))
+            self.events.extend(found)
+        return bool(found)
+
     def _next_number(self) -> int:
         return self.events[-1].seq + 1 if self.events else 0
 

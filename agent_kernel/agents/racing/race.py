@@ -28,7 +28,7 @@ import msgspec
 
 from agent_kernel.agents.agent import Agent, place_of
 from agent_kernel.agents.candidates import Candidate
-from agent_kernel.agents.deciding import log_of
+from agent_kernel.agents.deciding import log_of, refuse_driven
 from agent_kernel.agents.events import SubRun, TaskStart, Usage
 from agent_kernel.agents.journal import new_run_id, short_run
 from agent_kernel.agents.log import Log
@@ -37,13 +37,14 @@ from agent_kernel.agents.racing import judging
 from agent_kernel.agents.racing.awaiting import AnyExecutor
 from agent_kernel.agents.racing.entrants import Entry, entrants
 from agent_kernel.agents.racing.field import Field, Judge, Terms
-from agent_kernel.agents.racing.raced import is_race, raced
+from agent_kernel.agents.racing.raced import Raced, is_race, raced
 from agent_kernel.agents.racing.told import candidates_of, lacks
 from agent_kernel.errors import (
     BranchInUseError,
     MergeConflictError,
     RaceError,
     RefNotFoundError,
+    RunBusyError,
     RunNotFoundError,
 )
 from agent_kernel.repository import hex_of
@@ -234,7 +235,22 @@ class Race:
     @property
     def picked(self) -> int | None:
         """The number of the candidate that was picked and that the variables go on from; None also where that was undone."""
-        return raced(self._log.events).picked(self._repo, self._session.head) or None
+        return self._known().picked(self._repo, self._session.head) or None
+
+    def _known(self) -> Raced:
+        """What became of it, also from other notebooks."""
+        self._log.catch_up()
+        return raced(self._log.events)
+
+    def _note(self, told: SubRun, *, before: str, after: str) -> None:
+        """Note what was done with a candidate, behind what others have noted meanwhile."""
+        while True:
+            try:
+                self._log.note(told, before=before, after=after)
+                return
+            except RunBusyError:
+                if not self._log.catch_up():
+                    raise
 
     def candidate(self, number: int) -> Candidate:
         """Raises RaceError if there is none of this number."""
@@ -253,7 +269,9 @@ class Race:
 
         Raises:
             RaceError: it came to no result, there is no best one, or another one is picked already. MergeConflictError: nothing was changed.
+            RunBusyError: the race is still on in another process, which alone can note what becomes of it.
         """
+        refuse_driven(self._log)
         chosen = self.best if number is None else self.candidate(number)
         if chosen is None:
             raise RaceError(f"race {short_run(self.id)} has no best candidate: pick(NUMBER) names one")
@@ -281,7 +299,7 @@ class Race:
                 conflict.add_note(f"From Python: pick({chosen.number}, ours=[…], theirs=[…])")
                 raise
         told = SubRun(child=chosen.run, child_agent=chosen.agent, branch=chosen.branch, status="picked")
-        self._log.note(told, before=chosen.tip, after=hex_of(report.commit) if report.commit is not None else "")
+        self._note(told, before=chosen.tip, after=hex_of(report.commit) if report.commit is not None else "")
         # That the branch was moved forward is how it is done, and says nothing to whoever picks.
         notes = tuple(note for note in report.notes if not note.startswith("fast-forward"))
         return msgspec.structs.replace(report, notes=notes)
@@ -289,10 +307,15 @@ class Race:
     @property
     def is_discarded(self) -> bool:
         """Whether the branches of its candidates are gone."""
-        return raced(self._log.events).discarded
+        return self._known().discarded
 
     def discard(self) -> None:
-        """Delete the branches of all candidates. What was picked is part of the branch that it was merged into."""
+        """Delete the branches of all candidates. What was picked is part of the branch that it was merged into.
+
+        Raises:
+            RaceError, RunBusyError: it is still on, here or in another process.
+        """
+        refuse_driven(self._log)
         for one in self.candidates:
             if one.status == "running":
                 raise RaceError("the race is still on: cancel() ends it")
@@ -303,7 +326,7 @@ class Race:
             except BranchInUseError as busy:
                 raise RaceError(f"candidate {one.number} goes on in a thread that did not end ({busy})") from busy
             told = SubRun(child=one.run, child_agent=one.agent, branch=one.branch, status="discarded")
-            self._log.note(told, before=one.start, after=one.tip)
+            self._note(told, before=one.start, after=one.tip)
 
     # -- faces
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from collections.abc import AsyncIterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 
 import pytest
@@ -11,6 +13,8 @@ from hypothesis import strategies as st
 
 import agent_kernel as ak
 from agent_kernel.agents.agent import place_of
+from agent_kernel.agents.models import Answer, Delta, Request
+from agent_kernel.agents.models.naming import register
 from agent_kernel.agents.racing.race import Race, race
 from agent_kernel.agents.racing.standings import data_of
 from agent_kernel.errors import RaceError, RunNotFoundError
@@ -171,6 +175,54 @@ def test_a_race_of_another_process_is_picked_from_as_its_store_tells_it(state: V
     assert [(change.how, change.name) for change in told.candidate(1).changed] == [("+", "best")]
     with pytest.raises(RunNotFoundError):
         Race.again(place_of(state), held.candidate(1).run)
+
+
+def _beside(state: Versioned) -> Versioned:
+    """The same state on a branch of its own, as another notebook has it."""
+    state.repo.create_branch("other", state.repo.resolve("HEAD"))
+    return Versioned(state.repo, branch="other")
+
+
+def test_a_race_follows_what_another_notebook_does_with_it(state: Versioned, pool: Executor) -> None:
+    held = race("lowest", models=[GOOD, BETTER], state=state, executor=pool).wait()
+    with _beside(state) as other:
+        Race.again(place_of(other), held.id).pick(1)
+        assert held.picked is None
+        held.pick(2)
+        assert (held.picked, state["rows"], other["best"]) == (2, [1, 2, 3], 1)
+        Race.again(place_of(other), held.id).discard()
+        assert held.is_discarded
+
+
+_goes_on = threading.Event()
+
+
+class _Late:
+    """A model that answers when it may. Candidates on threads share it by its name."""
+
+    name = "late"
+    is_free = True
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta | Answer]:
+        assert request.turn == 0
+        await asyncio.to_thread(_goes_on.wait, 30)
+        yield Answer(code="task.success()")
+
+
+def test_nothing_comes_of_a_race_that_is_still_on_in_another_notebook(state: Versioned, pool: Executor) -> None:
+    held = race("lowest", models=[GOOD, register(_Late()).name], state=state, executor=pool)
+    try:
+        assert next(iter(held)).number == 1
+        with _beside(state) as other:
+            again = Race.again(place_of(other), held.id)
+            for act in (lambda: again.pick(1), again.discard):
+                with pytest.raises(ak.RunBusyError):
+                    act()
+            assert ("best" in other, again.candidate(1).branch in state.repo.branches()) == (False, True)
+    finally:
+        _goes_on.set()
+    held.wait().pick(1)
+    assert held.picked == 1
 
 
 def test_it_is_said_first_what_goes_for_good_with_the_branches(state: Versioned, pool: Executor) -> None:
