@@ -33,7 +33,7 @@ _FLAGS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")
 @contextmanager
 def opened() -> Generator[Browser]:
     """A running browser."""
-    expect.set_options(timeout=10_000)
+    expect.set_options(timeout=20_000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=_PROGRAM, headless=True, args=_FLAGS)
         try:

@@ -72,7 +72,7 @@ def context(browser: Browser, jupyter: Jupyter) -> Iterator[BrowserContext]:
 def watched(context: BrowserContext, jupyter: Jupyter) -> Generator[Page]:
     """A page that reports no error, and no kernel behind it when it is over."""
     page = context.new_page()
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(20_000)
     reported: list[str] = []
     page.on("pageerror", lambda error: reported.append(f"{error.message}\n{error.stack}"))
     page.on("console", lambda said: reported.append(f"{said.text} {said.location}") if said.type == "error" else None)
