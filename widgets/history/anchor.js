@@ -2,8 +2,9 @@
  * What a list keeps where it is seen when rows come above it.
  *
  * Under the pointer, or with the keyboard in the list, nothing may move: somebody is about to press it. So what comes is above
- * the list then, and a button says so; as soon as nobody points there any more the list is back at its top. What the
- * reader did here by themselves they want to see, so that is no reason to hold anything.
+ * the list then, and a button says so; as soon as nobody points there any more the list is back at its top. A pointer that has
+ * been lying still is nobody's: cells are run by key. What the reader did here by themselves they want to see, so that is no
+ * reason to hold anything.
  */
 
 import { el, fill } from "../shared/dom.js";
@@ -15,6 +16,8 @@ import { ROW_PX } from "./window.js";
 /** @import { HistoryModel } from "./state.js" */
 /** @typedef {{ node: HTMLElement, at: number, row: Row | undefined }} Drawn */
 
+const STILL_MS = 5_000;
+
 export class Anchor {
   /** @param {HTMLElement} list that scrolls @param {HTMLElement} rows all of them @param {HistoryModel} model */
   constructor(list, rows, model) {
@@ -23,12 +26,17 @@ export class Anchor {
     this.model = model;
     /** @type {HTMLElement | null} the row under the pointer */
     this.under = null;
+    this.movedMs = 0; // when the pointer did
+    this.isPressed = false;
     /** How many rows are above only because somebody pointed at the list. */
     this.above = 0;
     this.put = 0; // where this scrolled to
     this.newer = el("button", { class: "ak-newer", type: "button", tabindex: -1, "aria-hidden": "true", hidden: true, onclick: () => this.#toTop() });
     list.prepend(this.newer);
     list.addEventListener("pointerover", (event) => this.#over(event));
+    list.addEventListener("pointermove", () => this.#moves(), { passive: true });
+    list.addEventListener("pointerdown", () => this.#moves(true), { passive: true });
+    list.addEventListener("pointerup", () => this.#moves(), { passive: true });
     list.addEventListener("pointerleave", () => this.#leave());
     list.addEventListener("focusout", () => queueMicrotask(() => this.#release()));
     list.addEventListener("scroll", () => this.#scrolled(), { passive: true });
@@ -62,7 +70,8 @@ export class Anchor {
 
   /** Whether somebody is about to press something in the list. */
   get isHeld() {
-    return Boolean(this.under?.isConnected) || (this.model.touched && this.list.contains(document.activeElement));
+    const isPointedAt = this.isPressed || Date.now() - this.movedMs < STILL_MS;
+    return (isPointedAt && Boolean(this.under?.isConnected)) || (this.model.touched && this.list.contains(document.activeElement));
   }
 
   /** By how many rows the one that counts stands lower now: that under the pointer, the active one, or the next one known. @param {Drawn[]} drawn */
@@ -81,12 +90,19 @@ export class Anchor {
   /** @param {Event} event */
   #over(event) {
     const row = event.target instanceof Element ? event.target.closest(".ak-row") : null;
+    if (row && !this.under) this.#moves(); // where rows move under a pointer that lies still it comes over others, too
     if (row instanceof HTMLElement) this.under = row;
     this.#say();
   }
 
+  #moves(isPressed = false) {
+    this.movedMs = Date.now();
+    this.isPressed = isPressed;
+  }
+
   #leave() {
     this.under = null;
+    this.isPressed = false;
     this.#release();
   }
 

@@ -65,6 +65,26 @@ test("under the pointer nothing moves: what comes is above, a button says so, an
   assert.equal(panel.$(".ak-newer").hidden, true);
 });
 
+test("a pointer that lies still holds nothing: cells are run by key", page, async (context) => {
+  const panel = await mounted({ store: { history: longHistory(200) } });
+  const row = panel.all(".ak-row")[4];
+  assert.ok(row);
+  point(row);
+  await commit(panel, "[900]");
+  assert.equal(panel.list.scrollTop, ROW_PX);
+  const later = Date.now() + 6_000;
+  context.mock.method(Date, "now", () => later);
+  point(panel.all(".ak-row")[5] ?? row); // the rows moved under it
+  await commit(panel, "[901]");
+  assert.equal(panel.list.scrollTop, 0);
+  assert.equal(panel.$(".ak-newer").hidden, true);
+  point(row, "pointerdown");
+  await commit(panel, "[902]");
+  context.mock.method(Date, "now", () => later + 60_000);
+  await commit(panel, "[903]");
+  assert.equal(panel.list.scrollTop, 2 * ROW_PX, "a button that is held down is held");
+});
+
 test("the button leads to what came, and does not lie on the row that is pointed at", page, async () => {
   const panel = await mounted({ store: { history: longHistory(200) } });
   const row = panel.all(".ak-row")[1];
