@@ -1,8 +1,9 @@
 """Where the steps of a run lie, if not behind the state at which somebody would go on with it.
 
 The code of a step was written for what the steps before it had made. So nothing is decided about it, and nothing that was
-decided runs, where the state does not come from there: on another branch, or at an older commit. Steps that were undone do
-lie behind what came after: whoever took them back knows of it, and the model is told (`Rewound`).
+decided, or had not begun as its loop was left, runs where the state does not come from there: on another branch, at an
+older commit, or with steps again without which it was written. Steps that were undone do lie behind what came after:
+whoever took them back knows of it, and the model is told (`Rewound`).
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent_kernel.agents import asides, uncovered
-from agent_kernel.agents.conversation import open_action
-from agent_kernel.agents.events import Event, Output, Rewound, TaskStart
+from agent_kernel.agents.conversation import begun, open_action
+from agent_kernel.agents.events import ApprovalRequested, Event, Output, Rewound, TaskStart
 from agent_kernel.agents.moves import SOURCE
 from agent_kernel.errors import DamagedObjectError, RunElsewhereError
 from agent_kernel.repository import ObjectId
@@ -21,7 +22,13 @@ from agent_kernel.repository.ids import ALGORITHM
 if TYPE_CHECKING:
     from agent_kernel.session import Session
 
-__all__ = ["away", "refuse"]
+__all__ = ["away", "is_next_a_step", "refuse"]
+
+
+def is_next_a_step(events: Sequence[Event]) -> bool:
+    """Whether code that was written already is what comes next, if the run goes on: it waits, was decided, or had not begun."""
+    action, since = open_action(events)
+    return action is not None and action.source != "setup" and begun(since) is None
 
 
 def refuse(session: Session | None, events: Sequence[Event]) -> None:
@@ -33,7 +40,7 @@ def refuse(session: Session | None, events: Sequence[Event]) -> None:
 
 def away(session: Session | None, events: Sequence[Event]) -> RunElsewhereError | None:
     """What says that a run lies elsewhere; None: it does not, or it has no history."""
-    action, _ = open_action(events)
+    action, since = open_action(events)
     if session is None or (action is not None and action.source == SOURCE):  # which is only made where it was asked for
         return None
     ran = [event for event in events if isinstance(event, Output) and event.step is not None and event.after]
@@ -45,13 +52,21 @@ def away(session: Session | None, events: Sequence[Event]) -> RunElsewhereError 
     before = events[0].before
     if not ran and before and not _is_behind(session, before):
         return _told(session, events[0], "the beginning", before)
+    asked = next((event for event in reversed(since) if isinstance(event, ApprovalRequested)), None)
+    if asked is not None and asked.before and not _is_behind(session, asked.before):
+        return _told(session, events[0], f"the state before step {asked.step}", asked.before)
     return None
 
 
 def _told(session: Session, start: Event, what: str, commit: str) -> RunElsewhereError:
     repo, id = session.repo, _id(commit)
     began_on = start.branch if isinstance(start, TaskStart) else ""
-    holds = [name for name, tip in repo.branches().items() if repo.is_ancestor(id, tip) and not asides.is_aside(name)]
+    try:
+        holds = [
+            name for name, tip in repo.branches().items() if repo.is_ancestor(id, tip) and not asides.is_aside(name)
+        ]
+    except DamagedObjectError:
+        return RunElsewhereError(start.run, what, commit=commit[:8], gone=True)
     branch = began_on if began_on in holds else next(iter(holds), "")
     lease = repo.lease_of(branch) if branch else None
     taken = lease is not None and lease.session != session.id and lease.is_alive()
@@ -59,9 +74,16 @@ def _told(session: Session, start: Event, what: str, commit: str) -> RunElsewher
 
 
 def _is_behind(session: Session, commit: str) -> bool:
-    """Whether the state goes on from a commit; of one that was pruned nobody knows."""
+    """Whether the state goes on from a commit; where the history is damaged nobody knows."""
+    if session.head is None:
+        return False
+    id, repo = _id(commit), session.repo
     try:
-        return session.head is not None and session.repo.is_ancestor(_id(commit), session.head)
+        return repo.is_ancestor(id, session.head)
+    except DamagedObjectError:  # the commit itself, or one on the way
+        pass
+    try:
+        return any(id in one.parents for _, one in repo.log([session.head]))
     except DamagedObjectError:
         return True
 

@@ -102,6 +102,18 @@ class Log:
             self.events.extend(found)
         return bool(found)
 
+    def follow_rewritten(self) -> None:
+        """Know the commits by what they are called since the history was rewritten, as the stored events do."""
+        if self.is_held or not self.events:
+            return
+        last = self.events[-1]
+        stored = next(self.journal.of(self.run, last.seq - 1), last)
+        if (stored.before, stored.after) == (last.before, last.after):
+            return
+        with uninterrupted():
+            again = {event.seq: event for event in self.journal.of(self.run)}
+            self.events = [again.get(event.seq, event) for event in self.events]
+
     def _next_number(self) -> int:
         return self.events[-1].seq + 1 if self.events else 0
 

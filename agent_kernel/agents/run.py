@@ -160,7 +160,7 @@ class Run(Generic[T]):
 
         Raises:
             RunBusyError: somebody else drives it, or went on with it since it was looked at here.
-            RunElsewhereError: a step of it was decided about, and the state here does not go on from those before it.
+            RunElsewhereError: the next step is written already, and the state here does not go on from those before it.
         """
         try:
             with self._held():
@@ -229,11 +229,13 @@ class Run(Generic[T]):
             yield from self.going()
 
     @contextmanager
-    def _held(self) -> Generator[None]:
+    def _held(self, *, goes_on: bool = True) -> Generator[None]:
         """While it is driven from here nobody else drives it. Where a loop is left it is let go, and only pauses."""
         log, arguments = self._course.log, self._course.arguments
-        if not self._loops and log.state == "running" and deciding.is_decided(log.events):
-            elsewhere.refuse(self._course.place.session, log.events)
+        if not self._loops and goes_on and log.state == "running":
+            log.follow_rewritten()
+            if elsewhere.is_next_a_step(log.events):
+                elsewhere.refuse(self._course.place.session, log.events)
         self._loops += 1
         if self._loops == 1:
             self._thread = threading.get_ident()
@@ -304,6 +306,7 @@ class Run(Generic[T]):
 
     def _decide(self, decision: str, *, code: str | None = None, reason: str = "", by: str = "") -> Run[T]:
         if self.status == "pending":
+            self._course.log.follow_rewritten()
             elsewhere.refuse(self._course.place.session, self._course.log.events)
         deciding.decide(self._course.log, decision, code=code, reason=reason, by=by)
         return self._going_on()
@@ -317,7 +320,7 @@ class Run(Generic[T]):
         """Stop it where it stands, on the thread that drives it, as an interrupt does while it waits; what is noted of that."""
         if self.status != "running":
             return ()
-        with self._held():
+        with self._held(goes_on=False):
             going = self.going()
             if inspect.getgeneratorstate(going) == inspect.GEN_CREATED:
                 return self._course.interrupted()

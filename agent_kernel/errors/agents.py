@@ -52,7 +52,8 @@ class RunStateError(AgentError):
 class RunElsewhereError(AgentError):
     """The state here does not go on from what the run did, so nothing of it was decided here, and nothing of it ran.
 
-    `what`: of the run, is not behind the state; `branch`: has it (""; none does, but `commit`); `taken`: somebody works there.
+    `what`: of the run, is not behind the state; `branch`: has it (""; none does, but `commit`); `taken`: somebody works there;
+    `gone`: the commit is, too, with the branch that led to it.
     """
 
     run: str
@@ -60,15 +61,20 @@ class RunElsewhereError(AgentError):
     branch: str = ""
     commit: str = ""
     taken: bool = False
+    gone: bool = False
 
     @property
     def lies(self) -> str:
         """`step 1 of run 3f2a9 is on branch main and not behind the state here`"""
         verb = "are" if self.what.startswith("steps") else "is"
+        if self.gone:
+            return f"{self.what} of run {self.run[-5:]} {verb} gone with commit {self.commit}, which no branch led to"
         where = f"on branch {self.branch}" if self.branch else f"at commit {self.commit}"
         return f"{self.what} of run {self.run[-5:]} {verb} {where} and not behind the state here"
 
     def __str__(self) -> str:
+        if self.gone:
+            return f"{self.lies}, so nothing was done: the task has to be given again"
         to = self.branch or self.commit
         way = f"go on in the notebook that is on {to}" if self.taken else f"%agent checkout {to} goes there"
         it = "them" if self.what.startswith("steps") else "it"

@@ -21,13 +21,13 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.agents import deciding, holding
 from agent_kernel.agents.agent import reopened
-from agent_kernel.agents.events import Action, Event, Output, StepStart, Success, TaskStart
+from agent_kernel.agents.events import Action, Cancelled, Event, Output, StepStart, Success, TaskStart
 from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.measuring import Trial, measure
 from agent_kernel.agents.place import Place
 from agent_kernel.agents.run import Run
 from agent_kernel.mcp.stepping import Steps
-from agent_kernel.repository import Holder
+from agent_kernel.repository import Holder, hex_of
 from agent_kernel.storage import LmdbStore
 from agent_kernel.verbs.copying import copy_store
 
@@ -219,6 +219,28 @@ def test_a_loop_that_was_left_goes_on_where_it_was() -> None:
     assert run.journal.driver(run.id) is None
     assert run.result() == 1
     assert [event.status for event in run.events if isinstance(event, Output)] == ["ok", "ok"]
+
+
+def test_a_step_that_had_not_begun_as_its_loop_was_left_does_not_run_on_another_state() -> None:
+    with ak.Versioned(ak.open("memory:")) as state:
+        state["n"] = 1
+        state.commit("start")
+        before = state.session.head
+        run = ak.Agent("analyst", model=ak.ScriptedModel(["n = 10", "n += 1", "task.success(n)"]), state=state).start(
+            "Count"
+        )
+        for event in run:
+            if isinstance(event, Action) and event.step == 2:
+                break
+        assert before is not None
+        state.checkout(hex_of(before))
+        with pytest.raises(ak.RunElsewhereError, match="step 1 of run"):
+            run.result()
+        assert (state["n"], run.status) == (1, "running")
+        (stopped,) = run.halt()
+        assert isinstance(stopped, Cancelled)
+        state.checkout("main")
+        assert run.resume().result() == 11
 
 
 def test_a_run_that_waits_is_held_by_nobody(tmp_path: Path) -> None:

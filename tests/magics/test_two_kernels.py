@@ -13,6 +13,7 @@ import agent_kernel as ak
 from agent_kernel.agents import ScriptedModel
 from agent_kernel.agents.deciding import decide, log_of
 from agent_kernel.agents.journal import Journal
+from agent_kernel.repository.collecting import collect
 from tests.magics.shells import Shell
 
 FIRST, RISKY = "n = 2", "import os\nos.system('true')\nn += 1"
@@ -128,6 +129,38 @@ def test_where_nobody_is_on_the_branch_any_more_going_there_is_offered(kernels: 
     kernels.first.run("%agent checkout try")
     kernels.first.run("%agent approve")
     assert kernels.first.ns["n"] == 3
+
+
+def test_what_was_written_without_steps_that_had_been_left_does_not_run_where_they_are_again(kernels: Kernels) -> None:
+    kernels.give(FIRST, "task.clarify('Which?')", RISKY, "task.success(n)")
+    kernels.first.run("%agent checkout HEAD~2")
+    kernels.first.run("n = 500")
+    kernels.first.run("%agent resume this")
+    kernels.first.run("%agent checkout main")
+    said = kernels.first.run("%agent approve").err
+    assert f"the state before step 3 of run {kernels.run[-5:]} is on branch main-3 and not behind" in said
+    assert (kernels.listed[0]["status"], kernels.first.ns["n"]) == ("pending", 2)
+
+
+def test_after_something_was_forgotten_the_run_goes_on_with_its_steps(kernels: Kernels) -> None:
+    kernels.first.run("secret = 5")
+    kernels.give(FIRST, RISKY, "task.success(n)")
+    kernels.first.run("%agent forget secret --yes")
+    assert "goes on without" not in kernels.first.run("%agent approve").out
+    assert kernels.first.ns["n"] == 3
+
+
+def test_where_the_steps_were_collected_nothing_runs(kernels: Kernels) -> None:
+    kernels.first.run("%agent switch -c try")
+    kernels.give(FIRST, RISKY, "task.success(n)")
+    kernels.first.run("%agent switch main")
+    kernels.first.run("%agent branch -D try")
+    session = kernels.first.extension.notebook.session
+    assert session is not None
+    collect(session.repo, 0, keep_reflog_s=0)
+    said = kernels.first.run("%agent approve").err
+    assert f"step 1 of run {kernels.run[-5:]} is gone with commit" in said
+    assert (kernels.listed[0]["status"], kernels.first.ns["n"]) == ("pending", 1)
 
 
 def test_a_program_is_told_so_too(kernels: Kernels) -> None:

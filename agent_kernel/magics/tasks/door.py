@@ -325,7 +325,7 @@ class Tasks:
         journal = self.place().journal
         found = journal.find(run)
         events = tuple(journal.of(found))
-        if found not in self.runs or deciding.waiting(events) is not None or deciding.is_decided(events):
+        if found not in self.runs or elsewhere.is_next_a_step(events):
             elsewhere.refuse(self._notebook.session, events)
 
     def _drive(self, run: Run[Any]) -> Run[Any]:
