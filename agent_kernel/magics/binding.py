@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from agent_kernel.errors import AgentKernelError, StoreUnavailableError
 from agent_kernel.magics.beside import Beside, Nothing
+from agent_kernel.magics.kernels import session_id
 from agent_kernel.magics.names import is_shells_own
 from agent_kernel.magics.notices import Notices
 from agent_kernel.magics.outputs.recorder import OutputRecorder
@@ -192,7 +193,9 @@ class Binding:
     def _begin(self, repo: Repository, branch: str | None) -> tuple[str, ...]:
         author = Author(self._options.author) if self._options.author else None
         try:
-            session = bind_session(self.namespace, repo, branch=branch, author=author, skip=self._skip)
+            session = bind_session(
+                self.namespace, repo, branch=branch, author=author, session_id=session_id(self._shell), skip=self._skip
+            )
         except BaseException:
             repo.close()
             raise

@@ -84,6 +84,7 @@ class Compiler(Protocol):
 class Shell(Protocol):
     """An InteractiveShell."""
 
+    config: Mapping[str, Mapping[str, object]]
     user_ns: dict[str, object]
     autoawait: bool
     compile: Compiler

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository.pruning import Retention as Retention
     from agent_kernel.repository.refnames import check_ref_name as check_ref_name
     from agent_kernel.repository.refs import ASIDE as ASIDE
+    from agent_kernel.repository.refs import OF_KERNEL as OF_KERNEL
     from agent_kernel.repository.refs import Head as Head
     from agent_kernel.repository.refs import ReflogEntry as ReflogEntry
     from agent_kernel.repository.repository import NameDiff as NameDiff
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ASIDE",
     "NO_CHAT",
+    "OF_KERNEL",
     "Author",
     "Blob",
     "Cell",
@@ -167,6 +169,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "refnames": ("check_ref_name",),
     "refs": (
         "ASIDE",
+        "OF_KERNEL",
         "Head",
         "ReflogEntry",
     ),

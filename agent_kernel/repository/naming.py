@@ -71,6 +71,10 @@ class Naming:
         """HEAD of every session that ever moved it; "" is where the store was used last."""
         return self.refs.heads()
 
+    def last_head(self, kernel: str) -> Head | None:
+        """Where the last session of a kernel was, by the beginning of its id; None: there was none."""
+        return self.refs.last_head(kernel)
+
     def branches(self) -> dict[str, ObjectId]:
         """The last commit of every branch."""
         return self.refs.branches()

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from agent_kernel.repository.objects import Objects
 
 DEFAULT_BRANCH: Final = "main"
+OF_KERNEL: Final = (
+    "."  # in the id of a session, between its kernel, if it has one, and what tells it from the next one there
+)
 ASIDE: Final = "~"  # ids of sessions that work beside others begin so: where they are says nothing of where to go on
 
 
@@ -113,6 +116,11 @@ class Refs:
         """HEAD of every session that ever moved it; "" is where the store was used last."""
         found = self.pointers.all(HEADS, HeadRecord)
         return {key[len(HEADS) :].decode(): self._head(record) for key, record in found.items()}
+
+    def last_head(self, kernel: str) -> Head | None:
+        """Where the last session of a kernel was; None: there was none."""
+        found = self.pointers.all(head_key(kernel + OF_KERNEL), HeadRecord).values()
+        return self._head(max(found, key=lambda record: record.stamp)) if found else None
 
     def _head(self, record: HeadRecord) -> Head:
         if record.branch is None:

@@ -6,7 +6,7 @@ import getpass
 import os
 
 from agent_kernel.errors import BranchInUseError
-from agent_kernel.repository import Author, Head, Holder, ObjectId, Repository, short
+from agent_kernel.repository import OF_KERNEL, Author, Head, Holder, ObjectId, Repository, short
 
 
 def person() -> Author:
@@ -26,7 +26,8 @@ def take(repo: Repository, wanted: str | None, holder: Holder, session: str) -> 
     Returns:
         The branch (None: HEAD is detached), its commit, and what to tell the person, if anything.
     """
-    head = repo.head() if wanted is None else Head(wanted, repo.branches().get(wanted))
+    own = _own(repo, session) if wanted is None else Head(wanted, repo.branches().get(wanted))
+    head = own or repo.head()
     if head.branch is None:
         repo.move_head(session, head, "session: start")
         return None, head.commit, "HEAD is on no branch; the next change starts one"
@@ -46,8 +47,28 @@ def take(repo: Repository, wanted: str | None, holder: Holder, session: str) -> 
             repo.create_branch(name, commit)
         note = f"branch {branch} is in use by {busy.holder}; this session works on {name}"
         branch = name
+    note = note or (_beside(repo, branch) if own is None else "")
     repo.move_head(session, Head(branch, commit), "session: start")
     return branch, commit, note
+
+
+def _own(repo: Repository, session: str) -> Head | None:
+    """Where this kernel was before it was restarted, whatever others did since; None: it was not here yet."""
+    kernel, of_kernel, _ = session.partition(OF_KERNEL)
+    head = repo.last_head(kernel) if of_kernel else None
+    return None if head is None or (head.commit is None and repo.branches()) else head
+
+
+def _beside(repo: Repository, branch: str) -> str:
+    """What to tell of a branch that went on, and is free, since this one was forked off it for a second session; "": nothing."""
+    tips = repo.branches()
+    stem, _, last = branch.rpartition("-")
+    if not last.isdigit() or branch not in tips or stem not in tips or repo.is_ancestor(tips[stem], tips[branch]):
+        return ""
+    lease = repo.lease_of(stem)
+    if lease is not None and lease.is_alive():
+        return ""
+    return f"branch {stem} has gone on beside this one: %agent switch {stem} goes there"
 
 
 def free_name(repo: Repository, base: str) -> str:

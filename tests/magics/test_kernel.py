@@ -55,6 +55,22 @@ def test_a_notebook_is_bound_from_its_first_cell(tmp_path: Path, monkeypatch: py
         assert "1 1" in text(run(client, "print(x, y)"))
 
 
+def test_a_kernel_that_is_restarted_goes_on_where_it_was_and_not_where_a_second_one_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook = tmp_path / "study.ipynb"
+    with started(notebook, monkeypatch) as (client, manager), kernel(notebook, monkeypatch) as second:
+        run(client, "hours = ['first']")
+        run(second, "toy = 1")
+        run(client, "hours.append('of work')")
+        run(second, "toy = 2")
+        manager.restart_kernel(now=True)
+        client.wait_for_ready(timeout=60)
+        assert "on branch main " in text(run(client, "%agent status"))
+        run(client, "%agent checkout")
+        assert "['first', 'of work']" in text(run(client, "print(hours)"))
+
+
 def test_a_figure_that_came_back_draws_in_a_kernel_that_has_opened_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

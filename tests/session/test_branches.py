@@ -33,6 +33,59 @@ class TestTwoSessions:
             assert two.session.branch == "main"
 
 
+class TestAKernelThatIsRestarted:
+    """Its sessions are known by the beginning of their ids, which ends with a dot."""
+
+    @staticmethod
+    def started(store: MemoryStore, id: str) -> Notebook:
+        return Notebook(Repository.open(store), session_id=id)
+
+    def test_goes_on_where_it_was_whatever_another_kernel_did_since(self) -> None:
+        store = MemoryStore()
+        with self.started(store, "one.1") as one, self.started(store, "two.1") as two:
+            one.run("hours = ['first']")
+            two.run("toy = 0")
+            one.run("hours.append('of work')")
+            two.run("toy = 1")
+            one.session.close()
+            with self.started(store, "one.2") as again:
+                assert (again.session.branch, again.session.notes) == ("main", [])
+                again.checkout()
+                assert again.look("hours") == ["first", "of work"]
+            two.session.close()
+            with self.started(store, "two.2") as again:
+                assert (again.session.branch, again.session.notes) == ("main-2", [])
+
+    def test_another_kernel_goes_on_where_the_store_was_used_last_and_is_told_of_the_other_branch(self) -> None:
+        store = MemoryStore()
+        with self.started(store, "one.1") as one, self.started(store, "two.1") as two:
+            one.run("x = 1")
+            two.run("y = 1")
+        with self.started(store, "three.1") as three:
+            assert three.session.branch == "main-2"
+            assert three.session.notes == ["branch main has gone on beside this one: %agent switch main goes there"]
+            three.session.switch("main")
+            assert three.look("x") == 1
+
+    def test_goes_where_the_store_was_used_last_when_its_branch_is_gone(self) -> None:
+        store = MemoryStore()
+        with self.started(store, "one.1") as one:
+            one.run("x = 1")
+            one.session.switch("try", create=True)
+        with self.started(store, "two.1") as two:
+            two.session.switch("main")
+            two.repo.delete_branch("try", force=True)
+        with self.started(store, "one.2") as again:
+            assert again.session.branch == "main"
+
+    def test_forks_where_another_kernel_took_its_branch_meanwhile(self) -> None:
+        store = MemoryStore()
+        with self.started(store, "one.1") as one:
+            one.run("x = 1")
+        with self.started(store, "two.1") as two, self.started(store, "one.2") as again:
+            assert (two.session.branch, again.session.branch) == ("main", "main-2")
+
+
 class TestBranches:
     def test_switch_takes_branches_only(self) -> None:
         with Notebook() as nb:
