@@ -18,6 +18,7 @@ from agent_kernel.agents.events import (
     Error,
     Fail,
     Output,
+    Resumed,
     StepStart,
     Success,
     TaskStart,
@@ -41,11 +42,12 @@ if TYPE_CHECKING:
     from agent_kernel.browsing.timeline import Record
     from agent_kernel.repository import Commit
 
-__all__ = ["RunDetails", "RunStep", "run"]
+__all__ = ["RunDetails", "RunQuestion", "RunStep", "run"]
 
 Node: TypeAlias = Literal["cell", "agent", "merge", "failed", "interrupted", "denied", "running"]
 _STOPPED = ("failed", "interrupted", "cancelled")
 _MOST_STEPS = 1_000
+_MOST_ANSWER = 2_000
 _NODES: dict[str, Node] = {
     "ok": "agent",
     "failed": "failed",
@@ -74,8 +76,21 @@ class RunStep(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class RunQuestion(msgspec.Struct, frozen=True):
+    """What it asked a person in words, counted from 1. `answered`: it does not wait any more."""
+
+    number: int
+    text: str
+    asked_ms: int
+    answered: bool = False
+    answer: str = ""
+    answered_by: str = ""
+
+
 class RunDetails(msgspec.Struct, frozen=True):
     """Everything about a run. `tip`: its newest commit, "" where it made none; `asks`, `question`: what it waits for.
+
+    `questions`: all that it asked in words, with what was answered; the last one is what it waits for, where it does.
 
     `result`: what it gave back, in a line; `reason`: why it did not come to one. `n_steps` counts also the step that waits.
     """
@@ -101,6 +116,7 @@ class RunDetails(msgspec.Struct, frozen=True):
     refs: tuple[Ref, ...]
     asks: Asks | None
     question: str
+    questions: tuple[RunQuestion, ...] = ()
 
 
 def run(book: Book, args: OfRun) -> RunDetails:
@@ -143,7 +159,21 @@ def run(book: Book, args: OfRun) -> RunDetails:
         refs=tuple(ref for record in records for ref in spread.refs.get(record.id, ())),
         asks=asks_of(book, asked) if isinstance(asked, ApprovalRequested) else None,
         question=_said(asked.question, 2_000) if isinstance(asked, Clarify) else "",
+        questions=tuple(_questions(events)),
     )
+
+
+def _questions(events: Sequence[Event]) -> list[RunQuestion]:
+    """What it asked in words; each waits until the run goes on."""
+    found: list[RunQuestion] = []
+    for event in events:
+        if isinstance(event, Clarify):
+            text = clean_lines(summaries.mask_text(event.question))[:10_000]
+            found.append(RunQuestion(len(found) + 1, text, event.time_ns // 1_000_000))
+        elif isinstance(event, Resumed) and found and not found[-1].answered:
+            told = {"answer": _said(event.sent, _MOST_ANSWER), "answered_by": cleaned(event.by)}
+            found[-1] = msgspec.structs.replace(found[-1], answered=True, **told)
+    return found
 
 
 def _prompt(commits: Sequence[Commit], start: Event | None) -> str:

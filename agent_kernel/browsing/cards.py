@@ -1,6 +1,6 @@
-"""The question about a step as it stands in a notebook without a panel: what would run, what it would do, what to type.
+"""What a run asks, as it stands in a notebook without a panel: what would run, what it would do, what to type.
 
-It is an output of the cell that gave the task, and the code in it is what that cell is about to run: it stays, masked.
+The question about a step is an output of the cell that gave the task, and the code in it is what that cell is about to run: it stays, masked.
 Once it is decided, the same place says what was decided.
 """
 
@@ -12,12 +12,13 @@ from typing import Any, Final
 
 from agent_kernel.browsing.highlighting import html_of
 
-__all__ = ["card_faces"]
+__all__ = ["card_faces", "question_faces"]
 
 _LINE: Final = "1px solid rgba(128,128,128,.35)"
 _MUTED: Final = "opacity:.7"
 _CODE: Final = "font-family:var(--jp-code-font-family,monospace);font-size:12px"
 _RISKY: Final = "color:color-mix(in srgb,#c77700 60%,currentColor)"
+_ANSWERS: Final = "%agent resume ANSWER"
 _SIGN: Final = {"-": "−"}
 _CELL: Final = "padding:1px 14px 1px 0;text-align:left;vertical-align:top;border:0;background:none"
 _SAID: Final = {"approve": "approved", "edit": "approved with other code", "deny": "denied"}
@@ -36,6 +37,29 @@ def card_faces(run: Details, step: int) -> dict[str, str]:
         said = _decided(run, step)
         return {"text/plain": said, "text/html": f'<div style="font-size:13px;{_MUTED}">{escape(said)}</div>'}
     return {"text/plain": _text(run, asks), "text/html": _html(run, asks)}
+
+
+def question_faces(run: Details, number: int) -> dict[str, str]:
+    """The same of what the agent asks in words: the question and the line to type, then the answer.
+
+    Args:
+        run: the answer to `run`.
+    """
+    name, asked = run["author"]["name"], run["questions"][number - 1]
+    if asked["answered"]:
+        said = [f"{name} asked: {asked['text']}", f"{asked['answered_by'] or 'answered'}: {asked['answer']}"]
+        lines = "<br>".join(map(escape, said))
+        return {"text/plain": "\n".join(said), "text/html": f'<div style="font-size:13px;{_MUTED}">{lines}</div>'}
+    title = f"{name} asks: {asked['text']}"
+    return {"text/plain": f"{title}\n{_ANSWERS} goes on", "text/html": _question(title)}
+
+
+def _question(title: str) -> str:
+    said = escape(title).replace("\n", "<br>")
+    return (
+        f'<div class="agent-kernel" style="font-size:13px;line-height:20px;padding-left:14px"><b>{said}</b>'
+        f'<br><code style="{_CODE};background:none;color:inherit">{_ANSWERS}</code> goes on</div>'
+    )
 
 
 def _decided(run: Details, step: int) -> str:

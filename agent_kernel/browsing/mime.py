@@ -7,5 +7,5 @@ from typing import Final
 __all__ = ["CARD", "FOOTER", "HISTORY"]
 
 HISTORY: Final = "application/vnd.agent-kernel.history.v1+json"  # a panel
-CARD: Final = "application/vnd.agent-kernel.card.v1+json"  # a step that waits, or a race
+CARD: Final = "application/vnd.agent-kernel.card.v1+json"  # a step that waits, a question, or a race
 FOOTER: Final = "application/vnd.agent-kernel.footer.v1+json"  # the line under a cell

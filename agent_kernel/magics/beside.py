@@ -55,7 +55,7 @@ class Beside(Protocol):
         ...
 
     def asks(self, run: str) -> bool:
-        """Show that a step of an agent's run waits for a person. Return False where only lines can be shown."""
+        """Show that an agent's run waits for a person: a step of it, or a question. Return False where only lines can be shown."""
         ...
 
     def ended(self, run: str) -> bool:

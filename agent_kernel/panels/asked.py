@@ -122,10 +122,11 @@ class Decided(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Resumed(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A run that is to go on, and the answer to its question."""
+    """A run that is to go on, and the answer to its question: if it is still this one, where `question` is its number."""
 
     run: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
     answer: Annotated[str, msgspec.Meta(max_length=100_000)] = ""
+    question: int | None = None
 
 
 class Picked(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -175,7 +176,7 @@ _CALLED: Final = {
     "merge": "Merge of {}",
     "pick": "Pick of {}",
     "redo": "Redo",
-    "resume": "The run of {}",
+    "resume": "The answer to {}",
     "rollback": "Roll back to {}",
     "switch": "Switch to {}",
     "tag": "Tag {}",

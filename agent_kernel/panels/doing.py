@@ -160,12 +160,25 @@ def _decide(desk: Desk, scope: Scope, act: Act) -> Answer:
     return _done(desk, scope, f"{agreed(act)} {said}")
 
 
-def check(scope: Scope, act: Act) -> None:
+def check(desk: Desk, scope: Scope, act: Act) -> None:
     """Raise UsageProblem where it is known beforehand that it could not be done."""
+    if isinstance(act.args, Resumed):
+        _check_asked(desk, act.args)
     if isinstance(act.args, Decided) and act.args.decision == "edit":
         notebook = scope.notebook
         assert notebook is not None
         notebook.tasks.check_code(act.args.code or "")
+
+
+def _check_asked(desk: Desk, args: Resumed) -> None:
+    """An answer is to what was seen: by now it may be answered, and the run may ask something else."""
+    if args.question is None:
+        return
+    told: Any = desk.ask("run", {"id": args.run})
+    asked = told["questions"][args.question - 1 : args.question]
+    if not told["question"] or len(told["questions"]) != args.question:
+        by = f" by {asked[0]['answered_by']}" if asked and asked[0]["answered_by"] else ""
+        raise UsageProblem(f"this question was answered{by} already; nothing was done")
 
 
 def agreed(act: Act) -> str:

@@ -26,7 +26,7 @@ def faces_of(desk: Desk, result: Result, opens: Opens) -> Answer:
 
 
 def standing_for(desk: Desk, start: Answer) -> Answer:
-    """What tells a front end which card or race this is, so that it shows it, or its HTML, where the widget is gone."""
+    """What tells a front end which card, question or race this is, so that it shows it, or its HTML, where the widget is gone."""
     return {CARD: {"version": _FORMAT, "store": desk.store, **start}}
 
 

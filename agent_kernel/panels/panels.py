@@ -113,7 +113,7 @@ class Panels:
         self._lock = threading.Lock()
         self._channels: list[Closing] = []
         self._panels: list[HistoryPanel] = []
-        self._cards: dict[str, Card] = {}  # of steps that wait, by their runs
+        self._cards: dict[str, Card] = {}  # of steps and questions that wait, by their runs
 
     def _wake(self, function: Callable[[], None]) -> None:
         self._shell.kernel.io_loop.add_callback(function)  # a kernel has its loop only once it has started
@@ -184,13 +184,14 @@ class Panels:
     def asks(self, run: str) -> bool:
         from agent_kernel.panels.asking import Card
 
+        self.decided(run)  # what it asked before, which the run went on from
         try:
-            card = Card(self.hub(), run, rich=self._is_rich())
+            card = Card(self.hub(), run, rich=self._is_rich(), later=not self._cell().startswith("vscode-"))
             data, metadata = card.bundle()
         except AgentKernelError:  # it is kept nowhere that a panel could look into
             return False
         except Exception:
-            logger.exception("the card of a step that waits cannot be shown")
+            logger.exception("the card of a run that waits cannot be shown")
             return False
         if card.panel is not None:
             self._panels.append(card.panel)
@@ -286,8 +287,12 @@ class Panels:
 
     def _is_rich(self) -> bool:
         """Whether the front end shows widgets. Those that run a whole notebook at once, and consoles, name no cell."""
+        return bool(self._cell())
+
+    def _cell(self) -> str:
+        """The cell that the front end names; "": none."""
         metadata = self._shell.kernel.get_parent().get("metadata")
-        return isinstance(metadata, dict) and bool(cast("dict[str, object]", metadata).get("cellId"))
+        return str(cast("dict[str, object]", metadata).get("cellId") or "") if isinstance(metadata, dict) else ""
 
     def _open_panel(self, comm: Comm, _message: dict[str, object]) -> None:
         from agent_kernel.panels.channels import Channel

@@ -108,7 +108,7 @@ class Wanted:
     def _check(self, scope: Scope) -> None:
         from agent_kernel.panels.doing import check
 
-        check(scope, self.act)
+        check(self._desk, scope, self.act)
 
     def _carry_out(self, scope: Scope) -> Answer:
         from agent_kernel.panels.doing import do

@@ -81,6 +81,35 @@ def test_a_denied_step_does_not_run_and_the_run_goes_on(task: Document) -> None:
     assert task.ask("__import__('pathlib').Path('out.txt').exists()") == "False"
 
 
+ASKS = """from agent_kernel import ScriptedModel
+asks = ScriptedModel(["task.clarify('Which of the two?')", "kept = 'left'\\nprint('kept', kept)\\ntask.clarify('For good?')", "task.success(kept)"], name="asks")
+%agent model scripted:asks"""
+
+
+def test_a_question_is_answered_in_its_cell_and_the_run_goes_on_there(opened: OpenNew, photograph: Photograph) -> None:
+    document = opened(ASKS, "%%agent analyst\nKeep one of the two, please.", "")
+    document.run(1, 2)
+    cell = document.cell(2)
+    card = cell.get_by_role("group", name="analyst asks you")
+    expect(card).to_contain_text("Which of the two?")
+    photograph("asks", cell)
+    field = card.get_by_role("textbox", name="Answer to analyst")
+    field.fill("the left one")
+    field.press("Enter")
+    expect(cell).to_contain_text("kept left")
+    expect(cell.get_by_role("group", name=re.compile("answered analyst"))).to_contain_text("the left one")
+    expect(card).to_contain_text("For good?")
+    photograph("asks-again", cell)
+    document.save()
+    document.open()
+    expect(card.get_by_role("textbox")).to_be_editable()
+    document.page.goto("about:blank")
+    document.jupyter.end_kernels()
+    document.open_without_kernel()
+    expect(card).to_contain_text("In its notebook: %agent resume --run")
+    expect(card.get_by_role("textbox")).to_have_count(0)
+
+
 SCRIPTS = """from agent_kernel import ScriptedModel
 prices = [3, 1, 2]
 quick = ScriptedModel(["best = min(prices)", "task.success(best)"], name="quick")

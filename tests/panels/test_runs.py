@@ -138,12 +138,74 @@ class TestTheCard:
         panel.ask("resume", run=row["run"], answer="the left one")
         assert panel.ask("run", id=row["run"])["status"] == "completed"
 
+    def test_what_is_answered_twice_is_refused_the_second_time(self, front: Front) -> None:
+        panel = card(front, give(front, "task.clarify('One?')", "task.clarify('Two?')", "task.success()"))
+        asked = front.widget(panel).start["question"]
+        front.run("%agent resume the first")
+        failed = panel.ask("resume", run=asked["run"], answer="late", question=asked["number"])
+        assert failed["message"].startswith("this question was answered by ada already")
+        (_, second) = panel.ask("run", id=asked["run"])["questions"]
+        assert (second["text"], second["answered"]) == ("Two?", False)
+
     def test_the_steps_of_a_run_keep_the_number_of_its_cell(self, front: Front, tmp_path: Path) -> None:
         give(front, "a = 1", writing(tmp_path), "task.success()")
         front.run("b = 1")
         front.run("%agent approve")
         (row,) = {row["prompt"] for row in front.panel().ask("rows", n=50)["rows"] if row["kind"] == "fold"}
         assert "–" not in row
+
+
+class TestTheQuestion:
+    def test_its_output_has_a_widget_what_names_it_where_that_is_gone_and_the_line_to_type(self, front: Front) -> None:
+        face = card_of(give(front, "task.clarify('Which <one>?')"))
+        panel = Panel(front.kernel.comm_manager.comms[face[VIEW]["model_id"]])
+        start = front.widget(panel).start
+        assert start == {"question": {"run": start["question"]["run"], "number": 1}}
+        assert face[CARD] == {"version": 1, "store": panel.ask("open", n=0)["state"]["store"], **start}
+        assert face["text/plain"] == "analyst asks: Which <one>?\n%agent resume ANSWER goes on"
+        assert "analyst asks: Which &lt;one&gt;?" in face["text/html"]
+        assert "%agent resume ANSWER</code> goes on" in face["text/html"]
+
+    @pytest.mark.parametrize("cell", ["", "vscode-notebook-cell:/x#W1"])
+    def test_where_a_front_end_shows_nothing_later_it_is_the_line_alone(self, front: Front, cell: str) -> None:
+        front.kernel.metadata = {"cellId": cell}
+        (face,) = [one for one in give(front, "task.clarify('Which one?')") if "asks" in one["text/plain"]]
+        assert set(face) == {"text/plain", "text/html"}
+
+    def test_the_answer_lets_the_run_go_on_and_takes_the_place_of_the_line(self, front: Front) -> None:
+        panel = card(front, give(front, "task.clarify('Which one?')", "task.success('that one')"))
+        asked = front.widget(panel).start["question"]
+        panel.ask("resume", run=asked["run"], answer="the left one", question=asked["number"])
+        told = panel.ask("run", id=asked["run"])
+        assert told["status"] == "completed"
+        (question,) = told["questions"]
+        assert (question["answer"], question["answered_by"]) == ("the left one", "ada")
+        assert front.display.shown[-1]["text/plain"] == "analyst asked: Which one?\nada: the left one"
+
+    def test_a_typed_answer_is_told_on_each_card_of_the_run(self, front: Front) -> None:
+        give(front, "task.clarify('One?')", "task.clarify('Two?')", "task.success()")
+        front.run("%agent resume yes")
+        front.run(f"%agent resume --run {next(iter(front.extension.notebook.tasks.runs))} no")
+        said = [face["text/plain"] for face in front.display.shown if CARD in face]
+        assert said == [
+            "analyst asks: One?\n%agent resume ANSWER goes on",
+            "analyst asked: One?\nada: yes",
+            "analyst asks: Two?\n%agent resume ANSWER goes on",
+            "analyst asked: Two?\nada: no",
+        ]
+
+    def test_where_the_run_is_not_behind_the_state_the_answer_is_refused_and_it_still_waits(self, front: Front) -> None:
+        front.run("x = 1")
+        front.run("%agent switch -c aside")
+        panel = card(front, give(front, "y = 2", "task.clarify('Which one?')", "task.success()"))
+        asked = front.widget(panel).start["question"]
+        front.run("%agent switch main")
+        front.extension.notebook.tasks.runs.clear()  # as in a kernel that did not begin it
+        panel.ask("resume", run=asked["run"], answer="this", question=1)
+        failed = panel.state["failed"]["text"]
+        assert failed.startswith("The answer to analyst failed: ")
+        assert "on branch aside and not behind the state here, so nothing was done" in failed
+        assert panel.ask("run", id=asked["run"])["status"] == "clarify"
 
 
 class TestInAKernel:

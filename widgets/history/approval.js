@@ -148,7 +148,7 @@ export class ApprovalCard {
 }
 
 /** "1 min ago". @param {number} ms @param {number} now */
-function ago(ms, now) {
+export function ago(ms, now) {
   const said = when(ms, now);
   return said.endsWith("min") ? `${said} ago` : said === "now" ? said : `at ${said}`;
 }
@@ -196,8 +196,8 @@ function commaed(items) {
   return items.flatMap((item, at) => [at ? ", " : "", el("span", { class: "ak-mono" }, item)]);
 }
 
-/** @type {Record<RunDetails["status"], string>} */
-const NOW = {
+/** How the run of what was decided or answered stands. @type {Record<RunDetails["status"], string>} */
+export const NOW = {
   running: "The run goes on",
   completed: "The run is done",
   failed: "The run failed",

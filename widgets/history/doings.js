@@ -153,7 +153,7 @@ export class Doings {
 
   /** @param {RunDetails} run @param {string} answer */
   answer(run, answer) {
-    return this.#act("resume", { run: run.id, answer }, run.author.name);
+    return this.#act("resume", { run: run.id, answer, question: run.questions.length }, run.author.name);
   }
 
   commit() {

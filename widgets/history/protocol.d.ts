@@ -53,8 +53,8 @@ export interface Acts {
   merge(args: { branch: string; ours: string[]; theirs: string[] }): Done | Queued | Conflicts;
   /** Says of the step that waits whether it runs; the run goes on until it is done or waits again. Answered as soon as it goes on, and State tells the rest. */
   decide(args: { run: string; step: number; decision: "approve" | "edit" | "deny"; code?: string; reason?: string }): Done | Queued;
-  /** Answers the question of a run, or has one that was stopped go on. */
-  resume(args: { run: string; answer: string }): Done | Queued;
+  /** Answers the question of a run, if it is still this one where its number is given, or has one that was stopped go on. */
+  resume(args: { run: string; answer: string; question?: number }): Done | Queued;
   /** Merges the branch of a candidate into the current one. */
   pick(args: { race: string; number: number }): Done | Queued;
   /** Deletes the branches of all candidates; what was picked stays. */
@@ -121,7 +121,10 @@ export interface RunDetails {
   id: string; short: string; prompt: string; author: CommitRow["author"]; task: string; model: string;
   status: RunFacts["status"]; reason: string; result: string; steps: RunStep[]; n_steps: number; tokens: number; cost: number | null; took_s: number; time_ms: number;
   tip: string; refs: Ref[]; asks: Asks | null; question: string;
+  questions: RunQuestion[];                          // the last one is what it waits for, where it does
 }
+/** What a run asked a person in words, counted from 1. */
+export interface RunQuestion { number: number; text: string; asked_ms: number; answered: boolean; answer: string; answered_by: string }
 /** `id`: the commit that it became; "": none. `decided`: approve, edit or deny; "": nobody was asked. */
 export interface RunStep { id: string; prompt: string; subject: string; is_code: boolean; node: CommitRow["node"] | "denied" | "running"; why: string; took_s: number | null; decided: string; decided_by: string; reason: string /* of a denial */ }
 /** A step that waits for approval. `tried`: what it did where it was tried on a fork first, each with a word, the sign of a change or "", what, and a remark; `keeps`: approving takes that on, and the code does not run again; `note`: whole sentences. */

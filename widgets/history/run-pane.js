@@ -5,10 +5,11 @@
  */
 
 import { failureNote, iconButton, textButton } from "../shared/buttons.js";
-import { el, fill, freshId } from "../shared/dom.js";
+import { el, fill } from "../shared/dom.js";
 import { count, money, plural, stamp, took } from "../shared/format.js";
 import { ApprovalCard } from "./approval.js";
 import { RUN, targetOf } from "./detail-top.js";
+import { QuestionCard } from "./question.js";
 import { refLabel } from "./refs.js";
 import { stateName } from "./row.js";
 import { guard, hold } from "./stale.js";
@@ -35,12 +36,13 @@ export class RunPane {
     this.runs = runs;
     this.turn = 0;
     this.version = "";
-    this.going = ""; // the step that was decided about here
+    this.going = ""; // the step that was decided about here, or the question that was answered
     this.wantsFocus = false;
     this.look = false; // whether it was drawn with what can be done
     /** @type {RunDetails | null} */
     this.shown = null;
     this.card = new ApprovalCard((decision) => void this.#decide(decision));
+    this.question = new QuestionCard((answer) => void this.#answer(answer));
     this.top = el("div", { class: "ak-dh" });
     this.body = el("div", { class: "ak-run" });
     this.element = el("div", { class: "ak-detail", role: "region", "aria-label": "Run", hidden: true }, this.top, this.body);
@@ -93,17 +95,20 @@ export class RunPane {
   /** @param {RunDetails} run */
   #draw(run) {
     const other = run.id !== this.shown?.id;
+    if (!run.asks && !run.question) this.going = "";
     const same = JSON.stringify(run) === JSON.stringify(this.shown);
     if (!other && run.asks?.step !== this.shown?.asks?.step) this.going = "";
     this.shown = run;
     this.version = this.model.pages.version;
     const { canAct, state } = this.model;
     const queued = state.queued?.op === "decide" ? "A cell is running. The step runs when it ends." : "";
+    const answered = state.queued?.op === "resume" ? "A cell is running. The agent has your answer when it ends." : "";
     this.card.show(run, { now: this.model.now(), canAct, waits: queued, step: run.asks?.step ?? 0, isGoing: this.going === `${run.id} ${run.asks?.step}` });
+    if (run.question) this.question.show(run, { now: this.model.now(), canAct, waits: answered, number: run.questions.length, isGoing: this.going === answers(run) });
     if (same && this.look === canAct) return this.#focus();
     this.look = canAct;
     fill(this.top, ...this.#topLine(run, canAct));
-    fill(this.body, ...this.#bodyLines(run, canAct));
+    fill(this.body, ...this.#bodyLines(run));
     hold(this.element, false);
     this.element.setAttribute("aria-label", `Run of ${run.author.name}`);
     if (other) this.element.scrollTop = 0;
@@ -164,13 +169,13 @@ export class RunPane {
     );
   }
 
-  /** @param {RunDetails} run @param {boolean} canAct @returns {Child[]} */
-  #bodyLines(run, canAct) {
+  /** @param {RunDetails} run @returns {Child[]} */
+  #bodyLines(run) {
     const rest = run.task.trim().split("\n").slice(1).join("\n").trim();
     return [
       rest ? el("p", { class: "ak-task" }, rest) : null,
       run.asks ? this.card.element : null,
-      run.question ? this.#question(run, canAct) : null,
+      run.question ? this.question.element : null,
       el("div", { class: "ak-stepped", role: "list" }, ...run.steps.map((step) => this.#step(step))),
       run.steps.length ? null : el("p", { class: "ak-nothing" }, "No step has run yet."),
     ];
@@ -191,20 +196,15 @@ export class RunPane {
     return el("div", { role: "listitem" }, node);
   }
 
-  /** @param {RunDetails} run @param {boolean} canAct */
-  #question(run, canAct) {
-    const input = el("input", { type: "text", class: "ak-input", id: freshId("answer"), autocomplete: "off" });
-    const form = el(
-      "form",
-      { class: "ak-ask", novalidate: true },
-      el("label", { for: input.id }, `${run.author.name} asks: ${run.question}`),
-      el("div", { class: "ak-foot" }, input, el("button", { class: "ak-b ak-main", type: "submit", disabled: !canAct }, "Answer")),
-    );
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      if (input.value.trim()) void this.runs.answer(run, input.value.trim());
-    });
-    return form;
+  /** @param {string} answer */
+  async #answer(answer) {
+    const run = this.shown;
+    if (!run?.question) return;
+    this.going = answers(run);
+    this.#draw(run);
+    const refused = await this.runs.answer(run, answer);
+    if (refused !== null) this.going = "";
+    await this.load();
   }
 
   /** @param {Decision} decision */
@@ -226,4 +226,9 @@ export class RunPane {
     note.append(" ", textButton("Close", this.doings.close));
     fill(this.top, note);
   }
+}
+
+/** What stands for the question that waits. @param {RunDetails} run */
+function answers(run) {
+  return `${run.id} question ${run.questions.length}`;
 }

@@ -23,7 +23,7 @@ const NAMES = {
   commit_now: "Commit",
   verify: "Check of the store",
   decide: "The decision on",
-  resume: "The run of",
+  resume: "The answer to",
   pick: "Pick of",
 };
 /** @type {Record<string, string>} */

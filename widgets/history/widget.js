@@ -38,7 +38,7 @@ function render({ model, el }) {
   };
   const start = model.get("start");
   if (Object.keys(start).length) host.start = start;
-  const view = "race" in start ? mountRace(el, transport, host, start.race) : "card" in start ? mountCard(el, transport, host, start.card) : mountHistory(el, transport, host);
+  const view = "race" in start ? mountRace(el, transport, host, start.race) : "card" in start || "question" in start ? mountCard(el, transport, host, start.card ?? start.question) : mountHistory(el, transport, host);
   return () => {
     view.dispose();
     transport.dispose();

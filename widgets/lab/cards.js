@@ -1,5 +1,5 @@
 /**
- * The card of a step and the table of a race, where they outlive their widget: in a saved notebook, after a restart.
+ * The card of a step or of a question and the table of a race, where they outlive their widget: in a saved notebook, after a restart.
  *
  * JupyterLab keeps no widgets without their kernel, so this goes before the widget and shows it as long as it is there.
  * Then the card, or the race, is asked of the store, from the server or from the kernel, and acts only through a kernel.
@@ -14,8 +14,8 @@ import { WIDGET, isAlive, isHere } from "./models.js";
 /** @import { Kernel, MimeModel, PanelClass, Renderer } from "./jupyter.js" */
 /** @import { Notebooks, OpenNotebook } from "./notebooks.js" */
 /** @import { NotebookTransport } from "./transport.js" */
-/** @typedef {{ run: string, step: number }} Step */
-/** @typedef {{ version: number, store: string, card?: Step, race?: string }} Saved */
+/** @import { Question, Step } from "../history/card.js" */
+/** @typedef {{ version: number, store: string, card?: Step, question?: Question, race?: string }} Saved */
 
 export const CARD = "application/vnd.agent-kernel.card.v1+json";
 const FORMAT = 1;
@@ -102,7 +102,8 @@ export function savedCard(Panel, notebooks, standard) {
     /** The step, or the race, in its store, as soon as that can be reached. @param {OpenNotebook} notebook @param {Saved} saved */
     async #find(notebook, saved) {
       const { turn } = this;
-      const { card, race = "" } = saved;
+      const { race = "" } = saved;
+      const card = saved.card ?? saved.question;
       const transport = notebook.transportOf({ isSeen: () => this.attached && this.isVisible, only: saved.store });
       this.undo.push(() => transport.dispose());
       notebook.seen();
@@ -119,12 +120,13 @@ export function savedCard(Panel, notebooks, standard) {
     }
 
     /** @param {OpenNotebook} notebook @param {NotebookTransport} transport @param {Saved} saved */
-    #mount(notebook, transport, { card, race = "" }) {
+    #mount(notebook, transport, { card, question, race = "" }) {
       this.stand();
       const place = el("div", {});
       this.node.append(place);
       const host = notebook.host();
-      const { dispose } = card ? mountCard(place, transport, host, card) : mountRace(place, transport, host, race);
+      const of = card ?? question;
+      const { dispose } = of ? mountCard(place, transport, host, of) : mountRace(place, transport, host, race);
       this.stand = dispose;
       this.from = "store";
     }

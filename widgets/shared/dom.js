@@ -121,10 +121,11 @@ export function prose(text) {
     .filter((part) => part !== "");
 }
 
+const OURS = Math.random().toString(36).slice(2, 10); // each widget of a page has a module of its own, which counts by itself
 let lastId = 0;
 
 /** An id that no other element of the page has. @param {string} what */
 export function freshId(what) {
   lastId += 1;
-  return `ak-${what}-${lastId}`;
+  return `ak-${what}-${OURS}-${lastId}`;
 }

@@ -1,4 +1,4 @@
-/** The card of a step, and the table of a race, in an output whose widget may be gone. */
+/** The card of a step or of a question, and the table of a race, in an output whose widget may be gone. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -12,6 +12,7 @@ const page = { skip: withoutPage };
 
 const VIEW = "application/vnd.jupyter.widget-view+json";
 const STEP = { version: 1, store: "s", card: { run: "r", step: 1 } };
+const QUESTION = { version: 1, store: "s", question: { run: "r", number: 1 } };
 const RACE = { version: 1, store: "s", race: "r" };
 
 /** A widget of the application, as far as these are: a renderer says what it shows. */
@@ -87,8 +88,8 @@ function withWidget() {
   return kernel;
 }
 
-for (const data of [STEP, RACE]) {
-  const what = "race" in data ? "a race" : "a step";
+for (const data of [STEP, QUESTION, RACE]) {
+  const what = "race" in data ? "a race" : "question" in data ? "a question" : "a step";
 
   test(`the widget of ${what} is shown as long as it is there, and stays when its output is written again`, page, async () => {
     const kernel = withWidget();
@@ -127,6 +128,24 @@ test("a step whose widget is gone is asked of its store", page, async () => {
   dispose();
 });
 
+test("a question whose widget is gone is asked of its store: without a kernel it has no field, and says what to type", page, async () => {
+  const rest = new FakeRest();
+  rest.ask = async (_, op) => (assert.equal(op, "run"), ASKING);
+  const { card, shows, dispose } = await output(QUESTION, { rest });
+  assert.match(shows(), /analyst asks you.*Which one\?In its notebook: %agent resume --run r ANSWER$/s);
+  assert.equal(card.node.querySelector("input, button"), null);
+  dispose();
+});
+
+test("a question that was answered since says so where it stood", page, async () => {
+  const rest = new FakeRest();
+  const questions = [{ ...ASKING.questions[0], answered: true, answer: "the left one", answered_by: "ada" }];
+  rest.ask = async () => ({ ...ASKING, status: "completed", question: "", questions });
+  const { shows, dispose } = await output(QUESTION, { rest });
+  assert.match(shows(), /ada answered analystThe run is doneWhich one\?the left one$/);
+  dispose();
+});
+
 test("a race whose widget is gone is asked of its store, and stands there as it is now", page, async () => {
   const rest = new FakeRest();
   let race = STANDING;
@@ -141,8 +160,8 @@ test("a race whose widget is gone is asked of its store, and stands there as it 
   dispose();
 });
 
-for (const data of [STEP, RACE]) {
-  test(`what was saved stays where the store does not know ${"race" in data ? "the race" : "the run"} any more`, page, async () => {
+for (const data of [STEP, QUESTION, RACE]) {
+  test(`what was saved stays where the store does not know the ${"race" in data ? "race" : "question" in data ? "run that asks" : "run"} any more`, page, async () => {
     const { shows, dispose } = await output(data, { rest: forgetful() });
     assert.equal(shows(), "what was saved");
     dispose();
@@ -196,3 +215,5 @@ const RUN = {
   steps: [],
   asks: { step: 1, agent: "analyst", asked_ms: 0, after: "", branch: null, source: "open('x')", code: [["", "open('x')"]], report: [], tried: [], keeps: false, note: "" },
 };
+
+const ASKING = { ...RUN, status: "clarify", asks: null, question: "Which one?", questions: [{ number: 1, text: "Which one?", asked_ms: 0, answered: false, answer: "", answered_by: "" }] };

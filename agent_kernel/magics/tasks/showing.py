@@ -105,7 +105,7 @@ def shown(
     """Show all of a run's events as they come.
 
     Args:
-        asks: shows that a step of this run waits for a person; returns False where only lines can be shown.
+        asks: shows that this run waits for a person, with a step or a question; returns False where only lines can be shown.
         ends: shows how this run ended, in the same way.
     """
     step = place.last or Step(1)
@@ -139,6 +139,8 @@ def shown(
             _happened(item, step, place)
     if isinstance(last, ApprovalRequested):
         _asked(last, step, place, asks)
+    if isinstance(last, Clarify) and not asks(last.run):
+        _last_word(last, place)
     if isinstance(last, _ENDS):
         if not ends(last.run):
             _last_word(last, place)
@@ -171,7 +173,7 @@ def _happened(event: Event, step: Step, place: Shown) -> None:
     if isinstance(event, Error) and event.source == "model":
         _broke_off(event, step, place)
         return
-    if isinstance(event, _ENDS):
+    if isinstance(event, _ENDS | Clarify):
         return  # said at the end
     step.on_card = False
     if event.step is not None and event.step != step.number:
@@ -184,9 +186,6 @@ def _happened(event: Event, step: Step, place: Shown) -> None:
         is_denied = event.status == "denied"  # it took no time: it did not run
         step.state, step.took_s = ("denied", None) if is_denied else ("", event.duration_s)
     notes = list(lines_of(event))
-    if isinstance(event, Clarify):
-        _last_word(event, place)
-        return
     step.notes += notes
     if notes or isinstance(event, StepStart | Output):
         place.step(step, whole=True)
