@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import msgspec
 
 from agent_kernel.agents.counting import seconds_taken, steps_in
-from agent_kernel.agents.deciding import asked_by
+from agent_kernel.agents.deciding import asked_by, waiting
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -209,7 +209,7 @@ def _steps(events: Sequence[Event], records: Sequence[Record], commits: Sequence
     if not numbers:
         pairs = zip(records, commits, strict=True)
         return [_of_commit(record, commit) for record, commit in reversed(list(pairs))]
-    waits = asked_by(events)
+    waits = waiting(events)  # a step that asks in words has run
     return [
         _of_events([event for event in events if event.step == number], made.get(number))
         for number in numbers

@@ -175,11 +175,13 @@ class TestTheQuestion:
     def test_the_answer_lets_the_run_go_on_and_takes_the_place_of_the_line(self, front: Front) -> None:
         panel = card(front, give(front, "task.clarify('Which one?')", "task.success('that one')"))
         asked = front.widget(panel).start["question"]
+        assert [step["prompt"] for step in panel.ask("run", id=asked["run"])["steps"]] == [".1"]
         panel.ask("resume", run=asked["run"], answer="the left one", question=asked["number"])
         told = panel.ask("run", id=asked["run"])
         assert told["status"] == "completed"
         (question,) = told["questions"]
         assert (question["answer"], question["answered_by"]) == ("the left one", "ada")
+        assert [step["prompt"] for step in told["steps"]] == [".1", ".2"]
         assert front.display.shown[-1]["text/plain"] == "analyst asked: Which one?\nada: the left one"
 
     def test_a_typed_answer_is_told_on_each_card_of_the_run(self, front: Front) -> None:

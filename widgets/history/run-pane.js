@@ -133,7 +133,7 @@ export class RunPane {
     const acts = el(
       "span",
       { class: "ak-acts" },
-      canAct && target ? textButton("Check out", press(doings.checkout), run.asks ? "" : "ak-main") : null,
+      canAct && target ? textButton("Check out", press(doings.checkout), run.asks || run.question ? "" : "ak-main") : null,
       canAct && target ? textButton("Branch", press(doings.branch), "ak-roomy") : null,
       canAct && target ? textButton("Tag", press(doings.tag), "ak-roomy") : null,
       target ? textButton("Compare…", press(doings.compare)) : null,
