@@ -92,7 +92,7 @@ class Environment:
         for _ in range(_ATTEMPTS):
             size = self.map_size
             try:
-                with self.gate:
+                with self.gate.way:
                     if not self._broken:
                         return attempt()
                 self._reopen_alone()
