@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -185,6 +186,15 @@ def test_a_live_task_leaves_no_commits_and_one_without_state_no_variables(shell:
     assert shell.run("%%agent analyst --state live\nMake something please.").result.result == 1
     assert shell.ns["made"] == 1
     assert shell.log() == before
+
+
+@pytest.mark.parametrize("state", ["none", "live", "notebook"])
+def test_what_the_code_shows_appears_under_the_cell_wherever_the_task_acts(shell: Shell, state: str) -> None:
+    use(shell, "print(1 + 1)\n41 + 1", "nothing_of_this_name", "task.success()")
+    where = "" if state == "notebook" else f" --state {state}"
+    shown = shell.run(f"%%agent analyst{where}\nShow something please.").out
+    assert re.search(r"^2\n(Out\[\d+\]: )?42$", shown, re.MULTILINE)
+    assert re.search(r"NameError\S*: name 'nothing_of_this_name' is not defined", shown)
 
 
 def test_a_step_awaits_at_its_top_level_also_where_a_loop_runs_already(shell: Shell) -> None:

@@ -14,12 +14,12 @@ from agent_kernel.agents.deciding import said_of
 from agent_kernel.agents.journal import new_run_id, short_run
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models.naming import ENVIRONMENT, model_named
-from agent_kernel.agents.outside import PREFIX
+from agent_kernel.agents.outside import is_outside
 from agent_kernel.agents.place import Place
 from agent_kernel.errors import MissingExtraError, ModelError, NoModelError, TaskInterruptedError
 from agent_kernel.magics.tasks.apart import Apart
 from agent_kernel.magics.tasks.blocks import Notebook
-from agent_kernel.magics.tasks.running import ShellExecutor
+from agent_kernel.magics.tasks.running import OwnNamespace, ShellExecutor
 from agent_kernel.magics.tasks.showing import Shown, Terminal, shown
 from agent_kernel.magics.tasks.syntax import check_code
 from agent_kernel.session.branches import person
@@ -71,6 +71,7 @@ class Tasks:
     def __init__(self, shell: Shell, notebook: LiveNotebook, outputs: OutputRecorder) -> None:
         self._shell = shell
         self._notebook = notebook
+        self._outputs = outputs
         self._executor = ShellExecutor(shell, outputs)
         self._apart = Apart(shell)
         self._shown: dict[str, Shown] = {}  # where the runs of this kernel are shown
@@ -102,7 +103,8 @@ class Tasks:
             session.switch(cell.branch, create=cell.branch not in session.repo.branches())
         here = self.place((self._notebook.cell_id, self._notebook.cell_number))
         if cell.state == "none":
-            return Place({"__name__": "__agent__"}, journal=here.journal)
+            own: dict[str, object] = {"__name__": "__agent__"}
+            return Place(own, journal=here.journal, executor=OwnNamespace(own, self._outputs))
         if cell.state == "live":
             return Place(here.namespace, journal=here.journal, executor=self._executor, names=self._notebook.names)
         return here
@@ -264,7 +266,7 @@ class Tasks:
         """The branch on which an agent outside acts by a server of its own; "": it acts here."""
         session = self._notebook.session
         is_here = session is None or start.branch in ("", session.branch)
-        return "" if is_here or start.model.partition(":")[0] != PREFIX else start.branch
+        return "" if is_here or not is_outside(start.model) else start.branch
 
     def resume_apart(self, run: str, answer: str) -> str:
         """Let a run go on while no cell runs; returns how it stands then."""
@@ -272,13 +274,13 @@ class Tasks:
         return self._apart_from_cells(self._find(run).resume(answer, by=person().name))
 
     def _apart_from_cells(self, run: Run[Any]) -> str:
-        is_outside = _is_outside(run)  # no cell gave it its task
-        if not is_outside and not self._apart.can_show(run.id):
+        has_cell = not is_outside(run.model)  # else no cell gave it its task
+        if has_cell and not self._apart.can_show(run.id):
             self._notebook.beside.decided(run.id)
             return f"%agent resume --run {short_run(run.id)} in a cell lets the run go on."
         with self._apart.under_its_cell(run.id):
             driven = self._drive(run)
-            if not is_outside:
+            if has_cell:
                 self._told(driven)
         return f"The run of {run.agent} is {'done' if run.status == 'completed' else said_of(run.status)}."
 
@@ -385,11 +387,6 @@ class Tasks:
         return kernel is None or bool(getattr(kernel, "_allow_stdin", True))
 
 
-def _is_outside(run: Run[Any]) -> bool:
-    """Whether it is of an agent that is not ours."""
-    return run.model.partition(":")[0] == PREFIX
-
-
 def _shown_value(run: Run[Any]) -> object:
     """What is shown as the value of the cell. An agent outside gives nothing back here: its last word is shown already."""
-    return None if _is_outside(run) else run.outcome.value
+    return None if is_outside(run.model) else run.outcome.value

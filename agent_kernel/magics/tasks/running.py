@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from agent_kernel.agents.deadlines import StepTimeout, within
 from agent_kernel.agents.events import Part
-from agent_kernel.agents.executing import Executed
+from agent_kernel.agents.executing import Executed, PlainExecutor
 from agent_kernel.agents.settling import Settled
 from agent_kernel.magics.tasks.called import called_by_its_step
 from agent_kernel.magics.tasks.looping import beside
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Outputs
     from agent_kernel.repository.outputs import Output
 
-__all__ = ["ShellExecutor"]
+__all__ = ["OwnNamespace", "ShellExecutor"]
 
 _TEXTS = ("text/plain", "text/markdown", "text/latex", "application/json")
 
@@ -95,6 +96,23 @@ class ShellExecutor:
             shell.loop_runner = runner
             shell.custom_exceptions, shell.CustomTB = kinds, handler
             hook.exec_result = outer  # or the value of the cell around it would be lost
+
+
+class OwnNamespace(PlainExecutor):
+    """Runs code as a script would, in a namespace that is not the notebook's; what it shows stands under the cell all the same."""
+
+    def __init__(self, namespace: dict[str, object], outputs: OutputRecorder) -> None:
+        super().__init__(namespace)
+        self._outputs = outputs
+
+    def run(self, code: str, *, timeout_s: float | None) -> Executed:
+        done = super().run(code, timeout_s=timeout_s)
+        self._outputs.begin_step()  # it is the step's, as the run has it: of the cell's own outputs it is no part
+        try:
+            sys.stdout.write(done.text)
+        finally:
+            self._outputs.end_step()
+        return done
 
 
 def _as_typed(code: str) -> str:

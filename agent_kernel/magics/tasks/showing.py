@@ -27,6 +27,7 @@ from agent_kernel.agents.events import (
     TaskStart,
 )
 from agent_kernel.agents.models import Delta
+from agent_kernel.agents.outside import DENIED
 from agent_kernel.verbs.text import clean, duration, plural
 
 __all__ = ["Shown", "Step", "Terminal", "lines_of", "shown"]
@@ -239,7 +240,8 @@ def lines_of(event: Event) -> Iterator[str]:
             yield f"{event.agent} asks: {event.question}"
             yield "%agent resume ANSWER goes on"
         case Cancelled():
-            yield "stopped; %agent resume goes on" if not event.final else "given up"
+            why = f": {event.reason}" if event.during == DENIED else ""
+            yield "stopped; %agent resume goes on" if not event.final else f"given up{why}"
         case _:
             pass
 
