@@ -16,6 +16,7 @@ from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
     ApprovalRequested,
+    Cancelled,
     Event,
     Finding,
     Output,
@@ -23,6 +24,7 @@ from agent_kernel.agents.events import (
     TryStart,
 )
 from agent_kernel.agents.outcomes import Ran
+from agent_kernel.agents.outside import DENIED, is_outside
 from agent_kernel.agents.review.report import review
 from agent_kernel.session.interrupts import uninterrupted
 
@@ -85,11 +87,15 @@ def follow(course: Course, action: Action, decided: ApprovalDecided) -> Going:
     if decided.decision != "deny":
         yield from course.execute(action, decided.code or action.code or "", edited=decided.code is not None)
         return
-    yield course.log.note(
-        Output(status="denied", sent=course.place.masked(approving.denial(asked.findings, decided.reason))),
-        step=action.step,
-        before=course.place.head,
-    )
+    denied = Output(status="denied", sent=course.place.masked(approving.denial(asked.findings, decided.reason)))
+    ends = [_given_up(course, decided.reason)] if is_outside(course.log.start.model) else []
+    yield from course.log.note_all([denied, *ends], step=action.step, before=course.place.head)
+
+
+def _given_up(course: Course, reason: str) -> Cancelled:
+    """The end of a run that was nothing but the step that was denied."""
+    said = course.place.masked(f"it was denied: {reason}" if reason else "it was denied", 2_000)
+    return Cancelled(during=DENIED, reason=said, final=True)
 
 
 def drop(course: Course, asked: ApprovalRequested) -> None:

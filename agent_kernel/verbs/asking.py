@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agent_kernel.agents import deciding
 from agent_kernel.agents.events import ApprovalRequested, Event, TaskStart
 from agent_kernel.agents.journal import short_run
-from agent_kernel.agents.outside import PREFIX
+from agent_kernel.agents.outside import is_outside
 from agent_kernel.values import summaries
 from agent_kernel.verbs.output import Block, Code, Json, Line, Result
 from agent_kernel.verbs.text import clean, clean_lines, cut
@@ -41,10 +41,10 @@ class Asked:
         asked, start = deciding.asked_by(events), events[0]
         if asked is None:
             return None
-        is_outside = isinstance(start, TaskStart) and start.model.partition(":")[0] == PREFIX
+        comes = isinstance(start, TaskStart) and is_outside(start.model)
         if not isinstance(asked, ApprovalRequested):
             question = cut(clean(summaries.mask_text(asked.question, frozenset())), _MOST_TEXT)
-            return cls(start.run, start.agent, None, question, (), is_outside)
+            return cls(start.run, start.agent, None, question, (), comes)
         code, hidden = summaries.mask_code(asked.code)
         found = [f"{one.kind}: {one.what}" for one in asked.findings]
         found += [f"changed on a fork: {how}{name} {now}".rstrip() for how, name, now in asked.changed]
@@ -52,7 +52,7 @@ class Asked:
         found += [f"has happened already, as it was tried: {what} {target}" for what, target, _ in asked.effects]
         found += [asked.told] if asked.told else []
         said = tuple(cut(clean(summaries.mask_text(one, hidden)), _MOST_TEXT) for one in found)
-        return cls(start.run, start.agent, asked.step, clean_lines(code)[:_MOST_CODE], said, is_outside)
+        return cls(start.run, start.agent, asked.step, clean_lines(code)[:_MOST_CODE], said, comes)
 
     def blocks(self) -> list[Block]:
         """The question, from top to bottom."""

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from agent_kernel.agents import deciding, leftovers
 from agent_kernel.agents.counting import steps_in
-from agent_kernel.agents.events import Event, TaskStart
+from agent_kernel.agents.events import Cancelled, Event, TaskStart
 from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.agents.log import usage_of
+from agent_kernel.agents.outside import DENIED
 from agent_kernel.agents.racing.raced import Raced, candidate_of, is_race, raced
 from agent_kernel.agents.undone import undone_since
 from agent_kernel.verbs.asking import Asked
@@ -60,6 +61,7 @@ class _Listed:
     raced: Raced | None = None
     picked: int = 0  # the candidate of it from which the variables go on
     left: tuple[leftovers.Partial, ...] = ()  # what its sub-agents had done when it stopped
+    denied: str = ""  # that it was nothing but a step which was denied, and why
 
     @classmethod
     def of(
@@ -97,6 +99,7 @@ class _Listed:
             race,
             race.picked(repo, head) if race else 0,
             left,
+            _denied(events) if state == "cancelled" else "",
         )
 
     @property
@@ -107,7 +110,13 @@ class _Listed:
     @property
     def said(self) -> str:
         """How it stands, in words."""
-        return (self.raced.said(self.picked) if self.raced is not None else "") or deciding.said_of(self.state)
+        race = self.raced.said(self.picked) if self.raced is not None else ""
+        return race or (f"given up: {cut(self.denied, 60)}" if self.denied else deciding.said_of(self.state))
+
+
+def _denied(events: Sequence[Event]) -> str:
+    last = next((event for event in reversed(events) if isinstance(event, Cancelled)), None)
+    return clean(last.reason) if last is not None and last.during == DENIED else ""
 
 
 @dataclass(frozen=True)
@@ -153,6 +162,7 @@ class Runs(Result):
                 **({} if one.asked is None else {"waits_for": one.asked.facts()}),
                 **({"candidate": one.candidate, "race": one.parent} if one.candidate else {}),
                 **({"picked": one.picked or None, "discarded": one.raced.discarded} if one.raced else {}),
+                **({"reason": one.denied} if one.denied else {}),
                 **({"left_on": [each.branch for each in one.left]} if one.left else {}),
             }
             for one in self.each

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,6 +75,26 @@ def test_the_last_word_on_code_that_was_allowed_is_no_value_which_would_say_it_a
     assert front.ip.user_ns["size"] == 2
     assert "The agent outside is told what came of it" in printed
     assert "Out[" not in printed
+
+
+@pytest.mark.parametrize("reason", ["not today", ""])
+def test_what_was_denied_reads_as_given_up_and_says_why(front: Front, reason: str) -> None:
+    use("run_python", code="theirs = 2")
+    for told in (use("undo", approve="always"), use("run_python", code="import os\nos.system('true')")):
+        run = run_of(told)
+        front.display.shown.clear()
+        front.run(f"%agent deny --run {run} {reason}")
+        said = f"given up: it was denied{': ' if reason else ''}{reason}"
+        (line,) = [one["text/plain"] for one in front.display.shown if said in one["text/plain"]]
+        assert line.startswith(f"■ visitor {said} ")
+        table = front.show("%agent runs")["text/plain"].splitlines()
+        assert [line for line in table if run in line and said in line]
+        panel = front.panel()
+        full = next(one["run"] for one in json.loads(front.run("%agent runs --json")) if one["run"].endswith(run))
+        answer = panel.ask("run", id=full)
+        assert (answer["status"], answer["reason"]) == ("cancelled", said.removeprefix("given up: "))
+        assert "denied" in use("result", run=run)
+    assert front.ip.user_ns["theirs"] == 2
 
 
 def test_so_is_a_checkout_that_leaves_it_behind_and_one_of_a_variable(front: Front) -> None:
