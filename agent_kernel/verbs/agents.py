@@ -13,7 +13,7 @@ from agent_kernel.verbs.asking import Asked, Decided
 from agent_kernel.verbs.output import Result, Said
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
-from agent_kernel.verbs.text import clean
+from agent_kernel.verbs.text import clean, cut
 
 __all__ = [
     "approve",
@@ -30,6 +30,7 @@ __all__ = [
 
 _RUN = "which run, by its id or the last characters of it; needed where several wait"
 _MOST = 6  # runs that are named
+_MOST_TASK = 50  # characters that tell a run from another
 
 
 def _takes_run(parser: Parser, help: str = _RUN) -> None:
@@ -109,16 +110,37 @@ def resume_arguments(parser: Parser) -> None:
     parser.takes_all("answer", "text", help="the answer to the agent's question, or what else to tell it")
     _takes_run(
         parser,
-        "which run, by its id or the last characters of it (unless told the newest one that is not done, or else that failed)",
+        "which run, by its id or the last characters of it (unless told the newest that is not done, or the last if it failed)",
     )
     parser.value("--model", metavar="NAME", help="another model from here on", default="")
     parser.flag("--force", help="also one that a process on another machine drove, which may still do so")
 
 
 def _resting(journal: Journal) -> str:
-    """The newest run that stopped or asks; without one, the newest that failed."""
+    """The newest run that stopped or asks; without one, that which failed, where it was the last that was begun.
+
+    Raises:
+        UsageProblem: one was begun behind the failed one that is done, goes on or waits: which is meant nobody can tell.
+    """
     found = deciding.newest(journal, ("interrupted", "clarify", "stopped", "decided"))
-    return found or deciding.newest(journal, ["failed"])
+    if found:
+        return found
+    failed = deciding.newest(journal, ["failed"])
+    newer = deciding.newest(journal, ["pending", "running", "completed"])
+    if failed and newer > failed:  # the ids of runs are in the order in which they began
+        state = deciding.standing(journal, tuple(journal.of(newer)))
+        what = "is done" if state == "completed" else f"is {deciding.said_of(state)}"
+        raise UsageProblem(
+            f"{_named(journal, failed)} failed, and behind it {_named(journal, newer)} {what}: "
+            f"%agent resume --run {short_run(failed)} tries the failed one once more"
+        )
+    return failed
+
+
+def _named(journal: Journal, run: str) -> str:
+    start = journal.first(run)
+    task = cut(clean(start.task.strip().partition("\n")[0]), _MOST_TASK)
+    return f"run {short_run(run)} ({': '.join(filter(None, (clean(start.agent), task)))})"
 
 
 def resume(scope: Scope, options: Namespace) -> Result:
@@ -135,7 +157,8 @@ def resume(scope: Scope, options: Namespace) -> Result:
     if asked is not None and asked.step is None and not answer:
         raise UsageProblem(f"{clean(asked.agent)} asks: {asked.text} (%agent resume ANSWER answers)")
     try:
-        return notebook.tasks.resume(run, answer, force=options.force, model=options.model)
+        says = "" if options.run else f"going on with {_named(journal, run)}"
+        return notebook.tasks.resume(run, answer, force=options.force, model=options.model, says=says)
     except ModelError as error:
         own = f"AGENT.reopen({short_run(run)!r}) has the agent's own"
         raise UsageProblem(f"{error}. --model NAME lets another go on; {own}") from error

@@ -50,7 +50,7 @@ class Tasks(Protocol):
         """Answer for the step that waits, and let the run go on."""
         ...
 
-    def resume(self, run: str, answer: str, *, force: bool = False, model: str = "") -> Result:
+    def resume(self, run: str, answer: str, *, force: bool = False, model: str = "", says: str = "") -> Result:
         """Let a run go on."""
         ...
 

@@ -43,6 +43,34 @@ def test_resume_takes_up_the_run_that_failed_last(shell: Shell) -> None:
     assert [run["status"] for run in runs(shell)] == ["completed"]
 
 
+def test_resume_says_which_run_it_takes_up_where_none_was_named(shell: Shell) -> None:
+    use(shell, "task.fail('no')", "task.fail('still no')", "task.success(2)")
+    shell.run("%%agent analyst\nMake x three please.\nIn whatever way.")
+    (failed,) = (run["run"][-5:] for run in runs(shell))
+    assert f"going on with run {failed} (analyst: Make x three please.)" in shell.run("%agent resume").out
+    assert "going on with" not in shell.run(f"%agent resume --run {failed}").out
+
+
+@pytest.mark.parametrize(
+    ("newer", "stands"),
+    [("import os\nos.system('true')", "is waiting for approval"), ("task.success()", "is done")],
+)
+def test_a_run_that_failed_is_not_taken_up_unnamed_where_another_began_behind_it(
+    shell: Shell, newer: str, stands: str
+) -> None:
+    use(shell, "task.fail('no')", "task.success(2)")
+    shell.run("%%agent analyst\nMake x three please.")
+    use(shell, newer, "task.success()")
+    shell.run("%%agent helper\nCount to one please.")
+    waits, failed = (run["run"][-5:] for run in runs(shell))
+    said = shell.run("%agent resume").err
+    assert f"run {failed} (analyst: Make x three please.) failed" in said
+    assert f"behind it run {waits} (helper: Count to one please.) {stands}: %agent resume --run {failed}" in said
+    assert [run["status"] for run in runs(shell)][1] == "failed"
+    shell.run(f"%agent resume --run {failed}")
+    assert [run["status"] for run in runs(shell)][1] == "completed"
+
+
 @pytest.mark.parametrize(
     ("typed", "said"),
     [

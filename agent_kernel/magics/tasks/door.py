@@ -284,10 +284,18 @@ class Tasks:
                 self._told(driven)
         return f"The run of {run.agent} is {'done' if run.status == 'completed' else said_of(run.status)}."
 
-    def resume(self, run: str, answer: str, *, force: bool = False, model: str = "") -> Result:
-        """Let a run go on. `force`: also where a process on another machine drove it; `model`: another one from here on."""
-        found = self._find(self._loaded(run), model)
-        return self._told(self._drive(found.resume(answer, by=person().name, force=force)))
+    def resume(self, run: str, answer: str, *, force: bool = False, model: str = "", says: str = "") -> Result:
+        """Let a run go on.
+
+        Args:
+            force: also where a process on another machine drove it.
+            model: another one from here on.
+            says: which run it is, where nobody named it; shown above what it does.
+        """
+        found = self._find(self._loaded(run), model).resume(answer, by=person().name, force=force)
+        if says:
+            self._place_shown(found).line(says)
+        return self._told(self._drive(found))
 
     def offer_edit(self, run: str, code: str) -> None:
         """Put the code into a cell that lets it run."""
@@ -352,7 +360,10 @@ class Tasks:
 
     def _show(self, run: Run[Any], items: Iterable[Event | Delta]) -> None:
         beside = self._notebook.beside
-        shown(iter(items), self._shown.setdefault(run.id, self._new_place()), beside.asks, beside.ended)
+        shown(iter(items), self._place_shown(run), beside.asks, beside.ended)
+
+    def _place_shown(self, run: Run[Any]) -> Shown:
+        return self._shown.setdefault(run.id, self._new_place())
 
     def _rests(self, run: Run[Any]) -> Run[Any]:
         self._notebook.beside.decided(run.id)
