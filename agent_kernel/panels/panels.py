@@ -203,17 +203,21 @@ class Panels:
     def _formatter(self) -> Formatter:
         return self._shell.display_formatter.mimebundle_formatter
 
-    def _race_bundle(self, race: Race, **_: object) -> tuple[dict[str, object], dict[str, object]] | None:
-        """What a race shows of itself; None: what it would show without panels."""
+    def _race_bundle(self, race: Race, **_: object) -> tuple[dict[str, object], dict[str, object]]:
+        """What a race shows of itself: its card, or the faces that it has without panels.
+
+        These are given out here: what IPython's formatter is told of a class stands in place of the object's own bundle.
+        """
+        from agent_kernel.panels.racing import faces_of_race, race_panel
+
         if not self._is_rich():
-            return None
-        from agent_kernel.panels.racing import race_panel
+            return faces_of_race(race), {}
 
         try:
             tasks = self._notebook.scope().notebook
             panel = race_panel(self.hub(), race)
         except AgentKernelError:  # it is of a store that this notebook is not bound to
-            return None
+            return faces_of_race(race), {}
         if tasks is not None:
             tasks.tasks.keep(race)
         self._panels.append(panel)

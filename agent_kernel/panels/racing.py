@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agent_kernel.panels.desk import Answer
     from agent_kernel.panels.hub import Hub
 
-__all__ = ["race_panel"]
+__all__ = ["faces_of_race", "race_panel"]
 
 
 def race_panel(hub: Hub, race: Race) -> HistoryPanel:
@@ -24,5 +24,10 @@ def race_panel(hub: Hub, race: Race) -> HistoryPanel:
     opening = hub.look(desk, "open", {**args, "n": 0})
     opening["state"] = {**cast("Answer", opening["state"]), "busy": None}
     start: Answer = {"race": race.id}
-    faces = {**standing_for(desk, start), "text/html": html_of(race), "text/plain": text_of(race)}
+    faces = {**standing_for(desk, start), **faces_of_race(race)}
     return HistoryPanel(hub, desk, {"args": args, "ok": opening}, start, faces)
+
+
+def faces_of_race(race: Race) -> Answer:
+    """The table alone, by MIME type."""
+    return {"text/html": html_of(race), "text/plain": text_of(race)}

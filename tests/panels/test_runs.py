@@ -294,6 +294,12 @@ class TestARace:
         assert told["rows"][0]["label"] == "Returned"
         assert told["rows"][0]["cells"][0][0][0] == ["7", "strong"]
 
+        front.kernel.metadata = {}  # as of a program that runs a whole notebook
+        data, _ = front.ip.display_formatter.format(front.ns["_"])
+        assert data["text/plain"] == str(front.ns["_"])
+        assert "no idea" in data["text/plain"]
+        assert VIEW not in data
+
     def test_a_candidate_is_picked_by_its_button(self, front: Front, race: Panel) -> None:
         id = front.widget(race).start["race"]
         done = race.ask("pick", race=id, number=1)
