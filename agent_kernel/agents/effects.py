@@ -10,12 +10,14 @@ started within a step it belongs to the only step that there is; of several, to 
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
@@ -28,6 +30,7 @@ _WRITE_FLAGS: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_A
 _QUIET_FOLDERS: Final = frozenset({".agent-kernel", "__pycache__", ".ipython", ".matplotlib"})
 _QUIET_PARTS: Final = ("/.cache/matplotlib", "/.cache/fontconfig", "/.config/matplotlib", "/.local/share/jupyter")
 _LIBRARIES_OWN: Final = ("OPENBLAS_", "OMP_", "KMP_", "MKL_", "NUMEXPR_", "VECLIB_")
+_SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 _QUIET_STARTS: Final = ("/dev/null", "/dev/tty", "/dev/pts", "/dev/shm", "/proc/self")
 
 Told: TypeAlias = tuple[str, str]
@@ -233,8 +236,25 @@ def _address(what: str) -> Callable[[Args], Told]:
 def _started(args: Args) -> Told:
     given: list[object] = list(args)
     command = given[1] if len(given) > 1 and given[1] else given[0]
-    parts = cast("list[object]", command) if isinstance(command, list) else [command]
-    return "runs", _text(parts[2:] if parts[:2] == ["/bin/sh", "-c"] else parts)
+    return "runs", _command(cast("list[object]", command) if isinstance(command, list) else [command])
+
+
+def _command(parts: list[object]) -> str:
+    """The command as somebody typed it, without the shell that it was given to."""
+    is_line = len(parts) > 2 and parts[1] == "-c" and Path(_text(parts[0])).name in _SHELLS
+    return _text(parts[2:] if is_line else parts)
+
+
+def _forked_terminal(args: Args) -> Told:
+    """A terminal was made for a process, as IPython does for a line with `!`. Which one it is, whoever makes it knows."""
+    frame: FrameType | None = inspect.currentframe()
+    while frame is not None:
+        if frame.f_code.co_name == "spawn" and str(frame.f_globals.get("__name__")).partition(".")[0] == "ptyprocess":
+            given: object = frame.f_locals.get("argv")
+            if isinstance(given, list | tuple):
+                return "runs", _command([*cast("Sequence[object]", given)])
+        frame = frame.f_back
+    return "forks", "this process"
 
 
 def _database(args: Args) -> Told:
@@ -270,8 +290,8 @@ _HEARD: Final[dict[str, Callable[[Args], Told]]] = {
     "os.exec": _first("runs"),
     "os.posix_spawn": _first("runs"),
     "os.spawn": lambda args: ("runs", _text(args[1]) if len(args) > 1 else ""),
-    "os.fork": lambda args: ("forks", ""),
-    "os.forkpty": lambda args: ("forks", ""),
+    "os.fork": lambda args: ("forks", "this process"),
+    "os.forkpty": _forked_terminal,
     "subprocess.Popen": _started,
     "socket.connect": _address("connects"),
     "socket.bind": _address("listens"),

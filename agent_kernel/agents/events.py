@@ -226,6 +226,12 @@ class Effect(Event, frozen=True, kw_only=True, omit_defaults=True):
     target: str = ""
     count: int = 1
 
+    @property
+    def said(self) -> str:
+        """`writes out.csv`. A fork was stored without saying of what, before it was known what a terminal runs."""
+        target = "this process" if self.what == "forks" and not self.target else self.target
+        return f"{self.what} {target}".strip()
+
 
 class Error(Event, frozen=True, kw_only=True, omit_defaults=True):
     """Something went wrong: in the step's code, with the model, or with a value that was given back."""

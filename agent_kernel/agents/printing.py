@@ -172,7 +172,7 @@ def _pieces(event: Event, look: Look) -> Iterator[tuple[str, str]]:
                 yield from (("quiet", f"{how} {name}{f': {now}' if now else ''}") for how, name, now in event.changed)
                 yield from (("bad", f"not saved: {name} ({reason})") for name, reason in event.unsaved)
         case Effect():
-            yield "quiet", f"outside the variables: {event.what} {event.target}"
+            yield "quiet", f"outside the variables: {event.said}"
         case SubRun():
             yield from [("quiet", f"{event.child_agent}: {event.status}")] if not is_brief else []
         case _:

@@ -108,7 +108,7 @@ def _effects(events: list[Event], journal: Journal, steps: set[int] | None) -> I
         if steps is not None and event.step not in steps:
             continue
         if isinstance(event, Effect):
-            yield f"{event.what} {event.target}".strip()
+            yield event.said
         elif isinstance(event, SubRun) and event.status != "running":
             yield from _effects(list(journal.of(event.child)), journal, None)
 

@@ -123,7 +123,7 @@ class Steps:
         said = [output.sent]
         lost = [one for event in events if isinstance(event, StateChange) for one in event.unsaved]
         said += [f"Not saved: {name} ({reason})" for name, reason in lost]
-        effects = [f"  {event.what} {event.target}" for event in events if isinstance(event, Effect)]
+        effects = [f"  {event.said}" for event in events if isinstance(event, Effect)]
         if effects:
             said.append("\n".join(["Outside the variables, so that undo does not cover it:", *effects]))
         if output.after and output.after != output.before:

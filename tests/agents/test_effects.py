@@ -42,6 +42,31 @@ def address() -> Iterator[str]:
         server.shutdown()
 
 
+def _in_a_terminal(line: str) -> None:
+    """As IPython runs a line that begins with `!`."""
+    ptyprocess = pytest.importorskip("ptyprocess")
+    child = ptyprocess.PtyProcess.spawn(["/bin/sh", "-c", line])
+    child.wait()
+    child.close()
+
+
+def _forked() -> int:
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    return child
+
+
+def test_a_fork_that_was_stored_without_a_word_of_what_reads_as_a_sentence() -> None:
+    assert [
+        one.said for one in (Effect(what="forks"), Effect(what="sends mail"), Effect(what="writes", target="x"))
+    ] == [
+        "forks this process",
+        "sends mail",
+        "writes x",
+    ]
+
+
 def found(act: Callable[[], object], quiet: tuple[str, ...] = ()) -> dict[tuple[str, str], int]:
     with recorded(quiet) as effects:
         act()
@@ -64,10 +89,14 @@ def found(act: Callable[[], object], quiet: tuple[str, ...] = ()) -> dict[tuple[
         (lambda p: shutil.copy(p / "old", p / "copy"), "writes", "{}/copy"),
         (lambda p: subprocess.run([sys.executable, "-c", "1", "2"], check=True), "runs", f"{sys.executable} -c 1 2"),
         (lambda p: subprocess.run("true", shell=True, check=True), "runs", "true"),
+        (lambda p: subprocess.run(["/bin/bash", "-c", "true #"], check=True), "runs", "true #"),
+        (lambda p: _in_a_terminal("true #"), "runs", "true #"),
+        (lambda p: os.waitpid(_forked(), 0), "forks", "this process"),
         (lambda p: os.system("true"), "runs", "true"),  # pyright: ignore[reportDeprecated] - a step may
         (lambda p: os.environ.__setitem__("AGENT_KERNEL_TEST", "v"), "sets environment of", "AGENT_KERNEL_TEST"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_each_of_these_is_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Callable[[Path], object], what: str, target: str
 ) -> None:

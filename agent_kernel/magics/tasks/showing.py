@@ -226,7 +226,7 @@ def lines_of(event: Event) -> Iterator[str]:
             yield f"what {event.child_agent} had done is on branch {event.branch}, until the run goes on or is undone"
         case Effect():
             times = f" ({event.count} times)" if event.count > 1 else ""
-            yield f"outside the variables: {event.what} {event.target}{times}"
+            yield f"outside the variables: {event.said}{times}"
         case Error(source="model", fatal=False):  # else the run ends with it, and says so
             yield f"{event.message}; trying again"
         case Retry():
