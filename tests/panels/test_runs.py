@@ -267,6 +267,21 @@ class TestInAKernel:
         assert (tmp_path / "out.txt").exists()
 
 
+def test_a_step_that_goes_on_after_a_restart_is_shown_with_its_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Front(tmp_path, monkeypatch) as front:
+        front.run("script = ['import os\\nos.system(\"true\")\\nn = 2', 'task.success(n)']")
+        front.run("%%agent analyst --model scripted:script\nCount to two please.")
+    with Front(tmp_path, monkeypatch) as front:
+        front.run("%agent checkout")
+        printed = front.run("%agent approve")
+        assert front.ns["n"] == 2
+        shown = 'import os\\nos.system("true")\\nn = 2\\noutside the variables: runs true'
+        assert f"'text/plain': '{shown}'" in printed
+        assert "task.success(n)" in printed
+
+
 class TestARace:
     SCRIPTS = "from agent_kernel import ScriptedModel\n{} = ScriptedModel({!r}, name={!r})"
 

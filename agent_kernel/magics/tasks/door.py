@@ -20,7 +20,7 @@ from agent_kernel.errors import MissingExtraError, ModelError, NoModelError, Tas
 from agent_kernel.magics.tasks.apart import Apart
 from agent_kernel.magics.tasks.blocks import Notebook
 from agent_kernel.magics.tasks.running import OwnNamespace, ShellExecutor
-from agent_kernel.magics.tasks.showing import Shown, Terminal, shown
+from agent_kernel.magics.tasks.showing import Shown, Terminal, left_open, shown
 from agent_kernel.magics.tasks.syntax import check_code
 from agent_kernel.session.branches import person
 from agent_kernel.session.interrupts import uninterrupted
@@ -360,7 +360,7 @@ class Tasks:
 
     def _show(self, run: Run[Any], items: Iterable[Event | Delta]) -> None:
         beside = self._notebook.beside
-        shown(iter(items), self._place_shown(run), beside.asks, beside.ended)
+        shown(iter(items), self._place_shown(run), beside.asks, beside.ended, left_open(run.events))
 
     def _place_shown(self, run: Run[Any]) -> Shown:
         return self._shown.setdefault(run.id, self._new_place())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import msgspec
 
+from agent_kernel.agents.conversation import open_action
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -30,7 +31,7 @@ from agent_kernel.agents.models import Delta
 from agent_kernel.agents.outside import DENIED
 from agent_kernel.verbs.text import clean, duration, plural
 
-__all__ = ["Shown", "Step", "Terminal", "lines_of", "shown"]
+__all__ = ["Shown", "Step", "Terminal", "left_open", "lines_of", "shown"]
 
 _ENDS = Success | Fail | Cancelled
 _STATES = {
@@ -100,16 +101,30 @@ class Shown(Protocol):
         ...
 
 
+def left_open(events: Sequence[Event]) -> Step | None:
+    """The step that a run goes on with, where it stopped in the middle of one."""
+    action, _ = open_action(events)
+    if action is None or action.step is None:
+        return None
+    tokens = action.usage.output_tokens
+    return Step(action.step, action.thinking, action.text, action.code or "", tokens, state="")
+
+
 def shown(
-    items: Iterator[Event | Delta], place: Shown, asks: Callable[[str], bool], ends: Callable[[str], bool]
+    items: Iterator[Event | Delta],
+    place: Shown,
+    asks: Callable[[str], bool],
+    ends: Callable[[str], bool],
+    first: Step | None = None,
 ) -> None:
     """Show all of a run's events as they come.
 
     Args:
+        first: what the run goes on with, where nothing of it was shown at this place.
         asks: shows that this run waits for a person, with a step or a question; returns False where only lines can be shown.
         ends: shows how this run ended, in the same way.
     """
-    step = place.last or Step(1)
+    step = place.last or first or Step(1)
     last: Event | None = None
     for item in items:
         if isinstance(item, Delta):
