@@ -38,10 +38,12 @@ def _positive(text: str) -> int:
 
 def runs(scope: Scope, options: Namespace) -> Result:
     journal = Journal(scope.repo.store)
-    found = [tuple(journal.of(run)) for run in reversed(journal.runs()[-options.n :])]
+    known = journal.runs()
+    found = [tuple(journal.of(run)) for run in reversed(known[-options.n :])]
     head = scope.head().commit
     undone = undone_since(scope.repo, found[-1][0].time_ns) if found else ()
-    return Runs(tuple(_Listed.of(scope.repo, journal, events, undone, head) for events in found), scope.now_ns)
+    each = tuple(_Listed.of(scope.repo, journal, events, undone, head) for events in found)
+    return Runs(each, scope.now_ns, len(known) - len(each), scope.command)
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,8 @@ class Runs(Result):
 
     each: tuple[_Listed, ...]
     now_ns: int
+    more: int = 0  # older ones, which are not listed
+    command: str = "%agent"
 
     def blocks(self) -> Sequence[Block]:
         if not self.each:
@@ -146,7 +150,9 @@ class Runs(Result):
         waiting = [one.asked.blocks() for one in self.each if one.asked is not None]
         asked = [block for blocks in waiting for block in (Line(""), *blocks)]
         left = [Line(f"Run {short_run(one.run)}: {clean(str(each))}") for one in self.each for each in one.left]
-        return [Table(titles, rows, frozenset({4, 5, 6}), 2), *asked, *left]
+        every = f"{self.command} runs -n {len(self.each) + self.more}"
+        more = [Line(f"… and {self.more:,} more: {every}")] if self.more else []
+        return [Table(titles, rows, frozenset({4, 5, 6}), 2), *more, *asked, *left]
 
     def to_json(self) -> Json:
         return [

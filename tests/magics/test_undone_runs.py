@@ -23,6 +23,15 @@ def test_undo_takes_the_whole_run_back_and_redo_brings_it_again(shell: Shell) ->
     assert (shell.ns["x"], shell.ns["y"]) == (1, 2)
 
 
+def test_the_list_of_runs_says_how_many_it_leaves_out(shell: Shell) -> None:
+    use(shell, "task.success()")
+    for _ in range(3):
+        shell.run("%%agent analyst\nDo something in steps.")
+    assert "… and 2 more: %agent runs -n 3\n" in shell.run("%agent runs -n 1").out
+    assert "more" not in shell.run("%agent runs -n 3").out
+    assert "more" not in shell.run("%agent runs").out
+
+
 def test_the_list_of_runs_says_which_was_undone(shell: Shell) -> None:
     shell.run("x = 0")
     use(shell, "x = 1", "task.success()")
