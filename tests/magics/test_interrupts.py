@@ -19,12 +19,12 @@ from tests.magics.tasks import runs, use
 
 
 def test_an_interrupt_while_the_model_answers_stops_the_run_and_resume_goes_on(shell: Shell) -> None:
-    use(shell, "x = 1", Turn("task.success(x)", delay_s=1.0))
+    use(shell, "x = 1", Turn("task.success(x)", delay_s=2.0))
     timer = threading.Timer(0.4, lambda: signal.raise_signal(signal.SIGINT))
     timer.start()
     began = time.monotonic()
     typed = shell.run("%%agent analyst\nCount up to one please.")
-    assert time.monotonic() - began < 0.95
+    assert time.monotonic() - began < 1.9
     assert not typed.result.success
     assert "stopped" in typed.out
     assert [run["status"] for run in runs(shell)] == ["interrupted"]
@@ -77,8 +77,8 @@ def test_a_run_that_a_loop_of_the_notebook_drives_is_not_resumed_and_one_that_no
 
 
 def test_an_interrupt_while_code_runs_keeps_what_it_had_done(shell: Shell) -> None:
-    use(shell, "import time\nx = 1\ntime.sleep(5)\nx = 2", "task.success(x)")
-    threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT)).start()
+    shell.ns["interrupt"] = threading.Timer(0.1, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+    use(shell, "import time\nx = 1\ninterrupt.start()\ntime.sleep(30)\nx = 2", "task.success(x)")
     typed = shell.run("%%agent analyst --approve auto\nCount up to one please.")
     assert not typed.result.success
     assert shell.ns["x"] == 1
