@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 
-from agent_kernel.agents import deciding
+from agent_kernel.agents import deciding, elsewhere
 from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.errors import ModelError
 from agent_kernel.session.branches import person
@@ -78,7 +78,9 @@ def _waiting(scope: Scope, run: str) -> str:
         return journal.find(run)
     found = deciding.all_waiting(journal, "pending")
     if not found:
-        raise UsageProblem("no run waits for approval")
+        # Where a second kernel of the notebook decided, whoever asks here looks for what came of it.
+        lies = next((elsewhere.away(scope.session, tuple(journal.of(one))) for one in journal.runs()[-1:]), None)
+        raise UsageProblem(f"no run waits for approval{f'; {lies.lies}' if lies else ''}")
     return _only(journal, found, "wait for approval")
 
 

@@ -75,6 +75,20 @@ def test_nor_where_its_first_step_waits_and_what_it_began_with_is_not(kernels: K
     assert (kernels.first.ns["n"], kernels.second.ns["n"]) == (6, 1)
 
 
+def test_a_second_kernel_that_has_those_steps_behind_it_may_approve_and_the_first_is_told_where_the_run_went(
+    tmp_path: Path,
+) -> None:
+    with Shell(store=str(tmp_path / "store")) as first:
+        first.ns["_model"] = ScriptedModel([FIRST, RISKY, "task.success(n)"], name="_model")
+        first.run("%%agent analyst --model _model\nCount one further please.")
+        with Shell(store=str(tmp_path / "store")) as second:
+            second.run("%agent checkout")
+            second.run("%agent approve")
+            assert (first.ns["n"], second.ns["n"]) == (2, 3)
+            assert "no run waits for approval; steps 2 and 3 of run" in first.run("%agent approve").err
+            assert "on branch main-2 and not behind the state here" in first.run("%agent approve").err
+
+
 def test_code_that_was_edited_there_does_not_run_either(kernels: Kernels) -> None:
     kernels.give(FIRST, RISKY, "task.success(n)")
     typed = kernels.second.run(f"%%agent --edit {kernels.run[-5:]}\nn = 7")
