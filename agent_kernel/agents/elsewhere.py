@@ -69,7 +69,7 @@ def _told(session: Session, start: Event, what: str, commit: str) -> RunElsewher
         return RunElsewhereError(start.run, what, commit=commit[:8], gone=True)
     branch = began_on if began_on in holds else next(iter(holds), "")
     lease = repo.lease_of(branch) if branch else None
-    taken = lease is not None and lease.session != session.id and lease.is_alive()
+    taken = lease is not None and lease.session != session.id and lease.is_alive(repo.store)
     return RunElsewhereError(start.run, what, branch, commit[:8], taken)
 
 

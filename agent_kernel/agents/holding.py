@@ -57,9 +57,9 @@ def is_own(held: bytes) -> bool:
     return driver(held).is_this_process()
 
 
-def is_alive(holder: Holder) -> bool:
-    """Whether the loop may still be driving."""
-    return holder.session in _driving if holder.is_this_process() else holder.is_alive()
+def is_alive(holder: Holder, store: object = None) -> bool:
+    """Whether the loop may still be driving. `store`: where the run is."""
+    return holder.session in _driving if holder.is_this_process() else holder.is_alive(store)
 
 
 def is_elsewhere(holder: Holder) -> bool:

@@ -106,7 +106,7 @@ class Journal:
         """Who drives a run now; None: nobody, or a process that died meanwhile."""
         stored = self._store.get_many([holding.key(run)])
         found = next((holding.driver(held) for held in stored.values()), None)
-        return found if found is not None and holding.is_alive(found) else None
+        return found if found is not None and holding.is_alive(found, self._store) else None
 
     def hold(self, run: str, seq: int) -> bytes:
         """Drive a run from here on, whose next event has this number. What it returns says so, and is for `append`.
@@ -147,7 +147,7 @@ class Journal:
         if held is None:
             return None
         driver = holding.driver(held)
-        if holding.is_alive(driver):
+        if holding.is_alive(driver, self._store):
             raise RunBusyError(run, holding.said(driver))
         return bytes(held)
 

@@ -94,7 +94,7 @@ def tidy(repo: Repository, journal: Journal, session: Session | None = None) -> 
         session: where it stands it can be told which runs were undone.
     """
     leases = {name: repo.lease_of(name) for name in repo.branches() if _may_be_left(name)}
-    free = [name for name, holder in leases.items() if holder is None or not holder.is_alive()]
+    free = [name for name, holder in leases.items() if holder is None or not holder.is_alive(repo.store)]
     needs = _Needs(repo, journal, session)
     gone = drop(repo, [name for name in free if not needs.needs(name)])
     _forget_heads(repo)

@@ -126,6 +126,6 @@ def _note(spread: Spread, name: str) -> str:
 
 def _holder(book: Book, name: str) -> str:
     holder = book.repo.lease_of(name)
-    if holder is None or not holder.is_alive() or holder.session == book.session_id:
+    if holder is None or not holder.is_alive(book.repo.store) or holder.session == book.session_id:
         return ""
     return cleaned(str(holder), 200)

@@ -218,7 +218,7 @@ def _session_here(book: Book) -> str:
     if book.session_id or branch is None:
         return book.session_id
     holder = book.repo.lease_of(branch)
-    return holder.session if holder is not None and holder.is_alive() else ""
+    return holder.session if holder is not None and holder.is_alive(book.repo.store) else ""
 
 
 def _tokens(repo: Repository, entry: Entry) -> set[str]:

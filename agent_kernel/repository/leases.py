@@ -1,7 +1,9 @@
 """Who writes to a branch: one living process at a time.
 
 A lease names its holder so exactly that a dead one is told from a living one on the same machine, even after a reboot
-or when the process number was given out again. On another machine nothing can be told, so that holder counts as alive.
+or when the process number was given out again. In another container process numbers mean nothing: there the store says
+who is alive. Another machine cannot reach a store on a disk of this one, so a lease that names it is left from an earlier
+start under another name. On a network file system nothing can be told, so that holder counts as alive.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_kernel.errors import BranchInUseError
+from agent_kernel.repository.ids import address
 from agent_kernel.repository.pointers import LEASES, Move, Pointers
+from agent_kernel.storage.protocol import SupportsLiveness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,20 +34,37 @@ class Holder(msgspec.Struct, frozen=True, array_like=True):
     pid: int
     started: str  # when the process began, in whatever units the system counts
     session: str = ""
+    pids: str = ""  # the namespace of process numbers; "": an earlier release, or a system without any
 
     @classmethod
     def here(cls, session: str = "") -> Holder:
         """This process."""
-        return cls(socket.gethostname(), boot_id(), os.getpid(), start_of(os.getpid()), session)
+        return cls(socket.gethostname(), boot_id(), os.getpid(), start_of(os.getpid()), session, pid_namespace())
 
-    def is_alive(self) -> bool:
-        """Whether the process may still be running."""
-        if self.host != socket.gethostname():
-            return True
-        return self.boot == boot_id() and start_of(self.pid) == self.started != ""
+    def is_alive(self, store: object = None) -> bool:
+        """Whether the process may still be running. `store`: where it said so; without it, less can be told."""
+        here = self.host == socket.gethostname()
+        liveness = store if isinstance(store, SupportsLiveness) else None
+        if self.boot != boot_id():
+            return not here and not (liveness is not None and liveness.is_on_this_machine)
+        if self.counts_as_here():
+            return start_of(self.pid) == self.started != ""
+        return not (self.pids and liveness is not None and liveness.is_held(self.number) is False)
+
+    @property
+    def number(self) -> int:
+        """What stands for the process in a store: 62 bits."""
+        text = f"{self.boot} {self.pids} {self.pid} {self.started}"
+        return int.from_bytes(address(text.encode())[:8], "big") >> 2
 
     def is_this_process(self) -> bool:
-        return self.pid == os.getpid() and self.host == socket.gethostname() and self.started == start_of(self.pid)
+        return self.pid == os.getpid() and self.counts_as_here() and self.started == start_of(self.pid)
+
+    def counts_as_here(self) -> bool:
+        """Whether its process number is one of those that can be seen from here. The name of a machine may change."""
+        if not self.pids:
+            return self.host == socket.gethostname()
+        return self.boot == boot_id() and self.pids == pid_namespace()
 
     def __str__(self) -> str:
         session = f"session {self.session}, " if self.session else ""
@@ -60,6 +81,7 @@ class Leases:
 
     def __init__(self, pointers: Pointers) -> None:
         self._pointers = pointers
+        self._store = pointers.store
 
     def acquire(self, branch: str, holder: Holder) -> None:
         """Take the lease, over from a dead holder if need be.
@@ -70,10 +92,12 @@ class Leases:
 
         def take(move: Move) -> None:
             lease = move.get(_key(branch), _Lease)
-            if lease is not None and lease.holder != holder and lease.holder.is_alive():
-                raise BranchInUseError(branch, str(lease.holder))
+            if lease is not None and lease.holder != holder and lease.holder.is_alive(self._store):
+                raise BranchInUseError(branch, str(lease.holder), _remedy(branch, lease.holder))
             move.set(_key(branch), _Lease(move.stamp, holder))
 
+        if isinstance(self._store, SupportsLiveness):
+            self._store.hold(holder.number)
         self._pointers.change(take)
 
     def release(self, branch: str, holder: Holder) -> None:
@@ -94,21 +118,46 @@ class Leases:
     def living(self) -> Iterator[tuple[str, Holder]]:
         """Branches that living processes hold."""
         for key, lease in self._pointers.all(LEASES, _Lease).items():
-            if lease.holder.is_alive():
+            if lease.holder.is_alive(self._store):
                 yield key[len(LEASES) :].decode(), lease.holder
 
     def refuse_others(self) -> None:
         """Raise BranchInUseError if another living process works in this store."""
         for branch, holder in self.living():
             if not holder.is_this_process():
-                raise BranchInUseError(branch, str(holder))
+                raise BranchInUseError(branch, str(holder), _remedy(branch, holder))
+
+    def take_away(self, branch: str) -> Holder | None:
+        """Free a branch whose holder cannot be asked from here. Returns who that was; None: nobody held it.
+
+        Raises:
+            BranchInUseError: the holder is alive on this machine.
+        """
+
+        def take(move: Move) -> Holder | None:
+            lease = move.get(_key(branch), _Lease)
+            if lease is None:
+                return None
+            if lease.holder.counts_as_here() and lease.holder.is_alive(self._store):
+                raise BranchInUseError(branch, str(lease.holder))
+            move.set(_key(branch), None)
+            return lease.holder
+
+        return self._pointers.change(take)
 
 
 def refuse_leased(move: Move, branch: str) -> None:
     """Within a move, raise BranchInUseError if anybody alive holds the branch."""
     lease = move.get(_key(branch), _Lease)
-    if lease is not None and lease.holder.is_alive():
-        raise BranchInUseError(branch, str(lease.holder))
+    if lease is not None and lease.holder.is_alive(move.store):
+        raise BranchInUseError(branch, str(lease.holder), _remedy(branch, lease.holder))
+
+
+def _remedy(branch: str, holder: Holder) -> str:
+    plain = "end that one first, or work on another branch"
+    return (
+        plain if holder.counts_as_here() else f"if it has ended, free the branch with %agent branch --release {branch}"
+    )
 
 
 def carry_lease(move: Move, old: str, new: str) -> None:
@@ -130,6 +179,15 @@ def boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return _answer("sysctl", "-n", "kern.boottime")
+
+
+@functools.cache
+def pid_namespace() -> str:
+    """What tells the process numbers of one container from those of another; "" where there is only one kind."""
+    try:
+        return str(Path("/proc/self/ns/pid").stat().st_ino)
+    except OSError:
+        return ""
 
 
 def start_of(pid: int) -> str:

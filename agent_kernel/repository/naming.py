@@ -165,6 +165,10 @@ class Naming:
         """Give a branch's lease back; nothing happens if somebody else has it by now."""
         self.leases.release(branch, holder)
 
+    def take_lease_away(self, branch: str) -> Holder | None:
+        """Free a branch whose holder cannot be asked from here; see `Leases.take_away`."""
+        return self.leases.take_away(branch)
+
     def lease_of(self, branch: str) -> Holder | None:
         """Who holds a branch, dead or alive; None if nobody does."""
         return self.leases.of(branch)
@@ -176,12 +180,13 @@ class Naming:
 
     def set_setting(self, name: str, value: bytes | None) -> None:
         """Set a setting, or remove it."""
+        self.pointers.change(lambda move: set_in(move, name, value))
 
-        def build(move: Move) -> None:
-            move.get(_setting_key(name), _Setting)
-            move.set(_setting_key(name), None if value is None else _Setting(move.stamp, value))
 
-        self.pointers.change(build)
+def set_in(move: Move, name: str, value: bytes | None) -> None:
+    """Within a move, set a setting, or remove it."""
+    move.get(_setting_key(name), _Setting)
+    move.set(_setting_key(name), None if value is None else _Setting(move.stamp, value))
 
 
 def _setting_key(name: str) -> bytes:

@@ -113,6 +113,10 @@ class Move:
         self.used_cache = False
         self.stamp = time.time_ns()
 
+    @property
+    def store(self) -> Store:
+        return self._pointers.store
+
     def read(self, keys: Iterable[bytes]) -> None:
         """Fetch several keys at once; `get` then finds them."""
         missing = [key for key in keys if key not in self.expected]
@@ -154,7 +158,7 @@ class Pointers:
     """The changing keys of one store, with what was last seen of them."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self.store = store
         self._seen: dict[bytes, bytes | None] = {}
 
     def cached(self, keys: Iterable[bytes]) -> dict[bytes, bytes | None]:
@@ -165,7 +169,7 @@ class Pointers:
         wanted = list(keys)
         if not wanted:
             return {}
-        found = self._store.get_many(wanted)
+        found = self.store.get_many(wanted)
         values = {key: found.get(key) for key in wanted}
         self._seen.update((key, value) for key, value in values.items() if not key.startswith(LOGS))
         return values
@@ -178,7 +182,7 @@ class Pointers:
         """All keys with this prefix, in order."""
         after = b""
         while True:
-            page = self._store.keys(prefix, after, 1000 if limit is None else min(limit, 1000))
+            page = self.store.keys(prefix, after, 1000 if limit is None else min(limit, 1000))
             yield from page
             if limit is not None:
                 limit -= len(page)
@@ -188,13 +192,13 @@ class Pointers:
 
     def present(self, keys: Iterable[bytes]) -> set[bytes]:
         """Those of the keys, of whatever kind, that the store holds."""
-        look: Callable[[Iterable[bytes]], set[bytes]] | None = getattr(self._store, "present", None)
-        return look(keys) if look is not None else set(self._store.get_many(keys))
+        look: Callable[[Iterable[bytes]], set[bytes]] | None = getattr(self.store, "present", None)
+        return look(keys) if look is not None else set(self.store.get_many(keys))
 
     def all(self, prefix: bytes, shape: type[V], limit: int | None = None) -> dict[bytes, V]:
         """All values under a prefix, or the first of them, by key."""
         keys = list(self.keys(prefix, limit))
-        found = self._store.get_many(keys) if keys else {}
+        found = self.store.get_many(keys) if keys else {}
         return {key: decoded(found[key], shape) for key in keys if key in found}
 
     def change(self, build: Callable[[Move], T]) -> T:
@@ -213,9 +217,9 @@ class Pointers:
                 raise
             if not move.new and not move.items:
                 return result
-            if self._store.swap(move.expected, move.new, move.items):
+            if self.store.swap(move.expected, move.new, move.items):
                 self._seen.update((key, value) for key, value in move.new.items() if not key.startswith(LOGS))
                 return result
             if attempt > 1:
                 time.sleep(random.random() * _PATIENCE_S)
-        raise StoreUnavailableError(self._store.url, f"others kept changing it during {_ATTEMPTS} attempts")
+        raise StoreUnavailableError(self.store.url, f"others kept changing it during {_ATTEMPTS} attempts")

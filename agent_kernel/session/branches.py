@@ -66,7 +66,7 @@ def _beside(repo: Repository, branch: str) -> str:
     if not last.isdigit() or branch not in tips or stem not in tips or repo.is_ancestor(tips[stem], tips[branch]):
         return ""
     lease = repo.lease_of(stem)
-    if lease is not None and lease.is_alive():
+    if lease is not None and lease.is_alive(repo.store):
         return ""
     return f"branch {stem} has gone on beside this one: %agent switch {stem} goes there"
 

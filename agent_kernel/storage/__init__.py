@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agent_kernel.storage.protocol import Durability as Durability
     from agent_kernel.storage.protocol import Store as Store
     from agent_kernel.storage.protocol import StoreSize as StoreSize
+    from agent_kernel.storage.protocol import SupportsLiveness as SupportsLiveness
     from agent_kernel.storage.protocol import SupportsPresence as SupportsPresence
     from agent_kernel.storage.protocol import SupportsSize as SupportsSize
     from agent_kernel.storage.protocol import SupportsVersion as SupportsVersion
@@ -29,6 +30,7 @@ __all__ = [
     "MemoryStore",
     "Store",
     "StoreSize",
+    "SupportsLiveness",
     "SupportsPresence",
     "SupportsSize",
     "SupportsVersion",
@@ -44,6 +46,7 @@ _HOME = {
     "MemoryStore": "agent_kernel.storage.memory",
     "Store": _PROTOCOL,
     "StoreSize": _PROTOCOL,
+    "SupportsLiveness": _PROTOCOL,
     "SupportsPresence": _PROTOCOL,
     "SupportsSize": _PROTOCOL,
     "SupportsVersion": _PROTOCOL,

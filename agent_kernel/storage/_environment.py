@@ -28,6 +28,7 @@ from agent_kernel.storage._folder import (
     url_of,
 )
 from agent_kernel.storage._gate import Gate
+from agent_kernel.storage._liveness import Liveness
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +53,7 @@ class Environment:
         self.gate = Gate()
         self.pinned: int | None = None  # a descriptor on the lock file; closing it would drop LMDB's own lock
         self.found: FileId | None = None
+        self.liveness = Liveness(folder)
         self._broken = False
         self.open()
 

@@ -26,6 +26,7 @@ from agent_kernel.errors import (
 )
 
 DATA, LOCK, COMPACTING = "data.mdb", "lock.mdb", ".compacting"
+ALIVE = "alive.lock"  # each byte that is locked stands for a process
 ENGINE = 0  # LMDB 0.9: the newer format brings nothing, and older releases could not read it
 REDIRECT = "bound.json"  # says that a notebook's store lies elsewhere; not ours, but it may lie where a store is made
 _NEW = ".new-"
@@ -87,7 +88,9 @@ def _names(folder: Path) -> list[str]:
 
 
 def _is_ours(name: str) -> bool:
-    return name in (".gitignore", DATA, LOCK, COMPACTING, REDIRECT) or name.startswith(_NEW)  # data: made a moment ago
+    return name in (".gitignore", DATA, LOCK, ALIVE, COMPACTING, REDIRECT) or name.startswith(
+        _NEW
+    )  # data: made a moment ago
 
 
 def _make(folder: Path) -> FileId:

@@ -49,6 +49,7 @@ def release(env: Environment) -> None:
             with env.alone():
                 _environments.pop(env.found, None)
                 env.shut()
+                env.liveness.close()
         env.holders -= 1
 
 

@@ -194,6 +194,19 @@ class LmdbStore:
 
         return compact(self._writable_environment())
 
+    @property
+    def is_on_this_machine(self) -> bool:
+        """Whether no other machine can use the store, because it lies on a disk of this one."""
+        return self._environment().liveness.is_on_this_machine
+
+    def hold(self, number: int) -> None:
+        """Be seen as alive under this number of 62 bits, by processes of other containers too, for as long as it has the store open."""
+        self._environment().liveness.hold(number)
+
+    def is_held(self, number: int) -> bool | None:
+        """Whether some process is alive under this number; None: it cannot be told."""
+        return self._environment().liveness.is_held(number)
+
     def reopen_after_fork(self) -> None:
         """In a forked child: open the file anew, also to write. Its caller sees to it that the child moves no ref."""
         self._environment()

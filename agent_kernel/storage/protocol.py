@@ -123,6 +123,24 @@ class SupportsVersion(Protocol):
         ...
 
 
+@runtime_checkable
+class SupportsLiveness(Protocol):
+    """An engine that can tell which processes use it, where their numbers cannot: in other containers, on other machines."""
+
+    @property
+    def is_on_this_machine(self) -> bool:
+        """Whether no other machine can use the store."""
+        ...
+
+    def hold(self, number: int) -> None:
+        """Be seen as alive under this number of 62 bits, until the store is closed or the process ends."""
+        ...
+
+    def is_held(self, number: int) -> bool | None:
+        """Whether some process is alive under this number; None: it cannot be told."""
+        ...
+
+
 def size_of(value: Sequence[Buffer] | Buffer) -> int:
     """Return how many bytes are stored for `value`."""
     if isinstance(value, (bytes, bytearray)):

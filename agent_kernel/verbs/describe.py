@@ -139,7 +139,7 @@ def commit_json(found: ObjectId, commit: Commit) -> dict[str, Json]:
 def living_holders(repo: Repository) -> dict[str, Holder]:
     """The branches that living processes write to, with who they are."""
     found = {name: repo.lease_of(name) for name in repo.branches()}
-    return {name: holder for name, holder in found.items() if holder is not None and holder.is_alive()}
+    return {name: holder for name, holder in found.items() if holder is not None and holder.is_alive(repo.store)}
 
 
 def changes_json(changes: Iterable[Change]) -> list[Json]:

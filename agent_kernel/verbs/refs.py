@@ -31,16 +31,19 @@ def branch_arguments(parser: Parser) -> None:
     parser.flag("-D", "--delete-anyway", help="delete it even if they do not", group=one)
     parser.flag("-m", "--move", help="rename: -m OLD NEW, or -m NEW for the branch you are on", group=one)
     parser.flag("-f", "--force", help=_FORCE.format("branch"), group=one)
+    parser.flag("--release", help="free a branch that a process on another machine left behind", group=one)
 
 
 def branch(scope: Scope, options: Namespace) -> Result:
     name: str | None = options.name
     if name is None:
-        if options.delete or options.delete_anyway or options.move or options.force:
+        if options.delete or options.delete_anyway or options.move or options.force or options.release:
             raise UsageProblem("say which branch")
         return _branches(scope, is_all=options.all)
     if options.all:
         raise UsageProblem("--all lists branches, so it takes no name")
+    if options.release:
+        return _release(scope, name)
     if options.delete or options.delete_anyway:
         return _delete_branch(scope, name, options)
     if options.move:
@@ -67,6 +70,13 @@ def _delete_branch(scope: Scope, name: str, options: Namespace) -> Said:
     at = scope.repo.branches().get(name)
     scope.repo.delete_branch(name, force=options.delete_anyway)
     return Said((f"Deleted branch {name} (was {short(at) if at else '?'})",), {"deleted": name})
+
+
+def _release(scope: Scope, name: str) -> Said:
+    holder = scope.repo.take_lease_away(name)
+    if holder is None:
+        return Said((f"Nobody uses branch {name}",), {"branch": name, "was_used_by": None})
+    return Said((f"Branch {name} is free; {holder} used it",), {"branch": name, "was_used_by": str(holder)})
 
 
 def _rename(scope: Scope, name: str, new: str | None) -> Said:
@@ -137,7 +147,7 @@ class RefRow:
 def _row(scope: Scope, name: str, at: ObjectId, current: bool = False) -> RefRow:
     commit = scope.repo.commit_at(at)
     holder = scope.repo.lease_of(name)
-    used = holder is not None and holder.is_alive() and not current
+    used = holder is not None and holder.is_alive(scope.repo.store) and not current
     said = " ".join(part for part in (describe.prompt(commit), describe.title(commit)) if part)
     return RefRow(name, at, said, clock(commit.time_ns, scope.now_ns), current, str(holder) if used else "")
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import closing
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from agent_kernel.errors import BranchInUseError
-from agent_kernel.repository.leases import Holder, boot_id, start_of
+from agent_kernel.repository.leases import Holder, _Lease, boot_id, start_of  # pyright: ignore[reportPrivateUsage]
+from agent_kernel.repository.pointers import LEASES
 from agent_kernel.repository.repository import Repository
+from agent_kernel.storage._liveness import Liveness
 
 HERE = Holder.here("mine")
 
@@ -75,3 +79,74 @@ def test_a_process_knows_itself() -> None:
     assert boot_id()
     assert start_of(os.getpid()) == start_of(os.getpid()) != start_of(1)
     assert start_of(2**22 + 1) == ""
+
+
+FAR = msgspec.structs.replace(HERE, host="pod-1", boot="another machine's, or an earlier start", pid=1, session="far")
+BESIDE = msgspec.structs.replace(HERE, host="pod-1", pids="another container's", pid=7, started="1", session="beside")
+
+
+def test_on_a_disk_of_this_machine_nobody_else_can_be_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Liveness, "is_on_this_machine", True)
+    with closing(Repository.open(tmp_path / "store")) as repo:
+        repo.acquire_lease("main", FAR)
+        repo.acquire_lease("side", FAR)
+        repo.leases.refuse_others()
+        repo.acquire_lease("main", HERE)
+        assert dict(repo.leases.living()) == {"main": HERE}
+
+
+def test_on_a_network_nothing_is_known_of_another_machine_until_a_person_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Liveness, "is_on_this_machine", False)
+    with closing(Repository.open(tmp_path / "store")) as repo:
+        repo.acquire_lease("main", FAR)
+        with pytest.raises(BranchInUseError, match="%agent branch --release main"):
+            repo.acquire_lease("main", HERE)
+        assert repo.take_lease_away("main") == FAR
+        repo.acquire_lease("main", HERE)
+        with pytest.raises(BranchInUseError):
+            repo.take_lease_away("main")  # it is alive
+        assert repo.take_lease_away("side") is None
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="other systems have no containers with process numbers of their own"
+)
+def test_a_process_of_another_container_lives_as_long_as_it_says_so(tmp_path: Path) -> None:
+    with closing(Repository.open(tmp_path / "store")) as repo:
+        holds = f"""if True:
+            from agent_kernel.storage import LmdbStore
+            store = LmdbStore({str(tmp_path / "store")!r})
+            store.hold({BESIDE.number})
+            print("held", flush=True)
+            input()"""
+        child = subprocess.Popen(
+            [sys.executable, "-c", holds], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert child.stdout is not None
+        assert child.stdout.readline() == "held\n"
+        repo.acquire_lease("side", HERE)  # this process, which locks a byte of its own
+        assert repo.take_lease_away("main") is None
+        repo.pointers.change(lambda move: move.set(LEASES + b"main", _Lease(move.stamp, BESIDE)))
+        with pytest.raises(BranchInUseError, match="pod-1"):
+            repo.acquire_lease("main", HERE)
+        child.kill()
+        child.communicate()
+        repo.acquire_lease("main", HERE)
+        assert HERE.is_alive(repo.store)
+
+
+def test_a_machine_that_was_renamed_knows_its_own_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "new-name")
+    assert HERE.is_alive()
+    assert HERE.is_this_process()
+    assert not msgspec.structs.replace(HERE, started="1").is_alive()
+
+
+def test_a_lease_of_an_earlier_release_names_no_container() -> None:
+    old = msgspec.msgpack.encode((HERE.host, HERE.boot, HERE.pid, HERE.started, "mine"))
+    holder = msgspec.msgpack.decode(old, type=Holder)
+    assert holder.pids == ""
+    assert holder.is_alive()
+    assert not msgspec.structs.replace(holder, started="1").is_alive()

@@ -8,7 +8,7 @@ import pytest
 from agent_kernel.errors import BranchInUseError, DamagedObjectError, NameNotFoundError, RefNotFoundError
 from agent_kernel.repository.commits import Cell, Change, Unsaved
 from agent_kernel.repository.ids import Kind, ObjectId, address, hex_of, short
-from agent_kernel.repository.leases import Holder
+from agent_kernel.repository.leases import Holder, start_of
 from agent_kernel.repository.pruning import Retention
 from agent_kernel.repository.repository import Repository
 from agent_kernel.testing.repositories import commit_values, detach, entry_of, group_of, keys_of_kind, switch, values_at
@@ -255,7 +255,7 @@ def test_forgetting_the_last_commit_moves_the_branch_back(repo: Repository) -> N
 
 def test_nothing_is_rewritten_under_somebody_elses_feet(repo: Repository) -> None:
     ids = _line(repo, 3)
-    repo.acquire_lease("side", msgspec.structs.replace(Holder.here("far"), host="elsewhere"))
+    repo.acquire_lease("side", msgspec.structs.replace(Holder.here("far"), pid=1, started=start_of(1)))
     for act in (
         lambda: repo.prune(Retention(keep_last=1)),
         lambda: repo.forget(["x1"]),

@@ -223,7 +223,9 @@ class Field:
 
     def _has_left(self, number: int, end: float) -> bool:
         """Wait until no worker has its branch any more, at the latest until then."""
-        while (holder := self._repo.lease_of(self._candidates[number].branch)) is not None and holder.is_alive():
+        while (holder := self._repo.lease_of(self._candidates[number].branch)) is not None and holder.is_alive(
+            self._repo.store
+        ):
             if time.monotonic() > end:
                 return False
             time.sleep(_LOOK_S)
