@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -15,7 +15,7 @@ from agent_kernel.repository.rewriting import Plan, rewrite, tips
 from agent_kernel.repository.runs import Forgetting, code_of_events, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from agent_kernel.repository.redacting import Mask, Redaction
     from agent_kernel.repository.repository import Repository
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository.writer import Writer
 
 
+_NO_SETTINGS: Final[Mapping[str, bytes | None]] = {}
 _MASKED: Final = "masked"  # the setting that names what is masked in later commits
 
 
@@ -41,6 +42,7 @@ class ForgetReport:
     code_dropped: tuple[str, ...] = ()  # functions and classes that went too, because their code held it
     events_masked: int = 0  # of agents' runs, which told of it
     also_in: tuple[str, ...] = ()  # values that hold what the code gave away, and stay
+    is_collected: bool = True  # if not, the disk was too full to delete the bytes, and a collection has to
     in_memory: tuple[str, ...] = ()  # live variables that no commit holds any more as they are; the next one will
 
 
@@ -104,7 +106,11 @@ def redaction_of(repo: Repository, names: Collection[str], mask: Mask) -> Redact
 
 
 def forget(
-    repo: Repository, names: Collection[str], commits: Collection[ObjectId], mask: Mask | None = None
+    repo: Repository,
+    names: Collection[str],
+    commits: Collection[ObjectId],
+    mask: Mask | None = None,
+    settings: Mapping[str, bytes | None] = _NO_SETTINGS,
 ) -> ForgetReport:
     """See `Repository.forget`."""
     reached = {found for found, _ in repo.history.walk(tips(repo))} if commits else set[ObjectId]()
@@ -115,23 +121,26 @@ def forget(
     traces = traces_of(repo, names, redaction) if names else Traces()
     traces.require(masks=redaction is not None)
     repo.leases.refuse_others()
-    if redaction is not None:  # first, so that no commit comes between
-        set_masked(repo, masked_names(repo) | frozenset(names))
-    events = Forgetting(repo, names, steps_of(repo, commits), redaction).run()
-    result = rewrite(repo, _plan(names, commits, traces, redaction))
+    settings = dict(settings)
+    if redaction is not None:
+        settings[_MASKED] = _encoded(masked_names(repo) | frozenset(names))
+    events = Forgetting(repo, names, steps_of(repo, commits), redaction)
+    plan = _plan(names, commits, traces, redaction)
+    result = rewrite(repo, replace(plan, event=events.change, settings=settings))
     stay = [id for id in traces.mentioned if id not in result.dropped]
     return ForgetReport(
         result.moved,
         result.objects_deleted,
         result.bytes_freed,
-        _erase(repo),
+        result.is_collected and _erase(repo),
+        is_collected=result.is_collected,
         shared_with=tuple(sorted(traces.shared)),
         mentioned_in=tuple(sorted(result.moved.get(id, id) for id in stay)),
         outputs_dropped=len(traces.shown),
         redacted=redaction is not None,
         code_dropped=_names(traces.code),
         also_in=_names(traces.values),
-        events_masked=events,
+        events_masked=result.events_changed,
     )
 
 
@@ -143,7 +152,11 @@ def masked_names(repo: Repository) -> frozenset[str]:
 
 def set_masked(repo: Repository, names: Collection[str]) -> None:
     """Say anew which variables these are."""
-    repo.set_setting(_MASKED, msgspec.msgpack.encode(sorted(names)) if names else None)
+    repo.set_setting(_MASKED, _encoded(names))
+
+
+def _encoded(names: Collection[str]) -> bytes | None:
+    return msgspec.msgpack.encode(sorted(names)) if names else None
 
 
 def _plan(names: Collection[str], commits: Collection[ObjectId], traces: Traces, redaction: Redaction | None) -> Plan:

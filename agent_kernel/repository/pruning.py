@@ -45,6 +45,7 @@ class PruneReport:
     moved: dict[ObjectId, ObjectId] = field(default_factory=dict[ObjectId, ObjectId])  # new ids by old ones
     objects_deleted: int = 0
     bytes_freed: int = 0
+    is_collected: bool = True  # if not, the disk was too full to delete what was dropped, and a collection has to
 
 
 def prune(repo: Repository, policy: Retention, dry_run: bool = False) -> PruneReport:
@@ -59,7 +60,15 @@ def prune(repo: Repository, policy: Retention, dry_run: bool = False) -> PruneRe
     known = {id for id, _ in repo.history.walk(tips(repo))}
     result = rewrite(repo, Plan(keeps=lambda id, commit: id in reasons or id not in known, renews=True))
     kept = len(result.places) - len(result.dropped)
-    return PruneReport(kept, len(result.dropped), told, result.moved, result.objects_deleted, result.bytes_freed)
+    return PruneReport(
+        kept,
+        len(result.dropped),
+        told,
+        result.moved,
+        result.objects_deleted,
+        result.bytes_freed,
+        result.is_collected,
+    )
 
 
 def _reasons(repo: Repository, policy: Retention) -> dict[ObjectId, str]:

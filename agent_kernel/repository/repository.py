@@ -6,7 +6,7 @@ What only upkeep and merges need loads when it is asked for, so that a notebook 
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from agent_kernel.storage import Store
 
 FORMAT_VERSION: Final = 1
+_NO_SETTINGS: Final[Mapping[str, bytes | None]] = {}
 
 
 class NameDiff(msgspec.Struct, frozen=True):
@@ -250,7 +251,11 @@ class Repository(Naming):
         return prune(self, policy, dry_run)
 
     def forget(
-        self, names: Collection[str] = (), commits: Collection[ObjectId] = (), mask: Mask | None = None
+        self,
+        names: Collection[str] = (),
+        commits: Collection[ObjectId] = (),
+        mask: Mask | None = None,
+        settings: Mapping[str, bytes | None] = _NO_SETTINGS,
     ) -> ForgetReport:
         """Take variables and commits out of all history and their bytes out of the store: all of them, or none.
 
@@ -260,14 +265,16 @@ class Repository(Naming):
             mask: gives a source without the literals of its statements about some names, and those literals. With it,
                 they are taken out of everything that commits say too, and stored code that holds one goes. What is
                 masked so stays masked in later commits.
+            settings: what else to store, by name, if and when it is forgotten.
 
         Raises:
             NameNotFoundError: no commit ever had one of the names. RefNotFoundError: no ref reaches one of the commits.
             BranchInUseError: another living process works in this store. Nothing was changed.
+            StoreFullError: there is no room for the new history. Nothing was changed.
         """
         from agent_kernel.repository.forgetting import forget
 
-        return forget(self, names, commits, mask)
+        return forget(self, names, commits, mask, settings)
 
     def masked_names(self) -> frozenset[str]:
         """The variables that were forgotten with a mask: later commits mask what code says of them."""

@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from agent_kernel.errors import StoreFullError
 from agent_kernel.repository.commits import NO_CHAT, Change, Commit, Unsaved, amended, decode_commit
 from agent_kernel.repository.ids import Kind, ObjectId, short
 from agent_kernel.repository.marking import Reach, commit_keys
+from agent_kernel.repository.naming import set_in
 from agent_kernel.repository.pointers import BRANCHES, HEADS, LOGS, TAGS, HeadRecord, LogRecord, Move, Ref
-from agent_kernel.repository.runs import move_events
+from agent_kernel.repository.runs import change_events
 from agent_kernel.repository.sweeping import Sweeper
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ class Plan:
         says: the fields of a commit that are text and are to be other ones.
         logs: the message of a reflog's line, given its old one.
         holds: whether a branch or tag (by its key) stays when its commit goes; it moves to the commit before.
+        event: changes the fields of an event of an agent's run, given its kind.
+        settings: what to store in the same swap.
     """
 
     keeps: Callable[[ObjectId, Commit], bool] = lambda id, commit: True
@@ -49,6 +53,8 @@ class Plan:
     says: Callable[[Commit], Mapping[str, object]] = lambda commit: {}
     logs: Callable[[str], str] = str
     holds: Callable[[bytes], bool] = lambda key: key.startswith(BRANCHES)
+    event: Callable[[str, dict[str, Any]], None] | None = None
+    settings: Mapping[str, bytes | None] = field(default_factory=dict[str, "bytes | None"])
 
 
 @dataclass
@@ -57,6 +63,8 @@ class Rewrite:
 
     places: dict[ObjectId, ObjectId | None] = field(default_factory=dict[ObjectId, "ObjectId | None"])
     dropped: set[ObjectId] = field(default_factory=set[ObjectId])
+    events_changed: int = 0  # by the plan
+    is_collected: bool = True  # if not, the disk was too full to delete what only the old history reached
     objects_deleted: int = 0
     bytes_freed: int = 0
     shorts: dict[str, str] = field(default_factory=dict[str, str])  # new ids by old ones, as people see them
@@ -88,9 +96,11 @@ def rewrite(repo: Repository, plan: Plan) -> Rewrite:
     result = Rewrite()
     # Refs may move while this goes on; then what they reach anew is rewritten too, and the move is tried again.
     repo.pointers.change(lambda move: _attempt(repo, plan, result, move))
-    move_events(repo, result.places)
-    sweeper = Sweeper(repo)
-    result.objects_deleted, result.bytes_freed = sweeper.delete(before.seen)
+    repo.pointers.change(lambda move: change_events(repo, move, result.places))  # those that came meanwhile
+    try:
+        result.objects_deleted, result.bytes_freed = Sweeper(repo).delete(before.seen)
+    except StoreFullError:  # even deleting takes some room; what is unreachable now is the next collection's
+        result.is_collected = False
     return result
 
 
@@ -112,6 +122,9 @@ def _attempt(repo: Repository, plan: Plan, result: Rewrite, move: Move) -> None:
             move.set(key, None)
         elif (place, said := plan.logs(line.message)) != (line.commit, line.message):
             move.set(key, LogRecord(place, said, line.session, line.left))
+    for name, value in plan.settings.items():
+        set_in(move, name, value)
+    result.events_changed = change_events(repo, move, result.places, plan.event)
 
 
 def _rewrite_commits(repo: Repository, plan: Plan, result: Rewrite) -> None:

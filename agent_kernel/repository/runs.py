@@ -18,6 +18,7 @@ from agent_kernel.repository.ids import ObjectId, hex_of
 from agent_kernel.repository.leases import Holder
 
 if TYPE_CHECKING:
+    from agent_kernel.repository.pointers import Move
     from agent_kernel.repository.redacting import Redaction
     from agent_kernel.repository.repository import Repository
 
@@ -25,12 +26,11 @@ __all__ = [
     "EVENTS",
     "HOLDS",
     "Forgetting",
+    "change_events",
     "code_of_events",
     "damaged_events",
     "events_of",
     "let_go",
-    "move_events",
-    "rewrite_events",
 ]
 
 EVENTS: Final = b"e/"
@@ -77,7 +77,7 @@ def let_go(repo: Repository) -> None:
     """Forget who drove runs and is dead. Whoever goes on with one takes it over anyway."""
     for key, stored in repo.store.get_many(list(repo.pointers.keys(HOLDS))).items():
         try:
-            lives = msgspec.msgpack.decode(stored, type=Holder).is_alive()
+            lives = msgspec.msgpack.decode(stored, type=Holder).is_alive(repo.store)
         except msgspec.MsgspecError:
             lives = False
         if not lives:
@@ -95,30 +95,36 @@ def damaged_events(repo: Repository) -> tuple[int, int, list[str]]:
     return count, size, damaged
 
 
-def rewrite_events(repo: Repository, change: Callable[[str, Fields], None]) -> int:
-    """Let a function change the fields of every event; returns how many are others by that."""
+def change_events(
+    repo: Repository,
+    move: Move,
+    places: Mapping[ObjectId, ObjectId | None],
+    change: Callable[[str, Fields], None] | None = None,
+) -> int:
+    """Within a move, let events name the commits that take the place of those that they name.
+
+    Args:
+        change: changes the other fields of an event, given its kind.
+
+    Returns:
+        How many events `change` makes others.
+    """
+    known = {hex_of(old): "" if new is None else hex_of(new) for old, new in places.items() if new != old}
     changed = 0
-    for key, stored, event in events_of(repo):
+    for key, stored, event in events_of(repo) if known or change is not None else ():
         if event is None:
             continue
-        change(event.kind, event.fields)
-        new = _ENCODER.encode(event)
-        if new != _ENCODER.encode(_DECODER.decode(stored)):
-            changed += repo.store.swap({key: stored}, {key: new})
-    return changed
-
-
-def move_events(repo: Repository, places: Mapping[ObjectId, ObjectId | None]) -> None:
-    """Let events name the commits that took the place of those that they name."""
-    known = {hex_of(old): "" if new is None else hex_of(new) for old, new in places.items() if new != old}
-
-    def move(kind: str, fields: Fields) -> None:
+        before = _ENCODER.encode(event)
+        if change is not None:
+            change(event.kind, event.fields)
+            changed += _ENCODER.encode(event) != before
         for name in ("before", "after"):
-            if fields.get(name) in known:
-                fields[name] = known[fields[name]]
-
-    if known:
-        rewrite_events(repo, move)
+            if event.fields.get(name) in known:
+                event.fields[name] = known[event.fields[name]]
+        after = _ENCODER.encode(event)
+        if after != before:
+            move.expected[key], move.new[key] = stored, after
+    return changed
 
 
 def code_of_events(repo: Repository) -> Iterator[str]:
@@ -161,10 +167,6 @@ class Forgetting:
         self._telling = self._steps_that_tell()
         self._values = told_values(self._told()) if self._names else re.compile(r"(?!)")
 
-    def run(self) -> int:
-        """Do it; returns how many events are others by that."""
-        return rewrite_events(self._repo, self._forget)
-
     def speaks_of(self) -> frozenset[str]:
         """Those of the variables that any event speaks of."""
         said: set[str] = set()
@@ -194,7 +196,8 @@ class Forgetting:
             for name in (*_SHOWN, *_TASK):
                 yield from self._line.findall(fields[name]) if isinstance(fields.get(name), str) else ()
 
-    def _forget(self, kind: str, fields: Fields) -> None:
+    def change(self, kind: str, fields: Fields) -> None:
+        """Take it out of the fields of one event."""
         step = _step(fields)
         if step in self._steps:
             self._blank(fields, (*_CODE, *_SHOWN))

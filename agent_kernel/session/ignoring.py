@@ -6,7 +6,7 @@ An entry is a name, or a pattern as shells write it (`tmp_*`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import translate
 from typing import ClassVar
 
@@ -48,6 +48,15 @@ class NameList:
     def remove(self, name: str) -> None:
         """Take it off the list; nothing happens where it is not there."""
         self._set(self._names - {name})
+
+    def add_unstored(self, names: Iterable[str]) -> None:
+        """Take names up here alone, until whoever has them stores what `to_store` gives, or asks to `reread`."""
+        self._names = self._names.union(names)
+        self._patterns = self._compiled()
+
+    def to_store(self) -> dict[str, bytes | None]:
+        """The setting that holds this list."""
+        return {self.setting: msgspec.msgpack.encode(sorted(self._names))}
 
     def _set(self, names: set[str]) -> None:
         self._repo.set_setting(self.setting, msgspec.msgpack.encode(sorted(names)))

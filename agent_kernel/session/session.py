@@ -258,6 +258,7 @@ class Session(Joining):
             ValueError: `sources` was asked for with a commit, which takes its code along.
             NameNotFoundError: one is neither a variable of any commit nor the name of a commit. Nothing was changed.
             BranchInUseError: another process works in this store. Nothing was changed.
+            StoreFullError: there is no room for the history without them. Nothing was forgotten.
         """
         from agent_kernel.values import summaries
 
@@ -269,10 +270,16 @@ class Session(Joining):
         if sources and commits:
             raise ValueError("sources goes with variables alone: what a commit says goes with it")
         self.repo.traces_of(names).require(masks=sources)
-        self._stop_saving(names)
-        if commits:
-            self._save_uncommitted()
-        report = self.repo.forget(names, commits, summaries.mask_code if sources else None)
+        try:
+            self._stop_saving(names)
+            if commits:
+                self._save_uncommitted()
+            mask = summaries.mask_code if sources else None
+            report = self.repo.forget(names, commits, mask, self.ignoring.to_store())
+        except BaseException:  # nothing was forgotten, so nothing is ignored
+            self.ignoring.reread()
+            self.workspace.bindings.forget_rules()
+            raise
         self._reread_head("forget")
         return dataclasses.replace(report, in_memory=self._compare_with_head()) if commits else report
 
@@ -288,8 +295,8 @@ class Session(Joining):
     def _stop_saving(self, names: Sequence[str]) -> None:
         """Ignore variables from now on, and take them out of the values that they are saved together with."""
         here = [name for name in names if name in self.namespace or name in self._tree]
-        for name in here:
-            self.ignore(name)
+        self.ignoring.add_unstored(here)
+        self.workspace.bindings.forget_rules()
         if any(self.workspace.tracking.groups.get(name) is not None for name in here):
             self._commit(Draft(kind="commit", author=self.author, message=f"forget {', '.join(here)}"), "")
 

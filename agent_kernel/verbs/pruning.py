@@ -194,7 +194,11 @@ def _forgotten(scope: Scope, meant: _Meant, report: ForgetReport) -> Said:
     if ignored := [name for name in meant.names if name in known]:
         asked = scope.typed("ignore", "--remove", *ignored)
         lines.append(f"Ignored from now on: {clean(', '.join(ignored))}; to store it again: {asked}")
-    if not report.erased:
+    if not report.is_collected:
+        lines.append(
+            f"The disk is full, so the bytes are still in the store: free some space, then {scope.typed('gc')}"
+        )
+    elif not report.erased:
         lines.append("Free space in the store's file may still hold its bytes until it is written over")
     facts: dict[str, Json] = {
         "objects_deleted": report.objects_deleted,

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
 import pytest
 
-from agent_kernel.errors import NameNotFoundError
+from agent_kernel.errors import NameNotFoundError, StoreFullError
 from agent_kernel.repository import Retention
+from agent_kernel.repository.runs import EVENTS
+from agent_kernel.session import Repository
+from agent_kernel.storage import LmdbStore
 from agent_kernel.testing.notebooks import Notebook
 
 CELL = "x = 2; rows.append(2); new = 7; del old"
@@ -120,3 +128,60 @@ def test_pruning_nothing_leaves_undo_as_it_was() -> None:
         nb.session.prune(Retention(keep_last=10))
         nb.session.undo()
         assert nb.look("x") == [1]
+
+
+def said_of_secret(nb: Notebook) -> str:
+    """Everything that the store says of `secret`: values of all commits, code, events, and the lists of names."""
+    repo = nb.session.repo
+    commits = [(sorted(repo.tree(commit.tree).names()), commit.cell) for _, commit in repo.log("main")]
+    events = repo.store.get_many(repo.store.keys(EVENTS))
+    return repr((commits, events, nb.session.ignored(), repo.masked_names()))
+
+
+def test_forgetting_on_a_full_disk_is_all_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many writes find room: as long as forgetting fails, everything is there as it was, and can be forgotten later."""
+    event = msgspec.msgpack.encode([1, "Action", {"run": "r", "step": 1, "code": "secret = 'zebra-4711'"}])
+    for room in itertools.count():
+        with Notebook(Repository.open(tmp_path / str(room))) as nb:
+            nb.run("secret = 'zebra-4711'; pair = [secret]; other = [pair]")
+            nb.session.repo.store.swap({}, {EVENTS + b"r\0" + bytes(4): event})
+            with monkeypatch.context() as patched:
+                _leave_room(patched, room)
+                try:
+                    report = nb.session.forget("secret", sources=True)
+                except StoreFullError:
+                    assert "zebra-4711" in said_of_secret(nb)
+                    assert nb.session.ignored() == ()
+                    assert nb.session.repo.masked_names() == frozenset()
+                    assert nb.session.repo.store.get_many([EVENTS + b"r\0" + bytes(4)]) != {}
+                    assert event in nb.session.repo.store.get_many(nb.session.repo.store.keys(EVENTS)).values()
+                    finished = False
+                else:
+                    finished = report.is_collected
+                    assert "zebra-4711" not in said_of_secret(nb)
+                    assert nb.session.ignored() == ("secret",)
+            assert nb.run("more = 1").commit is not None
+            assert ("secret" in nb.session.repo.tree_at(nb.session.head)) is ("zebra-4711" in said_of_secret(nb))
+            if not finished:
+                nb.session.repo.gc(grace_s=0)
+                if "zebra-4711" in said_of_secret(nb):
+                    nb.session.forget("secret", sources=True)
+                assert "zebra-4711" not in said_of_secret(nb)
+        if finished:
+            return
+
+
+def _leave_room(patched: pytest.MonkeyPatch, writes: int) -> None:
+    """Let so many more writes of stores succeed."""
+    left = itertools.count()
+
+    def limited(write: Callable[..., object]) -> Callable[..., object]:
+        def attempt(store: LmdbStore, *arguments: object, **named: object) -> object:
+            if next(left) >= writes:
+                raise StoreFullError(store.url)
+            return write(store, *arguments, **named)
+
+        return attempt
+
+    for name in ("swap", "put_many", "delete_many"):
+        patched.setattr(LmdbStore, name, limited(getattr(LmdbStore, name)))
