@@ -13,11 +13,12 @@ from agent_kernel.errors import BranchMovedError
 from agent_kernel.repository import Author, Cell, Entry, Head, Tree, Writer
 from agent_kernel.session import branches, carrying
 from agent_kernel.session.history import Draft, describe_error, only_commands, written
-from agent_kernel.session.interrupts import uncollected, uninterrupted
+from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.operations import Operation
 from agent_kernel.session.reports import Report
 from agent_kernel.session.standing import Running, Standing
 from agent_kernel.session.watching import Touched
+from agent_kernel.values.quiet import seldom_collected
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Outputs
@@ -107,7 +108,7 @@ class Committing(Standing):
         looks = full or self._cell is None
         return self._commit(draft, source, everything=looks, holds_back=not full, only_changes=not message)
 
-    @uncollected()
+    @seldom_collected()
     def _commit(
         self,
         draft: Draft,

@@ -1,9 +1,8 @@
-"""Hold back Ctrl-C and the garbage collector while something must not stop half-way, or be slowed down."""
+"""Hold back Ctrl-C while something must not stop half-way."""
 
 from __future__ import annotations
 
 import contextlib
-import gc
 import signal
 import threading
 from collections.abc import Generator
@@ -13,7 +12,8 @@ from types import FrameType
 @contextlib.contextmanager
 def uninterrupted() -> Generator[None]:
     """Hold back Ctrl-C until the block is done; then it arrives."""
-    if threading.current_thread() is not threading.main_thread():
+    # A handler that was not set in Python cannot be put back, so it is left where it is.
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is None:
         yield
         return
     arrived: list[tuple[int, FrameType | None]] = []
@@ -24,15 +24,5 @@ def uninterrupted() -> Generator[None]:
         signal.signal(signal.SIGINT, before)
         if arrived and callable(before):
             before(*arrived[0])
-
-
-@contextlib.contextmanager
-def uncollected() -> Generator[None]:
-    """Hold back the garbage collector: many small objects that all go again would have it walk the whole heap."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
+        elif arrived:
+            signal.raise_signal(signal.SIGINT)  # the system's own way to end, or to ignore it

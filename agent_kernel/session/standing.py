@@ -26,7 +26,7 @@ from agent_kernel.repository import (
     Writer,
     short,
 )
-from agent_kernel.session import branches, carrying, growth
+from agent_kernel.session import branches, carrying, growth, trust
 from agent_kernel.session.history import Recorder, sorted_changes
 from agent_kernel.session.ignoring import IgnoreList
 from agent_kernel.session.operations import Operations, Position
@@ -103,8 +103,7 @@ class Standing:
         self.branch: str | None
         self.head: ObjectId | None
         self.branch, self.head, note = branches.take(repo, branch, self._holder, self.id)
-        if note:
-            self.notes.append(note)
+        self.notes += filter(None, (note, trust.notice(repo)))
         self._base = self.branch or "main"
         self._tree: Tree = repo.tree_at(self.head)
         # What the branch holds and this session has not loaded; and what that was at commits which this session made.

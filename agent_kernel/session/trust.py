@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Repository
 
 _SETTING = "secret"
+# Secrets of stores that are trusted as long as this process lives, because the list cannot be written.
+_only_here: set[str] = set()
 
 
 def _list() -> Path:
@@ -26,7 +28,9 @@ def _list() -> Path:
 
 
 def register(repo: Repository) -> None:
-    """Trust a store: give it a secret if it has none, and list it."""
+    """Trust a store: give it a secret if it has none, and list it; where that is impossible, until this process ends."""
+    if repo.store.url.startswith("memory:"):
+        return
     secret = repo.setting(_SETTING)
     if secret is None:
         secret = secrets.token_bytes(16)
@@ -34,11 +38,28 @@ def register(repo: Repository) -> None:
     line = f"{secret.hex()} {repo.store.url}"
     if line in _lines():
         return
+    try:
+        _add(line)
+    except OSError:  # a home that is read-only, or full: `notice` says so
+        _only_here.add(secret.hex())
+    else:
+        _only_here.discard(secret.hex())
+
+
+def _add(line: str) -> None:
     path = _list()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     with os.fdopen(handle, "a") as file:
         file.write(f"{line}\n")
+
+
+def notice(repo: Repository) -> str:
+    """What to tell a person of a store whose trust ends with this process; nothing of any other."""
+    secret = repo.setting(_SETTING) if _only_here else None
+    if secret is None or secret.hex() not in _only_here:
+        return ""
+    return f"{_list()} cannot be written: after a restart, run %agent trust before you load values of this store"
 
 
 def is_trusted(repo: Repository) -> bool:
@@ -75,7 +96,7 @@ def require(repo: Repository) -> None:
 
 
 def _known() -> set[str]:
-    return {line.partition(" ")[0] for line in _lines()}
+    return {line.partition(" ")[0] for line in _lines()} | _only_here
 
 
 def _places() -> set[str]:
@@ -85,6 +106,6 @@ def _places() -> set[str]:
 
 def _lines() -> list[str]:
     try:
-        return [line for line in _list().read_text().splitlines() if line.strip()]
-    except FileNotFoundError:
+        return [line for line in _list().read_text(errors="replace").splitlines() if line.strip()]
+    except OSError:  # no list trusts nothing, nor does one that cannot be read
         return []

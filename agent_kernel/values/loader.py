@@ -7,7 +7,6 @@ nothing with it but the groups that need a class of its.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from types import CodeType
@@ -19,6 +18,7 @@ from agent_kernel.values.definitions import NoSourceError, compiled
 from agent_kernel.values.dump import Loss
 from agent_kernel.values.groups import losses_of
 from agent_kernel.values.lost import Lost
+from agent_kernel.values.quiet import seldom_collected
 from agent_kernel.values.recompiling import stand_in
 from agent_kernel.values.streams import Failure, StoredGroup, Streams
 
@@ -204,12 +204,6 @@ def _spread(streams: Sequence[Streams]) -> None:
 
 @contextmanager
 def restoring(loader: Loader) -> Generator[None]:
-    """Load with the collector off: it makes loading three times slower, and finds nothing."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        with restore.restoring(loader):
-            yield
-    finally:
-        if was_on:
-            gc.enable()
+    """Load with a collector that seldom runs: it makes loading three times slower, and finds nothing."""
+    with seldom_collected(), restore.restoring(loader):
+        yield

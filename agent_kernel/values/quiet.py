@@ -1,4 +1,4 @@
-"""Look at objects of libraries without the person hearing of it.
+"""Look at objects of libraries without the person hearing of it, and leave the process as it was.
 
 A library's own reducer may warn, which nobody asked for; where warnings are errors, the object could not be saved.
 """
@@ -6,10 +6,13 @@ A library's own reducer may warn, which nobody asked for; where warnings are err
 from __future__ import annotations
 
 import contextlib
+import gc
 import warnings
 from collections.abc import Generator
 
 _IGNORE_ALL = ("ignore", None, Warning, None, 0)
+# New containers between two collections of them, and collections before the older ones are walked too.
+_MANY, _SELDOM = 200_000, 1_000
 
 
 @contextlib.contextmanager
@@ -19,8 +22,31 @@ def unwarned() -> Generator[None]:
     Not `catch_warnings`: it makes Python forget what was shown already, so the person's own would be shown once a cell.
     """
     filters: list[tuple[object, ...]] = warnings.filters  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    before = list(filters)
     filters.insert(0, _IGNORE_ALL)
     try:
         yield
     finally:
-        filters.remove(_IGNORE_ALL)
+        # What was looked at may have run anything, also `warnings.resetwarnings()`: only what it added stays.
+        for found in {id(found): found for found in (filters, warnings.filters)}.values():
+            added = [one for one in found if one is not _IGNORE_ALL and not any(one is known for known in before)]
+            found[:] = [*added, *before]  # type: ignore[index]  # pyright: ignore[reportIndexIssue]
+
+
+@contextlib.contextmanager
+def seldom_collected() -> Generator[None]:
+    """Let the garbage collector run seldom in the block: many small objects that all go again had it walk the whole heap.
+
+    It stays on, for the code of others that runs here may leave more garbage than there is memory.
+    """
+    before = gc.get_threshold()
+    if before[0] == 0:  # off
+        yield
+        return
+    ours = (max(before[0], _MANY), _SELDOM, _SELDOM)
+    gc.set_threshold(*ours)
+    try:
+        yield
+    finally:
+        if gc.get_threshold()[0] == ours[0]:
+            gc.set_threshold(*before)

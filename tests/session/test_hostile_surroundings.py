@@ -6,6 +6,7 @@ import decimal
 import gc
 import os
 import random
+import signal
 import sys
 import threading
 import time
@@ -13,8 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.errors import StoreFullError
+from agent_kernel.errors import StoreFullError, UntrustedStoreError
+from agent_kernel.session import Repository
+from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.testing.notebooks import Notebook
+from tests.session.unready import unready_object
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -156,12 +160,14 @@ def test_the_process_is_left_as_it_was(enabled: bool) -> None:
     was = gc.isenabled()
     (gc.enable if enabled else gc.disable)()
     try:
+        collector = gc.get_threshold()
         state = (sys.getrecursionlimit(), sys.gettrace(), sys.getprofile(), threading.active_count(), os.getpid())
         with Notebook() as nb:
             made = nb.run("x = [[] for _ in range(3000)]\ndeep = []\nfor _ in range(500):\n    deep = [deep]")
             nb.run("del x, deep")
             nb.checkout(made)
             assert gc.isenabled() is enabled
+            assert gc.get_threshold() == collector
             assert (sys.getrecursionlimit(), sys.gettrace(), sys.getprofile()) == state[:3]
             assert threading.active_count() == state[3]
             assert decimal.getcontext().prec == 28
@@ -221,3 +227,77 @@ def test_many_names_stay_quick() -> None:
             nb.run("n7.append(1)")
         # Generous: a machine that is busy with other tests must pass. The benchmarks measure.
         assert (time.perf_counter() - started) / 5 < 0.25
+
+
+def test_code_of_others_that_a_commit_runs_finds_the_collector_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+    monkeypatch.setattr(sys, "_agent_kernel_test", seen, raising=False)
+    with Notebook() as nb:
+        nb.run(
+            "import gc, sys\n"
+            "class Looks:\n"
+            "    def __getstate__(self):\n"
+            "        sys._agent_kernel_test.append(gc.isenabled())\n"
+            "        return {'v': 1}\n"
+            "    def __setstate__(self, state):\n"
+            "        sys._agent_kernel_test.append(gc.isenabled())\n"
+        )
+        made = nb.run("looks = Looks()")
+        nb.run("looks = 1")
+        nb.checkout(made)
+    assert set(seen) == {True}
+
+
+def test_an_interrupt_handler_that_python_cannot_put_back_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the program around Python set one in C, `signal.signal` gives None, and takes none."""
+    monkeypatch.setattr(signal, "getsignal", lambda _: None)
+    monkeypatch.setattr(signal, "signal", lambda *_: pytest.fail("it cannot be put back"))
+    with Notebook() as nb:
+        assert nb.run("x = 1").commit is not None
+
+
+def test_an_interrupt_that_ends_the_process_still_does_once_the_commit_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    raised: list[int] = []
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        with uninterrupted():
+            os.kill(os.getpid(), signal.SIGINT)
+            monkeypatch.setattr(signal, "raise_signal", raised.append)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert raised == [signal.SIGINT]
+
+
+def test_a_type_that_no_extension_made_ready_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values share something while a library holds an object of it, as scipy before 1.14 does."""
+    package = tmp_path / "site-packages" / "halfready"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("class Thing:\n    def __init__(self, rows):\n        self.rows = rows\n")
+    monkeypatch.syspath_prepend(str(package.parent))
+    with Notebook() as nb:
+        nb.run("import halfready")
+        sys.modules["halfready"].__dict__["fortran"] = unready_object()
+        made = nb.run("rows = [1]; thing = halfready.Thing(rows)")
+        nb.run("rows.append(2)")
+        nb.checkout(made)
+        assert nb.look("(rows, thing.rows is rows)") == ([1], True)
+    del sys.modules["halfready"]
+
+
+def test_a_home_that_cannot_be_written_costs_no_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store beside the notebook is made, and trusted while this process lives; a person is told what that means."""
+    (tmp_path / "home").write_text("no folder can be made below a file, not even by root")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home" / "share"))
+    with Notebook(Repository.open(tmp_path / "store")) as nb:
+        assert any("cannot be written: after a restart, run %agent trust" in note for note in nb.session.notes)
+        made = nb.run("x = [1]")
+        nb.run("x.append(2)")
+        nb.checkout(made)
+        assert nb.look("x") == [1]
+    monkeypatch.setattr("agent_kernel.session.trust._only_here", set())  # another process
+    with Notebook(Repository.open(tmp_path / "store")) as nb:
+        with pytest.raises(UntrustedStoreError):
+            nb.session.checkout("HEAD")
+        nb.session.trust()
+        nb.session.checkout("HEAD")
+        assert nb.look("x") == [1]

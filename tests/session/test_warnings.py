@@ -70,3 +70,22 @@ def test_warnings_of_cells_are_shown_as_often_as_without_us() -> None:
             nb.run("old()")
             nb.run("old()")
     assert len(shown) == 1
+
+
+@pytest.mark.parametrize("does", ["warnings.resetwarnings()", "warnings.filters.clear()", "warnings.filters = []"])
+def test_a_reducer_that_takes_all_filters_away_takes_nothing(does: str) -> None:
+    with Notebook() as nb:
+        nb.run(f"import warnings\nclass Resets:\n  def __getstate__(self):\n    {does}\n    return {{}}")
+        before = list(warnings.filters)
+        assert not nb.run("value = Resets(); other = [1]").unsaved
+        nb.run("other.append(2)")
+        assert list(warnings.filters) == before
+        nb.run("other.append(3)")
+        nb.session.undo()
+        assert nb.look("other") == [1, 2]
+
+
+def test_a_filter_that_a_reducer_adds_stays() -> None:
+    with unwarned():
+        warnings.simplefilter("error", BytesWarning)
+    assert ("error", None, BytesWarning, None, 0) in warnings.filters

@@ -63,8 +63,9 @@ def class_dict(kind: type) -> MappingProxyType[str, object]:
 
 def bases_of(kind: type) -> tuple[type, ...]:
     """The method resolution order as the interpreter uses it."""
-    found: tuple[type, ...] = _mro_of(kind)
-    return found
+    found: tuple[type, ...] | None = _mro_of(kind)
+    # A type of an extension that never made it ready (f2py's `fortran`) has none yet: the first attribute makes it so.
+    return type.__getattribute__(kind, "__mro__") if found is None else found
 
 
 def derives_from(kind: type, base: object) -> bool:
