@@ -39,8 +39,15 @@ class LiveNames(Protocol):
     def uid_of(self, kind: type) -> str: ...
 
 
+OBJECTS = "objects"
+
+
 class MemoryUse(msgspec.Struct):
-    """A buffer that a visited array or tensor looks at: `space` is "cpu" or a device, addresses are in bytes."""
+    """A buffer that a visited array or tensor looks at: `space` is "cpu" or a device, addresses are in bytes.
+
+    In the space OBJECTS addresses are ids: of what is shared as the object that it is. `private`: what a copy-on-write
+    frame holds, which it shares with no other frame in a way that shows.
+    """
 
     holder: object
     space: str
@@ -62,6 +69,9 @@ class Dump(msgspec.Struct):
     roots: list[object] = msgspec.field(default_factory=list[object])
     memory: list[MemoryUse] = msgspec.field(default_factory=list[MemoryUse])
     object_arrays: list[Any] = msgspec.field(default_factory=list[Any])
+    references: list[object] = msgspec.field(
+        default_factory=list[object]
+    )  # of each block: what knows who has its array
     globals_used: set[str] = msgspec.field(default_factory=set[str])
     classes: dict[str, type] = msgspec.field(default_factory=dict[str, type])
     definitions: dict[DefinitionId, bytes] = msgspec.field(default_factory=dict["DefinitionId", bytes])

@@ -9,6 +9,7 @@ changed row stores one segment.
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -19,7 +20,7 @@ from agent_kernel.values.aliases import Reach, find, held_elsewhere, reach
 from agent_kernel.values.cutting import NOWHERE, Cuts
 from agent_kernel.values.dump import Dump, LiveNames, Loss
 from agent_kernel.values.entries import CLASS_PREFIX
-from agent_kernel.values.memory import clusters_of, owner_of
+from agent_kernel.values.memory import clusters_of, overlaps_itself, owner_of
 from agent_kernel.values.pickler import PROTOCOL, dump_objects
 
 
@@ -168,11 +169,13 @@ def _dump_shared(phases: list[object], names: LiveNames, namespace: dict[str, ob
 
 
 def _shared_owners(dump: Dump) -> frozenset[int]:
-    """Owners of object arrays that more than one visited array looks at."""
+    """What more than one visited object looks at: owners of object arrays, and arrays of copy-on-write frames."""
     seen: dict[int, set[int]] = {}
     for array in dump.object_arrays:
         seen.setdefault(id(owner_of(array)), set()).add(id(array))
-    return frozenset(owner for owner, arrays in seen.items() if len(arrays) > 1)
+    windows = {id(owner_of(array)) for array in dump.object_arrays if overlaps_itself(array)}
+    several = frozenset(owner for owner, arrays in seen.items() if len(arrays) > 1 or owner in windows)
+    return several.union(held for held, count in Counter(map(id, dump.references)).items() if count > 1)
 
 
 def _skeleton(kind: type, names: LiveNames, namespace: dict[str, object]) -> Dump:

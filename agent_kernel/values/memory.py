@@ -7,14 +7,21 @@ as the array that spans it when there is one, else as the bytes from the lowest 
 
 from __future__ import annotations
 
+import array
 import ctypes
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from agent_kernel.values.dump import OBJECTS
+
 if TYPE_CHECKING:
     from agent_kernel.values.dump import MemoryUse
+
+
+# What holds bytes, may be written to through numpy's views of it, and can be saved.
+BYTE_OWNERS: tuple[type, ...] = (bytearray, array.array)
 
 
 class Span:
@@ -41,7 +48,7 @@ def clusters_of(uses: Iterable[MemoryUse]) -> tuple[Cluster, ...]:
     """Find the memory that more than one object of a dump looks at."""
     return tuple(
         _cluster(group)
-        for group in overlapping(uses)
+        for group in overlapping(use for use in uses if use.space != OBJECTS)
         if len({id(use.holder) for use in group}) > 1 or _is_shared_bytes(group[0].holder)
     )
 
@@ -71,21 +78,21 @@ def _cluster(group: list[MemoryUse]) -> Cluster:
     low, high = min(use.low for use in group), max(use.high for use in group)
     space = group[0].space
     owner = owner_of(group[0].holder)
-    if type(owner) is bytearray:
+    if type(owner) in BYTE_OWNERS:
         start = address_of(owner)
-        return Cluster(space, start, start + len(owner), owner, start)
+        return Cluster(space, start, start + memoryview(owner).nbytes, owner, start)
     for use in group:
         if use.low == low and use.high == high and _can_carry(use.holder):
             return Cluster(space, low, high, use.holder, low)
     return Cluster(space, low, high, Span(low, high, group), low)
 
 
-def owner_of(array: Any) -> Any:
+def owner_of(holder: Any) -> Any:
     """The object at the end of the chain of bases, which owns the memory."""
-    while (base := getattr(array, "base", None)) is not None:
+    while (base := getattr(holder, "base", None)) is not None:
         exporter: Any = getattr(base, "obj", None) if type(base) is memoryview else None
-        array = base if exporter is None else exporter
-    return array
+        holder = base if exporter is None else exporter
+    return holder
 
 
 def address_of(owner: Any) -> int:
@@ -95,7 +102,24 @@ def address_of(owner: Any) -> int:
 
 
 def _is_shared_bytes(holder: Any) -> bool:
-    return type(owner_of(holder)) is bytearray
+    return type(owner_of(holder)) in BYTE_OWNERS or overlaps_itself(holder)
+
+
+def overlaps_itself(holder: Any) -> bool:
+    """Whether two items of an array may lie in the same place, as those of sliding windows do.
+
+    Axes of stride 0 do not count: a broadcast array is stored by the items that it repeats.
+    """
+    strides: Any = getattr(holder, "strides", None)
+    if strides is None or not holder.size:
+        return False
+    reach = holder.itemsize
+    for step, count in sorted((abs(step), count) for step, count in zip(strides, holder.shape, strict=True)):
+        if step and count > 1:
+            if step < reach:
+                return True
+            reach += (count - 1) * step
+    return False
 
 
 def _can_carry(holder: Any) -> bool:

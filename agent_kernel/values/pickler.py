@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values import reducers
-from agent_kernel.values.dump import CannotSaveError, Dump, LiveNames, Loss, MemoryUse
+from agent_kernel.values.dump import OBJECTS, CannotSaveError, Dump, LiveNames, Loss, MemoryUse
 from agent_kernel.values.surface import surface_digest
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class Pickler(pickle.Pickler):
         self.muted: set[int] = set()
         self.private: set[int] = set()
         self.kept: list[object] = []
+        self.plain_arrays: dict[int, Any] = {}  # by the id of an array of another class: its memory as a plain one
         self.globals_holders: dict[int, object] = {}
         self.cached_importable: dict[int, bool] = {}
         self._steps_by_buffer = steps
@@ -148,6 +149,12 @@ class Pickler(pickle.Pickler):
         """Note memory that an array or tensor looks at."""
         if id(holder) not in self.muted and high > low:
             self.dump_record.memory.append(MemoryUse(holder, space, low, high, id(holder) in self.private))
+
+    def identify(self, value: object) -> None:
+        """Note which object this is, where that alone can be shared; of private ones none with one another."""
+        if id(value) not in self.muted:
+            use = MemoryUse(value, OBJECTS, id(value), id(value) + 1, id(value) in self.private)
+            self.dump_record.memory.append(use)
 
     def lose(self, value: Any, reason: str, remedy: str = "", *, again: str = "", by_itself: bool = False) -> Any:
         """Save a token in the place of an object that cannot be saved; only a careful dump knows where that may be.

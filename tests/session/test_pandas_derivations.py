@@ -62,3 +62,36 @@ def test_an_array_of_a_table_is_one_value_with_it() -> None:
         nb.run("values = df['a'].values")
         nb.session.rollback("HEAD")
         assert nb.look("np.shares_memory(values, df['a'].values)") is True
+
+
+def test_an_index_with_a_name_is_one_value_with_its_table_and_with_no_other() -> None:
+    with Notebook() as nb:
+        nb.run(TABLE)
+        nb.run("rows, columns = df.index, df.columns")
+        nb.run("part, more, shallow = df[['a']], df.assign(c=1), df.copy(deep=False)")
+        kept = nb.look("(part, more, shallow)")
+        report = nb.run("df.loc[5, 'b'] = 9.0; columns.name = 'of it'")
+        assert {change.name for change in report.changed} == {"df", "columns"}
+        nb.session.undo()
+        assert nb.look("(part, more, shallow)") == kept
+        assert nb.look("df.index is rows and df.columns is columns and columns.name is None") is True
+
+
+@pytest.mark.parametrize("column", ["a", "b", "text", "date", "category", "masked", "span"])
+def test_tables_in_one_value_share_memory_until_one_is_written_to(column: str) -> None:
+    with Notebook() as nb:
+        nb.run(
+            "import pandas as pd\n"
+            "df = pd.DataFrame({'a': range(9), 'b': 0.5, 'text': list('xyz') * 3, 'masked': pd.array([1, 2, None] * 3)})\n"
+            "df['date'], df['span'] = pd.date_range('2024', periods=9), pd.interval_range(0, 9)\n"
+            "df['category'] = df['text'].astype('category')"
+        )
+        made = nb.run(f"box = [df['{column}'], df, df[['{column}']], df['{column}'].rename('q'), df.copy(deep=False)]")
+        nb.run("del box, df")
+        nb.checkout(made)
+        for number in range(5):
+            written = f"box[{number}]" if number in (0, 3) else f"box[{number}]['{column}']"
+            before = nb.look(f"[repr(part) for part in box[:{number}] + box[{number + 1}:]]")
+            where = f"box[{number}].iloc[0]" if number in (0, 3) else f"box[{number}].loc[0, '{column}']"
+            nb.execute(f"{where} = {written}.iloc[1]")
+            assert nb.look(f"[repr(part) for part in box[:{number}] + box[{number + 1}:]]") == before

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agent_kernel.values.memory import find_cluster, owner_of
+from agent_kernel.values.memory import BYTE_OWNERS, Span, find_cluster, owner_of
 from agent_kernel.values.reducers import Handler, leaf
 from agent_kernel.values.restore import arrays as restore
 
@@ -27,6 +27,8 @@ def handler_for(kind: type) -> Handler | None:
         return reduce_array
     if kind is np.ufunc:
         return reduce_ufunc
+    if issubclass(kind, np.void):
+        return reduce_row
     if issubclass(kind, (np.generic, np.dtype)):
         return leaf
     return None
@@ -36,17 +38,20 @@ def reduce_array(pickler: Pickler, array: Any) -> Any:
     low, high = bounds(array)
     if type(array) is not np.ndarray:
         return _reduce_subclass(pickler, array)
-    if array.dtype.hasobject:
+    if array.dtype.hasobject or array.dtype.kind == "T":
         return _reduce_objects(pickler, array)
     if not _has_plain_memory(array.dtype):
         pickler.dump_record.instances.append(array)
         return NotImplemented
     if id(array) not in pickler.muted and id(array) not in pickler.private:
         pickler.dump_record.opaque.append(array)
-    pickler.uses(array, low, high)
     owner = owner_of(array)
-    if type(owner) is bytearray:
+    if isinstance(owner, np.ndarray) and owner.dtype.hasobject:  # a column of records that hold objects too
+        return _reduce_objects(pickler, array)
+    pickler.uses(array, low, high)
+    if type(owner) in BYTE_OWNERS:
         pickler.dump_record.roots.append((owner,))
+        pickler.dump_record.opaque.append(owner)
     return plain(pickler, array, low)
 
 
@@ -56,15 +61,13 @@ def plain(pickler: Pickler, array: Any, low: int) -> Any:
     if cluster is not None and cluster.base is not array:
         made = (cluster.base, _address(array) - cluster.base_low, array.shape, array.strides, spell(array.dtype))
         return restore.view, (*made, array.flags.writeable)
-    if (
-        array.size
-        and 0 in array.strides
-        and any(n > 1 and s == 0 for n, s in zip(array.shape, array.strides, strict=True))
-    ):
+    if _repeats(array):
         return _reduce_broadcast(pickler, array)
     order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
     source = array.T if order == "F" else array
     if not source.flags.c_contiguous:
+        if array.ndim > 2:
+            return _reduce_turned(pickler, array)
         order, source = _compact(array)
     step = source.strides[0] if source.ndim > 1 else None
     raw = pickler.buffer(source.reshape(-1).view(np.uint8) if source.nbytes else b"", step)
@@ -79,6 +82,22 @@ def _compact(array: Any) -> tuple[str, Any]:
     return order, copied.T if order == "F" else copied
 
 
+def _reduce_turned(pickler: Pickler, array: Any) -> Any:
+    """Axes in neither order, as a transposed image has them: bytes without gaps, and the strides over them."""
+    dense = np.array(array, order="K", copy=True, subok=False)
+    low, high = bounds(dense)
+    pickler.kept.append(dense)
+    span = Span(low, high, dense)
+    return restore.view, (span, 0, array.shape, dense.strides, spell(array.dtype), array.flags.writeable)
+
+
+def _repeats(array: Any) -> bool:
+    """Whether the array is broadcast: one item stands in many places."""
+    if not array.size or 0 not in array.strides:
+        return False
+    return any(count > 1 and step == 0 for count, step in zip(array.shape, array.strides, strict=True))
+
+
 def _reduce_broadcast(pickler: Pickler, array: Any) -> Any:
     steps = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in array.strides)
     base = np.ascontiguousarray(array[steps])
@@ -88,38 +107,87 @@ def _reduce_broadcast(pickler: Pickler, array: Any) -> Any:
 
 
 def _reduce_objects(pickler: Pickler, array: Any) -> Any:
+    """Arrays whose memory holds references: their items are pickled one by one, a view as a view of its owner."""
     if id(array) not in pickler.muted:
         pickler.dump_record.opaque.append(array)
-    if array.dtype != object:
-        return NotImplemented
-    owner = _object_owner(array)
-    if id(array) not in pickler.muted:
         pickler.dump_record.object_arrays.append(array)
-    if owner is not None and id(owner) in pickler.shared_owners:
-        offset = _address(array) - _address(owner)
-        return restore.object_view, (owner, offset, array.shape, array.strides, array.flags.writeable)
+    owner = _object_owner(array)
+    if owner is not None and id(owner) in pickler.shared_owners and _as_plain(pickler, owner) is not array:
+        return _object_view(pickler, array, owner)
+    if not array.dtype.hasobject and array.dtype.kind != "T":
+        return plain(pickler, array, _address(array))
+    if _repeats(array):
+        return _reduce_broadcast(pickler, array)
     order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+    if array.dtype.names is not None:
+        return _reduce_records(pickler, array, order)
+    if array.dtype != object and array.dtype.kind != "T":
+        return NotImplemented
     items = array.reshape(-1, order=order).tolist()
     pickler.kept.append(items)
     if id(array) in pickler.muted:
         pickler.mute(items)
-    else:
+    elif array.dtype == object:
         pickler.dump_record.roots.append(items)
+    plainest = array.dtype == object and array.dtype.metadata is None
+    made = (array.shape, order) if plainest else (array.shape, order, array.dtype)
     state = (items, order, array.flags.writeable)
-    return restore.object_array_bare, (array.shape, order), state, None, None, restore.object_array_state
+    return restore.object_array_bare, made, state, None, None, restore.object_array_state
+
+
+def _object_view(pickler: Pickler, array: Any, owner: Any) -> Any:
+    offset = _address(array) - _address(owner)
+    made = (_as_plain(pickler, owner), offset, array.shape, array.strides, array.flags.writeable)
+    return restore.object_view, made if array.dtype is owner.dtype else (*made, array.dtype)
+
+
+def _reduce_records(pickler: Pickler, array: Any, order: str) -> Any:
+    """Records with objects in them, column by column."""
+    columns: list[Any] = []
+    for field in restore.leaves(array):
+        if field.dtype.hasobject:
+            columns.append(field.reshape(-1).tolist())
+        else:
+            columns.append(np.array(field, order="C", subok=False))
+            pickler.mute(columns[-1])
+    pickler.kept.append(columns)
+    objects = [column for column in columns if type(column) is list]
+    if id(array) in pickler.muted:
+        pickler.mute(objects)
+    else:
+        pickler.dump_record.roots.append(objects)
+    made, state = (array.shape, order, array.dtype), (columns, array.flags.writeable)
+    return restore.object_array_bare, made, state, None, None, restore.records_state
 
 
 def _object_owner(array: Any) -> Any:
-    owner = array
-    while isinstance(owner.base, np.ndarray):
-        owner = owner.base
-    contiguous = owner.flags.c_contiguous or owner.flags.f_contiguous
-    return owner if owner is not array and contiguous and type(owner) is np.ndarray else None
+    """The array that owns the memory, where its items lie one after another; None if this one does."""
+    owner = owner_of(array)
+    if owner is array or not isinstance(owner, np.ndarray) or not owner.size or not owner.itemsize:
+        return None
+    if not (owner.flags.c_contiguous or owner.flags.f_contiguous):
+        return None
+    offset = _address(array) - _address(owner)
+    try:
+        restore.items_at(owner.view(np.ndarray), offset, array.dtype)
+    except LookupError:
+        return None
+    return owner
+
+
+def reduce_row(pickler: Pickler, row: Any) -> Any:
+    """A row of a structured array looks at the array's memory; one that owns its bytes cannot be changed."""
+    if row.base is None:
+        return NotImplemented
+    pickler.dump_record.opaque.append(row)
+    inner = np.asarray(row)
+    pickler.kept.append(inner)
+    return restore.row, (inner,)
 
 
 def _reduce_subclass(pickler: Pickler, array: Any) -> Any:
     kind: Any = type(array)
-    if kind.__reduce__ is not np.ndarray.__reduce__ or array.dtype.hasobject or not _has_plain_memory(array.dtype):
+    if kind.__reduce__ is not np.ndarray.__reduce__:
         pickler.dump_record.instances.append(array)
         return pickler.protect(array) if pickler.careful else NotImplemented
     pickler.dump_record.opaque.append(array)
@@ -130,25 +198,42 @@ def _reduce_subclass(pickler: Pickler, array: Any) -> Any:
 
 def reduce_masked(pickler: Pickler, array: Any) -> Any:
     kind: type = type(array)
-    if kind is not np.ma.MaskedArray or array.dtype.hasobject:
+    if kind is not np.ma.MaskedArray:
         pickler.dump_record.instances.append(array)
         return NotImplemented
     pickler.dump_record.opaque.append(array)
     mask = None if array._mask is np.ma.nomask else array._mask  # `.mask` gives a new view each time
-    state = {"_hardmask": array._hardmask, "_sharedmask": False}
+    state = {name: found for name, found in vars(array).items() if name not in _OF_MASKED}
+    if state:
+        pickler.dump_record.roots.append(state)
+    state |= {"_hardmask": array._hardmask, "_sharedmask": False}
+    if array._optinfo:
+        state["_optinfo"] = array._optinfo
     values = _as_plain(pickler, array)
     # fill_value is set by merely showing the array, so only one that differs from the default counts.
     fill = None if array._fill_value is None or _is_default_fill(array) else array._fill_value
     return restore.masked_array, (np.ma.MaskedArray, values, mask, fill, state)
 
 
+_OF_MASKED = frozenset(
+    {"_mask", "_data", "_fill_value", "_hardmask", "_sharedmask", "_isfield", "_baseclass", "_optinfo", "_basedict"}
+)
+
+
 def _is_default_fill(array: Any) -> bool:
+    if array.dtype.hasobject:  # whose comparison runs anyone's code
+        return bool(type(array._fill_value) is np.ndarray and array._fill_value.item() == "?")
     return bool(array._fill_value == np.ma.default_fill_value(array.dtype))
 
 
 def _as_plain(pickler: Pickler, array: Any) -> Any:
-    made = array.view(np.ndarray)
-    pickler.kept.append(made)
+    """The same memory as a plain array: one and the same in a dump, so that it comes back as one."""
+    if type(array) is np.ndarray:
+        return array
+    made = pickler.plain_arrays.get(id(array))
+    if made is None:
+        made = pickler.plain_arrays[id(array)] = array.view(np.ndarray)
+        pickler.kept.append(made)
     return made
 
 
@@ -184,10 +269,15 @@ def _address(array: Any) -> int:
     return int(array.ctypes.data)  # `__array_interface__` spells out the dtype each time
 
 
-@functools.cache
 def spell(dtype: Any) -> Any:
     """The dtype's short name where that says all of it, else the dtype itself."""
-    return dtype.str if dtype.metadata is None and np.dtype(dtype.str) == dtype else dtype
+    # Not looked up by the dtype alone: one with metadata is equal to the one without.
+    return _short_name(dtype) if dtype.metadata is None and dtype.names is None and dtype.kind != "T" else dtype
+
+
+@functools.cache
+def _short_name(dtype: Any) -> Any:
+    return dtype.str if np.dtype(dtype.str) == dtype else dtype
 
 
 @functools.cache

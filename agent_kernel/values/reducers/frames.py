@@ -1,4 +1,8 @@
-"""pandas, polars and pyarrow: immutable parts stay out of the alias walk, blocks of a copy-on-write frame are private."""
+"""pandas, polars and pyarrow: immutable parts stay out of the alias walk, blocks of a copy-on-write frame are private.
+
+An Index or a column that a frame holds is private too. Frames that are derived from one another may hold the same, and
+nobody can tell, or nearly so: that groups nothing. Where a variable holds it as well, that is one value with the frame.
+"""
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportMissingTypeStubs=false
 # pyarrow has no types.
@@ -33,13 +37,21 @@ def _pandas(kind: type) -> Handler | None:
         return immutable
     if kind is type(pd.NaT):
         return immutable
-    if issubclass(kind, (pd.Index, pd.Timestamp, pd.Timedelta, pd.Period, pd.Interval, pd.offsets.BaseOffset)):
+    if issubclass(kind, pd.Index):
+        return reduce_index
+    if issubclass(kind, (pd.Timestamp, pd.Timedelta, pd.Period, pd.Interval, pd.offsets.BaseOffset)):
         return immutable
-    if _copies_on_write() and issubclass(kind, pd.api.extensions.ExtensionArray):
+    if any(base.__name__ == "BaseBlockManager" for base in kind.__mro__):
+        return reduce_manager
+    if not _copies_on_write():
+        return None
+    if issubclass(kind, pd.api.extensions.ExtensionArray):
         arrow = any(base.__name__ == "ArrowExtensionArray" for base in kind.__mro__)
         return reduce_arrow_column if arrow else reduce_column
-    if _copies_on_write() and any(base.__name__ in ("BaseBlockManager", "Block") for base in kind.__mro__):
+    if any(base.__name__ == "Block" for base in kind.__mro__):
         return reduce_block
+    if kind.__name__ == "BlockValuesRefs":
+        return reduce_references
     return None
 
 
@@ -50,17 +62,50 @@ def _copies_on_write() -> bool:
     return int(pd.__version__.partition(".")[0]) >= 3
 
 
+def reduce_index(pickler: Pickler, index: Any) -> Any:
+    """An Index is immutable but for its name, so only which object it is can be shared in a way that shows."""
+    pickler.identify(index)
+    return pickler.immutable(index)
+
+
+def reduce_manager(pickler: Pickler, manager: Any) -> Any:
+    pickler.private.update(map(id, manager.axes))
+    if not _copies_on_write():
+        pickler.dump_record.instances.append(manager)
+    if (
+        type(manager).__name__ == "SingleBlockManager"
+    ):  # which gives its values without their block, and its index twice
+        return type(manager), (manager.blocks[0], manager.axes[0])
+    return reduced(manager)
+
+
 def reduce_block(pickler: Pickler, block: Any) -> Any:
     """Nothing reaches a block's array but its frame, unless a user's own array shares its memory."""
     parts = reduced(block)
     pickler.make_private(parts)
-    return parts
+    # Blocks that share an array tell each other, and pandas copies it before it writes to one of them.
+    pickler.dump_record.references.append(block.refs)
+    return (restore.block, (*parts, block.refs)) if id(block.refs) in pickler.shared_owners else parts
+
+
+def reduce_references(pickler: Pickler, references: Any) -> Any:
+    """Which blocks hold the same memory: each of them says so when it is there again."""
+    return restore.references, ()
 
 
 def reduce_column(pickler: Pickler, column: Any) -> Any:
     """What a column keeps of its own answers is no part of it: reading one must not look like a change."""
-    parts = pickler.immutable(column)
-    state = parts[2] if isinstance(parts, tuple) and len(parts) == 3 else None
+    if id(column) in pickler.muted:
+        parts = pickler.immutable(column)
+    else:
+        pickler.identify(column)
+        parts = reduced(column)
+        if id(column) in pickler.private:
+            pickler.make_private(parts)
+    state = parts[2] if isinstance(parts, tuple) and len(parts) > 2 else None
+    if isinstance(state, dict) and "_cache" in state:
+        kept = {name: value for name, value in state.items() if name != "_cache"}
+        return *parts[:2], kept, *parts[3:]
     if isinstance(state, tuple) and isinstance(state[-1], dict) and "_cache" in state[-1]:
         kept = {name: value for name, value in state[-1].items() if name != "_cache"}
         return *parts[:2], (*state[:-1], kept) if kept else state[:-1]
@@ -69,6 +114,7 @@ def reduce_column(pickler: Pickler, column: Any) -> Any:
 
 def reduce_arrow_column(pickler: Pickler, column: Any) -> Any:
     """pandas would join the chunks first, which copies the column at every dump; they cannot change, so they go as is."""
+    pickler.identify(column)
     state = dict(vars(column))
     chunks = state.pop("_pa_array", None)
     if chunks is None:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values.lost import Lost, Unsavable
-from agent_kernel.values.memory import Span
+from agent_kernel.values.memory import BYTE_OWNERS, Span
 from agent_kernel.values.pickler import reduced
 from agent_kernel.values.reducers import Handler, custom, immutable, instances, is_notebook_type, ordinary
 from agent_kernel.values.restore import objects as restore
@@ -170,11 +170,13 @@ def reduce_match(_: Pickler, match: re.Match[Any]) -> Any:
 
 
 def reduce_memoryview(pickler: Pickler, view: memoryview) -> Any:
-    owner = view.obj
-    if not view.contiguous or (not isinstance(owner, (bytes, bytearray)) and type(owner).__module__ != "numpy"):
+    owner: Any = view.obj
+    plain = isinstance(owner, (bytes, *BYTE_OWNERS)) or type(owner).__module__ == "numpy"
+    if not view.contiguous or not plain:
         return pickler.lose(view, f"a view of {type(owner).__name__} memory cannot be saved")
     offset = _address(view) - _address(memoryview(owner)) if view.nbytes else 0
     pickler.dump_record.instances.append(view)
+    pickler.dump_record.opaque.append(owner)
     pickler.dump_record.roots.append((owner,))
     shape = tuple(view.shape or ())
     return restore.byte_view, (owner, offset, view.nbytes, shape, view.format, view.readonly)

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from agent_kernel.values.restore.buffers import StoredBytes, filled
@@ -18,10 +20,10 @@ def array(buffer: StoredBytes, dtype: Any, shape: tuple[int, ...], order: str, w
     return made
 
 
-def object_array_bare(shape: tuple[int, ...], order: str) -> Any:
+def object_array_bare(shape: tuple[int, ...], order: str, dtype: Any = object) -> Any:
     import numpy as np
 
-    return np.empty(shape, object, order=order)  # type: ignore[call-overload]
+    return np.zeros(shape, dtype, order=order) if dtype is not object else np.empty(shape, object, order=order)  # type: ignore[call-overload]
 
 
 def object_array_state(made: Any, state: tuple[list[object], str, bool]) -> None:
@@ -33,23 +35,125 @@ def object_array_state(made: Any, state: tuple[list[object], str, bool]) -> None
     made.flags.writeable = writeable
 
 
+def leaves(array: Any) -> Iterator[Any]:
+    """The columns of a structured array that are not structured themselves, as views, in a fixed order."""
+    if array.dtype.names is None:
+        yield array
+    else:
+        for name in array.dtype.names:
+            yield from leaves(array[name])
+
+
+def records_state(made: Any, state: tuple[list[Any], bool]) -> None:
+    import numpy as np
+
+    columns, writeable = state
+    for field, column in zip(leaves(made), columns, strict=True):
+        if field.dtype.hasobject:
+            for place, item in zip(np.ndindex(field.shape), column, strict=True):
+                field[place] = item
+        else:
+            field[...] = column
+    made.flags.writeable = writeable
+
+
 def view(owner: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, writeable: bool) -> Any:
     import numpy as np
 
-    made = np.ndarray(shape, dtype, buffer=_exposed(owner), offset=offset, strides=strides)
+    with _open(owner, writeable):
+        made = np.ndarray(shape, dtype, buffer=_exposed(owner), offset=offset, strides=strides)
     if not writeable:
         made.flags.writeable = False
     return made
 
 
-def object_view(owner: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], writeable: bool) -> Any:
+def object_view(
+    owner: Any,
+    offset: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    writeable: bool,
+    dtype: Any = None,
+) -> Any:
+    import numpy as np
+
+    with _open(owner, writeable):
+        first = items_at(owner, offset, owner.dtype if dtype is None else dtype)
+        if first.dtype.hasobject and first.dtype.kind != "T":
+            made = np.lib.stride_tricks.as_strided(first, shape, strides)
+            # Only so does metadata of the dtype stay.
+            made = made.getfield(owner.dtype if dtype is None else dtype, 0)
+        else:
+            made = _strided(first, shape, strides)
+    if not writeable:
+        made.flags.writeable = False
+    return made
+
+
+def items_at(owner: Any, offset: int, dtype: Any) -> Any:
+    """The items of an array that holds references, or of a column of it, from one that lies `offset` bytes on.
+
+    numpy gives a column of objects by its name alone.
+
+    Raises:
+        LookupError: there is no such column.
+    """
     import numpy as np
 
     flat = owner.reshape(-1, order="A")
-    made = np.lib.stride_tricks.as_strided(flat[offset // owner.itemsize :], shape, strides)
-    if not writeable:
-        made.flags.writeable = False
-    return made
+    first, within = divmod(offset, owner.itemsize)
+    items = flat[first:]
+    while within or items.dtype != dtype:
+        name = _column_at(items.dtype, within, dtype.itemsize)
+        column = items.dtype.fields[name]
+        within -= column[1]
+        items = items[name]
+        if column[0].subdtype is not None:
+            place, within = divmod(within, column[0].base.itemsize)
+            items = items[(slice(None), *np.unravel_index(place, column[0].shape))]
+    return items
+
+
+def _column_at(dtype: Any, offset: int, size: int) -> str:
+    for name in dtype.names or ():
+        kind, start = dtype.fields[name][:2]
+        if start <= offset and offset + size <= start + kind.itemsize:
+            return str(name)
+    raise LookupError(f"no column of {dtype} at {offset}")
+
+
+def _strided(first: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+    """Without references in it: texts of any length have no interface that tells of them, but they have a buffer."""
+    import numpy as np
+
+    if first.dtype.kind != "T":
+        return np.lib.stride_tricks.as_strided(first, shape, strides)
+    whole = first if first.base is None else first.base
+    return np.ndarray(shape, first.dtype, buffer=whole, offset=_distance(whole, first), strides=strides)
+
+
+def _distance(whole: Any, part: Any) -> int:
+    return int(part.ctypes.data - whole.ctypes.data)
+
+
+@contextmanager
+def _open(owner: Any, writeable: bool) -> Generator[None]:
+    """A writable view of an array that is read-only by now: it was made before."""
+    import numpy as np
+
+    closed = writeable and isinstance(owner, np.ndarray) and not owner.flags.writeable
+    if closed:
+        owner.flags.writeable = True
+    try:
+        yield
+    finally:
+        if closed:
+            owner.flags.writeable = False
+
+
+def row(inner: Any) -> Any:
+    """A row of a structured array, which looks at the same memory."""
+    return inner[()]
 
 
 def _exposed(owner: Any) -> Any:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from agent_kernel.values.restore.buffers import StoredBytes, bytes_of
@@ -28,6 +29,20 @@ def arrow_column(kind: Any, chunks: Any, state: dict[str, object]) -> Any:
     """A pandas column over Arrow chunks as they were."""
     made = kind.__new__(kind)
     made.__dict__.update(state, _pa_array=chunks)
+    return made
+
+
+def references() -> Any:
+    """What pandas knows of the blocks that share memory, so that it copies before it writes."""
+    internals: Any = import_module("pandas._libs.internals")
+    return internals.BlockValuesRefs()
+
+
+def block(make: Any, arguments: tuple[Any, ...], known: Any) -> Any:
+    """A block of a frame that shares memory with others; `known` is the one object that they have in common."""
+    made = make(*arguments)
+    made.refs = known
+    known.add_reference(made)
     return made
 
 

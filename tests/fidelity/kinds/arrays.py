@@ -444,4 +444,264 @@ ARRAYS = (
         """,
         needs=("scipy",),
     ),
+    Kind(
+        "records with objects in them, their columns and rows",
+        """
+        import numpy as np
+
+        inner = [1]
+        records = np.array([(1, inner), (2, "s")], dtype=[("n", "i8"), ("o", "O")])
+        first, numbers, held = records[:1], records["n"], records["o"]
+        row = records[1]
+        deep = np.zeros((2, 2), dtype=[("p", [("o", "O"), ("x", "f4")]), ("q", "O", (2,))], order="F")
+        deep["p"]["o"][1, 0] = inner
+        deep["q"][0, 1] = [inner, 3]
+        corner, deepest = deep["q"][..., 1], deep["p"]["o"]
+        fixed = records.copy()
+        fixed.flags.writeable = False
+        itself = np.zeros(1, dtype=[("o", "O")])
+        itself["o"][0] = itself
+        """,
+        """
+        assert records["o"][0] is inner and held[0] is inner and deep["p"]["o"][1, 0] is inner
+        assert records.dtype == np.dtype([("n", "i8"), ("o", "O")]) and fixed["o"][0] is inner
+        first["n"][0] = 7
+        assert records["n"][0] == 7 and numbers[0] == 7
+        numbers[1], held[1] = 8, "w"
+        assert row.item() == (8, "w") and type(row) is np.void
+        row["o"] = "through the row"
+        assert records["o"][1] == held[1] == "through the row"
+        assert deep.flags.f_contiguous and deep["q"].shape == (2, 2, 2) and deep["q"][0, 1, 0] is inner
+        corner[0, 1] = "corner"
+        deepest[0, 0] = "deepest"
+        assert deep["q"][0, 1, 1] == "corner" and deep["p"]["o"][0, 0] == "deepest"
+        assert not fixed.flags.writeable and itself["o"][0] is itself
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "rows of a structured array, with it and without",
+        """
+        import numpy as np
+
+        table = np.array([(1, 2.5), (2, 3.5)], dtype=[("n", "i8"), ("f", "f8")])
+        row, rows = table[0], list(table)
+        lost = np.array([(1, 2.5)], dtype=table.dtype)
+        alone = same = lost[0]
+        other = lost[0]
+        del lost
+        owner = np.void((1, 2.0), dtype=table.dtype)
+        """,
+        """
+        row["n"] = 9
+        rows[1]["f"] = 77
+        assert table.tolist() == [(9, 2.5), (2, 77)] and rows[0]["n"] == 9 and type(row) is np.void
+        assert alone is same
+        alone["n"] = 4
+        assert other["n"] == 4 and owner.item() == (1, 2.0)
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "record arrays",
+        """
+        import numpy as np
+
+        inner = [1]
+        plain = np.rec.array([(1, 2.5), (2, 3.5)], dtype=[("a", "i8"), ("b", "f8")])
+        held = np.rec.array([(1, inner), (2, "s")], dtype=[("a", "i8"), ("o", "O")])
+        column, row, base, below = plain.a, plain[0], plain.view(np.ndarray), held.view(np.ndarray)
+        typed = np.zeros(2, dtype=(np.record, [("a", "i4")]))
+        """,
+        """
+        assert type(plain) is type(held) is np.recarray and type(row) is type(typed[0]) is np.record
+        column[0] = 9
+        assert plain.a[0] == base["a"][0] == row.a == 9
+        row.b = 4
+        assert plain.b[0] == 4 and held.o[0] is inner
+        held.o[1] = "q"
+        assert below["o"][1] == "q" and type(held[0]) is np.record
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "texts of any length, and views of them",
+        """
+        import numpy as np
+
+        texts = same = np.array(["x" * 50, "b", "c"], dtype=np.dtypes.StringDType())
+        tail, ends = texts[1:], texts[::2]
+        lonely = np.array(["x" * 50, "b", "c"], dtype=np.dtypes.StringDType())[::-1][:2]
+        grid = np.array([["x", "b"], ["c", "d"]], dtype=np.dtypes.StringDType())
+        turned = grid.T
+        gaps = np.array(["x", np.nan], dtype=np.dtypes.StringDType(na_object=np.nan))
+        nones = np.array([["a", None]], dtype=np.dtypes.StringDType(na_object=None, coerce=False), order="F")
+        fixed = np.array(["x"], dtype=np.dtypes.StringDType())
+        fixed.flags.writeable = False
+        """,
+        """
+        assert texts is same and texts[0] == "x" * 50 and np.shares_memory(texts, tail)
+        tail[0], ends[1] = "set" * 20, "z"
+        assert texts.tolist() == ["x" * 50, "set" * 20, "z"] and tail[1] == "z"
+        assert lonely.tolist() == ["c", "b"]
+        turned[0, 1] = "q"
+        assert grid[1, 0] == "q" and not fixed.flags.writeable
+        assert gaps[1] != gaps[1] and gaps.dtype == np.dtypes.StringDType(na_object=np.nan)
+        assert nones[0, 1] is None and nones.dtype.coerce is False
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "arrays over other owners of bytes",
+        """
+        import array
+        import numpy as np
+
+        raw = array.array("d", [1, 2, 3])
+        numbers, tail, window = np.frombuffer(raw), np.asarray(raw)[1:], memoryview(raw)
+        lost = array.array("i", [1, 2, 3])
+        left, right = np.frombuffer(lost, "i4"), np.frombuffer(lost, "i4")[1:]
+        del lost
+        bytes_ = bytearray(33)
+        unaligned, bytes_window = np.frombuffer(bytes_, "f8", 4, 1), memoryview(bytes_)
+        fixed = b"0123456789"
+        codes, later = np.frombuffer(fixed, "u1"), np.frombuffer(fixed, "u1")[2:]
+        """,
+        """
+        assert type(raw) is array.array and raw.typecode == "d" and numbers.flags.writeable
+        raw[1] = 9
+        assert numbers[1] == 9 and tail[0] == 9 and window[1] == 9
+        tail[1] = 8
+        assert raw[2] == 8
+        window[0] = 7
+        assert raw[0] == 7 == numbers[0]
+        left[1] = 5
+        assert right[0] == 5
+        unaligned[0] = 1.5
+        assert bytes_[7:9] == bytes_window[7:9] != b"\\0\\0"
+        assert not codes.flags.writeable and codes[2] == later[0] == 50
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "windows that overlap, each by itself and with what they look at",
+        """
+        import numpy as np
+
+        windows = np.lib.stride_tricks.sliding_window_view
+        line = np.arange(6.0)
+        over = windows(line, 3, writeable=True)
+        alone = windows(np.arange(6.0), 3, writeable=True)
+        fixed = windows(np.arange(6.0), 3)
+        backwards = np.lib.stride_tricks.as_strided(np.arange(10.0)[5:], (3, 3), (-8, 8))
+        objects = np.lib.stride_tricks.as_strided(np.array([[1], 2, 3, 4], dtype=object), (3, 2), (8, 8))
+        repeated = np.lib.stride_tricks.as_strided(np.arange(3.0), (4, 3), (0, 8))
+        inner = [1]
+        wide = np.broadcast_to(np.array([inner, 2], dtype=object), (3, 2))
+        """,
+        """
+        over[0, 2] = 99
+        assert line[2] == over[1, 1] == over[2, 0] == 99
+        alone[0, 2] = 98
+        assert alone[1, 1] == alone[2, 0] == 98 and alone.shape == (4, 3)
+        assert not fixed.flags.writeable and fixed[3, 2] == 5 and np.shares_memory(fixed[0], fixed[1])
+        assert backwards.tolist() == [[5, 6, 7], [4, 5, 6], [3, 4, 5]]
+        backwards[0, 0] = 9
+        assert backwards[1, 1] == 9
+        objects[0, 1] = "k"
+        assert objects[1, 0] == "k"
+        repeated[0, 1] = 7
+        assert repeated[3, 1] == 7
+        assert wide[2, 0] is inner and wide.strides[0] == 0 and not wide.flags.writeable
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "views keep their own leave to write",
+        """
+        import numpy as np
+
+        base = np.arange(4.0)
+        part, full = base[1:3], base[:]
+        base.flags.writeable = False
+        objects = np.array([1, [2], 3], dtype=object)
+        held = objects[1:]
+        objects.flags.writeable = False
+        free = np.arange(4.0)
+        fixed = free[:]
+        fixed.flags.writeable = False
+        """,
+        """
+        assert not base.flags.writeable and part.flags.writeable and full.flags.writeable and base.flags.owndata
+        part[0] = 9
+        full[0] = 8
+        assert base[:2].tolist() == [8, 9]
+        assert not objects.flags.writeable
+        held[0] = 9
+        assert objects[1] == 9 and free.flags.writeable and not fixed.flags.writeable
+        free[0] = 5
+        assert fixed[0] == 5
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "masked arrays of objects, and what was set on one",
+        """
+        import numpy as np
+
+        inner = [1]
+        masked = np.ma.array([inner, 2, "x"], mask=[0, 1, 0], dtype=object)
+        values = masked.data
+        marked = np.ma.array([1.0, 2.0], mask=[0, 1])
+        marked._optinfo["k"], marked.note = 1, "n"
+        first, second = (shared := np.ma.array([1.0, 2.0], mask=[0, 1])), shared[:]
+        del shared
+        """,
+        """
+        assert type(masked) is np.ma.MaskedArray and masked[0] is inner and masked.mask.tolist() == [False, True, False]
+        values[2] = "y"
+        assert masked[2] == "y" and marked._optinfo == {"k": 1} and marked.note == "n"
+        second[0] = np.ma.masked
+        assert first.mask[0] and np.shares_memory(first.data, second.data)
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "what a dtype says beside its type",
+        """
+        import numpy as np
+
+        metres = np.dtype("i8", metadata={"unit": "m"})
+        plain, lengths = np.zeros(3, "i8"), np.zeros(3, metres)
+        tail = lengths[1:]
+        table = np.zeros(3, [("a", metres), ("b", "f8")])
+        texts = np.array(["x", None], dtype=np.dtype("O", metadata={"vlen": str}))
+        head = texts[:1]
+        titled = np.zeros(2, np.dtype([(("Title", "t"), "i4"), ("b", "f8")]))
+        """,
+        """
+        for dtype in (metres, lengths.dtype, tail.dtype, table.dtype["a"]):
+            assert dict(dtype.metadata) == {"unit": "m"}
+        assert plain.dtype.metadata is None and texts.dtype.metadata["vlen"] is head.dtype.metadata["vlen"] is str
+        head[0] = "n"
+        assert texts[0] == "n" and titled.dtype.fields["t"][2] == "Title"
+        """,
+        needs=("numpy",),
+    ),
+    Kind(
+        "axes in an order of their own",
+        """
+        import numpy as np
+
+        image = np.arange(24.0).reshape(2, 3, 4).transpose(1, 0, 2).copy(order="K")
+        layout = image.strides
+        gaps = np.arange(48.0).reshape(2, 3, 8).transpose(1, 0, 2)[..., ::2]
+        """,
+        """
+        assert image.strides == layout == (32, 96, 8) and image[1, 1, 1] == 17
+        assert np.array_equal(gaps, np.arange(48.0).reshape(2, 3, 8).transpose(1, 0, 2)[..., ::2])
+        image[0, 0, 0] = gaps[0, 0, 0] = 5
+        """,
+        needs=("numpy",),
+    ),
 )

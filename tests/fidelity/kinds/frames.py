@@ -312,4 +312,81 @@ FRAMES = (
         """,
         needs=("pyarrow",),
     ),
+    Kind(
+        "one array of pandas under many names, and what it looks at",
+        """
+        import pandas as pd
+
+        kinds = {
+            "category": pd.Categorical(["a", "b", "a"]),
+            "masked": pd.array([1, 2, None], dtype="Int64"),
+            "boolean": pd.array([True, False, None], dtype="boolean"),
+            "text": pd.array(["a", "b", None], dtype=pd.StringDtype("python")),
+            "interval": pd.arrays.IntervalArray.from_breaks([0, 1, 2, 3]),
+            "date": pd.array(pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-03"])),
+            "zoned": pd.array(pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-03"]).tz_localize("UTC")),
+            "wait": pd.array(pd.to_timedelta([1, 2, 3], unit="s")),
+            "month": pd.array(pd.period_range("2024-01", periods=3, freq="M")),
+            "numpy": pd.arrays.NumpyExtensionArray(pd.Series([1, 2, 3]).to_numpy(copy=True)),
+            "sparse": pd.arrays.SparseArray([0, 0, 1]),
+        }
+        again = dict(kinds)
+        parts = {name: array[:2] for name, array in kinds.items() if name != "sparse"}
+        category, codes = kinds["category"], kinds["category"]._codes
+        masked, data = kinds["masked"], kinds["masked"]._data
+        series = pd.Series(pd.array([1, 2, None], dtype="Int64"))
+        column = series.array
+        """,
+        """
+        for name, array in kinds.items():
+            assert again[name] is array, name
+        for name, part in parts.items():
+            part[0] = kinds[name][1]
+            assert kinds[name][0] == kinds[name][1] == again[name][0], name
+        assert category is kinds["category"] and codes.tolist() == [1, 1, 0] and data[0] == 2 and masked is kinds["masked"]
+        series[0] = 9
+        assert column[0] == 9
+        """,
+        needs=("pandas",),
+    ),
+    Kind(
+        "one array of Arrow texts under many names",
+        """
+        import pandas as pd
+
+        texts = same = pd.array(["a", "b", None], dtype="str")
+        apart = texts[:2]
+        numbers = pd.array([1, 2, None], dtype="int64[pyarrow]")
+        box = [texts, numbers]
+        """,
+        """
+        assert texts is same and box[0] is texts and box[1] is numbers
+        texts[0], numbers[0] = "z", 9
+        assert same[0] == "z" and box[1][0] == 9 and apart[0] == "a"
+        """,
+        needs=("pandas", "pyarrow"),
+    ),
+    Kind(
+        "one index under many names",
+        """
+        import pandas as pd
+
+        labels = same = pd.Index([1, 2, 3])
+        levels = pd.MultiIndex.from_product([[1, 2], [3, 4]])
+        dates = pd.date_range("2024", periods=3)
+        spans = {"in": [pd.interval_range(0, 3), pd.RangeIndex(3), pd.CategoricalIndex(list("aab")), levels, dates]}
+        again = list(spans["in"])
+        df = pd.DataFrame({"a": [1, 2, 3]}, index=list("xyz"))
+        rows, columns = df.index, df.columns
+        """,
+        """
+        assert labels is same and levels is again[3] and dates is again[4] and dates.freq is not None
+        assert all(one is other for one, other in zip(again, spans["in"]))
+        assert df.index is rows and df.columns is columns
+        labels.name = columns.name = "n"
+        levels.names = ["p", "q"]
+        assert same.name == "n" == df.columns.name and again[3].names == ["p", "q"]
+        """,
+        needs=("pandas",),
+    ),
 )
