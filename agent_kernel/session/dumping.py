@@ -34,9 +34,13 @@ class Staged(msgspec.Struct):
     changes: dict[str, Change] = msgspec.field(default_factory=dict[str, Change])
     unsaved: dict[tuple[str, str], Unsaved] = msgspec.field(default_factory=dict[tuple[str, str], Unsaved])
     groups: list[Group] = msgspec.field(default_factory=list[Group])
-    dropped: list[Group] = msgspec.field(default_factory=list[Group])
+    dropped: dict[int, Group] = msgspec.field(default_factory=dict[int, Group])  # by their ids: each once
     unchanged: list[tuple[Group, Dumped]] = msgspec.field(default_factory=list["tuple[Group, Dumped]"])
     interrupted: bool = False
+
+    def drop(self, group: Group) -> None:
+        """What was remembered of the group is no longer true."""
+        self.dropped[id(group)] = group
 
 
 class VanishedError(LookupError):
@@ -141,7 +145,7 @@ class Dumps:
             return self._new_classes(compared.dumped)
         if compared.dumped.layout.long >= 0:
             return self._split_around(group, compared, follow)
-        self.staged.dropped.append(group)
+        self.staged.drop(group)
         self.joint[group.members] = compared
         return [name for member in group.members for name in self.dump_alone(member, follow)]
 

@@ -6,7 +6,7 @@ of it is loaded again, so that instances and class belong together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -65,7 +65,8 @@ def plan(
     `absent` are names of the tree that are not in memory, `stay` those of the target that are not to be.
     """
     made = Plan()
-    wanted = None if names is None else _with_partners(target, names)
+    sharing = _Sharing(target)
+    wanted = None if names is None else _with_partners(sharing, names)
     for name, old, new in tree.diff(target):
         if wanted is not None and name not in wanted and not name.startswith(CLASS_PREFIX):
             continue
@@ -80,10 +81,10 @@ def plan(
     if wanted is not None:
         made.entries = {name: entry for name, entry in made.entries.items() if name in wanted}
         _add_made_of_others(repo, made, tree, target, wanted)
-    _add_torn(made, target, stay)
+    _add_torn(made, sharing, stay)
     made.removed.update(name for name in stay if name in tracking.groups)
     _add_untracked(made, tracking, target, absent - stay if wanted is None else wanted)
-    _add_needs(repo, made, tracking, living, target, whole=wanted is None)
+    _add_needs(repo, made, tracking, living, sharing, whole=wanted is None)
     if wanted is None:
         made.kept = _left_of_groups(made, tracking, target)
     return made
@@ -97,13 +98,30 @@ def _left_of_groups(made: Plan, tracking: Tracking, target: Tree) -> dict[str, E
     return {name: entry for name in rest if (entry := target.get(name)) is not None}
 
 
-def _with_partners(target: Tree, names: Iterable[str]) -> set[str]:
+class _Sharing:
+    """Which names of a tree share a value. The tree is read through once, however many names ask; not at all if none does."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self._members: dict[tuple[str, ObjectId | None], list[str]] | None = None
+
+    def members(self, entry: Entry) -> Sequence[str]:
+        """All names that share this value; none if it is one name's alone."""
+        if not entry.leader:
+            return ()
+        if self._members is None:
+            self._members = {}
+            for name, found in self.tree.items():
+                if found.leader:
+                    self._members.setdefault(_value(found), []).append(name)
+        return self._members.get(_value(entry), ())
+
+
+def _with_partners(sharing: _Sharing, names: Iterable[str]) -> set[str]:
     """The names, and those that share objects with them: they come together."""
     wanted = set(names)
-    values = {_value(entry) for name in wanted if (entry := target.get(name)) is not None and entry.leader}
-    if values:
-        wanted |= {name for name, entry in target.items() if entry.leader and _value(entry) in values}
-    return wanted
+    entries = [entry for name in wanted if (entry := sharing.tree.get(name)) is not None]
+    return wanted.union(*map(sharing.members, entries))
 
 
 def _value(entry: Entry) -> tuple[str, ObjectId | None]:
@@ -111,13 +129,12 @@ def _value(entry: Entry) -> tuple[str, ObjectId | None]:
     return entry.leader, entry.manifest
 
 
-def _add_torn(made: Plan, target: Tree, stay: frozenset[str]) -> None:
+def _add_torn(made: Plan, sharing: _Sharing, stay: frozenset[str]) -> None:
     """What is to stay out of memory comes after all if there it shares objects with what does not, however equal that is."""
-    entries = ((name, target.get(name)) for name in stay)
-    shared = {name: _value(entry) for name, entry in entries if entry is not None and entry.leader}
-    if shared:
-        here = {_value(entry) for name, entry in target.items() if entry.leader and name not in stay}
-        made.entries |= {name: entry for name, value in shared.items() if value in here and (entry := target.get(name))}
+    for name in stay:
+        entry = sharing.tree.get(name)
+        if entry is not None and entry.leader and not stay.issuperset(sharing.members(entry)):
+            made.entries[name] = entry
 
 
 def _add_made_of_others(repo: Repository, made: Plan, tree: Tree, target: Tree, wanted: Iterable[str]) -> None:
@@ -147,19 +164,24 @@ def _add_unloaded(made: Plan, tracking: Tracking, target: Tree, stay: frozenset[
                 made.entries[name] = entry
 
 
-def _add_needs(repo: Repository, made: Plan, tracking: Tracking, living: Living, target: Tree, *, whole: bool) -> None:
+def _add_needs(
+    repo: Repository, made: Plan, tracking: Tracking, living: Living, sharing: _Sharing, *, whole: bool
+) -> None:
     """Close the plan over classes: those that loading needs, and of a whole state everything made of one that is made anew."""
+    target = sharing.tree
     todo = list(made.entries)
+    closed: set[tuple[str, ObjectId | None]] = set()  # values all of whose names are in the plan
     anew: set[str] = set()
     while todo:
         name = todo.pop()
-        for partner in _partners(made.entries[name], target, name):
-            if partner not in made.entries:
-                made.entries[partner] = target.get(partner) or made.entries[name]
-                todo.append(partner)
+        own = made.entries[name]
+        if own.leader and _value(own) not in closed:
+            closed.add(_value(own))
+            todo += _take(made, target, sharing.members(own))
         if name.startswith(CLASS_PREFIX):
             anew.add(name)
-            todo += _users(name, made, tracking, target) if whole else []
+            using = tracking.users_of(name.removeprefix(CLASS_PREFIX)) if whole else ()
+            todo += _take(made, target, [user for user in using if user not in made.removed])
         for needed in _classes_of(repo, made, name):
             uid = needed.removeprefix(CLASS_PREFIX)
             if needed in made.entries:
@@ -181,6 +203,14 @@ def _add_needs(repo: Repository, made: Plan, tracking: Tracking, living: Living,
         made.reusable.pop(name.removeprefix(CLASS_PREFIX), None)
 
 
+def _take(made: Plan, target: Tree, names: Iterable[str]) -> list[str]:
+    """Plan to load these names too, as far as the target has them; returns those that are new in the plan."""
+    missing = ((name, target.get(name)) for name in names if name not in made.entries)
+    found = {name: entry for name, entry in missing if entry is not None}
+    made.entries |= found
+    return list(found)
+
+
 def _classes_of(repo: Repository, made: Plan, name: str) -> tuple[str, ...]:
     """The class entries that loading the name needs; none where its manifest cannot be read."""
     if name in made.unreadable:
@@ -192,22 +222,3 @@ def _classes_of(repo: Repository, made: Plan, name: str) -> tuple[str, ...]:
         made.unreadable[name] = error
         return ()
     return manifest.classes
-
-
-def _partners(entry: Entry, target: Tree, name: str) -> list[str]:
-    if not entry.leader:
-        return []
-    return [other for other, found in target.items() if _value(found) == _value(entry) and other != name]
-
-
-def _users(class_name: str, made: Plan, tracking: Tracking, target: Tree) -> list[str]:
-    uid = class_name.removeprefix(CLASS_PREFIX)
-    found: list[str] = []
-    for group in tracking:
-        if uid in group.classes:
-            for name in group.members:
-                entry = target.get(name)
-                if entry is not None and name not in made.entries and name not in made.removed:
-                    made.entries[name] = entry
-                    found.append(name)
-    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -118,8 +119,8 @@ class Staging:
     def _record(self, names: list[str], before: Mapping[str, Group | None], made: Group, dumped: Dumped) -> None:
         self.staged.groups.append(made)
         for group in before.values():
-            if group is not None and all(group is not dropped for dropped in self.staged.dropped):
-                self.staged.dropped.append(group)
+            if group is not None:
+                self.staged.drop(group)
         regrouped = any(group is None or set(group.members) != set(names) for group in before.values())
         moved: list[str] = []
         for name in names:
@@ -151,22 +152,28 @@ class Staging:
         return made.size if alone is None or len(made.members) == 1 else min(alone.size, made.size)
 
     def _names_of_class(self, entry: str) -> list[str]:
-        kind = self._dumps.class_of(entry)
-        bound = [name for name, value in list(self.namespace.items()) if value is kind and name in self.tracking.groups]
-        uid = entry.removeprefix(CLASS_PREFIX)
-        users = [member for group in self.tracking if uid in group.classes for member in group.members]
-        return bound or [name for name in users if not name.startswith(CLASS_PREFIX)]
+        bound = self._bound_classes.get(id(self._dumps.class_of(entry)))
+        users = bound or self.tracking.users_of(entry.removeprefix(CLASS_PREFIX))
+        return [name for name in users if not name.startswith(CLASS_PREFIX)]
+
+    @functools.cached_property
+    def _bound_classes(self) -> dict[int, list[str]]:
+        """The names that each class is bound to, by the class's id: one look at the namespace, however many changed."""
+        found: dict[int, list[str]] = {}
+        for name, value in list(self.namespace.items()):
+            if name in self.tracking.groups and issubclass(type(value), type):
+                found.setdefault(id(value), []).append(name)
+        return found
 
     def _remove(self, name: str) -> None:
         group = self.tracking.groups[name]
-        if all(group is not dropped for dropped in self.staged.dropped):
-            self.staged.dropped.append(group)
+        self.staged.drop(group)
         self.staged.entries[name] = None
         self.staged.changes[name] = Change(name, "-", 0)
 
     def _keep_unloaded(self) -> None:
         """Names that could not be loaded keep their entries when another of their group is bound anew, or removed."""
-        for group in {id(group): group for group in self.staged.dropped}.values():
+        for group in self.staged.dropped.values():
             rest = without(group, self.staged.entries)
             if rest is not None:
                 self.staged.groups.append(rest)
@@ -175,9 +182,9 @@ class Staging:
         """Entries of classes that nothing saved needs any more leave the tree."""
         if not self.tracking.class_entries:
             return
-        uses = dict(self.tracking.class_uses)
-        dropped = list({id(group): group for group in self.staged.dropped}.values())
-        for group in dropped:
+        uses = self.tracking.class_uses()
+        dropped = frozenset(self.staged.dropped)
+        for group in self.staged.dropped.values():
             for uid in group.classes:
                 uses[uid] = uses.get(uid, 0) - 1
         for group in self.staged.groups:
@@ -196,9 +203,9 @@ class Staging:
             if uses.get(uid, 0) > int(uid in group.classes):
                 continue
             self.staged.entries[name] = None
-            if any(group is other for other in dropped):
+            if id(group) in dropped:
                 continue
-            self.staged.dropped.append(group)
+            self.staged.drop(group)
             for base in group.classes:  # it may have been the last that needed these
                 uses[base] -= 1
             waiting += sorted(self.tracking.class_entries.intersection(map(class_entry, group.classes)))

@@ -67,8 +67,8 @@ class Tracking:
         self._unloaded: dict[int, Group] = {}
         # Those that can change unseen, the one not looked at for longest first.
         self._by_age: dict[int, Group] = {}
-        self.class_uses: dict[str, int] = {}
-        self._owners: dict[int, list[Group]] = {}
+        self._users: dict[str, dict[int, Group]] = {}
+        self._owners: dict[int, Group | dict[int, Group]] = {}  # most objects have one
         # Groups that hold very many objects are asked one by one: an index of all of those costs more than it saves.
         self._wide: dict[int, Group] = {}
         self._memory: _MemoryIndex = _MemoryIndex()
@@ -95,6 +95,14 @@ class Tracking:
         """Groups whose values could not be loaded."""
         return list(self._unloaded.values())
 
+    def class_uses(self) -> dict[str, int]:
+        """How many groups are made of each class, by the class's id."""
+        return {uid: len(groups) for uid, groups in self._users.items()}
+
+    def users_of(self, uid: str) -> list[str]:
+        """The names that are made of a class."""
+        return [name for group in self._users.get(uid, {}).values() for name in group.members]
+
     def settle(self, group: Group) -> None:
         """Nothing but another binding can change the group: it need not be looked at."""
         self._by_age.pop(id(group), None)
@@ -119,9 +127,9 @@ class Tracking:
             self._wide[id(group)] = group
         else:
             for item in group.reach.ids:
-                self._owners.setdefault(item, []).append(group)
+                self._own(item, group)
         for uid in group.classes:
-            self.class_uses[uid] = self.class_uses.get(uid, 0) + 1
+            self._users.setdefault(uid, {})[id(group)] = group
         if group.reach.memory:
             self._memory.stale = True
 
@@ -136,17 +144,27 @@ class Tracking:
                 self.class_entries.discard(name)
         if self._wide.pop(id(group), None) is None:
             for item in group.reach.ids:
-                holders = self._owners.get(item)
-                if holders is not None:
-                    holders[:] = [holder for holder in holders if holder is not group]
-                    if not holders:
-                        del self._owners[item]
+                self._disown(item, group)
         for uid in group.classes:
-            self.class_uses[uid] -= 1
-            if not self.class_uses[uid]:
-                del self.class_uses[uid]
+            del self._users[uid][id(group)]
+            if not self._users[uid]:
+                del self._users[uid]
         if group.reach.memory:
             self._memory.stale = True
+
+    def _own(self, item: int, group: Group) -> None:
+        holder = self._owners.setdefault(item, group)
+        if isinstance(holder, dict):
+            holder[id(group)] = group
+        elif holder is not group:
+            self._owners[item] = {id(holder): holder, id(group): group}
+
+    def _disown(self, item: int, group: Group) -> None:
+        holder = self._owners.get(item)
+        if isinstance(holder, dict):
+            holder.pop(id(group), None)
+        if holder is group or holder == {}:
+            del self._owners[item]
 
     def refresh(self, group: Group, dumped: Dumped) -> None:
         """The group was found unchanged: take over what the new dump reaches, for ids may be others."""
@@ -175,7 +193,10 @@ class Tracking:
 
     def holding(self, ids: AbstractSet[int]) -> Iterable[Group]:
         """Groups that, by what was remembered, hold one of these objects."""
-        found = {id(group): group for item in self._owners.keys() & ids for group in self._owners[item]}
+        found: dict[int, Group] = {}
+        for item in self._owners.keys() & ids:
+            holder = self._owners[item]
+            found |= holder if isinstance(holder, dict) else {id(holder): holder}
         found.update((key, group) for key, group in self._wide.items() if not group.reach.ids.isdisjoint(ids))
         return found.values()
 

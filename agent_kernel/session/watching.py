@@ -146,12 +146,11 @@ class Watching:
 
     def accept(self, staged: Staged) -> None:
         """The staged state was published: it is now what the next look compares with."""
-        for group in {id(group): group for group in staged.dropped}.values():
+        for group in staged.dropped.values():
             self.tracking.remove(group)
         self._turn += 1
-        dropped = {id(group) for group in staged.dropped}
         for group, dumped in staged.unchanged:
-            if id(group) not in dropped:
+            if id(group) not in staged.dropped:
                 self.tracking.looked_at(group, self._turn)
                 group.cost_s = dumped.seconds
                 self._bind(group)

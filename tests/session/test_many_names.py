@@ -1,0 +1,97 @@
+"""The work of a cell or a checkout grows with the names that it is about, and not with their square.
+
+Counted are the lines of the package that run, at n, 2n and 4n names: no clock is asked.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import agent_kernel
+from agent_kernel.testing.notebooks import Notebook
+
+PACKAGE = str(Path(agent_kernel.__file__).parent)
+NUMBER = 25
+# What does not grow makes the second step look smaller than it is, never larger.
+MOST_FOR_TWICE_THE_NAMES = 2.3
+
+
+class Lines:
+    """How many lines of the package ran."""
+
+    count = 0
+
+
+@contextmanager
+def counted() -> Generator[Lines]:
+    """Count lines as the block runs. Each round of a generator or a loop on one line counts too."""
+    lines = Lines()
+
+    def trace(frame: FrameType, event: str, _arg: object) -> Any:
+        lines.count += event in {"line", "call"}
+        return trace if frame.f_code.co_filename.startswith(PACKAGE) else None
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield lines
+    finally:
+        sys.settrace(before)
+
+
+def each(statement: str, make: str = "") -> str:
+    """The statement for each name; whatever else it binds is gone afterwards."""
+    return f"{make}\ndef work(g):\n  for i in range({{n}}): {statement}\nwork(globals())\ndel work"
+
+
+SINGLE = each("g[f'v{{i}}'] = [i]")
+PAIRS = each("g[f'v{{i}}'] = g[f'w{{i}}'] = [i]")
+INSTANCES = each("g[f'v{{i}}'] = Point()", "class Point: pass")
+ARRAYS = each("g[f'v{{i}}'] = np.zeros(9); g[f'w{{i}}'] = g[f'v{{i}}'][2:]", "import numpy as np")
+HELD = each("g[f'v{{i}}'] = [logging.root.handlers]", "import logging")
+CLASSES = each("g[f'K{{i}}'] = type(f'K{{i}}', (), {{'__module__': '__main__', 'x': i}})")
+APPEND = each("g[f'v{{i}}'].append(0)")
+# What one cell makes, and what the next one does to it; `{n}` is the number of names.
+WORK = {
+    "names changed in place": (SINGLE, APPEND),
+    "names bound anew": (SINGLE, each("g[f'v{{i}}'] = [i, i]")),
+    "names deleted": (SINGLE, each("del g[f'v{{i}}']")),
+    "pairs changed in place": (PAIRS, APPEND),
+    "pairs parted": (PAIRS, each("g[f'v{{i}}'] = [i]")),
+    "one of each pair deleted": (PAIRS, each("del g[f'v{{i}}']")),
+    "instances changed": (INSTANCES, each("g[f'v{{i}}'].x = i")),
+    "the class of all changed": (INSTANCES, "Point.x = 1"),
+    "arrays changed": (ARRAYS, each("g[f'v{{i}}'][0] = 7")),
+    "views parted": (ARRAYS, each("g[f'w{{i}}'] = 1")),
+    "what a library holds in all": (HELD, APPEND),
+    "classes changed": (CLASSES, each("g[f'K{{i}}'].x = None")),
+}
+
+
+@pytest.mark.parametrize(("make", "change"), WORK.values(), ids=WORK.keys())
+def test_a_cell_and_the_way_back_cost_in_proportion_to_the_names(make: str, change: str) -> None:
+    counts = [lines_of(make.format(n=n), change.format(n=n)) for n in (NUMBER, 2 * NUMBER, 4 * NUMBER)]
+    for lines in zip(*counts, strict=True):
+        assert lines[0] > NUMBER
+        assert max(later / before for before, later in pairwise(lines)) <= MOST_FOR_TWICE_THE_NAMES, counts
+
+
+def lines_of(make: str, change: str) -> tuple[int, ...]:
+    """Lines of a cell that makes the names, of one that changes them, and of the checkout of what was before."""
+    with Notebook() as nb:
+        nb.run("start = 0")
+        with counted() as made:
+            before = nb.run(make)
+        with counted() as changed:
+            nb.run(change)
+        with counted() as back:
+            nb.checkout(before)
+        return made.count, changed.count, back.count
