@@ -53,7 +53,10 @@ def reach(values: Iterable[object], dump: Dump) -> Reach:
     """Walk what the pickler visited below `values`. Call it while the dump is alive: its own objects have ids too."""
     found = Reach(memory=[MemoryUse(None, use.space, use.low, use.high, use.private) for use in dump.memory])
     values = list(values)
-    found.ids.update(id(value) for value in values if id(type(value)) in _MUTABLE_IDS)
+    # A frozen set cannot change, but a weak reference may lead to it.
+    found.ids.update(
+        id(value) for value in values if id(type(value)) in _MUTABLE_IDS or (type(value) is frozenset and value)
+    )
     _note_visited(dump, found)
     _walk([*_entered(values, dump), *dump.roots], found, dump, leaves=dump.class_level)
     found.ids.difference_update(map(id, dump.kept))

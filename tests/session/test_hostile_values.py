@@ -235,3 +235,24 @@ def test_a_value_that_raises_as_it_is_loaded_can_be_left_out() -> None:
         nb.checkout(made, names=["other"])
         assert nb.look("other") == [1]
         assert "fragile" not in nb.namespace
+
+
+def test_a_type_that_is_registered_in_copyreg_again_is_saved_by_its_new_function() -> None:
+    with Notebook() as nb:
+        nb.run(
+            "import copyreg\n"
+            "class Point:\n    def __init__(self, x, y=0): self.x, self.y = x, y\n"
+            "def first(p): return Point, (p.x,)\n"
+            "def second(p): return Point, (p.x, p.y)\n"
+        )
+        plain = nb.run("p = Point([1], 2)\nq = p")
+        try:
+            one = nb.run("copyreg.pickle(Point, first)\np.x.append(2)")
+            two = nb.run("copyreg.pickle(Point, second)\np.x.append(3)")
+        finally:
+            nb.look("copyreg.dispatch_table.pop(Point, None)")
+        none = nb.run("p.x.append(4)")
+        for commit, expected in ((plain, (1, 2)), (one, (2, 0)), (two, (3, 2)), (none, (4, 2))):
+            nb.checkout(commit)
+            assert nb.look("(len(p.x), p.y)") == expected
+            assert nb.look("p is q")

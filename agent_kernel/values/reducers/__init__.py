@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copyreg
 import enum
-import functools
 import io
 import sys
 import types
@@ -60,6 +59,20 @@ def immutable(pickler: Pickler, value: Any) -> Any:
     return pickler.immutable(value)
 
 
+def transparent(pickler: Pickler, value: Any) -> Any:
+    """Reduce an object whose identity says nothing, such as an alias of a type, but which may hold what is shared."""
+    parts = pickler.protect(value) if pickler.careful else reduced(value)
+    if not isinstance(parts, str):
+        pickler.dump_record.roots.append(parts)
+    return parts
+
+
+def reduced(value: Any) -> Any:
+    from agent_kernel.values.pickler import reduced
+
+    return reduced(value)
+
+
 def handler_for(kind: type) -> Handler:
     """Find the handler of a type met for the first time."""
     handler = _find(kind)
@@ -95,17 +108,35 @@ def _find(kind: type[Any]) -> Handler:
 
 def dispatch_table() -> Mapping[type, Callable[[Any], Any]]:
     """cloudpickle's reducers for what pickle lacks (views of dicts, loggers, ...), under the user's own in copyreg."""
-    return _dispatch_table(len(copyreg.dispatch_table))
+    now: dict[Any, Any] = copyreg.dispatch_table
+    # By identity: a type or a function may define equality.
+    mark = tuple(map(id, now)), tuple(map(id, now.values()))
+    if mark != _registered.mark:
+        _registered.take(mark, dict(now))
+    return _registered.table
 
 
-@functools.lru_cache(maxsize=1)
-def _dispatch_table(registered: int) -> Mapping[type, Callable[[Any], Any]]:
-    import cloudpickle
+class _Registered:
+    """What was registered in copyreg when it was last looked at. A type may be registered again, or no longer be."""
 
-    found: dict[type, Callable[[Any], Any]] = dict(cloudpickle.CloudPickler.dispatch_table)
-    # cloudpickle saves a file by reading it. A user's file is not ours to touch.
-    found.pop(io.TextIOWrapper, None)
-    return found | copyreg.dispatch_table
+    def __init__(self) -> None:
+        self.mark: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+        self.table: Mapping[type, Callable[[Any], Any]] = {}
+        self._seen: dict[Any, Any] = {}
+
+    def take(self, mark: tuple[tuple[int, ...], tuple[int, ...]], now: dict[Any, Any]) -> None:
+        import cloudpickle
+
+        for kind in (*now, *self._seen):
+            if now.get(kind) is not self._seen.get(kind):
+                HANDLERS.pop(kind, None)  # how its objects are noted depends on it
+        found: dict[type, Callable[[Any], Any]] = dict(cloudpickle.CloudPickler.dispatch_table)
+        # cloudpickle saves a file by reading it. A user's file is not ours to touch.
+        found.pop(io.TextIOWrapper, None)
+        self.mark, self.table, self._seen = mark, found | now, now
+
+
+_registered = _Registered()
 
 
 def is_notebook_type(kind: type) -> bool:
@@ -139,7 +170,7 @@ def goes_whole(kind: type, handler: Handler) -> bool:
     """Whether objects of this type are saved whole or not at all: a library's, which nobody else should take apart."""
     from agent_kernel.values.reducers import code, objects
 
-    if handler in (leaf, immutable, code.reduce_class) or kind in code.EXACT or kind in objects.EXACT:
+    if handler in (leaf, immutable, transparent, code.reduce_class) or kind in code.EXACT or kind in objects.EXACT:
         return False
     module = str(kind.__module__).partition(".")[0]
     return module not in _OPEN_MODULES and not is_notebook_type(kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import gc
 import logging
@@ -17,7 +18,14 @@ from agent_kernel.values.reducers.objects import can_be_made_bare
 from agent_kernel.values.restore import code as restore
 from agent_kernel.values.restore.classes import notebook_class
 from agent_kernel.values.restore.code import by_name
-from agent_kernel.values.restore.objects import weak_proxy, weak_reference
+from agent_kernel.values.restore.objects import (
+    class_attributes,
+    dict_view,
+    weak_method,
+    weak_proxy,
+    weak_reference,
+    weak_reference_of,
+)
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -117,9 +125,10 @@ def reduce_cell(pickler: Pickler, cell: types.CellType) -> Any:
     return restore.cell, (), contents, None, None, restore.cell_state
 
 
-def reduce_method(_: Pickler, method: types.MethodType) -> Any:
+def reduce_method(pickler: Pickler, method: types.MethodType) -> Any:
     if is_importable_name(method):  # random.choice is a method of the generator that random.seed() seeds
         return by_name, (method.__module__, method.__name__)
+    pickler.dump_record.roots.append((method.__self__,))
     # pickle would write getattr(self, name), and nothing says that the function still has that name.
     return types.MethodType, (method.__func__, method.__self__)
 
@@ -130,6 +139,24 @@ def reduce_builtin(pickler: Pickler, function: Any) -> Any:
         pickler.dump_record.instances.append(function)  # x.append keeps x alive, and changes it
         pickler.dump_record.roots.append((owner,))
     return NotImplemented
+
+
+def reduce_method_wrapper(pickler: Pickler, method: Any) -> Any:
+    pickler.dump_record.roots.append((method.__self__,))
+    return NotImplemented
+
+
+def reduce_slice(pickler: Pickler, found: slice) -> Any:
+    pickler.dump_record.roots.append((found.start, found.stop, found.step))
+    return NotImplemented
+
+
+def reduce_dict_view(pickler: Pickler, view: Any) -> Any:
+    """A view shows its dict, which only the collector can name."""
+    (shown,) = gc.get_referents(view)
+    pickler.dump_record.instances.append(view)
+    pickler.dump_record.roots.append((shown,))
+    return dict_view, (type(view).__name__.rpartition("_")[2], shown)
 
 
 def reduce_lru_cache(pickler: Pickler, cached: Any) -> Any:
@@ -162,8 +189,28 @@ def is_importable_name(variable: Any) -> bool:
     return variable.__module__ != "__main__" and getattr(module, variable.__name__, None) is variable
 
 
-def reduce_weak_reference(_: Pickler, reference: Any) -> Any:
-    return weak_reference, (reference(),)
+def reduce_weak_reference(pickler: Pickler, reference: Any) -> Any:
+    target: Any = reference()
+    pickler.dump_record.roots.append((target,))
+    kind = type(target)
+    if kind is frozenset:
+        pickler.dump_record.opaque.append(target)
+    return weak_reference, (target,)
+
+
+def reduce_weak_method(pickler: Pickler, reference: Any) -> Any:
+    method = reference()
+    owner, function = (None, None) if method is None else (method.__self__, method.__func__)
+    pickler.dump_record.roots.append((owner,))
+    return weak_method, (owner, function, type(reference))
+
+
+def reduce_other_weak_reference(pickler: Pickler, reference: Any) -> Any:
+    """A reference of a notebook's own class: with its attributes, and as ever without its callback."""
+    pickler.dump_record.instances.append(reference)
+    pickler.dump_record.roots.append((reference(),))
+    state = object.__reduce_ex__(reference, 2)[2]
+    return weak_reference_of, (type(reference), reference()), state
 
 
 def reduce_weak_dict(pickler: Pickler, mapping: Any) -> Any:
@@ -182,9 +229,20 @@ def reduce_mapping_proxy(pickler: Pickler, proxy: Any) -> Any:
     """The proxy of a dict shows that very dict, which only the collector can name."""
     below = gc.get_referents(proxy)
     shown = below[0] if len(below) == 1 else proxy.copy()
+    kind = _class_of(shown)
+    if kind is not None:
+        return class_attributes, (kind,)
     pickler.dump_record.instances.append(proxy)
     pickler.dump_record.roots.append((shown,))
     return types.MappingProxyType, (shown,)
+
+
+def _class_of(attributes: Any) -> type | None:
+    """The class whose own dict this is, if it is one."""
+    if type(attributes) is not dict or "__module__" not in attributes or "__doc__" not in attributes:
+        return None
+    found = (holder for holder in gc.get_referrers(attributes) if isinstance(holder, type))
+    return next((kind for kind in found if gc.get_referents(kind.__dict__) == [attributes]), None)
 
 
 def reduce_weak_proxy(pickler: Pickler, proxy: Any) -> Any:
@@ -212,6 +270,10 @@ def reduce_new_type(_: Pickler, made: Any) -> Any:
     )
 
 
+def _views_of(made: dict[Any, Any]) -> tuple[Any, ...]:
+    return made.keys(), made.values(), made.items()
+
+
 EXACT: dict[type, Handler] = {
     typing.NewType: reduce_new_type,
     types.FunctionType: reduce_function,
@@ -223,6 +285,7 @@ EXACT: dict[type, Handler] = {
     type(functools.cache(len)): reduce_lru_cache,  # it has no public name
     typing.TypeVar: reduce_type_var,
     weakref.ReferenceType: reduce_weak_reference,
+    weakref.WeakMethod: reduce_weak_method,
     weakref.WeakValueDictionary: reduce_weak_dict,
     weakref.WeakKeyDictionary: reduce_weak_dict,
     weakref.WeakSet: reduce_weak_set,
@@ -236,14 +299,15 @@ EXACT: dict[type, Handler] = {
     types.TracebackType: lose_frame,
     types.MethodDescriptorType: leaf,
     types.WrapperDescriptorType: leaf,
-    types.MethodWrapperType: leaf,
+    types.MethodWrapperType: reduce_method_wrapper,
     types.GetSetDescriptorType: leaf,
     types.MemberDescriptorType: leaf,
     type(None): leaf,
     type(Ellipsis): leaf,
     type(NotImplemented): leaf,
     range: leaf,
-    slice: leaf,
+    slice: reduce_slice,
     logging.Logger: leaf,
     logging.RootLogger: leaf,
+    **dict.fromkeys(map(type, (*_views_of({}), *_views_of(collections.OrderedDict[Any, Any]()))), reduce_dict_view),
 }

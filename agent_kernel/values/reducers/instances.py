@@ -13,7 +13,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values.pickler import reduced
-from agent_kernel.values.reducers import is_notebook_type
+from agent_kernel.values.reducers import Handler, is_notebook_type
 from agent_kernel.values.restore import objects as restore
 
 if TYPE_CHECKING:
@@ -21,6 +21,63 @@ if TYPE_CHECKING:
 
 _copyreg: Any = copyreg  # typeshed lacks `__newobj__`
 _NEW = _copyreg.__newobj__
+
+
+def handler_of_exception(kind: type[Any], other: Handler) -> Handler:
+    """How an exception is made, and after that what Python keeps beside its arguments, which pickle leaves out."""
+    if is_plain_exception(kind):
+        made: Handler = reduce_exception
+    else:
+        made = reduce_builtin_exception if has_own_init(kind) else other
+
+    def reduce_whole(pickler: Pickler, error: BaseException) -> Any:
+        parts = made(pickler, error)
+        beside = _beside(error)
+        if not beside:
+            return parts
+        parts = reduced(error) if parts is NotImplemented else parts
+        if isinstance(parts, str) or parts[0] is restore.live:  # found by name, or lost
+            return parts
+        pickler.dump_record.roots.append(beside)
+        state: Any = parts[2] if len(parts) > 2 else None
+        if parts[-1] is restore.exception_state:
+            state = state[0]
+        return parts[0], parts[1], (state, beside), None, None, restore.exception_with
+
+    return reduce_whole
+
+
+_CHAIN = ("__cause__", "__context__", "__suppress_context__")
+# `args` is what it is made with; its traceback leads into frames, which cannot be saved.
+_NOT_BESIDE = frozenset({"args", "__traceback__", "__dict__", *_CHAIN})
+_FIELDS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+
+
+def _beside(error: BaseException) -> dict[str, object]:
+    """What an exception holds in fields of its own: its cause and context, what C keeps for it, slots."""
+    found: dict[str, object] = {name: held for name in _CHAIN if (held := getattr(error, name))}
+    bare = error.__cause__ is not None and error.__suppress_context__
+    if bare:
+        del found["__suppress_context__"]  # setting the cause sets it
+    if error.__cause__ is not None and not error.__suppress_context__:
+        found["__suppress_context__"] = False
+    for name in _fields_of(type(error)):
+        held = getattr(error, name, None)
+        if held is not None:
+            found[name] = held
+    return found
+
+
+def _fields_of(kind: type) -> tuple[str, ...]:
+    bases = (base for base in kind.__mro__ if base is not BaseException and base is not object)
+    held: list[tuple[str, object]] = [item for base in bases for item in list(vars(base).items())]
+    names = [name for name, found in held if isinstance(found, _FIELDS)]
+    kept = {name for name in names if name not in _NOT_BESIDE and not _is_made_of_arguments(kind, name)}
+    return tuple(sorted(kept - {"__weakref__"}))
+
+
+def _is_made_of_arguments(kind: type, name: str) -> bool:
+    return issubclass(kind, BaseExceptionGroup) and name in ("message", "exceptions")  # and cannot be set
 
 
 def is_plain_exception(kind: type) -> bool:

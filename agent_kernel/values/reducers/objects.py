@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import copyreg
 import dataclasses
 import functools
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from agent_kernel.values.lost import Lost, Unsavable
 from agent_kernel.values.memory import BYTE_OWNERS, Span
 from agent_kernel.values.pickler import reduced
-from agent_kernel.values.reducers import Handler, custom, immutable, instances, is_notebook_type, ordinary
+from agent_kernel.values.reducers import Handler, custom, immutable, instances, is_notebook_type, ordinary, transparent
 from agent_kernel.values.restore import objects as restore
 from agent_kernel.values.restore.buffers import memory
 from agent_kernel.values.restore.classes import known_slots
@@ -31,9 +32,9 @@ IMMUTABLE_MODULES = frozenset(
     {"datetime", "decimal", "_decimal", "fractions", "uuid", "pathlib", "re", "zoneinfo", "ipaddress", "_struct"}
 )
 IMMUTABLE_PACKAGES = ("pandas._libs.tslibs", "pandas._libs.interval", "dateutil.tz", "pytz")
-_IMMUTABLE_BASES = frozenset(
+_IMMUTABLE_BASES = frozenset({("sympy.core.basic", "Basic")})
+_ALIASES = frozenset(
     {
-        ("sympy.core.basic", "Basic"),
         ("types", "GenericAlias"),
         ("types", "UnionType"),
         ("typing", "ForwardRef"),
@@ -52,14 +53,20 @@ def handler_for(kind: type[Any]) -> Handler:
         return lose_temporary
     if is_notebook_type(kind) and not can_be_made_bare(kind):
         return lose_native
-    if issubclass(kind, BaseException) and instances.is_plain_exception(kind):
-        return instances.reduce_exception
-    if issubclass(kind, BaseException) and instances.has_own_init(kind):
-        return instances.reduce_builtin_exception
-    if kind.__name__ != "_AnnotatedAlias" and any(
-        (base.__module__, base.__name__) in _IMMUTABLE_BASES for base in kind.__mro__
-    ):
+    if is_notebook_type(kind) and weakref.ReferenceType in kind.__mro__:
+        from agent_kernel.values.reducers.code import reduce_other_weak_reference
+
+        return reduce_other_weak_reference
+    other = _handler_for_state(kind)
+    return instances.handler_of_exception(kind, other) if BaseException in kind.__mro__ else other
+
+
+def _handler_for_state(kind: type[Any]) -> Handler:
+    bases = {(base.__module__, base.__name__) for base in kind.__mro__}
+    if bases & _IMMUTABLE_BASES:
         return immutable
+    if bases & _ALIASES and kind.__name__ != "_AnnotatedAlias":
+        return transparent
     if not is_notebook_type(kind) and _cached_names(kind):
         return reduce_without_caches
     if _reduces_itself(kind):
@@ -165,6 +172,25 @@ def reduce_single_dispatch_method(_: Pickler, made: Any) -> Any:
     return restore.single_dispatch_method, (), {"dispatcher": made.dispatcher, "func": made.func}
 
 
+def reduce_context_variable(pickler: Pickler, variable: contextvars.ContextVar[Any]) -> Any:
+    """A notebook's own variable with its value here; what was set in contexts of other tasks is theirs."""
+    default = tuple(contextvars.Context().run(_values_of, variable))
+    here = tuple(_values_of(variable))
+    pickler.dump_record.instances.append(variable)
+    pickler.dump_record.roots.append((default, here))
+    made = (variable.name, default)
+    if not here or (default and here[0] is default[0]):
+        return restore.context_variable, made
+    return restore.context_variable, made, here, None, None, restore.context_variable_state
+
+
+def _values_of(variable: contextvars.ContextVar[Any]) -> list[object]:
+    try:
+        return [variable.get()]
+    except LookupError:
+        return []
+
+
 def reduce_match(_: Pickler, match: re.Match[Any]) -> Any:
     return restore.regex_match, (match.re, match.string, match.pos, match.endpos, match.regs)
 
@@ -227,6 +253,7 @@ EXACT: dict[type, Handler] = {
     functools.cached_property: reduce_cached_property,
     functools.singledispatchmethod: reduce_single_dispatch_method,
     re.Match: reduce_match,
+    contextvars.ContextVar: reduce_context_variable,
     memoryview: reduce_memoryview,
     type(dataclasses.MISSING): reduce_sentinel,
     type(dataclasses.KW_ONLY): reduce_sentinel,

@@ -4,8 +4,12 @@
 
 from __future__ import annotations
 
+import collections
+import contextlib
+import contextvars
 import functools
 import threading
+import types
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +27,16 @@ def exception(kind: Any, arguments: tuple[object, ...]) -> Any:
 
 def exception_state(made: Any, state: tuple[dict[str, object]]) -> None:
     object.__getattribute__(made, "__dict__").update(state[0])
+
+
+def exception_with(made: Any, parts: tuple[Any, dict[str, object]]) -> None:
+    """An exception's attributes, and what Python keeps beside them: cause, context, slots, fields of builtin ones."""
+    state, beside = parts
+    if state is not None:
+        made.__setstate__(state)
+    for name, value in sorted(beside.items()):  # the cause first: setting it hides the context
+        with contextlib.suppress(AttributeError, TypeError):  # what another Python computes, and lets nobody set
+            object.__setattr__(made, name, value)
 
 
 def attributes_state(made: Any, state: dict[str, object]) -> None:
@@ -78,8 +92,19 @@ def weak_proxy(target: Any) -> object:
     return weakref.proxy(target if target is not None else _Gone())
 
 
+def weak_reference_of(kind: Any, target: object) -> object:
+    """A weak reference of a class of its own, to what is alive or was dead already."""
+    return kind(target if target is not None else _Gone())
+
+
+def weak_method(owner: object, function: Any, kind: Any) -> object:
+    return kind(types.MethodType(function, owner) if owner is not None else _Gone().method)
+
+
 class _Gone:
     """The target of a weak reference that was already dead."""
+
+    def method(self) -> None: ...
 
 
 def cached_property(function: Callable[[Any], Any], attribute: str | None, doc: str | None) -> object:
@@ -92,6 +117,30 @@ def single_dispatch_method() -> object:
     """Without its functions, which are given to it later; with the cache that this Python's version has."""
     made: object = functools.singledispatchmethod(live)
     return made
+
+
+def dict_view(kind: str, mapping: Any) -> object:
+    """The keys, values or items of this very dict, past any override."""
+    base: Any = collections.OrderedDict if isinstance(mapping, collections.OrderedDict) else dict
+    return getattr(base, kind)(mapping)
+
+
+_context_variable: Any = contextvars.ContextVar
+
+
+def context_variable(name: str, default: tuple[object, ...]) -> Any:
+    """A context variable with its default, if it has one."""
+    return _context_variable(name, default=default[0]) if default else _context_variable(name)
+
+
+def context_variable_state(made: Any, value: tuple[object]) -> None:
+    """Set it in the context that loads, which is the one that runs cells."""
+    made.set(value[0])
+
+
+def class_attributes(kind: type) -> object:
+    """The mapping proxy that `vars` gives for a class."""
+    return vars(kind)
 
 
 def regex_match(pattern: Any, text: Any, start: int, end: int, regions: tuple[tuple[int, int], ...]) -> object:

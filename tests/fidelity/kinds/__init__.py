@@ -3,8 +3,10 @@
 from tests.fidelity.kinds.arrays import ARRAYS
 from tests.fidelity.kinds.classes import CLASSES
 from tests.fidelity.kinds.containers import CONTAINERS
+from tests.fidelity.kinds.exceptions import EXCEPTIONS
 from tests.fidelity.kinds.frames import FRAMES
 from tests.fidelity.kinds.functions import FUNCTIONS
+from tests.fidelity.kinds.holders import HOLDERS
 from tests.fidelity.kinds.instances import INSTANCES
 from tests.fidelity.kinds.kind import Kind
 from tests.fidelity.kinds.models import MODELS
@@ -18,6 +20,8 @@ KINDS: tuple[Kind, ...] = (
     *PLAIN,
     *CONTAINERS,
     *STDLIB,
+    *HOLDERS,
+    *EXCEPTIONS,
     *FUNCTIONS,
     *CLASSES,
     *INSTANCES,
