@@ -81,9 +81,11 @@ def _handler_for_state(kind: type[Any]) -> Handler:
 def can_be_made_bare(kind: type) -> bool:
     """Whether a class can be made before its body: not if its metaclass is written in C and makes another kind."""
     meta = type(kind)
-    if isinstance(meta.__new__, types.FunctionType) or meta.__new__ is type.__new__:
+    if meta.__module__ == "msgspec._core":
         return True
-    return meta.__module__ == "msgspec._core"
+    # What it adds to a class in C (from Python 3.13 on ctypes' fields and sizes) is made by its own code alone.
+    plain = meta.__basicsize__ == type.__basicsize__
+    return plain and (isinstance(meta.__new__, types.FunctionType) or meta.__new__ is type.__new__)
 
 
 def lose_temporary(pickler: Pickler, value: Any) -> Any:
