@@ -6,7 +6,7 @@ What only upkeep and merges need loads when it is asked for, so that a notebook 
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
@@ -223,11 +223,18 @@ class Repository(Naming):
         return collect(self, grace_s, dry_run, progress)
 
     def verify(self, progress: Progress | None = None) -> VerifyReport:
-        """Read back everything reachable and compare it with its ids. Nothing is unpickled."""
+        """Read back everything reachable and compare it with its ids. Nothing is unpickled.
+
+        Raises:
+            StoreUnavailableError: the file of the store is damaged, so that reading it could end this process.
+        """
         from agent_kernel.repository.marking import commit_keys
         from agent_kernel.repository.rewriting import tips
         from agent_kernel.repository.verifying import Verifier
 
+        check: Callable[[], None] | None = getattr(self.store, "check", None)
+        if check is not None:
+            check()
         logged = (entry.commit for entry in self.pointers.all(LOGS, LogRecord).values())
         return Verifier(self, progress).run(commit_keys([*tips(self), *logged]))
 

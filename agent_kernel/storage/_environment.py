@@ -23,7 +23,9 @@ from agent_kernel.storage._folder import (
     READ_ONLY,
     FileId,
     check_complete,
+    fault_of,
     file_id,
+    is_doubtful,
     translated,
     url_of,
 )
@@ -37,6 +39,9 @@ _LEAST_MAP = 1 << 30
 _MAX_READERS = 1000  # threads and processes that read at one moment
 _ATTEMPTS = 64  # each one may grow the map; doubling from a page to 2**64 takes fewer
 _WAIT_S = 60.0
+
+
+checks = True  # whether a data file is checked that may be damaged; not where somebody looks whether that is deadly
 
 
 class Environment:
@@ -56,6 +61,12 @@ class Environment:
         self.liveness = Liveness(folder)
         self._broken = False
         self.open()
+        try:
+            if checks and is_doubtful(folder):
+                self._refuse_deadly()
+        except BaseException:
+            self.shut()
+            raise
 
     def read(self, work: Callable[[lmdb.Transaction[bytes]], R]) -> R:
         """Return what `work` makes of a read transaction."""
@@ -110,6 +121,24 @@ class Environment:
             except lmdb.Error as error:
                 raise translated(error, self.folder, nbytes) from error
         raise StoreUnavailableError(url_of(self.folder), "its map keeps changing; try again")
+
+    def check(self) -> None:
+        """Check the structure of the data file; raises StoreUnavailableError if it is damaged."""
+        fault = self._fault()
+        if fault:
+            raise StoreUnavailableError(url_of(self.folder), f"its data file is damaged: {fault}")
+
+    def _fault(self) -> str:
+        return self._persistently(lambda: fault_of(self.folder, self.handle, writable=self.writable), 0)
+
+    def _refuse_deadly(self) -> None:
+        """Raise StoreUnavailableError where reading would end the process; what else is damaged costs only itself."""
+        fault = self._fault()
+        if fault:
+            from agent_kernel.storage.probe import probe
+
+            logger.warning("%s is damaged: %s", self.folder, fault)
+            probe(self.folder, only_deadly=True)
 
     @contextmanager
     def alone(self) -> Generator[None, None, None]:

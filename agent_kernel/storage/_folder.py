@@ -26,12 +26,14 @@ from agent_kernel.errors import (
 )
 
 DATA, LOCK, COMPACTING = "data.mdb", "lock.mdb", ".compacting"
+CLOSED = "last-close"  # what the data file was when a process that wrote to it let go of it
 ALIVE = "alive.lock"  # each byte that is locked stands for a process
 ENGINE = 0  # LMDB 0.9: the newer format brings nothing, and older releases could not read it
 REDIRECT = "bound.json"  # says that a notebook's store lies elsewhere; not ours, but it may lie where a store is made
 _NEW = ".new-"
 _ROOM_BYTES = 4 << 20  # with less than this left beyond what was being written, a disk counts as full
 _META_PAGES = 2
+_LOOKS = 5
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _SHORT_WRITE = {errno.EIO, errno.EINVAL}  # what LMDB makes of one in a commit, and in a copy
 READ_ONLY = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -88,7 +90,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _is_ours(name: str) -> bool:
-    return name in (".gitignore", DATA, LOCK, ALIVE, COMPACTING, REDIRECT) or name.startswith(
+    return name in (".gitignore", DATA, LOCK, ALIVE, CLOSED, COMPACTING, REDIRECT) or name.startswith(
         _NEW
     )  # data: made a moment ago
 
@@ -168,6 +170,46 @@ def _has_faults(folder: Path) -> bool:
     except verify.VerifyError:
         return True
     return len(faults) > 0
+
+
+def note_close(folder: Path) -> None:
+    """Note what the data file is, so that the next process to open it need not look whether it is whole."""
+    with suppress(OSError):  # then it looks
+        (folder / CLOSED).write_text(_state(folder))
+
+
+def is_doubtful(folder: Path) -> bool:
+    """Whether the last process on the data file was killed, or something else wrote it: a copy, a backup, a bad disk."""
+    return (folder / DATA).stat().st_size > _META_PAGES * 4096 and not _is_as_closed(folder)
+
+
+def fault_of(folder: Path, env: lmdb.Environment, *, writable: bool) -> str:
+    """The first page of the data file that cannot be, found without LMDB, which may end the process there; "" if none."""
+    from lmdb import verify
+
+    fault = ""
+    for _ in range(_LOOKS):
+        before = _state(folder)
+        with env.begin(write=writable):  # nobody else writes meanwhile
+            try:
+                fault = next(iter(verify.verify(str(folder))), "")  # type: ignore[no-untyped-call]
+            except verify.VerifyError as error:
+                fault = str(error)
+        if not fault or _state(folder) == before:  # without the lock of a writer, it may have changed as it was read
+            break
+    return fault
+
+
+def _is_as_closed(folder: Path) -> bool:
+    try:
+        return (folder / CLOSED).read_text() == _state(folder)
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _state(folder: Path) -> str:
+    found = (folder / DATA).stat()
+    return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
 
 
 def _sweep(folder: Path) -> None:

@@ -6,13 +6,14 @@ threads do not exist in the child; so the parent waits, before it forks, until n
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from pathlib import Path
 
 from agent_kernel.errors import StoreUnavailableError
 from agent_kernel.storage._environment import Environment
-from agent_kernel.storage._folder import FileId, file_id, prepare, url_of
+from agent_kernel.storage._folder import FileId, file_id, note_close, prepare, url_of
 
 _FORK_WAIT_S = 10.0
 
@@ -50,7 +51,20 @@ def release(env: Environment) -> None:
                 _environments.pop(env.found, None)
                 env.shut()
                 env.liveness.close()
+                if env.writable:
+                    note_close(env.folder)
         env.holders -= 1
+
+
+def _note_closes() -> None:
+    """Note what the data files are that this process leaves open as it ends."""
+    with guard:
+        for env in _environments.values():
+            if env.writable:
+                note_close(env.folder)
+
+
+atexit.register(_note_closes)
 
 
 def renew(env: Environment) -> None:

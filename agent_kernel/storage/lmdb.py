@@ -194,6 +194,10 @@ class LmdbStore:
 
         return compact(self._writable_environment())
 
+    def check(self) -> None:
+        """Check the structure of the data file, page by page; raises StoreUnavailableError if it is damaged."""
+        self._environment().check()
+
     @property
     def is_on_this_machine(self) -> bool:
         """Whether no other machine can use the store, because it lies on a disk of this one."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from agent_kernel.errors import AgentKernelError, StoreUnavailableError, UntrustedStoreError
 from agent_kernel.session import Repository, bind
+from agent_kernel.session.versioned import Versioned
+from agent_kernel.storage import LmdbStore
 from agent_kernel.storage.probe import probe
 from agent_kernel.testing.notebooks import Notebook
 
@@ -113,3 +117,71 @@ def test_a_damaged_file_never_ends_the_process_that_opens_it(foreign: Path, tmp_
 
 def test_a_sound_store_is_read_through_quietly(foreign: Path) -> None:
     probe(foreign)
+
+
+_LOOKS = """if True:
+    import os, sys
+    from pathlib import Path
+    from agent_kernel.errors import StoreError
+    from agent_kernel.session import Repository, Session
+
+    def look(folder):
+        try:
+            repo = Repository.open(folder, create=False)
+            session = Session({}, repo)
+            session.begin_cell("x = 1")
+            session.namespace["x"] = 1
+            session.end_cell()
+            repo.verify()
+            repo.gc(grace_s=0)
+        except StoreError:
+            pass
+
+    died = []
+    sound, every = Path(sys.argv[1]), int(sys.argv[2])
+    whole = (sound / "data.mdb").read_bytes()
+    leaves = [page for page in range(2, len(whole) // 4096) if whole[page * 4096 + 10] & 2]  # P_LEAF
+    for page in leaves[::every] if every > 1 else range(2, len(whole) // 4096):
+        data = bytearray(whole)
+        data[page * 4096 : (page + 1) * 4096] = bytes(4096)
+        (sound / "data.mdb").write_bytes(bytes(data))
+        child = os.fork()
+        if not child:
+            sys.stderr = open(os.devnull, "w")
+            look(sound)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status):
+            died.append(page)
+    print(died)
+"""
+
+
+@pytest.mark.parametrize(
+    "every", [pytest.param(6, id="some leaves"), pytest.param(1, id="all pages", marks=pytest.mark.slow)]
+)
+def test_a_zeroed_page_never_ends_the_process_that_works_on_the_store(every: int, tmp_path: Path) -> None:
+    """Also in a store of one's own, which is opened without another process reading it through first."""
+    with Repository.open(tmp_path / "store") as repo:
+        state = Versioned(repo)
+        for number in range(60):
+            state.update({f"x{number}": list(range(number * 7)), "text": "a" * number * 40})
+            state.commit()
+    command = [sys.executable, "-c", _LOOKS, str(tmp_path / "store"), str(every)]
+    looked = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert looked.stdout.strip() == "[]", looked.stderr
+
+
+def test_a_file_that_a_process_let_go_of_is_not_checked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Repository.open(tmp_path / "store") as repo:
+        Versioned(repo).update({f"x{number}": bytes(3_000) for number in range(20)})
+    looked: list[Path] = []
+    monkeypatch.setattr("agent_kernel.storage._environment.fault_of", lambda folder, *_, **__: looked.append(folder))
+    with Repository.open(tmp_path / "store"):
+        pass
+    assert looked == []
+    shutil.copytree(tmp_path / "store", tmp_path / "copy")  # perhaps as somebody wrote to it
+    with Repository.open(tmp_path / "store") as repo:
+        LmdbStore(tmp_path / "copy").close()
+        repo.verify()
+    assert looked == [tmp_path / "copy", tmp_path / "store"]

@@ -42,7 +42,7 @@ def test_a_new_store_is_its_owners_alone_and_ignored_by_git(tmp_path: Path) -> N
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert stat.S_IMODE((folder / "data.mdb").stat().st_mode) == 0o600
     assert (folder / ".gitignore").read_text() == "*\n"
-    assert sorted(path.name for path in folder.iterdir()) == [".gitignore", "data.mdb", "lock.mdb"]
+    assert sorted(path.name for path in folder.iterdir()) == [".gitignore", "data.mdb", "last-close", "lock.mdb"]
 
 
 def test_an_empty_folder_becomes_a_store(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_leftovers_of_a_process_that_died_while_making_it_are_swept(tmp_path: Pa
     (folder / ".new-abc" / "data.mdb").write_bytes(b"half")
     (folder / ".gitignore").write_text("*\n")
     _filled(folder)
-    assert sorted(path.name for path in folder.iterdir()) == [".gitignore", "data.mdb", "lock.mdb"]
+    assert sorted(path.name for path in folder.iterdir()) == [".gitignore", "data.mdb", "last-close", "lock.mdb"]
 
 
 def test_a_file_is_no_store(tmp_path: Path) -> None:

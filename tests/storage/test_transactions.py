@@ -94,4 +94,4 @@ def test_what_a_compaction_that_died_left_is_removed(store: LmdbStore) -> None:
     (store.path / ".compacting").mkdir()
     (store.path / ".compacting" / "data.mdb").write_bytes(bytes(100_000))
     LmdbStore(store.path).close()
-    assert sorted(path.name for path in store.path.iterdir()) == [".gitignore", "data.mdb", "lock.mdb"]
+    assert sorted(path.name for path in store.path.iterdir()) == [".gitignore", "data.mdb", "last-close", "lock.mdb"]
