@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -37,7 +38,12 @@ def safe_forks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pytest_configure() -> None:
-    """Let interrupts be heard: a shell without job control lets what it starts in the background ignore them."""
+    """Let interrupts be heard: a shell without job control lets what it starts in the background ignore them.
+
+    How fast Hypothesis makes its examples says how busy the machine is, and nothing of what is tested.
+    """
+    settings.register_profile("any machine", suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("any machine")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
