@@ -52,7 +52,7 @@ class Bench:
                 done = subprocess.run(
                     command,
                     cwd=work / "place",
-                    env=_environment(),
+                    env=environment(),
                     stdout=told,
                     stderr=told,
                     timeout=_LIMIT_S,
@@ -69,7 +69,7 @@ class Bench:
         return run
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     # One thread each for the numeric libraries: on a shared machine more make times jump, for every system alike.
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")

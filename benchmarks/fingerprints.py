@@ -1,55 +1,107 @@
 """What variables are, as digests that can be compared before and after a checkout. Knows no versioning system.
 
 Two states agree when every variable has the same type and contents, functions see the notebook's globals as they did,
-arrays that could be written still can, and the same names share the same object or memory.
+arrays that could be written still can, and the same names share the same object or memory. What no digest can hold (a
+lock, a generator's frame) counts as equal where its type is, and `uncompared` names the variables that hold such parts.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import marshal
+import random
+import sys
 import types
-from collections.abc import Mapping
+from collections import ChainMap, deque
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 _SHARING = "(sharing)"
 _WRITABLE = "(writable)"
+_UNCOMPARED = "(uncompared)"
 _OWN = {"In", "Out", "exit", "quit", "get_ipython", "open"}
-_ATOMS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis))
+_ATOMS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
+_EXACT = frozenset(_ATOMS)
+_CONTAINERS = (list, tuple, dict, set, frozenset, deque)
+_DEPTH = 20_000  # of Python calls while a value is walked: linked lists and parse trees go deep
 
 
 def fingerprints(namespace: Mapping[str, Any], before: set[str]) -> dict[str, str]:
-    """A digest for each of the user's variables, what they share, and which arrays can be written."""
+    """A digest for each of the user's variables, what they share, which arrays can be written, and what has no digest."""
     users = {name: value for name, value in list(namespace.items()) if is_users(name, before)}
-    found = {name: _digest_of(value, namespace) for name, value in users.items()}
+    found: dict[str, str] = {}
+    bare: list[str] = []
+    with _deep():
+        for name, value in users.items():
+            found[name], without = _digest_of(value, namespace)
+            bare += [f"{name}: {kind}" for kind in sorted(without)]
     found[_SHARING] = "; ".join(sorted(_sharing(users)))
     found[_WRITABLE] = " ".join(name for name, value in users.items() if _is_writable(value))
+    found[_UNCOMPARED] = "; ".join(bare)
     return found
+
+
+def uncompared(found: Mapping[str, str]) -> list[str]:
+    """`variable: type` for each type of part that was compared by its type alone."""
+    return [one for one in found.get(_UNCOMPARED, "").split("; ") if one]
+
+
+@contextmanager
+def _deep() -> Iterator[None]:
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _DEPTH))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def _is_writable(value: object) -> bool:
     return type(value).__name__ == "ndarray" and bool(getattr(value, "flags").writeable)  # noqa: B009
 
 
-def _digest_of(value: object, namespace: Mapping[str, Any]) -> str:
+def _digest_of(value: object, namespace: Mapping[str, Any]) -> tuple[str, set[str]]:
+    digest = _Digest(namespace)
     try:
-        return _Digest(namespace).of(value)
+        return digest.of(value), digest.bare
     except Exception as error:  # noqa: BLE001 - what stands for a lost value may raise anything
-        return f"cannot be looked at: {type(error).__name__}"
+        return f"cannot be looked at: {type(error).__name__}", digest.bare | {f"all of it ({type(error).__name__})"}
 
 
 def is_users(name: str, before: set[str]) -> bool:
     return not name.startswith("_") and name not in _OWN and name not in before
 
 
-def differences(was: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Names that are missing, left over or unequal."""
-    missing = [f"{name} missing" for name in was if name not in now]
-    extra = [f"{name} left over" for name in now if name not in was]
-    wrong = [name for name, digest in was.items() if name in now and now[name] != digest and name != _WRITABLE]
+def differences(was: Mapping[str, str], now: Mapping[str, str], excused: Collection[str] = ()) -> list[str]:
+    """Names that are missing, left over or unequal; `excused` are those of which nothing is asked."""
+    special = (_SHARING, _WRITABLE, _UNCOMPARED)
+    names = [name for name in (*was, *now) if name not in special and name not in excused]
+    missing = [f"{name} missing" for name in names if name not in now]
+    extra = [f"{name} left over" for name in names if name not in was]
+    wrong = [name for name, digest in was.items() if name in names and name in now and now[name] != digest]
     lost = set(was[_WRITABLE].split()) - set(now[_WRITABLE].split())
-    return missing + extra + wrong + [f"{name} read-only" for name in sorted(lost) if name in now]
+    shared = sorted(_pairs(was, excused) ^ _pairs(now, excused))
+    return [
+        *missing,
+        *extra,
+        *wrong,
+        *(f"{name} read-only" for name in sorted(lost) if name in now and name in names),
+        *(f"{_SHARING} {pair}" for pair in shared),
+    ]
+
+
+def _pairs(found: Mapping[str, str], excused: Collection[str]) -> set[str]:
+    """Which two names share, among those of which something is asked."""
+    pairs: set[str] = set()
+    for group in filter(None, found[_SHARING].split("; ")):
+        sign = "=" if "=" in group else "~"
+        names = [name for name in group.split(sign) if name not in excused]
+        pairs |= {f"{one}{sign}{other}" for one, other in pairwise(names)}
+    return pairs
 
 
 def _sharing(users: Mapping[str, Any]) -> list[str]:
@@ -75,52 +127,67 @@ def _meet(one: Any, two: Any) -> bool:
 class _Digest:
     """One walk over a value. Cycles are met by the order in which objects were first seen."""
 
-    def __init__(self, namespace: Mapping[str, Any]) -> None:
+    def __init__(self, namespace: Mapping[str, Any], around: _Digest | None = None) -> None:
         self._namespace = namespace
         self._hash = hashlib.blake2b(digest_size=16)
-        self._seen: dict[int, int] = {}
+        self._seen: ChainMap[int, int] = ChainMap() if around is None else around._seen.new_child()
         self._kept: list[object] = []
+        self.bare: set[str] = set() if around is None else around.bare
 
     def of(self, value: Any) -> str:
         self._add(value)
         return self._hash.hexdigest()
 
     def _say(self, *parts: object) -> None:
-        self._hash.update(repr(parts).encode())
+        self._hash.update(repr(parts).encode(errors="surrogatepass"))
+
+    def _say_bare(self, value: object) -> None:
+        """All that can be compared of it is its type."""
+        self.bare.add(f"{type(value).__module__}.{type(value).__qualname__}")
 
     def _add(self, value: Any) -> None:
         kind = type(value)
-        if isinstance(value, _ATOMS):
+        if kind in _EXACT:
             return self._say(kind.__name__, value)
+        if kind is tuple:  # whether two equal tuples are one is nobody's business, and changes with the interpreter
+            return self._items(value)
         if id(value) in self._seen:
             return self._say("seen", self._seen[id(value)])
         self._seen[id(value)] = len(self._seen)
         self._kept.append(value)
-        if kind in (list, tuple, dict):
-            return self._plain(value)
+        if kind in _CONTAINERS:
+            return self._items(value)
         self._say(kind.__module__, kind.__qualname__)
-        special = _SPECIAL.get(kind.__name__) if not isinstance(value, type) else None
+        return self._by_kind(value)
+
+    def _by_kind(self, value: Any) -> None:
+        """What counts of a value whose type was said."""
+        if isinstance(value, type):
+            return self._class(value)
         if isinstance(value, types.ModuleType):
             return self._say(value.__name__)
         if isinstance(value, io.IOBase):
-            return self._say(getattr(value, "name", ""))
-        if isinstance(value, types.FunctionType):
-            return self._function(value)
-        if isinstance(value, type):
-            return self._class(value)
-        if special is not None:
-            special(self, value)
-            return None
+            return self._say(getattr(value, "name", ""), value.closed)
+        for family, look in _KINDS:
+            if isinstance(value, family):
+                return look(self, value)
+        for base in type(value).__mro__:
+            special = _SPECIAL.get((base.__module__.partition(".")[0], base.__name__))
+            if special is not None:
+                return special(self, value)
         return self._object(value)
 
-    def _plain(self, value: Any) -> None:
-        try:
-            self._hash.update(marshal.dumps(value, 2))
-            return
-        except ValueError:
-            self._say(type(value).__name__, len(value))
-        for item in value.items() if isinstance(value, dict) else value:
+    def _items(self, value: Any) -> None:
+        self._say(type(value).__name__, len(value))
+        if isinstance(value, set | frozenset):
+            return self._set(value)
+        flat = [each for pair in value.items() for each in pair] if isinstance(value, dict) else list(value)
+        if _EXACT.issuperset(map(type, flat)):
+            self._hash.update(marshal.dumps([each for each in flat if each is not NotImplemented], 2))
+            return None
+        for item in flat:
             self._add(item)
+        return None
 
     def _function(self, value: types.FunctionType) -> None:
         self._say(value.__qualname__)
@@ -129,7 +196,10 @@ class _Digest:
             self._code(value.__code__)
             self._add(value.__defaults__)
             for held in value.__closure__ or ():
-                self._add(held.cell_contents)
+                try:
+                    self._add(held.cell_contents)
+                except ValueError:
+                    self._say("an empty cell")
 
     def _code(self, code: types.CodeType) -> None:
         self._say(code.co_code, code.co_names, code.co_varnames)
@@ -146,7 +216,7 @@ class _Digest:
                 if isinstance(attribute, types.FunctionType):
                     self._say(name)
                     self._code(attribute.__code__)
-                elif not name.startswith("__"):
+                elif not name.startswith(("__", "_abc_")):
                     self._say(name)
                     self._add(attribute)
 
@@ -163,7 +233,8 @@ class _Digest:
             self._hash.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
 
     def _frame(self, value: Any) -> None:
-        self._add(list(value.columns))
+        self._add(value.attrs)
+        self._add(value.columns)
         self._add(value.index)
         for position in range(value.shape[1]):
             self._add(value.iloc[:, position])
@@ -171,58 +242,192 @@ class _Digest:
     def _series(self, value: Any) -> None:
         import pandas as pd
 
-        self._say(str(value.dtype), getattr(value, "name", None))
+        self._say(str(value.dtype))
+        self._add(getattr(value, "name", None))
+        if isinstance(value, pd.MultiIndex):
+            self._add(list(value.names))
+            return self._add(value.tolist())
         series = value.to_series() if isinstance(value, pd.Index) else value
         try:
             self._hash.update(pd.util.hash_pandas_object(series, index=False).to_numpy().data)
         except TypeError:
             self._add(list(series))
-        if not isinstance(value, pd.Index):
+        if isinstance(value, pd.Series):
             self._add(value.index)
+        return None
+
+    def _scalar(self, value: Any) -> None:
+        self._hash.update(value.tobytes()) if not value.dtype.hasobject else self._add(value.tolist())
 
     def _set(self, value: Any) -> None:
-        for digest in sorted(_Digest(self._namespace).of(item) for item in value):
+        if _EXACT.issuperset(map(type, value)):
+            return self._say(sorted(map(repr, value)))
+        for digest in sorted(_Digest(self._namespace, self).of(item) for item in value):
             self._say(digest)
+        return None
 
-    def _figure(self, value: Any) -> None:
-        self._say(len(value.axes), [len(axes.lines) + len(axes.patches) for axes in value.axes])
+    def _artist(self, value: Any) -> None:
+        """What a figure shows, as far as it can be asked for without drawing it, which would change it."""
+        self._say(value.get_visible(), value.get_alpha(), value.get_label(), value.get_zorder())
+        for question in _ASKED_OF_ARTISTS:
+            ask = getattr(value, question, None)
+            if ask is not None:
+                self._add(_bare_text(ask()))
+        for part in _parts_of_artist(value):
+            self._add(part)
 
-    def _axes(self, value: Any) -> None:
-        self._say(value.get_title(), len(value.lines), len(value.patches))
+    def _container(self, value: Any) -> None:
+        self._items(tuple(value))
+
+    def _formula(self, value: Any) -> None:
+        from sympy import srepr  # type: ignore[import-not-found,unused-ignore]
+
+        self._say(srepr(value))
 
     def _generator(self, value: Any) -> None:
         self._add(value.bit_generator.state)
 
+    def _random_state(self, value: Any) -> None:
+        self._add(value.get_state())
+
+    def _method(self, value: types.MethodType) -> None:
+        self._add(value.__func__)
+        self._add(value.__self__)
+
+    def _builtin(self, value: types.BuiltinFunctionType) -> None:
+        self._say(value.__qualname__, value.__module__)
+        if not isinstance(value.__self__, types.ModuleType):
+            self._add(value.__self__)
+
+    def _partial(self, value: functools.partial[Any]) -> None:
+        self._add((value.func, value.args, value.keywords, vars(value)))
+
+    def _property(self, value: property) -> None:
+        self._add((value.fget, value.fset, value.fdel))
+
+    def _wrapper(self, value: Any) -> None:
+        self._add(value.__func__)
+
+    def _descriptor(self, value: Any) -> None:
+        self._say(value.__qualname__)
+
+    def _random(self, value: random.Random) -> None:
+        self._add((value.getstate(), vars(value)))
+
+    def _error(self, value: BaseException) -> None:
+        self._add((value.args, vars(value)))
+        for other in (value.__cause__, value.__context__):
+            self._add(other)
+
     def _object(self, value: Any) -> None:
-        state = getattr(value, "__dict__", None)
         if type(value).__module__ == "__main__":
             self._class(type(value))
-        if state is None:
-            try:
-                reduced = value.__reduce_ex__(2)
-            except Exception:  # noqa: BLE001 - what cannot be reduced is compared by its type
-                return
-            if isinstance(reduced, tuple):
-                for part in reduced[1:3]:
-                    self._add(part)
-            return
-        for name, held in sorted(state.items()):
+        base = _layout(type(value))
+        if issubclass(base, _CONTAINERS):
+            self._items(value)
+        elif issubclass(base, _ATOMS):
+            self._say(base.__name__, base.__repr__(value))
+        elif base is not object or not _is_held_by_attributes(value):
+            return self._reduced(value)
+        state = {**getattr(value, "__dict__", {}), **_slots(value)}
+        factory = getattr(value, "default_factory", None) if isinstance(value, dict) else None
+        self._add(factory)
+        for name, held in sorted(state.items(), key=lambda item: str(item[0])):
             self._say(name)
             self._add(held)
+        return None
+
+    def _reduced(self, value: Any) -> None:
+        """What pickle is told of an object whose content no attribute holds."""
+        try:
+            reduced = value.__reduce_ex__(4)
+        except Exception:  # noqa: BLE001 - what cannot be reduced is compared by its type, and that is said
+            return self._say_bare(value)
+        if isinstance(reduced, str):
+            return self._say(reduced)
+        for part in reduced[1:3]:
+            self._add(part)
+        for items in filter(None, reduced[3:5]):
+            self._add(list(items))
+        return None
 
 
-_SPECIAL: dict[str, Any] = {
-    "ndarray": _Digest._array,
-    "DataFrame": _Digest._frame,
-    "Series": _Digest._series,
-    "Index": _Digest._series,
-    "RangeIndex": _Digest._series,
-    "DatetimeIndex": _Digest._series,
-    "MultiIndex": lambda self, value: self._add(value.tolist()),
-    "CategoricalIndex": _Digest._series,
-    "set": _Digest._set,
-    "frozenset": _Digest._set,
-    "Figure": _Digest._figure,
-    "Axes": _Digest._axes,
-    "Generator": _Digest._generator,
+def _layout(kind: type) -> type:
+    """The first base written in C: it says where the content of the instances is."""
+    return next(base for base in kind.__mro__ if base.__flags__ & (_HEAP | _IMMUTABLE) != _HEAP)
+
+
+def _is_held_by_attributes(value: object) -> bool:
+    return hasattr(value, "__dict__") or any("__slots__" in vars(base) for base in type(value).__mro__)
+
+
+def _slots(value: object) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for base in type(value).__mro__:
+        for name, slot in vars(base).items():
+            if isinstance(slot, types.MemberDescriptorType) and base.__flags__ & _HEAP:
+                try:
+                    found[name] = slot.__get__(value)
+                except AttributeError:
+                    continue
+    return found
+
+
+def _bare_text(value: Any) -> Any:
+    """A path as its points."""
+    return getattr(value, "vertices", value)
+
+
+def _parts_of_artist(value: Any) -> Iterator[object]:
+    title = vars(value).get("title")
+    if title is not None:
+        yield title
+    if hasattr(value, "get_children"):
+        for held in ("axes", "lines", "patches", "collections", "images", "texts"):
+            parts = getattr(value, held, None)
+            yield from parts if hasattr(parts, "__iter__") else ()
+
+
+_HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # Py_TPFLAGS_HEAPTYPE and …_IMMUTABLETYPE: a class statement makes the first alone
+_ASKED_OF_ARTISTS = (
+    "get_xydata",
+    "get_path",
+    "get_facecolor",
+    "get_edgecolor",
+    "get_color",
+    "get_linestyle",
+    "get_linewidth",
+    "get_offsets",
+    "get_array",
+    "get_text",
+    "get_size_inches",
+    "get_xlabel",
+    "get_ylabel",
+    "get_xscale",
+    "get_yscale",
+)
+_KINDS: tuple[tuple[Any, Any], ...] = (
+    (types.FunctionType, _Digest._function),
+    (types.MethodType, _Digest._method),
+    (types.BuiltinFunctionType, _Digest._builtin),
+    (functools.partial, _Digest._partial),
+    (BaseException, _Digest._error),
+    (property, _Digest._property),
+    ((classmethod, staticmethod), _Digest._wrapper),
+    ((types.MemberDescriptorType, types.GetSetDescriptorType), _Digest._descriptor),
+    (random.Random, _Digest._random),
+)
+_SPECIAL: dict[tuple[str, str], Any] = {
+    ("numpy", "ndarray"): _Digest._array,
+    ("numpy", "generic"): _Digest._scalar,
+    ("numpy", "Generator"): _Digest._generator,
+    ("numpy", "RandomState"): _Digest._random_state,
+    ("pandas", "DataFrame"): _Digest._frame,
+    ("pandas", "Series"): _Digest._series,
+    ("pandas", "Index"): _Digest._series,
+    ("pandas", "ExtensionArray"): lambda self, value: self._add((str(value.dtype), list(value))),
+    ("matplotlib", "Artist"): _Digest._artist,
+    ("matplotlib", "Container"): _Digest._container,
+    ("sympy", "Basic"): _Digest._formula,
+    ("sympy", "MatrixBase"): _Digest._formula,
 }

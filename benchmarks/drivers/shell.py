@@ -16,12 +16,17 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 
 class Ran(NamedTuple):
-    """How long a cell took, how long its own code did, by the clock and on the processor, and what went wrong."""
+    """How long a cell took, how long its own code did, by the clock and on the processor, and what went wrong.
+
+    `cpu_s`: what the processor spent on all of the cell, in every thread. `said`: what it printed.
+    """
 
     total_s: float
     code_s: float
     code_cpu_s: float
     error: str
+    cpu_s: float = 0.0
+    said: str = ""
 
 
 class ShellDriver:
@@ -46,7 +51,9 @@ class ShellDriver:
         self.shell: Any = InteractiveShell.instance(config=config)
         self._code_s = self._cpu_s = 0.0
         self._states: dict[str, Any] = {}
+        began = time.process_time()
         self.switch_on()
+        self.switched_on_cpu_s = time.process_time() - began
         self._time_code()
         self.before = set(self.shell.user_ns)
 
@@ -93,14 +100,14 @@ class ShellDriver:
     def run(self, source: str) -> Ran:
         """Run a cell."""
         self._code_s = self._cpu_s = 0.0
-        with contextlib.redirect_stdout(io.StringIO()):
-            began = time.perf_counter()
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            began, cpu = time.perf_counter(), time.process_time()
             result = self.shell.run_cell(source, store_history=True)
             self.after_cell(source)
-            total = time.perf_counter() - began
+            total, spent = time.perf_counter() - began, time.process_time() - cpu
         error = result.error_before_exec or result.error_in_exec
         said = f"{type(error).__name__}: {error}" if error is not None else ""
-        return Ran(total, self._code_s, self._cpu_s, said)
+        return Ran(total, self._code_s, self._cpu_s, said, spent, printed.getvalue())
 
     def _time_code(self) -> None:
         run_code = self.shell.run_code
