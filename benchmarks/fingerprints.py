@@ -7,6 +7,7 @@ lock, a generator's frame) counts as equal where its type is, and `uncompared` n
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
 import io
@@ -329,7 +330,7 @@ class _Digest:
             self._say(base.__name__, base.__repr__(value))
         elif base is not object or not _is_held_by_attributes(value):
             return self._reduced(value)
-        state = {**getattr(value, "__dict__", {}), **_slots(value)}
+        state = _state(value)
         factory = getattr(value, "default_factory", None) if isinstance(value, dict) else None
         self._add(factory)
         for name, held in sorted(state.items(), key=lambda item: str(item[0])):
@@ -361,6 +362,16 @@ def _is_held_by_attributes(value: object) -> bool:
     return hasattr(value, "__dict__") or any("__slots__" in vars(base) for base in type(value).__mro__)
 
 
+def _state(value: object) -> dict[str, object]:
+    """Its attributes; where its class says how it is copied, those that a copy has."""
+    said = any(getattr(type(value), name, None) is not getattr(object, name, None) for name in _SAY_WHAT_IS_KEPT)
+    try:
+        kept = copy.copy(value) if said else value
+    except Exception:  # noqa: BLE001 - a class that cannot do it has all its attributes compared
+        kept = value
+    return {**getattr(kept, "__dict__", {}), **_slots(kept)}
+
+
 def _slots(value: object) -> dict[str, object]:
     found: dict[str, object] = {}
     for base in type(value).__mro__:
@@ -389,6 +400,7 @@ def _parts_of_artist(value: Any) -> Iterator[object]:
 
 
 _HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # Py_TPFLAGS_HEAPTYPE and …_IMMUTABLETYPE: a class statement makes the first alone
+_SAY_WHAT_IS_KEPT = ("__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__copy__")
 _ASKED_OF_ARTISTS = (
     "get_xydata",
     "get_path",

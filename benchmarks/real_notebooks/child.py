@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 import time
 import traceback
@@ -19,6 +20,7 @@ from typing import Any
 
 from benchmarks.fingerprints import differences, fingerprints, uncompared
 
+_WORD = re.compile(r"[^\W\d]\w*")
 _OWN_FRAMES = f"{os.sep}agent_kernel{os.sep}"
 
 
@@ -118,12 +120,17 @@ def _restart(task: dict[str, Any], found: dict[str, Any]) -> None:
     text = found["text"] = (ran.said + _Stderr.read())[-4_000:]
     said = {*_said(driver), *task["said"]}
     now = fingerprints(driver.namespace, driver.before)
-    # In the text too: where nothing was loaded, the message may be all there is.
-    said |= {name for name in task["end"] if name in text.replace(",", " ").replace("'", " ").split()}
+    said |= _named(text) & task["end"].keys()  # where nothing was loaded, the message may be all there is
     found["said"] = sorted(said)
     found["error"] = ran.error
     found["wrong"] = differences(task["end"], now, said)
-    found["exact"] = not differences(task["end"], now, task["said"])
+    found["exact"] = not differences(task["end"], now)
+
+
+def _named(text: str) -> set[str]:
+    """The words of lines that say that something is not saved or not loaded."""
+    lines = (line for line in text.splitlines() if "not " in line)
+    return {word for line in lines for word in _WORD.findall(line)}
 
 
 class _Stderr:

@@ -1,0 +1,147 @@
+"""The runner of real notebooks: what it finds of two small ones, and what its fingerprints see or say that they do not."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from benchmarks.fingerprints import differences, fingerprints, uncompared
+from benchmarks.real_notebooks.report import dearest, line_of, problems, summarize
+from benchmarks.real_notebooks.runs import Result, Runner, cells_of, find
+
+
+def a_notebook(path: Path, *sources: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    cells = [{"cell_type": "code", "source": source.splitlines(keepends=True)} for source in sources]
+    path.write_text(json.dumps({"cells": [{"cell_type": "markdown", "source": "text"}, *cells], "nbformat": 4}))
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
+    folder = tmp_path_factory.mktemp("notebooks")
+    a_notebook(
+        folder / "first" / "plain" / "words.ipynb",
+        "words = open('../data/words.txt').read().split()",
+        "rows = [{'word': word} for word in words]\nshared = rows",
+        "1 / 0",
+        "rows.append({'word': 'more'})\n!rm -r ../data",
+        "open('../data/words.txt').read()",
+    )
+    (folder / "first" / "data").mkdir()
+    (folder / "first" / "data" / "words.txt").write_text("one two three")
+    a_notebook(folder / "holds.ipynb", "count = 1", "lines = (line for line in 'abc')", "count += 1", "%%bash\nexit 1")
+    runner = Runner(folder, limit_s=60, rounds=1)
+    return {path.stem: runner.run(path, turn) for turn, path in enumerate(find(folder))}
+
+
+def test_a_notebook_runs_beside_its_data_and_changes_nothing_outside(results: dict[str, Result]) -> None:
+    words = results["words"]
+    assert (words.stopped, words.failed, words.errors, words.complaints) == ("", 1, [], {})
+    assert (len(words.plain), len(words.ours), words.variables) == (5, 5, 3)
+
+
+def test_it_goes_to_three_earlier_commits_and_back_and_restarts(results: dict[str, Result]) -> None:
+    words = results["words"]
+    assert [one["cell"] for one in words.checkouts] == [1, 2, 3, 5]
+    assert [(one["refused"], one["wrong"]) for one in words.checkouts] == [("", [])] * 4
+    assert words.restart["exact"]
+    assert problems(words) == []
+
+
+def test_what_is_not_saved_counts_as_said(results: dict[str, Result]) -> None:
+    holds = results["holds"]
+    assert holds.restart["said"] == ["lines"]
+    assert not holds.restart["exact"]
+    assert problems(holds) == []
+    assert "restart said" in line_of(holds)
+
+
+def test_the_table_says_what_is_missed() -> None:
+    good = {"refused": "", "wrong": [], "cell": 2}
+    restart = {"wrong": [], "error": "", "said": [], "exact": True, "text": ""}
+    one = Result("one", sources=["a", "b"], plain=[1.0, 1.0], ours=[1.1, 2.2], checkouts=[good], restart=restart)
+    wrong = {**restart, "wrong": ["x"], "exact": False}
+    two = Result("two", sources=["c"], plain=[1.0], ours=[1.0], complaints={1: ["no"]}, restart=wrong)
+    two.checkouts = [{**good, "wrong": ["x"]}]
+    table = summarize([one, two, Result("three", stopped="ended")])
+    assert table.title.startswith("2 notebooks, 3 cells")
+    assert {row.what: row.ours for row in table.rows if row.ok is False} == {
+        "whole notebook, 2 of 1 s and more: median": "1.33×",
+        "… 90th percentile": "1.59×",
+        "cells that cost 100 ms more": "66.7% (2)",
+        "… 1 s more": "33.33% (1)",
+        "cells whose commit failed, or that show a traceback of ours": "1 in 1 notebooks",
+        "checkouts exact": "1 of 2",
+        "a new process brings everything back, or says what not": "1 of 2",
+        "first cell, median": "50.0 ms",
+    }
+    assert dearest([one, two], 1)[0].endswith("one cell 2: b")
+    assert len(problems(two)) == 3
+
+
+def test_a_notebook_of_an_old_format_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "old.ipynb"
+    path.write_text(json.dumps({"worksheets": [{"cells": [{"cell_type": "code", "input": ["a = 1"]}]}]}))
+    assert cells_of(path) == ["a = 1"]
+
+
+class Slotted:
+    __slots__ = ("content",)
+
+    def __init__(self, content: object) -> None:
+        self.content = content
+
+
+class Named(list[object]):
+    name = ""
+
+
+def a_named_list(name: str) -> Named:
+    made = Named([1])
+    made.name = name
+    return made
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: defaultdict(int, {"a": n}),
+        lambda n: Counter(a=n),
+        lambda n: OrderedDict(a=n),
+        lambda n: deque([n]),
+        lambda n: {"a": [{n}]},
+        lambda n: Slotted(n),
+        lambda n: Named([n]),
+        lambda n: a_named_list(str(n)),
+        lambda n: Fraction(n, 7),
+        lambda n: SimpleNamespace(a=n),
+        lambda n: iter([n]),
+        lambda n: ValueError(n),
+        lambda n: [].append if n == 1 else [1].append,
+        lambda n: property([].append if n == 1 else [1].append),
+    ],
+)
+def test_a_fingerprint_sees_the_content(make: Callable[[int], object]) -> None:
+    one, same, other = (fingerprints({"value": make(n)}, set()) for n in (1, 1, 2))
+    assert differences(one, same) == []
+    assert differences(one, other) == ["value"]
+
+
+def test_a_fingerprint_says_what_it_cannot_compare() -> None:
+    found = fingerprints({"both": [1, threading.Lock()], "lines": (line for line in "ab"), "sure": {1: 2}}, set())
+    assert uncompared(found) == ["both: _thread.lock", "lines: builtins.generator"]
+
+
+def test_what_is_excused_does_not_count_and_neither_does_what_it_shares() -> None:
+    one: list[int] = []
+    was = fingerprints({"a": one, "b": one, "c": 1}, set())
+    now = fingerprints({"a": [], "b": [1], "c": 2}, set())
+    assert differences(was, now) == ["b", "c", "(sharing) a=b"]
+    assert differences(was, now, {"b"}) == ["c"]
