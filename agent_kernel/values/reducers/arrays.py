@@ -4,18 +4,48 @@
 
 from __future__ import annotations
 
+import copyreg
 import functools
 import gc
+import operator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from agent_kernel.values.memory import BYTE_OWNERS, Span, find_cluster, owner_of
-from agent_kernel.values.reducers import Handler, leaf
+from agent_kernel.values.reducers import HANDLERS, Handler, leaf
 from agent_kernel.values.restore import arrays as restore
+from agent_kernel.values.restore.buffers import exact_bytes
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
+
+
+class StoredAside:
+    """Bytes in what a class gave of itself, which are stored as a buffer and come back as bytes."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+
+
+class BytesOf:
+    """Bytes that are those of an array, which is stored anyway."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+
+class Built:
+    """Stands for an object of its own that is made of what a class gave."""
+
+    def __init__(self, parts: tuple[Any, ...]) -> None:
+        self.parts = parts
+
+
+HANDLERS[StoredAside] = lambda pickler, aside: (exact_bytes, (pickler.buffer(aside.raw),))
+HANDLERS[BytesOf] = lambda _, found: (restore.bytes_of_array, (found.array,))
+HANDLERS[Built] = lambda _, built: built.parts
 
 
 def handler_for(kind: type) -> Handler | None:
@@ -187,20 +217,58 @@ def reduce_row(pickler: Pickler, row: Any) -> Any:
 
 def _reduce_subclass(pickler: Pickler, array: Any) -> Any:
     kind: Any = type(array)
-    if kind.__reduce__ is not np.ndarray.__reduce__:
-        pickler.dump_record.instances.append(array)
-        return pickler.protect(array) if pickler.careful else NotImplemented
+    if not _pickles_like_ndarray(kind) or not (array.dtype.hasobject or _has_plain_memory(array.dtype)):
+        return _reduce_by_itself(pickler, array)
     pickler.dump_record.opaque.append(array)
     state = dict(getattr(array, "__dict__", {}))
     pickler.dump_record.roots.append(state)
     return restore.array_subclass, (_as_plain(pickler, array), kind, state)
 
 
+def _pickles_like_ndarray(kind: Any) -> bool:
+    hooks = ("__reduce_ex__", "__reduce__", "__setstate__")
+    return kind not in copyreg.dispatch_table and all(getattr(kind, at) is getattr(np.ndarray, at) for at in hooks)
+
+
+def _reduce_by_itself(pickler: Pickler, array: Any) -> Any:
+    """A class that says how it is pickled is asked, but its memory goes out of band, and is shared as any array's is."""
+    parts = pickler.custom(array)
+    if type(parts) is not tuple or not _has_plain_memory(array.dtype):
+        return parts
+    low, high = bounds(array)
+    pickler.uses(array, low, high)
+    cluster = find_cluster(pickler.clusters, low) if array.size else None
+    if cluster is None:
+        return _with_bytes_aside(parts, StoredAside)
+    plain_array = _as_plain(pickler, array)
+    built = Built(_with_bytes_aside(parts, lambda raw: _bytes_again(raw, plain_array)))
+    pickler.kept.append(built)
+    return restore.array_as, (plain_array, type(array)), (built,), None, None, restore.take_attributes
+
+
+_AT_LEAST = 4096  # shorter bytes are as well kept in the stream
+
+
+def _with_bytes_aside(parts: tuple[Any, ...], aside: Callable[[bytes], Any]) -> tuple[Any, ...]:
+    """The same tuples with something in the place of long bytes. Lists and dicts stay the objects that they are."""
+    made: list[Any] = []
+    for part in parts:
+        if type(part) is bytes and len(part) >= _AT_LEAST:
+            made.append(aside(part))
+        else:
+            made.append(_with_bytes_aside(part, aside) if type(part) is tuple else part)
+    return parts if all(map(operator.is_, parts, made)) else tuple(made)
+
+
+def _bytes_again(raw: bytes, array: Any) -> Any:
+    """What a class gave of its memory need not be stored twice."""
+    return BytesOf(array) if raw == array.tobytes("A") else StoredAside(raw)
+
+
 def reduce_masked(pickler: Pickler, array: Any) -> Any:
     kind: type = type(array)
     if kind is not np.ma.MaskedArray:
-        pickler.dump_record.instances.append(array)
-        return NotImplemented
+        return _reduce_by_itself(pickler, array)
     pickler.dump_record.opaque.append(array)
     mask = None if array._mask is np.ma.nomask else array._mask  # `.mask` gives a new view each time
     state = {name: found for name, found in vars(array).items() if name not in _OF_MASKED}

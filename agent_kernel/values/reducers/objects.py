@@ -32,7 +32,9 @@ IMMUTABLE_MODULES = frozenset(
     {"datetime", "decimal", "_decimal", "fractions", "uuid", "pathlib", "re", "zoneinfo", "ipaddress", "_struct"}
 )
 IMMUTABLE_PACKAGES = ("pandas._libs.tslibs", "pandas._libs.interval", "dateutil.tz", "pytz")
-_IMMUTABLE_BASES = frozenset({("sympy.core.basic", "Basic")})
+_IMMUTABLE_BASES = frozenset(
+    {("sympy.core.basic", "Basic"), ("astropy.units.core", "UnitBase"), ("unyt.unit_object", "Unit")}
+)
 _ALIASES = frozenset(
     {
         ("types", "GenericAlias"),

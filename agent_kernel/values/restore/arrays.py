@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from types import MemberDescriptorType
 from typing import Any
 
 from agent_kernel.values.restore.buffers import StoredBytes, filled
@@ -176,6 +177,27 @@ def array_subclass(plain: Any, kind: type, state: dict[str, object] | None) -> A
     if state:
         made.__dict__.update(state)
     return made
+
+
+def array_as(plain: Any, kind: type) -> Any:
+    """The same memory as an array of a class that says itself how it is pickled; its attributes come after."""
+    return plain.view(kind)
+
+
+def take_attributes(made: Any, state: tuple[Any]) -> None:
+    """Take over what another object was given, that was made as the class wants it, but has memory of its own."""
+    (built,) = state
+    if hasattr(built, "__dict__"):
+        made.__dict__.clear()
+        made.__dict__.update(built.__dict__)
+    for base in type(made).__mro__:
+        for slot in vars(base).values():
+            if type(slot) is MemberDescriptorType and hasattr(built, slot.__name__):
+                slot.__set__(made, slot.__get__(built))
+
+
+def bytes_of_array(array: Any) -> bytes:
+    return bytes(array.tobytes("A"))
 
 
 def masked_array(kind: type, values: Any, mask: Any, fill_value: object, state: dict[str, object]) -> Any:

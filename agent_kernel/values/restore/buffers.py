@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -46,4 +47,14 @@ def fresh_memory(buffer: StoredBytes) -> Any:
 def bytes_of(buffer: StoredBytes) -> bytearray:
     made = bytearray(buffer.size)
     buffer.read_into(memoryview(made))
+    return made
+
+
+def exact_bytes(buffer: StoredBytes) -> bytes:
+    """Bytes, read straight into the object: it is new, and nothing else has it yet (see `PyBytes_FromStringAndSize`)."""
+    make, address = ctypes.pythonapi.PyBytes_FromStringAndSize, ctypes.pythonapi.PyBytes_AsString
+    make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_ssize_t)
+    address.restype, address.argtypes = ctypes.c_void_p, (ctypes.py_object,)
+    made: bytes = make(None, buffer.size)
+    buffer.read_into(memoryview((ctypes.c_char * buffer.size).from_address(address(made))).cast("B"))
     return made

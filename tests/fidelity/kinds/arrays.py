@@ -704,4 +704,70 @@ ARRAYS = (
         """,
         needs=("numpy",),
     ),
+    Kind(
+        "subclasses of ndarray that say how they are pickled",
+        """
+        import numpy as np
+
+
+        class Quantity(np.ndarray):
+            def __array_finalize__(self, source):
+                self.unit = getattr(source, "unit", None)
+
+            def __reduce__(self):
+                rebuild, arguments, state = super().__reduce__()
+                return rebuild, arguments, (state, self.__dict__)
+
+            def __setstate__(self, state):
+                super().__setstate__(state[0])
+                self.__dict__.update(state[1])
+
+
+        class Slotted(np.ndarray):
+            __slots__ = ("unit",)
+
+            def __reduce__(self):
+                rebuild, arguments, state = super().__reduce__()
+                return rebuild, arguments, ((self.unit,), *state)
+
+            def __setstate__(self, state):
+                super().__setstate__(state[1:])
+                self.unit = state[0][0]
+
+
+        class Counted(np.ndarray):
+            def __setstate__(self, state):
+                super().__setstate__(state)
+                self.loaded = True
+
+
+        class Marked(np.ma.MaskedArray):
+            pass
+
+
+        unit = ["km"]
+        long, short, line = (np.arange(n).view(kind) for n, kind in ((5e3, Quantity), (3.0, Quantity), (5e3, Slotted)))
+        long.unit = short.unit = line.unit = unit
+        same, part, memory = long, long[1:], long.view(np.ndarray)
+        part.unit = long
+        cut = line[::2]
+        cut.unit = cut
+        grid = np.asfortranarray(np.arange(5000.0).reshape(50, 100)).view(Quantity)
+        turned = grid.T
+        counted = np.arange(9.0).view(Counted)
+        objects = np.array([unit, 2], dtype=object).view(Quantity)
+        marked = Marked(np.arange(5000.0), mask=[True] + [False] * 4999)
+        below = marked.data
+        """,
+        """
+        assert type(long) is type(part) is type(objects) is Quantity and type(line) is type(cut) is Slotted
+        assert same is long and long.unit is short.unit is line.unit is unit and part.unit is long and cut.unit is cut
+        assert long.tolist() == list(range(5000)) and short.tolist() == [0, 1, 2] and cut[1] == 2
+        part[0], cut[1], turned[0, 1], below[1] = 9, 8, 7, 6
+        assert long[1] == memory[1] == 9 and line[2] == 8 and grid[1, 0] == 7 and grid.flags.f_contiguous
+        assert type(counted) is Counted and counted[8] == 8 and objects[0] is unit
+        assert type(marked) is Marked and marked[1] == 6 and marked.mask[:2].tolist() == [True, False]
+        """,
+        needs=("numpy",),
+    ),
 )
