@@ -23,6 +23,7 @@ from agent_kernel.magics.places import Places
 from agent_kernel.repository import Author, check_ref_name, short
 from agent_kernel.session import Repository, Session
 from agent_kernel.session import bind as bind_session
+from agent_kernel.session.touching import Syntax
 from agent_kernel.session.trust import look_first
 from agent_kernel.storage import open_store
 from agent_kernel.verbs.places import find_store, is_store, notebook_of, what_is_new
@@ -204,6 +205,7 @@ class Binding:
             session.tell_page(self._page)
         session.workspace.outputs = self._results
         session.workspace.callbacks = self._callbacks
+        session.workspace.syntax = Syntax(self._shell.input_transformer_manager.transform_cell, self._magic)
         session.workspace.after_load = _draw_inline
         self.repo, self.session = repo, session
         return self._line("Every cell is now a commit on"), *self._restart(session, repo)
@@ -220,6 +222,11 @@ class Binding:
     def _callbacks(self) -> Iterable[object]:
         """Functions that IPython calls around every cell."""
         return [function for functions in self._shell.events.callbacks.values() for function in functions]
+
+    def _magic(self, name: str) -> object:
+        """The function behind a magic, of a line or of a cell."""
+        kinds: dict[str, dict[str, object]] = self._shell.magics_manager.magics
+        return kinds["cell"].get(name) or kinds["line"].get(name)
 
     def _restart(self, session: Session, repo: Repository) -> tuple[str, ...]:
         """What to say about, or do for, a fresh kernel on a store that holds variables."""

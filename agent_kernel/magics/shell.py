@@ -53,6 +53,8 @@ class Transformers(Protocol):
 
     token_transformers: list[type]
 
+    def transform_cell(self, cell: str) -> str: ...
+
 
 class Completer(Protocol):
     """Where completers of extensions go."""

@@ -50,7 +50,7 @@ class Committing(Standing):
         self.workspace.living.cell = f"cell [{number}]" if number is not None else "the cell that made it"
         self._cell = Running(source, cell_id, number, author or self.author, time.perf_counter(), outside)
         self._cell.done = len(self._operations.done)
-        self.workspace.monitor.start()
+        self.workspace.begin()
         return found
 
     def _commit_what_was_there(self) -> Report | None:

@@ -133,7 +133,9 @@ class Dumps:
         compared = None if members is None else self.dump(members, group, defer=together)
         if compared is None:
             return []
-        follow |= compared.dumped.dump.globals_used
+        used = compared.dumped.dump.globals_used
+        # What known code uses was followed when the cell named it, and is not followed from a look in the background.
+        follow |= used - group.globals_used if compared.signature == group.signature else used
         if compared.signature == group.signature:
             if not compared.dumped.reach.deferred:
                 # At once: ids may be others now, and sharing is judged by them.

@@ -1,8 +1,10 @@
 """See which notebook functions really ran in a cell, where Python can tell (`sys.monitoring`, since 3.12).
 
 A callback that a library holds, or `eval` under another name, leaves no word in the cell's source. The events are asked
-for once for each code object in a cell and then switched off for it, so a hot loop costs nothing more. Other tools may
-use monitoring at the same time: every tool has its own number.
+for once for each code object in a cell and then switched off for it, so a hot loop costs nothing more.
+
+Other tools may use monitoring at the same time: every tool has its own number. `restart_events()` is not for us, for it
+switches on again what any tool has switched off. What ran in a cell is taken off our list as the cell ends (see `stop`).
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from __future__ import annotations
 import sys
 from types import CodeType
 from typing import Any
+
+from agent_kernel.values.definitions import own_names
 
 _NAME = "agent_kernel"
 
@@ -23,6 +27,7 @@ class Monitor:
         self._namespace = namespace
         self._monitoring: Any = getattr(sys, "monitoring", None)
         self._tool: int | None = None
+        self._switched_off: list[CodeType] = []
 
     def start(self) -> None:
         """A cell begins."""
@@ -34,12 +39,21 @@ class Monitor:
         if self._tool is not None:
             events = self._monitoring.events
             self._monitoring.set_events(self._tool, events.PY_START | events.PY_RESUME)
-            self._monitoring.restart_events()
 
     def stop(self) -> None:
-        """The cell has ended: nothing is watched until the next one."""
-        if self._tool is not None:
-            self._monitoring.set_events(self._tool, 0)
+        """The cell has ended: nothing is watched until the next one.
+
+        A code object for which an event was switched off stays so as long as Python believes that the event is wanted
+        there. To want it there alone, and then not at all, makes Python forget.
+        """
+        if self._tool is None:
+            return
+        self._monitoring.set_events(self._tool, 0)
+        events = self._monitoring.events
+        switched_off, self._switched_off = self._switched_off, []
+        for code in switched_off:
+            self._monitoring.set_local_events(self._tool, code, events.PY_START | events.PY_RESUME)
+            self._monitoring.set_local_events(self._tool, code, 0)
 
     def close(self) -> None:
         """Give the tool number back."""
@@ -62,7 +76,8 @@ class Monitor:
     def _ran(self, code: CodeType, _: int) -> object:
         frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # the frame that begins to run
         if frame.f_globals is self._namespace and frame.f_code is code:
-            self.names.update(code.co_names)
+            self._switched_off.append(code)
+            self.names.update(own_names(code))
             if code.co_flags & _OPTIMIZED:  # a function, whose locals are its arguments now; a cell's are the namespace
                 self.ids.update(map(id, frame.f_locals.values()))
         return self._monitoring.DISABLE

@@ -191,6 +191,8 @@ def _group(
         pieces=pieces,
         reach=dumped.reach,
         globals_used=frozenset(dumped.dump.globals_used),
+        held=frozenset(dumped.dump.held),
+        holders=frozenset(dumped.dump.holders),
         classes=frozenset(dumped.dump.classes),
         losses=tuple(dumped.dump.losses.values()),
         size=size,

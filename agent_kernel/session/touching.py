@@ -7,31 +7,78 @@ really ran. Code that looks names up at run time touches everything. What none o
 
 from __future__ import annotations
 
+import ast
+import builtins
+import gc
 import re
+import signal
 import sys
 import threading
 import unicodedata
-from collections.abc import Iterable, Mapping
-from types import FrameType, FunctionType, MethodType
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    CoroutineType,
+    FrameType,
+    FunctionType,
+    MethodType,
+    ModuleType,
+    TracebackType,
+)
+from typing import Any, NamedTuple, cast
 
+from agent_kernel.session.bindings import BUILTIN_IDS
 from agent_kernel.session.tracking import Tracking
-from agent_kernel.values.definitions import names_used
+from agent_kernel.values.definitions import ANY_NAME, LOOKUPS, names_used
 from agent_kernel.values.entries import class_entry
+from agent_kernel.values.surface import Held, held_by, is_of_library, names_of_class
 
 _WORD = re.compile(r"[^\W\d]\w*")
-# Words after which any name may have been read or bound.
+# Words that may be a way to names that the source does not show: then it is compiled, which tells a use from a mention.
 # fmt: off
-_DYNAMIC_WORDS = frozenset({
-    "globals", "locals", "vars", "eval", "exec", "__dict__", "__main__", "get_ipython", "user_ns", "setattr", "getattr",
-    "run", "store", "debug", "rerun", "macro", "run_cell", "import_module", "__builtins__", "builtins", "inspect",
-    "ctypes", "gc", "pdb", "breakpoint",
+_SUSPICIOUS = frozenset({
+    *LOOKUPS.values(), "__builtins__", "builtins", "__main__", "get_ipython", "user_ns", "user_global_ns", "user_module",
+    "pdb", "ipdb", "f_globals", "f_locals", "f_back", "__globals__", "_getframe", "currentframe", "_current_frames",
+    "get_objects", "get_referrers", "get_referents", "pythonapi", "py_object", "set_trace", "post_mortem",
+    "run", "runctx", "timeit", "repeat", "Timer", "interact",
+})
+# Magics that run code which does not stand in the cell.
+_RUN_ANYTHING = frozenset({
+    "run", "store", "debug", "rerun", "macro", "load_ext", "reload_ext", "edit", "ed", "paste", "cpaste", "recall", "rep",
+})
+# Magics whose text is not Python that runs here.
+_OTHER_LANGUAGES = frozenset({
+    "bash", "sh", "script", "sx", "system", "cmd", "perl", "ruby", "python", "python2", "python3", "pypy", "html", "HTML",
+    "javascript", "js", "latex", "markdown", "svg", "SVG", "writefile", "file", "sql", "R", "pinfo", "pinfo2", "pdoc",
+    "pdef", "psource", "pfile", "psearch", "agent", "pip", "conda", "mamba", "uv", "cd", "ls", "pwd", "env", "matplotlib",
 })
 # fmt: on
-_MAGIC_ONLY = frozenset(["run", "store", "debug", "rerun", "macro"])
-_PLAIN_USES = frozenset({"getattr", "setattr", "inspect", "ctypes", "gc", "import_module", "builtins"})
-_DYNAMIC_CODE = frozenset({"globals", "locals", "vars", "eval", "exec", "__main__", "user_ns"})
-_OUTPUTS = re.compile(r"(?<!\w)(?:_{1,3}|_\d+|Out|_oh)(?!\w)")
+_RUN_MAGICS = frozenset({"run_line_magic", "run_cell_magic", "magic"})
+_SHELL_COMMANDS = frozenset({"system", "getoutput", "sx"})
+# Functions of libraries that run a text in the notebook.
+_RUN_TEXT = frozenset({"run", "runctx", "timeit", "repeat", "Timer", "interact"})
+_OUTPUTS = re.compile(r"(?:_{1,3}|_\d+|Out|_oh)")
+_MAGIC = re.compile(r"^\s*[%!?,;/]|=\s*[%!]|\?\s*$", re.MULTILINE)
+_LOOKED_UP = re.compile(rf"(?<![\w.])(?:{'|'.join(sorted(_SUSPICIOUS - _RUN_TEXT))})(?!\w)")
+_CALLED = re.compile(_LOOKED_UP.pattern + r"\s*[(\[]")
+_EXPANDED = re.compile(r"\{.*?\}", re.DOTALL)
+
+
+class Uses(NamedTuple):
+    """What a source uses: words that may be names, marks as in `names_used`, and magics that are not IPython's own."""
+
+    words: set[str]
+    marks: set[str]
+    magics: set[str]
+
+
+class Syntax(NamedTuple):
+    """What the door knows of how cells are written: what IPython makes of one, and the function behind a magic."""
+
+    transform: Callable[[str], str] = str
+    magic: Callable[[str], object] = cast("Callable[[str], object]", str)
 
 
 def words_of(source: str) -> set[str]:
@@ -41,21 +88,126 @@ def words_of(source: str) -> set[str]:
     return set(_WORD.findall(source))
 
 
-def looks_up_names(source: str, words: set[str]) -> bool:
-    """Whether the code can reach names that its words do not show."""
-    dynamic = words & (_DYNAMIC_WORDS - _MAGIC_ONLY - _PLAIN_USES)
-    return bool(dynamic) or any(re.search(rf"^\s*%+\s*{word}\b", source, re.MULTILINE) for word in words & _MAGIC_ONLY)
+def uses_of(source: str, transform: Callable[[str], str] = str) -> Uses:
+    """What running this source may use by name.
+
+    Comments are nothing. Words of texts count as names, for a text may be evaluated where it goes (`df.query("a > @x")`),
+    but as no more than that.
+    """
+    words = words_of(source)
+    is_python = _MAGIC.search(source) is None
+    if is_python and "#" not in source and words.isdisjoint(_SUSPICIOUS):
+        return Uses(words, set(), set())
+    code = _compiled(source) if is_python else None
+    if code is not None and words.isdisjoint(_RUN_MAGICS):
+        return _uses_of_code(code)
+    try:
+        return _uses_of_magics(ast.parse(_transformed(source, transform) if code is None else source), transform)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _uses_of_text(source)
 
 
-def mentions_outputs(source: str) -> bool:
+def _transformed(source: str, transform: Callable[[str], str]) -> str:
+    try:
+        return transform(source)
+    except Exception:  # noqa: BLE001  # anyone's transformers run here; the cell has reported what they raise
+        return source
+
+
+def _compiled(source: str | ast.Module) -> CodeType | None:
+    try:
+        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        return cast("CodeType", compile(source, "<cell>", "exec", flags=flags, dont_inherit=True))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _uses_of_code(code: CodeType) -> Uses:
+    used = names_used(code)
+    words = {name for name in used if name != ANY_NAME and name not in LOOKUPS}
+    for text in _texts(code):
+        words |= words_of(text)
+        if not used.isdisjoint(_RUN_TEXT) and _CALLED.search(text):
+            used.add(ANY_NAME)
+    words |= {part for name in words if "." in name for part in name.split(".")}
+    return Uses(words, used & {ANY_NAME, *LOOKUPS}, set())
+
+
+def _texts(code: CodeType) -> Iterator[str]:
+    todo: list[object] = list(code.co_consts)
+    while todo:
+        found = todo.pop()
+        if isinstance(found, str):
+            yield found
+        elif isinstance(found, bytes):
+            yield found.decode("latin-1")
+        elif isinstance(found, (tuple, frozenset)):
+            todo.extend(cast("Iterable[object]", found))
+        elif isinstance(found, CodeType):
+            yield from _texts(found)
+
+
+def _uses_of_text(text: str) -> Uses:
+    """Of what is not Python by itself: every word, and any that could look names up where it stands by itself.
+
+    A line may begin with the name of a magic: IPython needs no sign for those.
+    """
+    firsts = {line.split(maxsplit=1)[0] for line in text.splitlines() if line.strip()}
+    looks = _LOOKED_UP.search(text) is not None or not firsts.isdisjoint(_RUN_ANYTHING)
+    return Uses(words_of(text), {ANY_NAME} if looks else set(), set())
+
+
+def _uses_of_magics(tree: ast.Module, transform: Callable[[str], str]) -> Uses:
+    """Of a cell with magics: what each of them does with its text, and of the rest what code uses."""
+    found = Uses(set(), set(), set())
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+            texts = [part.value for part in call.args if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+            if call.func.attr in _RUN_MAGICS:
+                whole = len(texts) == len(call.args) and not call.keywords
+                _add(found, _uses_of_magic(texts, transform) if whole and texts else Uses(set(), {ANY_NAME}, set()))
+            elif call.func.attr in _SHELL_COMMANDS:
+                _add(found, _uses_of_command(" ".join(texts)))
+            else:
+                continue
+            call.args = [ast.Constant("") if isinstance(part, ast.Constant) else part for part in call.args]
+    code = _compiled(ast.fix_missing_locations(tree))
+    _add(found, _uses_of_code(code) if code is not None else Uses(set(), {ANY_NAME}, set()))
+    return found
+
+
+def _uses_of_magic(texts: list[str], transform: Callable[[str], str]) -> Uses:
+    name, _, line = texts[0].strip().partition(" ")  # `magic("run x")` has both in one text
+    rest = [line, *texts[1:]]
+    found = Uses({name}, set(), {name})
+    if name in _RUN_ANYTHING:
+        found.marks.add(ANY_NAME)
+    for text in rest:
+        _add(found, _uses_of_command(text) if name in _OTHER_LANGUAGES else uses_of(text, transform))
+    return found
+
+
+def _uses_of_command(text: str) -> Uses:
+    """Of a text that the shell fills in: `{x.pop()}` runs here, the rest of it does not."""
+    expanded = " ".join(_EXPANDED.findall(text))
+    return Uses(words_of(text), _uses_of_text(expanded).marks, set())
+
+
+def _add(found: Uses, more: Uses) -> None:
+    found.words.update(more.words)
+    found.marks.update(more.marks)
+    found.magics.update(more.magics)
+
+
+def mentions_outputs(words: Iterable[str]) -> bool:
     """Whether `_`, `_3` or `Out` occurs: the objects behind them may be anyone's."""
-    return _OUTPUTS.search(source) is not None
+    return any(_OUTPUTS.fullmatch(word) for word in words)
 
 
 class Closure:
     """Grows a set of touched entries by what their values can reach through code."""
 
-    def __init__(self, namespace: Mapping[str, object], tracking: Tracking) -> None:
+    def __init__(self, namespace: dict[str, object], tracking: Tracking) -> None:
         self.namespace = namespace
         self.tracking = tracking
         self.touched: set[str] = set()
@@ -74,9 +226,17 @@ class Closure:
     def add_code_names(self, names: Iterable[str]) -> None:
         """Names used by code that ran or may run."""
         names = set(names)
-        if not names.isdisjoint(_DYNAMIC_CODE):
-            self.everything = True
+        self.mark(names)
         self.add(names)
+
+    def mark(self, names: set[str]) -> None:
+        """Code with these names and marks may run: it may reach everything, or no more than it names."""
+        self.everything = self.everything or ANY_NAME in names or any(map(self._is_lookup, names.intersection(LOOKUPS)))
+
+    def _is_lookup(self, mark: str) -> bool:
+        """Whether the builtin is called by its name, and not something of an earlier cell that is named like it."""
+        name = LOOKUPS[mark]
+        return name not in self.tracking.groups or self.namespace.get(name, self) is getattr(builtins, name)
 
     def _exists(self, name: str) -> bool:
         return name in self.namespace or name in self.tracking.groups
@@ -88,19 +248,105 @@ class Closure:
             used |= group.globals_used
             used.update(group.members)
             used.update(class_entry(uid) for uid in group.classes)
+            if group.held:
+                used.update(member for holder in self.tracking.holding(group.held) for member in holder.members)
+            for token in group.holders:
+                used |= self.tracking.handed.get(token, frozenset())
         value = self.namespace.get(name)
         if type(value) is FunctionType:  # a function that was just made is not tracked yet
             used |= names_used(value.__code__)
         elif group is None and issubclass(type(value), type):
-            used |= _class_names(cast("type", value))
-        if not used.isdisjoint(_DYNAMIC_CODE):
-            self.everything = True
+            used |= names_of_class(cast("type", value))
+        elif issubclass(type(value), ModuleType):
+            used |= names_in_module(cast("ModuleType", value), self.namespace)
+            used |= self.tracking.handed.get(module_holder(value), frozenset())
+        if self._shows_namespace(value):
+            used.add(ANY_NAME)
+        self.mark(used)
         return used
 
+    def _shows_namespace(self, value: object) -> bool:
+        """Whether the value itself is a way to every variable: the namespace, a view or method of it, a frame, a shell."""
+        kind = type(value)
+        if value is self.namespace or kind is FrameType or kind is TracebackType:
+            return True
+        if id(kind) in _OF_A_DICT:
+            return any(below is self.namespace for below in gc.get_referents(value))
+        if value is sys.modules or type.__getattribute__(kind, "__name__") == "Macro":
+            return True
+        return getattr(self.namespace.get("get_ipython"), "__self__", self) is value
 
-def _class_names(kind: type) -> set[str]:
-    members = type.__getattribute__(kind, "__dict__").values()
-    return {name for member in members if type(member) is FunctionType for name in names_used(member.__code__)}
+
+# Types of views and methods of a dict.
+_SOME: Any = {}
+_OF_A_DICT = frozenset(
+    map(id, map(type, cast("list[object]", [_SOME.keys(), _SOME.values(), _SOME.items(), _SOME.get])))
+)
+
+
+def handed_over(
+    source: str, transform: Callable[[str], str], holders: set[str], namespace: dict[str, object]
+) -> dict[str, set[str]]:
+    """By name of a holder: names used by the functions that stand in one statement with it.
+
+    C code may keep a function where nobody sees it, as sqlite keeps those that a query calls.
+    """
+    try:
+        body = ast.parse(_transformed(source, transform)).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    found: dict[str, set[str]] = {}
+    defined: dict[str, set[str]] = {}  # by name: what functions use that this cell makes, and may have deleted by now
+    for statement in body:
+        named = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+        within = _used_within(statement)
+        if within:
+            defined.update(dict.fromkeys(_bound_by(statement), within))
+        here = named & holders
+        if here:
+            used = within | _used_by_functions(statement, named, defined, namespace)
+            for holder in here:
+                found.setdefault(holder, set()).update(used - {holder})
+    return found
+
+
+def _used_within(statement: ast.stmt) -> set[str]:
+    """Names used by the functions and classes that a statement makes."""
+    code = _compiled(ast.Module([statement], []))
+    made = (found for found in (code.co_consts if code else ()) if isinstance(found, CodeType))
+    return {name for found in made for name in names_used(found)}
+
+
+def _bound_by(statement: ast.stmt) -> list[str]:
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return [statement.name]
+    targets = statement.targets if isinstance(statement, ast.Assign) else ()
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _used_by_functions(
+    statement: ast.stmt, named: set[str], defined: Mapping[str, set[str]], namespace: dict[str, object]
+) -> set[str]:
+    used = {used for name in named for used in defined.get(name, ())}
+    for name in named:
+        value = namespace.get(name)
+        if type(value) is FunctionType:
+            used |= names_used(value.__code__) | {name}
+        elif issubclass(type(value), type) and not is_of_library(cast("type", value)):
+            used |= names_of_class(cast("type", value)) | {name}
+        elif type(value) is MethodType or type(value) is partial or not is_of_library(type(value)):
+            used.add(name)
+    for call in ast.walk(statement):  # `x.append` as an argument
+        if isinstance(call, ast.Call):
+            given = (*call.args, *(keyword.value for keyword in call.keywords))
+            used |= {root for part in given if isinstance(part, ast.Attribute) and (root := _root(part))}
+    return used
+
+
+def _root(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def running_code_names(namespace: Mapping[str, object]) -> set[str]:
@@ -150,11 +396,93 @@ def runs_notebook_code(frame: FrameType | None, namespace: Mapping[str, object])
     return False
 
 
-def callback_names(callbacks: Iterable[object], namespace: Mapping[str, object]) -> set[str]:
-    """Names used by notebook functions that something outside calls, such as event handlers."""
-    found: set[str] = set()
+def used_by(callbacks: Iterable[object], namespace: dict[str, object]) -> Held:
+    """What callbacks may use that something outside calls, such as event handlers."""
+    found = Held()
     for callback in callbacks:
-        function: Any = callback.__func__ if type(callback) is MethodType else callback
-        if type(function) is FunctionType and function.__globals__ is namespace:
-            found |= names_used(function.__code__)
+        held = held_by((callback,), namespace)
+        found.names |= held.names
+        found.ids |= held.ids
     return found
+
+
+def hooks_of_process() -> Iterator[object]:
+    """What Python or a library calls in the middle of other code: handlers of signals and of logs, traces, tasks."""
+    yield from (sys.excepthook, sys.unraisablehook, sys.displayhook, sys.gettrace(), sys.getprofile())
+    yield from (threading.excepthook, *gc.callbacks)
+    handlers: Any = sys.modules["_signal"]  # `signal` makes an enum of each answer, which takes ten times as long
+    found: list[object] = [handlers.getsignal(number) for number in _SIGNALS]
+    yield from filter(callable, found)
+    yield from (found for found in list(vars(builtins).values()) if type(found) is FunctionType)
+    yield getattr(sys.modules.get("warnings"), "showwarning", None)
+    yield from (sys.stdout, sys.stderr, *_parts_of_logging())
+    yield from _waiting_tasks()
+
+
+_SIGNALS = sorted(map(int, signal.valid_signals()))
+
+
+def _parts_of_logging() -> Iterator[object]:
+    logging: Any = sys.modules.get("logging")
+    for reference in logging._handlerList if logging is not None else ():
+        handler = reference()
+        if handler is not None:
+            yield from (handler, handler.formatter, *handler.filters)
+    loggers = (logging.root, *logging.root.manager.loggerDict.values()) if logging is not None else ()
+    for logger in loggers:
+        yield from getattr(logger, "filters", ())
+
+
+def _waiting_tasks() -> Iterator[object]:
+    """Coroutines and callbacks that wait for the running event loop."""
+    asyncio: Any = sys.modules.get("asyncio")
+    loop: Any = asyncio._get_running_loop() if asyncio is not None else None
+    if asyncio is None or loop is None:
+        return
+    yield from (task.get_coro() for task in asyncio.all_tasks(loop))
+    yield from (handle._callback for name in ("_ready", "_scheduled") for handle in list(getattr(loop, name, ())))
+
+
+def calls_notebook(hook: Any, namespace: dict[str, object]) -> bool:
+    """Whether a hook is the notebook's own doing: its function, a method of its object, its coroutine, or a partial."""
+    function = hook.__func__ if type(hook) is MethodType else hook
+    if type(function) is FunctionType:
+        owner: object = hook.__self__ if type(hook) is MethodType else None
+        closed = function.__closure__ is not None
+        return closed or function.__globals__ is namespace or not is_of_library(type(owner))
+    if type(hook) is BuiltinFunctionType:
+        return id(type(hook.__self__)) in BUILTIN_IDS
+    if type(hook) is CoroutineType:
+        return hook.cr_frame is not None and hook.cr_frame.f_globals is namespace
+    return type(hook) is partial or not is_of_library(cast("type", type(hook)))
+
+
+def module_holder(value: object) -> str:
+    """The token of a module that keeps functions unseen, or nothing."""
+    return next((f"module {name}" for name in _KEEPERS if sys.modules.get(name) is value), "")
+
+
+_KEEPERS = ("atexit", "codecs")  # they keep what they are given in C, where the collector does not see it
+
+
+def marks_of(function: Any) -> set[str]:
+    """Whether a magic of a library looks into the namespace."""
+    plain = getattr(function, "__func__", function)
+    if type(plain) is not FunctionType or str(plain.__module__).partition(".")[0] in _OWN_MAGICS:
+        return set()
+    return names_used(plain.__code__) & {ANY_NAME}
+
+
+_OWN_MAGICS = frozenset({"IPython", "ipykernel", "agent_kernel"})
+
+
+def names_in_module(module: ModuleType, namespace: dict[str, object]) -> set[str]:
+    """Names used by notebook functions that were put into a library's module, or into what it keeps in C."""
+    if module.__dict__ is namespace:
+        return {ANY_NAME}
+    found: set[str] = set()
+    for value in list(module.__dict__.values()):
+        if type(value) is FunctionType and value.__globals__ is namespace:
+            found |= names_used(value.__code__)
+    below = [value for value in gc.get_referents(module) if value is not module.__dict__]
+    return found | held_by(below, namespace).names if below else found

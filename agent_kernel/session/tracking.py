@@ -48,6 +48,8 @@ class Group(msgspec.Struct):
     classes: frozenset[str]
     losses: tuple[Loss, ...]
     size: int
+    held: frozenset[int] = frozenset()  # ids of what lies in objects that cannot be saved
+    holders: frozenset[str] = frozenset()  # tokens of objects that may keep functions where nobody sees them
     cuts: dict[str, Cuts] = msgspec.field(default_factory=dict[str, "Cuts"])  # of the long containers
     marks: frozenset[bytes] = frozenset()
     cost_s: float = 0.0
@@ -67,6 +69,8 @@ class Tracking:
         self._unloaded: dict[int, Group] = {}
         # Those that can change unseen, the one not looked at for longest first.
         self._by_age: dict[int, Group] = {}
+        # By token, or by module: names used by functions that were given to what may keep them unseen.
+        self.handed: dict[str, frozenset[str]] = {}
         self._users: dict[str, dict[int, Group]] = {}
         self._owners: dict[int, Group | dict[int, Group]] = {}  # most objects have one
         # Groups that hold very many objects are asked one by one: an index of all of those costs more than it saves.
@@ -169,6 +173,9 @@ class Tracking:
     def refresh(self, group: Group, dumped: Dumped) -> None:
         """The group was found unchanged: take over what the new dump reaches, for ids may be others."""
         found = dumped.reach
+        group.globals_used = frozenset(dumped.dump.globals_used)
+        group.held = frozenset(dumped.dump.held)
+        group.holders = frozenset(dumped.dump.holders)
         same = found.ids == group.reach.ids and found.memory == group.reach.memory
         if same and group.classes == dumped.dump.classes.keys():
             return
@@ -178,7 +185,6 @@ class Tracking:
 
             found = Reach(ids=found.ids | group.reach.ids, complete=False)
         group.reach = found
-        group.globals_used = frozenset(dumped.dump.globals_used)
         group.classes = frozenset(dumped.dump.classes)
         self.add(group)
 

@@ -21,6 +21,7 @@ from agent_kernel.session.tracking import LEAST_COST_S, Group, Tracking
 from agent_kernel.values.entries import CLASS_PREFIX, shown
 from agent_kernel.values.lost import loss_of
 from agent_kernel.values.quiet import unwarned
+from agent_kernel.values.surface import Held
 
 if TYPE_CHECKING:
     from agent_kernel.session.dumping import Staged
@@ -57,7 +58,10 @@ class Watching:
         self.callbacks: Callable[[], Iterable[object]] = tuple
         self.outputs: Callable[[], Iterable[object]] = tuple
         self.after_load: Callable[[], object] = tuple  # what the door does when values were built
+        self.syntax = touching.Syntax()
         self.monitor = Monitor(namespace)
+        self._beside = Held()
+        self._source, self._words = "", set[str]()
         self._turn = 0
         self._credit_s = 0.0
         self._looked_at = time.monotonic()
@@ -95,22 +99,53 @@ class Watching:
         """What a cell with this source may have changed."""
         rebound = self.bindings.changed(self.namespace)
         closure = touching.Closure(self.namespace, self.tracking)
-        words = touching.words_of(source)
-        closure.everything = everything or touching.looks_up_names(source, words)
+        with unwarned():
+            uses = touching.uses_of(source, self.syntax.transform)
+        self._source, self._words = source, uses.words
+        closure.everything = everything
+        closure.mark(uses.marks)
         if not closure.everything:
-            closure.add(words)
+            closure.add(uses.words)
             closure.add(name for group in self.tracking.stale for name in group.members)
             closure.add(rebound.rebound)
             closure.add_code_names(self.monitor.names)
             closure.add(self._holding(self.monitor.ids))
             closure.add_code_names(touching.running_code_names(self.namespace))
-            closure.add_code_names(touching.callback_names(self.callbacks(), self.namespace))
-            if touching.mentions_outputs(source):
+            for held in (self._beside, self._called_by(uses.magics)):
+                closure.add_code_names(held.names)
+                closure.add(self._holding(held.ids))
+            if touching.mentions_outputs(uses.words):
                 closure.add(self._holding({id(value) for value in self.outputs()}))
             if touching.draws(self.namespace, closure.touched):
                 closure.add(self._holding(touching.pyplot_figures()))
         names = self.tracking.groups.keys() if closure.everything else closure.touched
         return Touched(frozenset(names), rebound, closure.everything, everything)
+
+    def begin(self) -> None:
+        """A cell begins."""
+        self._beside = self._called_from_outside()
+        self.monitor.start()
+
+    def _called_from_outside(self) -> Held:
+        """What handlers and tasks may use that run in the middle of any cell: those that are there as it begins.
+
+        Some are gone when it ends; and of those that it makes itself, its own code tells.
+        """
+        hooks = (*self.callbacks(), *touching.hooks_of_process())
+        own = [hook for hook in hooks if touching.calls_notebook(hook, self.namespace)]
+        return touching.used_by(own, self.namespace)
+
+    def _called_by(self, magics: Iterable[str]) -> Held:
+        """What magics may use that are not IPython's own."""
+        found = Held()
+        for function in filter(None, map(self.syntax.magic, magics)):
+            if touching.calls_notebook(function, self.namespace):
+                held = touching.used_by([function], self.namespace)
+                found.names |= held.names
+                found.ids |= held.ids
+            else:
+                found.names |= touching.marks_of(function)
+        return found
 
     def _holding(self, ids: set[int]) -> set[str]:
         return {name for group in self.tracking.holding(ids) for name in group.members}
@@ -162,6 +197,23 @@ class Watching:
             self.tracking.add(group)
             self._bind(group)
         self.bindings.note(self.namespace, as_looked=True)
+        self._note_handed()
+
+    def _note_handed(self) -> None:
+        """Remember which functions the cell gave to what cannot be saved."""
+        holders: dict[str, frozenset[str]] = {}
+        for name in self._words:
+            group, module = self.tracking.groups.get(name), touching.module_holder(self.namespace.get(name))
+            if module or (group is not None and group.holders):
+                holders[name] = frozenset({module}) if group is None or module else group.holders
+        source, self._source, self._words = self._source, "", set[str]()
+        if not holders or not source:
+            return
+        with unwarned():
+            handed = touching.handed_over(source, self.syntax.transform, set(holders), self.namespace)
+        for name, used in handed.items():
+            for token in holders[name] if used else ():
+                self.tracking.handed[token] = self.tracking.handed.get(token, frozenset()) | used
 
     def _bind(self, group: Group) -> None:
         for name in group.members:

@@ -15,7 +15,7 @@ import marshal
 import sys
 from collections.abc import Mapping
 from types import CodeType
-from typing import NewType
+from typing import NamedTuple, NewType
 
 import msgspec
 from blake3 import blake3
@@ -96,12 +96,151 @@ def decode(payload: bytes) -> Definition:
 
 
 def names_used(code: CodeType) -> set[str]:
-    """Every global, attribute and builtin name in the code and in the functions nested in it."""
-    names = set(code.co_names)
+    """Every global, attribute and builtin name in the code and in the functions nested in it.
+
+    `ANY_NAME` is among them if the code may reach names that it does not show, and a mark from `LOOKUPS` if it does by
+    one of those builtins, which the notebook may have given another meaning.
+    """
+    names = own_names(code)
     for constant in code.co_consts:
         if type(constant) is CodeType:
             names |= names_used(constant)
     return names
+
+
+def own_names(code: CodeType) -> set[str]:
+    """As `names_used`, without the functions nested in the code: what it uses itself when it runs."""
+    names = set(code.co_names)
+    if not names.isdisjoint(_SUSPECTS) or any(type(found) is str and found in _MODULES for found in code.co_consts):
+        names |= _lookups(code)
+    return names
+
+
+ANY_NAME = "*"  # no name of Python's
+# Builtins that reach names which the code does not show. They are no lookup where the notebook binds the name itself.
+LOOKUPS = {f"*{name}": name for name in ("eval", "exec", "globals", "vars", "locals", "breakpoint")}
+_BY_NAME = frozenset(LOOKUPS.values())
+_OF_THE_CALLER = frozenset({"vars", "locals"})  # in a function, that is its own variables
+_MODULES = frozenset({"__main__", "builtins"})
+_DOORS = frozenset({*_MODULES, "__builtins__", "pdb", "ipdb"})
+# Attributes that lead to a namespace or to every object, whatever they are read from.
+# fmt: off
+_REVEALING = frozenset({
+    "f_globals", "f_locals", "f_back", "__globals__", "__builtins__", "_getframe", "currentframe", "_current_frames",
+    "get_objects", "get_referrers", "get_referents", "pythonapi", "py_object", "user_ns", "user_global_ns",
+    "user_module", "set_trace", "post_mortem",
+})
+# What of a shell leads to no variable that the call does not name.
+_HARMLESS_OF_SHELL = frozenset({
+    "run_line_magic", "run_cell_magic", "magic", "system", "getoutput", "sx", "config", "kernel", "events",
+    "display_formatter", "set_next_input", "register_magic_function", "register_magics", "set_custom_exc", "colors",
+    "execution_count", "history_manager", "input_transformers_cleanup", "input_transformers_post",
+})
+# fmt: on
+_SUSPECTS = _BY_NAME | _DOORS | _REVEALING | {"get_ipython"}
+_OF_NAMES = frozenset({"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"})
+_OF_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "LOAD_SUPER_ATTR"})
+_SILENT = frozenset({"CACHE", "RESUME", "EXTENDED_ARG", "NOP", "PRECALL"})
+
+
+def _lookups(code: CodeType) -> set[str]:
+    """How this code reaches names that it does not show, by marks.
+
+    An attribute or a text that is spelled like a builtin is none of it: `model.eval()` looks nothing up.
+    """
+    steps = _steps(code)
+    places = [place for place, step in enumerate(steps) if step.text in _SUSPECTS or step.text in _MODULES]
+    return {mark for place in places if (mark := _mark(code, steps, place))}
+
+
+class _Step(NamedTuple):
+    """An instruction: what it does, with which name or text, or with what else."""
+
+    does: str
+    text: str
+    argument: int
+
+
+def _steps(code: CodeType) -> list[_Step]:
+    """The instructions that matter. A tenth of what `dis` takes, which makes an object with a place of each."""
+    from opcode import EXTENDED_ARG, opname
+
+    found: list[_Step] = []
+    raw, high = code.co_code, 0
+    for at in range(0, len(raw), 2):
+        operation, argument = raw[at], raw[at + 1] | high
+        if operation == EXTENDED_ARG:
+            high = argument << 8
+            continue
+        high = 0
+        does = opname[operation]
+        if does in _SILENT:
+            continue
+        held: object = None
+        if does == "LOAD_CONST":
+            held = code.co_consts[argument]
+        elif does in _SHIFTS:
+            held = code.co_names[argument >> _SHIFTS[does]]
+        found.append(_Step(does, held if type(held) is str else "", argument))
+    return found
+
+
+# Instructions with a name, and by how many bits its number is shifted, for the others mean something else.
+_SHIFTS = {
+    "LOAD_NAME": 0,
+    "LOAD_GLOBAL": 1,
+    "LOAD_FROM_DICT_OR_GLOBALS": 0,
+    "LOAD_ATTR": 0 if PYTHON < (3, 12) else 1,
+    "LOAD_METHOD": 0,
+    "LOAD_SUPER_ATTR": 2,
+    "IMPORT_FROM": 0,
+    "IMPORT_NAME": 0,
+}
+
+
+def _mark(code: CodeType, steps: list[_Step], place: int) -> str:
+    step = steps[place]
+    kind, name = step.does, step.text
+    if kind in _OF_ATTRIBUTES:
+        return ANY_NAME if name in _REVEALING else ""
+    if kind == "IMPORT_NAME":
+        return ANY_NAME if name in _DOORS else ""
+    if kind == "LOAD_CONST":
+        near = (steps[at] for at in (place - 1, place + 1) if 0 <= at < len(steps))
+        compared = any(found.text in ("__name__", "__module__") for found in near)
+        return ANY_NAME if name in _MODULES and not compared else ""
+    if kind not in _OF_NAMES:
+        return ""
+    if name in _REVEALING:
+        return ANY_NAME
+    if name in _DOORS:
+        return "" if _attribute_after(steps, place) not in (*_BY_NAME, *_REVEALING, "") else ANY_NAME
+    if name == "get_ipython":
+        called = steps[place + 1 : place + 3]
+        got = _attribute_after(steps, place + len(called) - 1) if called else ""
+        return "" if got in _HARMLESS_OF_SHELL else ANY_NAME
+    if name not in _BY_NAME or (name in _OF_THE_CALLER and _is_of_another(code, steps, place)):
+        return ""
+    return f"*{name}"
+
+
+def _attribute_after(steps: list[_Step], place: int) -> str:
+    after = steps[place + 1] if place + 1 < len(steps) else None
+    return after.text if after is not None and after.does in _OF_ATTRIBUTES else ""
+
+
+def _is_of_another(code: CodeType, steps: list[_Step], place: int) -> bool:
+    """Whether `vars` or `locals` is called here and gives something else than the notebook's variables."""
+    beside = place + 1 if PYTHON >= (3, 13) else place - 1  # what is called comes before the null, or after it
+    pushed = 0 <= beside < len(steps) and steps[beside].does == "PUSH_NULL"
+    called = pushed or (steps[place].does == "LOAD_GLOBAL" and bool(steps[place].argument & 1))
+    if not called:
+        return False
+    if code.co_name != "<module>":
+        return True
+    after = [step.does for step in steps[place + 1 :] if step.does != "PUSH_NULL"]
+    call = next((does for does in after if does.startswith("CALL")), "")
+    return after[:1] != [call] and call != "CALL_FUNCTION_EX"  # what follows is its argument
 
 
 def _encode(code: CodeType, namespace: Mapping[str, object]) -> bytes:

@@ -75,6 +75,9 @@ class Dump(msgspec.Struct):
     globals_used: set[str] = msgspec.field(default_factory=set[str])
     classes: dict[str, type] = msgspec.field(default_factory=dict[str, type])
     definitions: dict[DefinitionId, bytes] = msgspec.field(default_factory=dict["DefinitionId", bytes])
+    held: set[int] = msgspec.field(default_factory=set[int])  # ids of what lies in objects that cannot be saved
+    # Tokens of objects that may keep functions where nobody sees them.
+    holders: set[str] = msgspec.field(default_factory=set[str])
     losses: dict[str, Loss] = msgspec.field(default_factory=dict[str, Loss])
     live: dict[str, object] = msgspec.field(default_factory=dict[str, object])
     class_level: set[int] = msgspec.field(default_factory=set[int])

@@ -9,8 +9,10 @@ changed row stores one segment.
 from __future__ import annotations
 
 import pickle
+import weakref
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, TypeAlias
 
 import msgspec
@@ -22,6 +24,7 @@ from agent_kernel.values.dump import Dump, LiveNames, Loss
 from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.memory import clusters_of, overlaps_itself, owner_of
 from agent_kernel.values.pickler import PROTOCOL, dump_objects
+from agent_kernel.values.surface import called_at_death, held_by
 
 
 class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -120,6 +123,7 @@ def dump_group(
     skeletons = [_skeleton(kind, names, namespace) for kind in own_classes if isinstance(kind, type)]
     bodies = [classes.body(kind) for kind in own_classes if isinstance(kind, type)]
     dump = _dump_shared(_phases(members, bodies), names, namespace)
+    _note_farewells(members, dump, namespace)
     # The walk notes ids of what was made to take classes apart: alive, nothing else has them in this commit.
     dump.kept.append(bodies)
     made = _assemble(members, skeletons, dump)
@@ -131,6 +135,18 @@ def dump_group(
 
 
 _LARGE_BYTES = 1_000_000
+
+
+_MOST_MOURNED = 1_000
+
+
+def _note_farewells(members: Mapping[str, object], dump: Dump, namespace: dict[str, object]) -> None:
+    """What weak references call when a value dies: it may die in the cell that names it next."""
+    for value in (*members.values(), *islice(dump.instances, _MOST_MOURNED)):
+        if weakref.getweakrefcount(value):
+            held = held_by(called_at_death(value, namespace), namespace)
+            dump.globals_used |= held.names
+            dump.held |= held.ids
 
 
 def reach_of(members: Mapping[str, object], dump: Dump, bodies: Sequence[Body] = ()) -> Reach:
@@ -276,6 +292,8 @@ def losses_of(layout: Layout) -> list[Loss]:
 
 def _merge(into: Dump, other: Dump) -> None:
     into.globals_used |= other.globals_used
+    into.held |= other.held
+    into.holders |= other.holders
     into.classes.update(other.classes)
     into.definitions.update(other.definitions)
     into.losses.update(other.losses)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values import reducers
 from agent_kernel.values.dump import OBJECTS, CannotSaveError, Dump, LiveNames, Loss, MemoryUse
-from agent_kernel.values.surface import surface_digest
+from agent_kernel.values.surface import held_by, surface_digest
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -170,11 +170,20 @@ class Pickler(pickle.Pickler):
         loss = carried or Loss(token, type_name(type(value)), reason, again or self.names.remedy_of(token) or remedy)
         self.dump_record.losses[token] = loss
         self.dump_record.live[token] = value
+        if carried is None:
+            self.note_held(value, token)
+        return reducers.live_token(token, b"" if carried or by_itself else surface_digest(value))
+
+    def note_held(self, value: Any, token: str) -> None:
+        """What an object that is not saved as it is may use or change when it is used: code and values that lie in it."""
+        self.dump_record.holders.add(token)
         for attribute in ("gi_code", "cr_code", "ag_code"):
             code: CodeType | None = getattr(value, attribute, None) if reducers.is_resumable(value) else None
             if code is not None:
                 self.note_globals(code)
-        return reducers.live_token(token, b"" if carried or by_itself else surface_digest(value))
+        held = held_by(value, self.namespace)
+        self.dump_record.globals_used |= held.names
+        self.dump_record.held |= held.ids
 
     def note_globals(self, code: CodeType) -> None:
         self.dump_record.globals_used.update(reducers.names_used(code))

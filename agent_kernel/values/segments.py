@@ -173,6 +173,8 @@ def joined(segments: list[Segment]) -> tuple[Dump, list[int]]:
         whole.buffers += part.buffers
         whole.steps += part.steps
         whole.globals_used |= part.globals_used
+        whole.held |= part.held
+        whole.holders |= part.holders
         whole.classes.update(part.classes)
         whole.definitions.update(part.definitions)
         whole.losses.update(part.losses)

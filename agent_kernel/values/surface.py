@@ -1,18 +1,27 @@
-"""A hash of what can be read of an unpicklable object without running any code.
+"""What can be read of an unpicklable object without running any code.
 
-It notices that a connection or a parser changed; it cannot bring it back.
+A hash notices that a connection or a parser changed; it cannot bring it back. What lies in a queue, a thread or a task
+says what may change when that is used.
 """
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # What is read here is of any type.
 
 from __future__ import annotations
 
+import contextvars
+import gc
 import types
+import weakref
+from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 import xxhash
 
+from agent_kernel.values.definitions import names_used
+
 _PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None)})
+_PLAIN_IDS = frozenset(map(id, _PLAIN))  # hashing a type runs its metaclass
 # What runs the cells notes each of them in itself: to hold the shell is not to change it.
 _RUNS_CELLS = frozenset({"IPython", "ipykernel"})
 _DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
@@ -20,7 +29,7 @@ _DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 def surface_digest(value: object) -> bytes:
     """Eight bytes over the C attributes and the instance dict, plain values only; none of what runs the cells."""
-    bases: tuple[type, ...] = type.__getattribute__(type(value), "__mro__")
+    bases = _bases(type(value))
     if any(_package(base) in _RUNS_CELLS for base in bases):
         return b""
     seen: list[tuple[str, object]] = []
@@ -39,6 +48,10 @@ def surface_digest(value: object) -> bytes:
     return xxhash.xxh3_64_digest(repr(seen).encode("utf-8", "surrogatepass"))
 
 
+def _bases(kind: type) -> tuple[type, ...]:
+    return type.__getattribute__(kind, "__mro__") or ()  # a type that a library half made has none
+
+
 def _package(kind: type) -> str:
     module: object = type.__getattribute__(kind, "__module__")
     return module.partition(".")[0] if type(module) is str else ""
@@ -55,3 +68,106 @@ def _is_plain(found: Any) -> bool:
     if type(found) in _PLAIN:
         return True
     return type(found) in (list, tuple) and all(type(item) in _PLAIN for item in found)
+
+
+class Held(msgspec.Struct):
+    """What lies in an object: names that its code uses, and ids of the objects."""
+
+    names: set[str] = msgspec.field(default_factory=set[str])
+    ids: set[int] = msgspec.field(default_factory=set[int])
+
+
+MOST_HELD = 2_000  # objects looked at below one that cannot be saved
+_NOT_ENTERED = (types.ModuleType, type, types.CodeType, types.FrameType, types.TracebackType)
+# Below these lie the shell, its history and its streams, and through them every variable.
+_SURROUNDINGS = _RUNS_CELLS | {"agent_kernel", "zmq", "tornado", "traitlets", "comm", "jupyter_client"}
+
+
+def held_by(value: object, namespace: dict[str, object]) -> Held:
+    """What code the object may run, and what it may change, as far as the collector knows what lies in it.
+
+    At most `MOST_HELD` objects are looked at, the nearest first. Modules, classes, frames of others and what runs the
+    cells are not entered.
+    """
+    held = Held()
+    level = _below(value, namespace, held)
+    seen = {id(value), id(namespace)}
+    while level and len(seen) < MOST_HELD:
+        fresh: dict[int, object] = {}
+        for one in level:
+            if id(one) not in seen and not _is_closed(one):
+                fresh[id(one)] = one
+                if len(seen) + len(fresh) >= MOST_HELD:
+                    break
+        seen |= fresh.keys()
+        held.ids |= fresh.keys()
+        level = [found for one in fresh.values() for found in _below(one, namespace, held)]
+    return held
+
+
+def _is_closed(value: object) -> bool:
+    kind = type(value)
+    if id(kind) in _PLAIN_IDS or issubclass(kind, _NOT_ENTERED):
+        return True
+    return any(_package(base) in _SURROUNDINGS for base in _bases(kind))
+
+
+def _below(value: Any, namespace: dict[str, object], held: Held) -> Iterable[object]:
+    """What the object refers to; of a function what is its own, without its globals. Notes names on the way."""
+    kind = type(value)
+    if kind is types.FunctionType:
+        if value.__globals__ is namespace:
+            held.names |= names_used(value.__code__)
+        return [value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__]
+    for base in _bases(kind):
+        if type.__getattribute__(base, "__module__") == "__main__":
+            held.names |= names_of_class(base)
+    below: list[object] = gc.get_referents(value)
+    if issubclass(kind, weakref.ReferenceType):
+        below += [weakref.ReferenceType.__call__(value), value.__callback__]
+    elif kind is weakref.finalize:
+        below += value.peek() or ()
+    elif kind is contextvars.ContextVar:
+        below.append(contextvars.copy_context().get(value))
+    return below
+
+
+def called_at_death(value: object, namespace: dict[str, object]) -> list[object]:
+    """What weak references to the object call when it dies, without functions of libraries."""
+    callbacks = (reference.__callback__ for reference in weakref.getweakrefs(value))
+    return [
+        found
+        for found in callbacks
+        if found is not None and (type(found) is not types.FunctionType or found.__globals__ is namespace)
+    ]
+
+
+def is_of_library(kind: type) -> bool:
+    """Whether neither the class nor any of its bases is the notebook's."""
+    if id(kind) in _library_types:
+        return True
+    is_library = all(type.__getattribute__(base, "__module__") != "__main__" for base in _bases(kind))
+    if is_library:
+        _library_types[id(kind)] = kind
+    return is_library
+
+
+_library_types: dict[int, type] = {}  # held, so that an id stays theirs; those of notebooks are free to die
+
+
+def names_of_class(kind: type) -> set[str]:
+    """Names that the methods of a class use."""
+    members = type.__getattribute__(kind, "__dict__").values()
+    functions = (getattr(member, "__func__", member) for member in members if id(type(member)) in _METHOD_IDS)
+    accessors = (
+        part for member in members if type(member) is property for part in (member.fget, member.fset, member.fdel)
+    )
+    return {
+        name
+        for function in (*functions, *accessors)
+        if type(function) is types.FunctionType
+        for name in names_used(function.__code__)
+    }
+
+
+_METHOD_IDS = frozenset(map(id, (types.FunctionType, staticmethod, classmethod)))

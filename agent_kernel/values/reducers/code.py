@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import collections
 import functools
 import gc
@@ -12,7 +13,7 @@ import typing
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from agent_kernel.values.definitions import define, names_used
+from agent_kernel.values.definitions import ANY_NAME, LOOKUPS, define, names_used
 from agent_kernel.values.reducers import Handler, is_importable, leaf
 from agent_kernel.values.reducers.objects import can_be_made_bare
 from agent_kernel.values.restore import code as restore
@@ -102,6 +103,8 @@ def _builtin_class(kind: type) -> Any:
 
 
 def reduce_module(pickler: Pickler, module: types.ModuleType) -> Any:
+    if module is builtins or module.__dict__ is pickler.namespace:
+        pickler.dump_record.globals_used.add(ANY_NAME)
     if sys.modules.get(module.__name__) is module and module.__name__ != "__main__":
         return restore.module, (module.__name__,)
     if module.__dict__ is pickler.namespace:
@@ -134,6 +137,8 @@ def reduce_method(pickler: Pickler, method: types.MethodType) -> Any:
 
 
 def reduce_builtin(pickler: Pickler, function: Any) -> Any:
+    if id(function) in _LOOKUPS:  # whoever holds it may call it by any name
+        pickler.dump_record.globals_used.add(ANY_NAME)
     owner = function.__self__
     if owner is not None and not issubclass(type(owner), (types.ModuleType, type)):
         pickler.dump_record.instances.append(function)  # x.append keeps x alive, and changes it
@@ -157,6 +162,18 @@ def reduce_dict_view(pickler: Pickler, view: Any) -> Any:
     pickler.dump_record.instances.append(view)
     pickler.dump_record.roots.append((shown,))
     return dict_view, (type(view).__name__.rpartition("_")[2], shown)
+
+
+_LOOKUPS = frozenset(
+    map(
+        id,
+        (
+            *(getattr(builtins, name) for name in LOOKUPS.values()),
+            *(gc.get_objects, gc.get_referrers, gc.get_referents),
+            sys._getframe,  # pyright: ignore[reportPrivateUsage]  # its documented way to a caller's variables
+        ),
+    )
+)
 
 
 def reduce_lru_cache(pickler: Pickler, cached: Any) -> Any:

@@ -34,6 +34,9 @@ def reduce_connection(pickler: Pickler, connection: sqlite3.Connection) -> Any:
     if connection.in_transaction:
         return pickler.lose(connection, "a database in memory with an open transaction", "commit or roll it back first")
     pickler.dump_record.opaque.append(connection)
+    pickler.note_held(
+        connection, pickler.names.token_of(connection)
+    )  # functions that queries call are not in its pages
     image = pickler.buffer(_image(connection))
     made = (image, connection.isolation_level, connection.row_factory, connection.text_factory)
     return restore.sqlite_memory, made

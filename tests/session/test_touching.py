@@ -1,0 +1,299 @@
+"""What a cell may have changed is looked at, however it gets there; and what it cannot have changed is not."""
+
+from __future__ import annotations
+
+import builtins
+import codecs
+import contextlib
+import copy
+import gc
+import logging
+import queue
+import signal
+import sys
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_kernel.session import dumping
+from agent_kernel.session.touching import uses_of
+from agent_kernel.session.watching import Watching
+from agent_kernel.testing.notebooks import Notebook, names_changed
+from agent_kernel.testing.shells import ShellNotebook
+from agent_kernel.values.groups import dump_group
+from agent_kernel.values.surface import MOST_HELD, held_by
+from tests.session.adversarial import Case
+from tests.session.routes import DISGUISES, HOLDERS
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries' own, and coroutines that nobody awaits
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder to work in, where nothing is found by chance; what cells leave in libraries is taken out again."""
+    (tmp_path / "script.py").write_text("x.append(99)\n")
+    (tmp_path / "helper_ext.py").write_text("def load_ipython_extension(ip):\n    ip.user_ns['x'].append(1)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(Watching, "overdue", lambda *_: [])
+    callbacks, handler = list(gc.callbacks), signal.getsignal(signal.SIGUSR1)
+    yield tmp_path
+    gc.callbacks[:] = callbacks
+    signal.signal(signal.SIGUSR1, handler)
+    sys.modules.pop("helper_ext", None)
+    builtins.__dict__.pop("say", None)
+    codecs.register_error("mine", codecs.strict_errors)
+    for name in ("q", "q2"):
+        logging.getLogger(name).handlers.clear()
+        logging.getLogger(name).filters.clear()
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.title) for case in (*DISGUISES, *HOLDERS)])
+def test_a_route_that_no_word_names_is_found_in_the_same_cell(case: Case, desk: Path) -> None:
+    with ShellNotebook(desk / "store") if case.shell else Notebook() as stage:
+        for source in case.setup:
+            stage.run(source)
+        before = copy.deepcopy(stage.look(case.look))
+        report = stage.run(case.cell)
+        assert stage.look(case.look) != before
+        assert {change.name for change in report.changed} >= set(case.names)
+
+
+# -- what looks nothing up
+
+HARMLESS = (
+    "# vars, eval and big",
+    "pass  # globals()",
+    "text = 'vars and eval of globals'",
+    "model.eval()",
+    "[m.eval().exec for m in [model]]",
+    "print(vars(model))",
+    "dict(**vars(model))",
+    "if __name__ == '__main__':\n    pass",
+    "def local():\n    a = 1\n    return '{a}'.format(**locals())\nlocal()",
+    "vars_ = model.vars\nvars_.append(1)",
+    "eval_(1)",
+    "model.run('vars')",
+)
+
+
+@pytest.fixture
+def dumped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names that were dumped since the list was emptied."""
+    found: list[str] = []
+
+    def record(members: dict[str, object], *args: object, **options: object) -> object:
+        found.extend(members)
+        return dump_group(members, *args, **options)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(dumping, "dump_group", record)
+    return found
+
+
+@contextlib.contextmanager
+def notebook_with_a_dear_value() -> Generator[Notebook]:
+    """`big` takes so long to look at that no cell looks at it unasked; functions read it, and one looks names up."""
+    with Notebook() as nb:
+        nb.run("big = [[i] for i in range(10)]")
+        nb.run("def read():\n    return sum(map(len, big))\ndef find(name):\n    return globals()[name]")
+        nb.run("def eval_(x):\n    return x")
+        nb.run(
+            "class Model:\n    vars = []\n    def eval(self):\n        self.exec = 1\n        return self\n"
+            "    def run(self, what):\n        return what\nmodel = Model()"
+        )
+        make_dear(nb)
+        yield nb
+
+
+def make_dear(nb: Notebook) -> None:
+    nb.session.workspace.tracking.groups["big"].cost_s = 1e6
+
+
+def test_words_that_look_nothing_up_touch_nothing_else(dumped: list[str]) -> None:
+    with notebook_with_a_dear_value() as nb:
+        for source in HARMLESS:
+            dumped.clear()
+            nb.run(source)
+            assert "big" not in dumped, source
+
+
+def test_names_that_the_notebook_gave_another_meaning_look_nothing_up(dumped: list[str]) -> None:
+    with notebook_with_a_dear_value() as nb:
+        nb.run("vars = ['a', 'b']\ndef eval(model):\n    return model")
+        nb.run("def evaluate():\n    return eval(1), vars")
+        dumped.clear()
+        nb.run("evaluate(), eval(model), vars[0]")
+        assert "big" not in dumped
+        nb.run("del vars, eval")
+        dumped.clear()
+        nb.run("vars()['b' + 'ig'].append(1)")
+        assert "big" in dumped
+
+
+def test_a_function_looked_at_in_the_background_is_not_followed(dumped: list[str]) -> None:
+    with notebook_with_a_dear_value() as nb:
+        seen: set[str] = set()
+        for number in range(5):
+            dumped.clear()
+            nb.run(f"# {number}")
+            seen.update(dumped)
+        assert "big" not in seen
+        assert {"read", "find"} <= seen
+
+
+def test_a_function_that_looks_names_up_counts_where_it_can_be_reached(dumped: list[str]) -> None:
+    with notebook_with_a_dear_value() as nb:
+        assert names_changed(nb.run("find('b' + 'ig').append(1)")) == {"big"}
+        make_dear(nb)
+        dumped.clear()
+        nb.run("other = 1")
+        assert "big" not in dumped
+        dumped.clear()
+        nb.run("holder = {'f': find}")
+        assert "big" in dumped  # it is new here, and may have been called
+
+
+def test_comments_touch_nothing_and_texts_what_they_name() -> None:
+    assert uses_of("# x").words == set()
+    assert "x" not in uses_of("y = 1  # x").words
+    assert "x" in uses_of("df.query('@x')  # y").words
+    assert "x" in uses_of('df.query("a # @x")').words
+    assert {"x", "y"} <= uses_of("f'{x} # {y}'").words
+    assert "x" in uses_of("run(b'x')  #").words
+    assert "df" in uses_of("sql('select * from ' 'df')  #").words
+    assert "ℌ" not in uses_of("ℌ = 1").words  # noqa: RUF001  # Python reads it as H
+    assert "x" in uses_of("this is ' no Python # x").words
+
+
+LOOKUPS = (
+    "e = eval",
+    "f(vars)",
+    "f(vars, 1)",
+    "vars()",
+    "vars(*[])",
+    "locals()['x']",
+    "import builtins as b",
+    "builtins.eval(c)",
+    "ip = get_ipython()",
+    "get_ipython().push({})",
+    "sys.modules['__main__'].x",
+    "import __main__",
+    "def f():\n    return vars",
+    "class A:\n    y = eval(c)",
+    "lambda: [eval(c) for c in y]",
+    "@exec\nclass A: pass",
+    "f'{eval(c)}'",
+    "await eval(c)",
+    "cProfile.run('eval(c)')",
+    "sys._getframe(1)",
+    "breakpoint()",
+    "import pdb; pdb.set_trace()",
+    "x = {}\n%time eval(c)\n",
+    "broken ( eval(c)",
+)
+NO_LOOKUPS = (
+    "builtins.print(1)",
+    "if '__main__' == __name__:\n    f()",
+    "get_ipython().run_line_magic('matplotlib', 'inline')",
+    "def f():\n    return vars(), locals()",
+    "gc.collect(), torch.stack(x), df.stack()",
+    "'__main__ and eval(1)'",
+    "run('no vars')",
+    "subprocess.run(['vars'])",
+)
+
+
+@pytest.mark.parametrize("source", LOOKUPS)
+def test_a_use_of_a_builtin_that_looks_names_up_is_seen(source: str) -> None:
+    assert uses_of(source).marks
+
+
+@pytest.mark.parametrize("source", NO_LOOKUPS)
+def test_a_mention_of_a_builtin_is_no_use(source: str) -> None:
+    assert not uses_of(source).marks
+
+
+def test_magics_count_for_what_they_do_with_their_text(tmp_path: Path) -> None:
+    with ShellNotebook(tmp_path / "store") as nb:
+        transform = nb.shell.input_transformer_manager.transform_cell
+        for source in (
+            "%run -i a.py",
+            "%timeit -n1 eval(c)",
+            "%%capture out\neval(c)",
+            "%load_ext some",
+            "y = !echo {eval(c)}",
+            "!echo {vars()}",
+            "get_ipython().run_line_magic('run', 'x')",
+            "get_ipython().run_line_magic(name, 'x')",
+            "%%time\n%rerun",
+            "run -i a.py",
+        ):
+            assert uses_of(source, transform).marks, source
+        for source in (
+            "%matplotlib inline",
+            "%%bash\neval $x; exec y",
+            "%%writefile a.py\neval(c)",
+            "%%html\n<b>vars</b>",
+            "%%time\n# eval\nmodel.eval()",
+            "%%capture out\n# eval(c)\nx = 1",
+            "%timeit model.eval()",
+            "!pip install eval",
+            "model?",
+            "%cd vars",
+        ):
+            assert not uses_of(source, transform).marks, source
+        assert "x" in uses_of("%timeit -n1 x.append(1)", transform).words
+        assert "x" in uses_of("!echo {x}", transform).words
+        assert "x" not in uses_of("%%time\n# x\ny = 1", transform).words
+
+
+# -- what lies in objects that cannot be saved
+
+
+@pytest.mark.parametrize("many", [5_000, 10_000, 20_000])
+def test_no_more_than_some_thousand_objects_are_looked_at_below_one(many: int) -> None:
+    waiting: queue.Queue[list[int]] = queue.Queue()
+    for number in range(many):
+        waiting.put([number])
+    assert len(held_by(waiting, {}).ids) <= MOST_HELD
+
+
+def test_the_shell_is_not_entered(tmp_path: Path) -> None:
+    with ShellNotebook(tmp_path / "store") as nb:
+        nb.run("class Holder:\n    pass\nholder = Holder()\nholder.ip = get_ipython()\nx = []")
+        assert id(nb.namespace["x"]) not in held_by(nb.namespace["holder"], nb.namespace).ids
+
+
+def test_what_a_connection_was_given_is_kept_through_later_changes_of_it() -> None:
+    with Notebook() as nb:
+        nb.run("import sqlite3\nx = []\nconn = sqlite3.connect(':memory:')")
+        nb.run("conn.create_function('f', 1, lambda v: x.append(v))")
+        nb.run("conn.executescript('create table t (a); insert into t values (1);').close()")
+        nb.session.workspace.tracking.groups["x"].cost_s = 1e6
+        assert "x" in names_changed(nb.run("conn.execute('select f(a) from t').fetchall()"))
+
+
+if sys.version_info >= (3, 12):
+
+    def test_what_other_tools_switched_off_stays_off() -> None:
+        monitoring, seen = sys.monitoring, list[str]()
+
+        def note(code: object, _: int) -> object:
+            seen.append(getattr(code, "co_name", ""))
+            return monitoring.DISABLE
+
+        with Notebook() as nb:
+            nb.run("x = []\ndef f():\n    x.append(1)")
+            nb.run("calls = [f]")
+            monitoring.use_tool_id(1, "another tool")
+            try:
+                monitoring.register_callback(1, monitoring.events.PY_START, note)
+                monitoring.set_events(1, monitoring.events.PY_START)
+                for _ in range(3):
+                    nb.run("f()\nf()")
+                assert seen.count("f") == 1
+                assert "x" in nb.session.workspace.monitor.names
+            finally:
+                monitoring.set_events(1, 0)
+                monitoring.free_tool_id(1)
