@@ -135,12 +135,14 @@ class LiveNotebook(Binding):
 
     def _failed(self, error: Exception) -> None:
         if not isinstance(error, AgentKernelError):
-            logger.error("a cell was not committed", exc_info=error)
+            logger.debug("a cell was not committed", exc_info=error)
         said = str(error) if isinstance(error, AgentKernelError) else f"{type(error).__name__}: {error}"
         here = place_text(self.repo.store.url) if self.repo is not None else "PLACE"
         gone = isinstance(error, StoreUnavailableError) and not isinstance(error, StoreReadOnlyError)
         way = f"%agent bind {here} opens it or makes it anew" if gone else "%agent bind PLACE puts the store elsewhere"
         hint = f"; {way}" if isinstance(error, StoreUnavailableError) else ""
+        if not isinstance(error, AgentKernelError):
+            hint = "; the next cell's commit takes these changes along"
         self._notices.warn(f"this cell is not committed: {said}{hint}")
 
     def number(self) -> int:

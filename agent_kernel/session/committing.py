@@ -6,10 +6,11 @@ state to compare with; a failed publish leaves everything to the next commit.
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING
 
-from agent_kernel.errors import BranchMovedError
+from agent_kernel.errors import AgentKernelError, BranchMovedError
 from agent_kernel.repository import Author, Cell, Entry, Head, Tree, Writer
 from agent_kernel.session import branches, carrying
 from agent_kernel.session.history import Draft, describe_error, only_commands, written
@@ -23,6 +24,9 @@ from agent_kernel.values.quiet import seldom_collected
 if TYPE_CHECKING:
     from agent_kernel.repository import Outputs
     from agent_kernel.session.dumping import Staged
+
+
+logger = logging.getLogger(__name__)
 
 
 class Committing(Standing):
@@ -128,7 +132,14 @@ class Committing(Standing):
         checked = self.workspace.overdue(touched.names) if rolling and not touched.everything else []
         asked = everything if holds_back is None else not holds_back
         wider = Touched(touched.names | frozenset(checked), touched.rebound, touched.everything, touched.full, asked)
-        staged = self.workspace.stage(wider, writer)
+        try:
+            staged = self.workspace.stage(wider, writer)
+        except AgentKernelError:
+            raise
+        except Exception as error:  # code of others runs there, and may do what nobody thought of
+            if not rolling:
+                raise
+            return self._keep_cell(writer, wider, draft, error, began)
         if staged.interrupted and everything:  # something is about to be replaced that could not be saved
             raise KeyboardInterrupt
         # On no branch, only a change starts one: looking at a past state must not.
@@ -140,6 +151,15 @@ class Committing(Standing):
         if rolling:
             draft.labels += _labels(staged, touched, frozenset(checked), outside)
         return self._publish(writer, staged, draft, began, looks=looks)
+
+    def _keep_cell(self, writer: Writer, touched: Touched, draft: Draft, error: Exception, began: float) -> Report:
+        """Saving the variables of a cell failed: commit the cell without them, and leave them to the next commit."""
+        logger.debug("the variables of a cell were not saved", exc_info=error)
+        draft.unsaved = self.workspace.put_off(touched, error)
+        if self.branch is None:  # nothing starts a branch that has nothing to hold
+            return Report(None, None, None, unsaved=draft.unsaved, seconds=time.perf_counter() - began)
+        with uninterrupted():
+            return self._record(writer, self._tree, draft, began, self._carried)
 
     def _publish(self, writer: Writer, staged: Staged, draft: Draft, began: float, *, looks: bool) -> Report:
         carried = self._carried

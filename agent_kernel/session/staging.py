@@ -132,7 +132,9 @@ class Staging:
                 name in self._dumps.rebound and len(group.members) != len(names)
             ):
                 moved.append(name)  # another content, or bound to an object that is shared in another way
-        if not moved and not regrouped:  # same contents, but shared in another way
+        stored = next(iter(before.values()))
+        again = stored is not None and stored.stale and stored.signature == made.signature
+        if not moved and not regrouped and not again:  # same contents, but shared in another way
             moved = [name for name in names if before[name] is not None]
         for name in moved:
             self._note_change(name, "~", made)

@@ -179,6 +179,23 @@ class Watching:
     def _is_saved(self, name: str) -> bool:
         return name in self.tracking.groups or self.bindings.is_versioned(name)
 
+    def put_off(self, touched: Touched, error: Exception) -> tuple[Unsaved, ...]:
+        """Staging failed: the next commit looks at all of this again. Returns what to say of it.
+
+        Bindings are not noted, so those that moved have moved for the next commit too.
+        """
+        from agent_kernel.values.pickler import explain, type_name
+
+        names = touched.names | touched.rebound.new | touched.rebound.rebound
+        for group in {id(group): group for name in names if (group := self.tracking.groups.get(name))}.values():
+            self.tracking.mark_stale(group)
+        reason = f"saving failed ({type(error).__name__}: {explain(error)})"
+        return tuple(
+            Unsaved(name, type_name(type(self.namespace[name])), reason, "the next cell tries again")
+            for name in sorted(names)
+            if name in self.namespace and not name.startswith(CLASS_PREFIX)
+        )
+
     def accept(self, staged: Staged) -> None:
         """The staged state was published: it is now what the next look compares with."""
         for group in staged.dropped.values():

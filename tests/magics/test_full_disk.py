@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.errors import StoreFullError
+from agent_kernel.session.sharing import Sharing
 from agent_kernel.storage import LmdbStore
 from tests.magics.shells import Shell
 
@@ -26,3 +27,16 @@ def test_what_found_no_room_is_in_the_next_commit(tmp_path: Path, monkeypatch: p
         assert "again" not in told
         shell.run("z = 3")
         assert {change["name"] for change in shell.log("-n 1")[0]["changed"]} == {"y", "z"}
+
+
+def test_what_goes_wrong_in_saving_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Shell() as shell:
+        shell.run("x = [1]")
+        with monkeypatch.context() as patched:
+            patched.setattr(Sharing, "settle", lambda _: 1 / 0)
+            told = shell.run("x.append(2); y = 1")
+        assert (told.out + told.err).count("\n") == 1
+        assert "Traceback" not in told.out + told.err
+        assert "saving failed (ZeroDivisionError: division by zero)" in told.out
+        shell.run("z = 3")
+        assert {change["name"] for change in shell.log("-n 1")[0]["changed"]} == {"x", "y", "z"}

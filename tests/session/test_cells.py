@@ -10,6 +10,7 @@ import pytest
 
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.session import Repository, bind
+from agent_kernel.session.sharing import Sharing
 from agent_kernel.storage import MemoryStore
 from agent_kernel.testing.notebooks import Notebook, names_changed
 
@@ -86,3 +87,46 @@ def test_a_variable_that_is_ignored_no_more_is_stored_from_the_next_cell_on_with
     with Notebook(nb.repo) as nb:
         nb.checkout()
         assert nb.look("(a, b[0] is a, c)") == ([1, 2], True, 1)
+
+
+def test_a_cell_whose_variables_cannot_be_saved_is_kept_and_the_next_commit_holds_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever goes wrong as values are saved, in their code or in ours."""
+
+    def fails(*_: object) -> None:
+        raise TypeError("'NoneType' object is not iterable")
+
+    with Notebook() as nb:
+        first = nb.run("x = [1]; gone = 1; class_ = type('C', (), {})")
+        with monkeypatch.context() as patched:
+            patched.setattr(Sharing, "settle", fails)
+            kept = nb.run("x.append(2); new = {'a': 1}; del gone")
+            again = nb.run("y = 5")
+        assert kept.record is not None
+        assert kept.record.cell is not None
+        assert kept.record.cell.source == "x.append(2); new = {'a': 1}; del gone"
+        assert {(one.name, one.remedy) for one in kept.unsaved} == {
+            ("x", "the next cell tries again"),
+            ("new", "the next cell tries again"),
+        }
+        assert names_changed(again) == set()
+        last = nb.run("z = 1")
+        assert names_changed(last) == {"x", "new", "gone", "y", "z"}
+        assert last.unsaved == ()
+        nb.checkout(first)
+        assert nb.look("(x, 'new' in globals(), gone)") == ([1], False, 1)
+        nb.session.switch("main")
+        assert nb.look("(x, new, 'gone' in globals(), y, z)") == ([1, 2], {"a": 1}, False, 5, 1)
+
+
+def test_nothing_is_replaced_that_could_not_be_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Notebook() as nb:
+        first = nb.run("x = [1]")
+        nb.run("x.append(2)")
+        nb.namespace["x"] = [3]
+        with monkeypatch.context() as patched:
+            patched.setattr(Sharing, "settle", lambda _: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                nb.checkout(first)
+        assert nb.look("x") == [3]
