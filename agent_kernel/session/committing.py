@@ -139,7 +139,7 @@ class Committing(Standing):
         except Exception as error:  # code of others runs there, and may do what nobody thought of
             if not rolling:
                 raise
-            return self._keep_cell(writer, wider, draft, error, began)
+            return self._keep_cell(writer, touched, draft, error, began)
         if staged.interrupted and everything:  # something is about to be replaced that could not be saved
             raise KeyboardInterrupt
         # On no branch, only a change starts one: looking at a past state must not.
