@@ -212,9 +212,10 @@ class Dumps:
         cuts = {name: group.cuts[name] for name, group in groups if group is not None and name in group.cuts}
         known = before.marks if before and not self._everything else frozenset[bytes]()
         anchors = self._items_beside(members, before) if before is not None and known else ()
+        named = before.reach.named if before is not None else ()
         try:
             return dump_group(
-                members, self.living, self.namespace, cuts=cuts, known=known, anchors=anchors, defer=defer
+                members, self.living, self.namespace, cuts=cuts, known=known, anchors=anchors, named=named, defer=defer
             )
         except RecursionError:
             reason = "it is nested too deeply to be saved"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -37,18 +37,24 @@ class Built(msgspec.Struct):
     values: dict[str, object] = msgspec.field(default_factory=dict[str, object])
     classes: dict[str, type] = msgspec.field(default_factory=dict[str, type])
     failed: list[Failed] = msgspec.field(default_factory=list["Failed"])
+    contents: list[tuple[object, Any]] = msgspec.field(default_factory=list["tuple[object, Any]"])
 
 
-def build(repo: Repository, living: Living, namespace: dict[str, object], plan: Plan) -> Built:
+def build(
+    repo: Repository, living: Living, namespace: dict[str, object], plan: Plan, *, sets_back: bool = False
+) -> Built:
     """Load the plan's entries aside. What fails is taken out of the plan, and costs nothing but itself.
+
+    Args:
+        sets_back: whether `contents` will be set back into what the person's own modules hold.
 
     Raises:
         KeyboardInterrupt, StoreUnavailableError: nothing was loaded.
     """
     planned = list(plan.groups_by_member())
-    loader = Loader(namespace, _Definitions(repo), living, plan.reusable)
+    loader = Loader(namespace, _Definitions(repo), living, plan.reusable, sets_back=sets_back)
     loaded = loader.load([stored(repo, plan, members, entries) for members, entries in planned])
-    built = Built(classes=loader.made)
+    built = Built(classes=loader.made, contents=loader.contents)
     for (members, entries), found in zip(planned, loaded, strict=True):
         if not isinstance(found, Failure):
             built.values |= zip(members, found, strict=True)

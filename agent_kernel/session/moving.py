@@ -205,6 +205,7 @@ class Moving(Stepping):
         with uninterrupted():  # after the commit an interrupt would take back what it holds
             try:
                 self.namespace.update(values)
+                loaded.set_back()
                 return self._commit(draft, "")
             except BaseException:
                 for name in values:

@@ -231,11 +231,11 @@ def packages_of(dumped: Dumped) -> dict[str, str]:
 
 
 def _packages(dumped: Dumped) -> Iterable[str]:
-    if not (dumped.dump.instances or dumped.dump.opaque):
+    if not (dumped.dump.instances or dumped.dump.opaque or dumped.dump.packages):
         return ()
     kinds = {type(value) for value in (*dumped.dump.instances, *dumped.dump.opaque)}
     names = {name.partition(".")[0] for kind in kinds if isinstance(name := getattr(kind, "__module__", None), str)}
-    return names - {"builtins", "__main__", "agent_kernel"} - sys.stdlib_module_names
+    return (names | dumped.dump.packages) - {"builtins", "__main__", "agent_kernel"} - sys.stdlib_module_names
 
 
 _versions: dict[str, str] = {}

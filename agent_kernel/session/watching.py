@@ -18,6 +18,7 @@ from agent_kernel.session.bindings import BUILTIN_IDS, HELD_BYTES, Bindings, Reb
 from agent_kernel.session.living import Living
 from agent_kernel.session.monitoring import Monitor
 from agent_kernel.session.tracking import LEAST_COST_S, Group, Tracking
+from agent_kernel.values import references
 from agent_kernel.values.entries import CLASS_PREFIX, shown
 from agent_kernel.values.lost import loss_of
 from agent_kernel.values.quiet import unwarned
@@ -62,6 +63,7 @@ class Watching:
         self.monitor = Monitor(namespace)
         self._beside = Held()
         self._source, self._words = "", set[str]()
+        references.begin()
         self._turn = 0
         self._credit_s = 0.0
         self._looked_at = time.monotonic()

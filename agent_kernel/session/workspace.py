@@ -6,7 +6,7 @@ It knows trees and values, not history: `Session` decides what a change becomes.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,6 +16,7 @@ from agent_kernel.session.tracking import Group
 from agent_kernel.session.watching import Watching
 from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.lost import name_loss
+from agent_kernel.values.restore.objects import set_content
 
 if TYPE_CHECKING:
     from agent_kernel.session.dumping import Staged
@@ -52,7 +53,7 @@ class Workspace(Watching):
         from agent_kernel.session import loading, planning, unloaded
 
         plan = planning.plan(self.repo, self.tracking, self.living, tree, target, names, absent, stay)
-        built = loading.build(self.repo, self.living, self.namespace, plan)
+        built = loading.build(self.repo, self.living, self.namespace, plan, sets_back=True)
         self.after_load()
         # What stands here as a placeholder already is no news, and nothing that a move could lose.
         news = [failed for failed in built.failed if failed.names and (names is not None or not self._stood_in(failed))]
@@ -61,7 +62,7 @@ class Workspace(Watching):
         classes = frozenset(name.removeprefix(CLASS_PREFIX) for name in target.names() if name.startswith(CLASS_PREFIX))
         commits = [source for source in sources if source is not None]
         groups = unloaded.stand_in(self.repo, built.failed, commits, classes) if built.failed else []
-        return Loaded(plan, built.values, built.classes, tuple(groups), stay)
+        return Loaded(plan, built.values, built.classes, tuple(groups), stay, built.contents)
 
     def _stood_in(self, failed: Failed) -> bool:
         """Whether these names stand for this very value already."""
@@ -131,6 +132,7 @@ class Workspace(Watching):
                 if not name.startswith(CLASS_PREFIX):
                     name_loss(value, name)
                     self.namespace[name] = value
+            loaded.set_back()
             for uid, kind in loaded.classes.items():
                 self.living.classes.adopt(uid, kind)
             kept = [name for group in loaded.unloaded for name in group.members]
@@ -174,6 +176,12 @@ class Loaded(msgspec.Struct, frozen=True):
     classes: Mapping[str, type]
     unloaded: tuple[Group, ...] = ()
     stay: frozenset[str] = frozenset()
+    contents: Sequence[tuple[object, Any]] = ()
+
+    def set_back(self) -> None:
+        """Give what the person's own modules hold the content that it had."""
+        for held, content in self.contents:
+            set_content(held, content)
 
     def carried(self, target: Tree) -> frozenset[str]:
         """What of the target is not in memory then."""

@@ -40,13 +40,15 @@ class Reach(msgspec.Struct):
     """The ids of mutable objects, and the memory, that a value reaches. Valid while the value is unchanged and alive.
 
     `complete` is False for a large value, where `ids` has only the containers that someone else holds too. `deferred`
-    says that nothing was walked yet.
+    says that nothing was walked yet. `named` are containers of modules that were met: those of libraries are not shared by
+    the values that name them.
     """
 
     ids: set[int] = msgspec.field(default_factory=set[int])
     memory: list[MemoryUse] = msgspec.field(default_factory=list[MemoryUse])
     complete: bool = True
     deferred: bool = False
+    named: set[int] = msgspec.field(default_factory=set[int])
 
 
 def reach(values: Iterable[object], dump: Dump) -> Reach:
@@ -58,8 +60,12 @@ def reach(values: Iterable[object], dump: Dump) -> Reach:
         id(value) for value in values if id(type(value)) in _MUTABLE_IDS or (type(value) is frozenset and value)
     )
     _note_visited(dump, found)
-    _walk([*_entered(values, dump), *dump.roots], found, dump, leaves=dump.class_level)
+    libraries = {item for item, named in dump.named.items() if not named.reference.is_own}
+    roots = [root for root in _entered(values, dump) if id(root) not in libraries]
+    _walk([*roots, *dump.roots], found, dump, leaves=dump.class_level | libraries)
     found.ids.difference_update(map(id, dump.kept))
+    found.named = found.ids & dump.named.keys()
+    found.ids -= libraries
     return found
 
 
@@ -175,7 +181,7 @@ def _walk(level: list[Any], found: Reach, dump: Dump, copies: int = 0, leaves: I
         if found.complete:
             found.ids.update(map(id, mutable))
         else:
-            found.ids.update(_held_by_more(mutable, copies).difference(visited))
+            found.ids.update(_held_by_more(mutable, copies).difference(visited.difference(dump.named)))
         del mutable
         if only_tracked:  # the collector leaves dicts and tuples alone that hold nothing but texts and numbers
             followed = list(compress(followed, map(gc.is_tracked, followed)))

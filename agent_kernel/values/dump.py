@@ -12,6 +12,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from agent_kernel.values.definitions import DefinitionId
+    from agent_kernel.values.references import Named
 
 
 class CannotSaveError(Exception):
@@ -81,5 +82,8 @@ class Dump(msgspec.Struct):
     losses: dict[str, Loss] = msgspec.field(default_factory=dict[str, Loss])
     live: dict[str, object] = msgspec.field(default_factory=dict[str, object])
     class_level: set[int] = msgspec.field(default_factory=set[int])
+    # Lists, dicts and sets that modules hold, by id, and the packages of all that was saved as a name of a module.
+    named: dict[int, Named] = msgspec.field(default_factory=dict[int, "Named"])
+    packages: set[str] = msgspec.field(default_factory=set[str])
     # What reducers made on the way: ids above stay true only while these live.
     kept: list[object] = msgspec.field(default_factory=list[object])

@@ -17,13 +17,14 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from agent_kernel.values import classes, segments
+from agent_kernel.values import classes, references, segments
 from agent_kernel.values.aliases import Reach, find, held_elsewhere, reach
 from agent_kernel.values.cutting import NOWHERE, Cuts
 from agent_kernel.values.dump import Dump, LiveNames, Loss
 from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.memory import clusters_of, overlaps_itself, owner_of
 from agent_kernel.values.pickler import PROTOCOL, dump_objects
+from agent_kernel.values.references import Named
 from agent_kernel.values.surface import called_at_death, held_by
 
 
@@ -33,7 +34,9 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
     `buffers` counts the buffers of each skeleton and stream, in order. `form` is "" for one stream, or the type that
     segments are joined into. `fills` counts the pickles before the values in the stream. `foreign` are the positions of
     buffers that libraries want as memory. `long` is the slot of the segmented member of several: then the first stream
-    holds the objects that segments refer to by number, and after them the other members.
+    holds the objects that segments refer to by number, and after them the other members. `names`: the stream begins with
+    a pickle of what modules hold under names (1), and ends with one of what goes back into those of them that are in the
+    person's own modules (2).
     """
 
     skeletons: tuple[str, ...] = ()
@@ -44,6 +47,7 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
     losses: tuple[tuple[str, str, str, str], ...] = ()
     foreign: tuple[int, ...] = ()
     long: int = -1
+    names: int = 0
 
 
 class Dumped(msgspec.Struct):
@@ -78,6 +82,7 @@ def decode_layout(payload: bytes) -> Layout:
 
 _PLAIN = Layout()
 _UNCUT: Mapping[str, Cuts] = {}
+_NONE_NAMED: Mapping[int, Named] = {}
 _SHORT = 256
 # By id: hashing a type runs its metaclass.
 _ATOM_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
@@ -91,6 +96,7 @@ def dump_group(
     cuts: Mapping[str, Cuts] = _UNCUT,
     known: frozenset[bytes] = frozenset(),
     anchors: Collection[int] = (),
+    named: Collection[int] = (),
     whole: bool = False,
     defer: bool = False,
 ) -> Dumped:
@@ -101,36 +107,50 @@ def dump_group(
         cuts: where the segments of long containers began the last time, by name.
         known: marks of the segments of the last time, in which shared objects need not be looked for again.
         anchors: ids of objects that are saved once beside a single long container, wherever it holds them.
+        named: ids of lists, dicts and sets of modules that were met the last time.
         whole: do not cut into segments.
         defer: leave the walk of a large value to the caller, who may know without it what the value shares.
 
     Raises:
         RecursionError: nested too deeply.
     """
+    references.look()
     if len(members) == 1:
         (value,) = members.values()
         if id(type(value)) in _ATOM_IDS:
             return Dumped(_PLAIN, [pickle.dumps(value, PROTOCOL)], [], Dump(), Reach())
-        if _holds_only_atoms(value):
+        if _holds_only_atoms(value) and not references.may_be_container(value):
             return Dumped(_PLAIN, [pickle.dumps(value, PROTOCOL)], [], Dump(), Reach({id(value)}))
     own_classes = [value for name, value in members.items() if name.startswith(CLASS_PREFIX)]
-    if not own_classes and not whole:
+    known_named = references.containers_among({*named, *map(id, members.values())}, namespace)
+    if not own_classes and not whole and not known_named:
         long_ones = [name for name, value in members.items() if segments.is_long(value)]
         if len(long_ones) == 1:
             cut = _cut(members, long_ones[0], names, namespace, cuts.get(long_ones[0], NOWHERE), known, anchors)
-            if cut is not None:
+            if cut is not None and not references.containers_among(cut.reach.ids, namespace):
                 return cut
     skeletons = [_skeleton(kind, names, namespace) for kind in own_classes if isinstance(kind, type)]
     bodies = [classes.body(kind) for kind in own_classes if isinstance(kind, type)]
-    dump = _dump_shared(_phases(members, bodies), names, namespace)
-    _note_farewells(members, dump, namespace)
-    # The walk notes ids of what was made to take classes apart: alive, nothing else has them in this commit.
-    dump.kept.append(bodies)
-    made = _assemble(members, skeletons, dump)
+
+    def dump_naming(named: Mapping[int, Named]) -> Dump:
+        made = _dump_shared(_phases(members, bodies), names, namespace, named)
+        _note_farewells(members, made, namespace)
+        # The walk notes ids of what was made to take classes apart: alive, nothing else has them in this commit.
+        made.kept.append(bodies)
+        return made
+
+    dump = dump_naming(known_named)
     if defer and not own_classes and sum(map(len, dump.streams)) > _LARGE_BYTES:
-        made.reach = Reach(complete=False, deferred=True)
-    else:
-        made.reach = reach_of(members, dump, bodies)
+        made = _assemble(members, skeletons, dump)
+        made.reach = Reach(complete=False, deferred=True, named=set(known_named))
+        return made
+    found = reach_of(members, dump, bodies)
+    met = references.containers_among(found.ids.union(found.named) if found.named else found.ids, namespace)
+    if met.keys() != known_named.keys():  # the walk sees what pickle does not ask of
+        dump = dump_naming(met)
+        found = reach_of(members, dump, bodies)
+    made = _assemble(members, skeletons, dump)
+    made.reach = found
     return made
 
 
@@ -174,13 +194,15 @@ def _phases(members: Mapping[str, object], bodies: Sequence[Body]) -> list[objec
     return [methods, attributes, values]
 
 
-def _dump_shared(phases: list[object], names: LiveNames, namespace: dict[str, object]) -> Dump:
+def _dump_shared(
+    phases: list[object], names: LiveNames, namespace: dict[str, object], named: Mapping[int, Named] = _NONE_NAMED
+) -> Dump:
     """Pickle once to see what shares memory, and again with that memory stored once where any does."""
-    dump = dump_objects(phases, names, namespace)
+    dump = dump_objects(phases, names, namespace, named=named)
     clusters = clusters_of(dump.memory)
     owners = _shared_owners(dump)
     if clusters or owners:
-        dump = dump_objects(phases, names, namespace, clusters=clusters, shared_owners=owners)
+        dump = dump_objects(phases, names, namespace, clusters=clusters, shared_owners=owners, named=named)
     return dump
 
 
@@ -210,11 +232,18 @@ def _assemble(members: Mapping[str, object], skeletons: Sequence[Dump], dump: Du
         fills=2 if uids else 0,
         losses=_losses(dump),
         foreign=_foreign(parts),
+        names=_names(dump),
     )
     blobs: list[bytes | pickle.PickleBuffer] = [stream for part in parts for stream in part.streams]
     blobs += [buffer for part in parts for buffer in part.buffers]
     steps = [step for part in parts for step in part.steps]
     return Dumped(layout, blobs, steps, dump, Reach())
+
+
+def _names(dump: Dump) -> int:
+    if not dump.named:
+        return 0
+    return 2 if any(named.reference.is_own for named in dump.named.values()) else 1
 
 
 def _foreign(parts: Sequence[Dump]) -> tuple[int, ...]:
@@ -298,4 +327,5 @@ def _merge(into: Dump, other: Dump) -> None:
     into.definitions.update(other.definitions)
     into.losses.update(other.losses)
     into.live.update(other.live)
+    into.packages |= other.packages
     into.kept.append(other)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from types import CodeType
 from typing import Any, Protocol
 
@@ -20,6 +21,7 @@ from agent_kernel.values.groups import losses_of
 from agent_kernel.values.lost import Lost
 from agent_kernel.values.quiet import seldom_collected
 from agent_kernel.values.recompiling import stand_in
+from agent_kernel.values.restore.objects import instance, set_content
 from agent_kernel.values.streams import Failure, StoredGroup, Streams
 
 
@@ -56,7 +58,15 @@ class Loader:
         source: Source,
         live: LiveObjects,
         reusable: Mapping[str, type] | None = None,
+        *,
+        sets_back: bool = False,
     ) -> None:
+        """A loader.
+
+        Args:
+            sets_back: what the person's own modules hold is the live object, and `contents` says what goes back into it;
+                otherwise a copy, and nothing live is touched.
+        """
         self.namespace = namespace
         self.classes: dict[str, type] = dict(reusable or {})
         self.made: dict[str, type] = {}
@@ -66,7 +76,10 @@ class Loader:
         self._losses: dict[str, Loss] = {}
         self._skeletons: dict[str, Callable[[], type]] = {}
         self._broken: dict[str, BaseException] = {}
-        self._shared: dict[tuple[int, str], Any] = {}  # of the stream that is being loaded
+        self._stream: Streams | None = None  # the one that is being loaded
+        self.contents: list[tuple[object, Any]] = []
+        self._sets_back = sets_back
+        self._held: set[int] = set()
 
     def load(self, groups: Sequence[StoredGroup]) -> list[tuple[object, ...] | Failure]:
         """Return the values of each group, in the order of its slots, or why there are none. Puts nothing anywhere.
@@ -84,6 +97,7 @@ class Loader:
                 streams = [stream if stream.failure is None else Streams(stream.group) for stream in streams]
                 self._run([stream for stream in streams if not stream.is_done])
         for stream in streams:
+            self.contents += stream.contents
             stream.let_go()
         return [stream.failure or stream.loaded for stream in streams]
 
@@ -127,7 +141,7 @@ class Loader:
         """Take one step with every group that has not failed; what needs the classes of one that fails fails with it."""
         for stream in streams:
             if stream.failure is None:
-                self._shared = stream.shared
+                self._stream = stream
                 try:
                     step(stream)
                 except (KeyboardInterrupt, StoreUnavailableError):
@@ -184,9 +198,31 @@ class Loader:
 
     def once(self, key: tuple[int, str], make: Callable[[], object]) -> Any:
         # The key holds the id of an object in the stream's memo, which lives until the stream is loaded, or has failed.
-        if key not in self._shared:
-            self._shared[key] = make()
-        return self._shared[key]
+        shared = self._stream.shared if self._stream is not None else {}
+        if key not in shared:
+            shared[key] = make()
+        return shared[key]
+
+    def held(self, module: str, name: str, kind: type) -> object:
+        live = _standing(module, name) if self._sets_back else None
+        if type(live) is kind:
+            self._held.add(id(live))
+            return live
+        return instance(kind)
+
+    def set_content(self, made: object, content: Any) -> None:
+        if id(made) in self._held and self._stream is not None:
+            self._stream.contents.append((made, content))
+        else:
+            set_content(made, content)
+
+
+def _standing(module: str, name: str) -> object:
+    """What a module holds; None where it is gone: its content was saved, and is not lost with it."""
+    try:
+        return vars(import_module(module)).get(name)
+    except ModuleNotFoundError:
+        return None
 
 
 def _spread(streams: Sequence[Streams]) -> None:

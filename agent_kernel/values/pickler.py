@@ -16,10 +16,10 @@ from __future__ import annotations
 import ctypes
 import io
 import pickle
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from agent_kernel.values import reducers
+from agent_kernel.values import reducers, references
 from agent_kernel.values.dump import OBJECTS, CannotSaveError, Dump, LiveNames, Loss, MemoryUse
 from agent_kernel.values.surface import held_by, surface_digest
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
     from agent_kernel.values.memory import Cluster
+    from agent_kernel.values.references import Named
 
 PROTOCOL = 5
 # What a foreign reducer may raise without it being the person's Ctrl-C.
@@ -76,11 +77,43 @@ class Pickler(pickle.Pickler):
         handler = _HANDLERS.get(type(obj))
         if handler is None:
             handler = reducers.handler_for(type(obj))
+        reference = references.find(obj, self.namespace) if id(obj) in _HELD else None
+        if reference is not None and not reference.is_own:
+            return self.by_name(reference)
         if self.careful and id(obj) not in self._sound and reducers.goes_whole(type(obj), handler):
             failed = self._why_not_whole(obj)
             if failed:
                 return self.lose(obj, failed)
-        return handler(self, obj)
+        return handler(self, obj) if reference is None else self.set_back(obj, reference)
+
+    # -- what modules hold
+
+    def refer_to(self, named: Mapping[int, Named]) -> None:
+        """Save these lists, dicts and sets as names of modules, wherever they are met in what is dumped from now on.
+
+        pickle does not ask of them. But what is in its memo is written as a mere number: so each gets the number of
+        its name, which is written first.
+        """
+        if not named:
+            return
+        self.dump_record.named = dict(named)
+        names = list(named.values())
+        self.dump(names)
+        memo: Any = self.memo.copy()
+        for name in names:  # in the place of the name: loading counts what it meets, so there must not be more
+            memo[id(name.value)] = (memo.pop(id(name))[0], name.value)
+        self.memo = memo
+        self.kept.append(names)
+
+    def by_name(self, reference: references.Reference) -> Any:
+        self.dump_record.packages.add(reference.module.partition(".")[0])
+        return reducers.by_name(reference.module, reference.name)
+
+    def set_back(self, value: Any, reference: references.Reference) -> Any:
+        """Save an object of the person's own module with its content, which goes back into the same object."""
+        if id(value) not in self.muted:
+            self.dump_record.instances.append(value)
+        return reducers.held(reference.module, reference.name, value)
 
     # -- what reducers call
 
@@ -202,7 +235,9 @@ class Pickler(pickle.Pickler):
         """
         probe = Dump()
         try:
-            Pickler(_Nowhere(), probe, self.names, self.namespace, self.clusters).dump(value)
+            pickler = Pickler(_Nowhere(), probe, self.names, self.namespace, self.clusters)
+            pickler.refer_to(self.dump_record.named)
+            pickler.dump(value)
         except FOREIGN as error:
             return explain(error)
         self._sound.update(map(id, probe.instances), map(id, probe.opaque), (id(value),))
@@ -233,6 +268,7 @@ class _Nowhere:
     def write(self, _: object) -> None: ...
 
 
+_HELD = references.HELD
 _HANDLERS: dict[type, Callable[[Pickler, Any], Any]] = reducers.HANDLERS
 
 
@@ -253,6 +289,9 @@ def type_name(kind: type) -> str:
     return name if module in ("builtins", "__main__") else f"{module}.{name}"
 
 
+_NOTHING: Mapping[int, Named] = {}
+
+
 def dump_objects(
     phases: Iterable[object],
     names: LiveNames,
@@ -260,19 +299,24 @@ def dump_objects(
     *,
     clusters: tuple[Cluster, ...] = (),
     shared_owners: frozenset[int] = frozenset(),
+    named: Mapping[int, Named] = _NOTHING,
 ) -> Dump:
     """Pickle the phases one after another in one stream with one memo, with care where something fails.
+
+    Args:
+        named: lists, dicts and sets that modules hold, by id: saved as names, which are a pickle before the phases; the
+            content of those in the person's own modules is one after them.
 
     Raises:
         RecursionError: nested too deeply for the pickler.
     """
     phases = list(phases)
     try:
-        return _dump(phases, names, namespace, clusters, shared_owners, careful=False)
+        return _dump(phases, names, namespace, clusters, shared_owners, named, careful=False)
     except RecursionError:
         raise
     except FOREIGN:  # foreign reducers run here, and may raise anything
-        return _dump(phases, names, namespace, clusters, shared_owners, careful=True)
+        return _dump(phases, names, namespace, clusters, shared_owners, named, careful=True)
 
 
 def _dump(
@@ -281,14 +325,19 @@ def _dump(
     namespace: dict[str, object],
     clusters: tuple[Cluster, ...],
     shared_owners: frozenset[int],
+    named: Mapping[int, Named],
     careful: bool,
 ) -> Dump:
     sink = io.BytesIO()
     dump = Dump()
     pickler = Pickler(sink, dump, names, namespace, clusters, careful)
     pickler.shared_owners = shared_owners
+    pickler.refer_to(named)
     for phase in phases:
         pickler.dump(phase)
+    own = [found for found in named.values() if found.reference.is_own]
+    if own:
+        pickler.dump([references.Content(found.value, found.value.copy()) for found in own])
     dump.kept = pickler.kept
     dump.streams.append(sink.getvalue())
     return dump

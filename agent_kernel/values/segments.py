@@ -179,6 +179,7 @@ def joined(segments: list[Segment]) -> tuple[Dump, list[int]]:
         whole.definitions.update(part.definitions)
         whole.losses.update(part.losses)
         whole.live.update(part.live)
+        whole.packages |= part.packages
         whole.class_level |= part.class_level
         whole.instances += part.instances
         whole.opaque += part.opaque

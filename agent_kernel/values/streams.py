@@ -45,6 +45,7 @@ class Streams:
         self.failure: Failure | None = None
         self.is_done = False
         self.shared: dict[tuple[int, str], Any] = {}
+        self.contents: list[tuple[object, Any]] = []  # what goes back into objects of the person's own modules
         layout = group.layout
         self.class_ids = layout.skeletons
         self._skeleton_count = len(layout.skeletons)
@@ -60,6 +61,8 @@ class Streams:
         return lambda: classes.make(self._unpickler(position).load())
 
     def fill_methods(self) -> None:
+        if self.group.layout.names:
+            self._unpickler(self._skeleton_count).load()
         if self.group.layout.fills:
             self._unpickler(self._skeleton_count).load()
 
@@ -78,6 +81,7 @@ class Streams:
         self.shared.clear()
         self._unpicklers.clear()
         self._anchors = []
+        self.contents = []
         if isinstance(failure.error, MemoryError):
             failure.error.__traceback__ = None  # its frames hold what did not fit
 
@@ -86,6 +90,8 @@ class Streams:
         if layout.form:
             return self._segmented(layout)
         loaded: Any = self._unpickler(self._skeleton_count).load()
+        if layout.names > 1:
+            self._unpickler(self._skeleton_count).load()
         return loaded if self.group.count > 1 or layout.fills else (loaded,)
 
     def let_go(self) -> None:

@@ -196,5 +196,14 @@ def is_resumable(value: object) -> bool:
     return kind is types.GeneratorType or kind is types.CoroutineType or kind is types.AsyncGeneratorType
 
 
+def by_name(module: str, name: str) -> Any:
+    return restore.by_name, (module, name)
+
+
+def held(module: str, name: str, value: Any) -> Any:
+    state = object.__getattribute__(value, "__dict__")
+    return restore.held, (module, name, type(value)), state, None, None, restore.held_state
+
+
 def live_token(token: str, surface: bytes) -> Any:
     return restore.live, (token, surface)

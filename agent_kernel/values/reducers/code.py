@@ -13,6 +13,7 @@ import typing
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from agent_kernel.values import references
 from agent_kernel.values.definitions import ANY_NAME, LOOKUPS, define, names_used
 from agent_kernel.values.reducers import Handler, is_importable, leaf
 from agent_kernel.values.reducers.objects import can_be_made_bare
@@ -87,6 +88,9 @@ def reduce_class(pickler: Pickler, kind: type) -> Any:
         return NotImplemented
     if kind.__module__ == "builtins":
         return _builtin_class(kind)
+    reference = None if kind.__module__ == "__main__" else references.find_class(kind, pickler.namespace)
+    if reference is not None:
+        return pickler.by_name(reference)
     if not can_be_made_bare(kind):
         return pickler.lose(kind, f"the metaclass of {kind.__name__} is written in C, so the class cannot be saved")
     uid = pickler.names.uid_of(kind)
@@ -140,6 +144,10 @@ def reduce_builtin(pickler: Pickler, function: Any) -> Any:
     if id(function) in _LOOKUPS:  # whoever holds it may call it by any name
         pickler.dump_record.globals_used.add(ANY_NAME)
     owner = function.__self__
+    reference = references.find(owner, pickler.namespace)
+    if reference is not None and references.holds(reference.module, function.__name__, function):
+        # random.random is a method of the generator that random.seed() seeds.
+        return by_name, (reference.module, function.__name__)
     if owner is not None and not issubclass(type(owner), (types.ModuleType, type)):
         pickler.dump_record.instances.append(function)  # x.append keeps x alive, and changes it
         pickler.dump_record.roots.append((owner,))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import copyreg
 import dataclasses
+import decimal
 import functools
 import io
 import re
@@ -19,6 +20,7 @@ from agent_kernel.values.lost import Lost, Unsavable
 from agent_kernel.values.memory import BYTE_OWNERS, Span
 from agent_kernel.values.pickler import reduced
 from agent_kernel.values.reducers import Handler, custom, immutable, instances, is_notebook_type, ordinary, transparent
+from agent_kernel.values.references import Content, Named
 from agent_kernel.values.restore import objects as restore
 from agent_kernel.values.restore.buffers import memory
 from agent_kernel.values.restore.classes import known_slots
@@ -242,6 +244,22 @@ def reduce_unsavable(pickler: Pickler, marked: Unsavable) -> Any:
     return pickler.lose(marked.value, marked.reason)
 
 
+def reduce_named(_: Pickler, named: Named) -> Any:
+    module, name = named.reference.module, named.reference.name
+    if named.reference.is_own:
+        return restore.held, (module, name, type(named.value))
+    return by_name, (module, name)
+
+
+def reduce_content(_: Pickler, content: Content) -> Any:
+    return restore.held_content, (content.value, content.items)
+
+
+def reduce_context(_: Pickler, context: decimal.Context) -> Any:
+    """What `getcontext` gives is decimal's own, of each thread."""
+    return (decimal.getcontext, ()) if context is decimal.getcontext() else NotImplemented
+
+
 def reduce_span(pickler: Pickler, span: Span) -> Any:
     return memory, (pickler.buffer(span.raw()),)
 
@@ -250,6 +268,9 @@ _dataclasses: Any = dataclasses  # one of its markers is not public
 
 EXACT: dict[type, Handler] = {
     Span: reduce_span,
+    Named: reduce_named,
+    Content: reduce_content,
+    decimal.Context: reduce_context,
     Unsavable: reduce_unsavable,
     Lost: reduce_lost,
     type(threading.Lock()): reduce_lock,

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from agent_kernel.values.restore.buffers import StoredBytes as StoredBytes
 from agent_kernel.values.restore.buffers import fresh_memory as fresh_memory
+from agent_kernel.values.restore.code import by_name as by_name
 from agent_kernel.values.restore.context import Context as Context
 from agent_kernel.values.restore.context import restoring as restoring
+from agent_kernel.values.restore.objects import held as held
+from agent_kernel.values.restore.objects import held_state as held_state
 from agent_kernel.values.restore.objects import live as live

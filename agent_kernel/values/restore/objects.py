@@ -79,6 +79,31 @@ def live(token: str, surface: bytes = b"") -> object:
     return current().live(token)
 
 
+def held(module: str, name: str, kind: type) -> object:
+    """What a module of the person's own holds under this name; its content follows."""
+    return current().held(module, name, kind)
+
+
+def held_state(made: object, content: Any) -> None:
+    current().set_content(made, content)
+
+
+def held_content(made: object, content: Any) -> None:
+    """As `held_state`, in a pickle of its own."""
+    current().set_content(made, content)
+
+
+def set_content(made: Any, content: Any) -> None:
+    """Replace the content of a list, dict or set, or the attributes of an object, and run none of its code."""
+    if type(made) is list:
+        made[:] = content
+        return
+    target = made if type(made) is dict or type(made) is set else object.__getattribute__(made, "__dict__")
+    if target is not content:
+        target.clear()
+        target.update(content)
+
+
 def lock(token: str, kind: str) -> object:
     """A lock: the live one where it lives, else a new one, unlocked, for all that shared it."""
     return current().live_or(token, threading.RLock if kind == "RLock" else threading.Lock)

@@ -1,0 +1,328 @@
+"""What a module holds under a name, such as `os.environ` or `matplotlib.rcParams`, is saved as that name.
+
+A library's own object is the library's business: restored, it has to be the very object that the library works with,
+and its content is not the notebook's to store. Of a module of the person's own the content is saved too, and set back
+into the same object.
+
+What counts is what a module held when it was first looked at: what a cell puts into a module later is the person's own,
+and is saved by value. Private names count, for the public functions of `random` hang on one; attributes of classes and
+of other objects do not. Modules are looked at once each, and only as new ones come.
+"""
+
+# Any library's objects are looked at here, so nothing is known of their types.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import enum
+import os
+import sys
+import types
+import weakref
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from itertools import compress
+from operator import not_
+from typing import Any
+
+import msgspec
+
+from agent_kernel.values.definitions import names_used
+from agent_kernel.values.summaries.reading import bases_of, derives_from, loaded, module_dict, module_name
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """Where an object stands. `is_own`: in a module of the person's own, so its content is saved too."""
+
+    module: str
+    name: str
+    is_own: bool = False
+
+
+_CONTAINERS = frozenset(map(id, (list, dict, set)))
+# These cannot change, or pickle by name. Types of types are found as they are met.
+_LEFT_OUT = {
+    id(kind)
+    for kind in (
+        *(int, float, complex, bool, str, bytes, type(None), tuple, frozenset, range, slice, type),
+        *(types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.CodeType, types.GenericAlias),
+        *(type(Ellipsis), type(NotImplemented), types.UnionType),
+    )
+}
+_LEFT_OUT_MODULES = frozenset({"typing", "typing_extensions", "re", "datetime", "_ctypes", "__future__", "pathlib"})
+_LEFT_OUT_BASES = frozenset(map(id, (type, enum.Enum, tuple)))
+_COUNTING: set[int] = set()
+_OF_EVERY_MODULE = frozenset(
+    {"__builtins__", "__spec__", "__loader__", "__path__", "__annotations__", "__all__", "__warningregistry__"}
+)
+# What the interpreter or a front end sets as it goes, on behalf of what runs.
+_SET_BY_RUNNING = frozenset({"last_type", "last_value", "last_traceback", "last_exc"})
+_EXCLUDED = frozenset({"__main__", "__mp_main__", "builtins", "agent_kernel"})
+# Whoever runs a session (a test, a command) may have replaced what these hold since an earlier one.
+_REPLACED = ("sys", "os", "warnings", "logging", "random")
+# Of these a person has many: only what the module's own code names is the module's.
+_DATA = (("numpy", "ndarray"), ("pandas", "DataFrame"), ("pandas", "Series"), ("torch", "Tensor"), ("io", "StringIO"))
+
+
+_classes: dict[int, tuple[weakref.ref[type], Reference | None]] = {}
+
+
+class _Seen(msgspec.Struct):
+    """The modules that were looked at, and how many there were in all."""
+
+    modules: set[str] = msgspec.field(default_factory=set[str])
+    total: int = -1
+
+
+_seen = _Seen()
+# By id: under which names of which modules an object may stand. Most objects are asked for here, and are not in it.
+HELD: dict[int, list[tuple[str, str]]] = {}
+_containers: dict[int, None] = {}  # those of `HELD` that are exact lists, dicts and sets, which pickle does not ask of
+_kinds: list[type] = []  # kept, so that no other type comes to have the id of one that is left out
+_found: dict[int, Reference | None] = {}
+
+
+def begin() -> None:
+    """A session begins: what it works with from now on may be other objects than those of an earlier one."""
+    for name in _REPLACED:
+        if name in sys.modules:
+            note(name)
+
+
+def look() -> None:
+    """Note what new modules hold. Costs nothing while no module came."""
+    if len(sys.modules) == _seen.total:
+        return
+    _seen.total = len(sys.modules)
+    for name in list(sys.modules):
+        if name not in _seen.modules:
+            note(name)
+
+
+def note(name: str) -> None:
+    _seen.modules.add(name)
+    module = sys.modules.get(name)
+    if name.partition(".")[0] in _EXCLUDED or not derives_from(type(module), types.ModuleType):
+        return
+    attributes = module_dict(module)
+    names, values = list(attributes), list(attributes.values())
+    if len(names) != len(values):  # another thread imports
+        return
+    kept = list(map(not_, map(_LEFT_OUT.__contains__, map(id, map(type, values)))))
+    for attribute, value in zip(compress(names, kept), compress(values, kept), strict=True):
+        if attribute not in _OF_EVERY_MODULE and _counts(type(value)):
+            _add(value, name, attribute)
+    _add(attributes, name, "__dict__")
+
+
+def _add(value: object, module: str, name: str) -> None:
+    place = (module, name)
+    places = HELD.get(id(value))
+    if places is None:
+        HELD[id(value)] = [place]
+    elif place not in places:
+        places.append(place)
+    if id(type(value)) in _CONTAINERS:
+        _containers[id(value)] = None
+
+
+def _counts(kind: type) -> bool:
+    if id(kind) in _COUNTING:
+        return True
+    bases = set(map(id, bases_of(kind)))
+    left_out = not bases.isdisjoint(_LEFT_OUT_BASES) or module_name(kind) in _LEFT_OUT_MODULES
+    if left_out:
+        _LEFT_OUT.add(id(kind))
+    else:
+        _COUNTING.add(id(kind))
+    _kinds.append(kind)
+    return not left_out
+
+
+def find(value: object, namespace: Mapping[str, object]) -> Reference | None:
+    """The module and the name that hold this very object now; None where it is the person's own."""
+    places = HELD.get(id(value))
+    if places is None:
+        return None
+    known = _found.get(id(value))
+    if known is not None and _stands(known.module, known.name, value, namespace):
+        return known
+    standing = [place for place in places if _stands(*place, value, namespace)]
+    ordered = sorted(standing, key=lambda place: _rank(place, value))
+    found = next((found for place in ordered if (found := _reference(place, value)) is not None), None)
+    if found is not None:
+        _found[id(value)] = found
+    return found
+
+
+def _stands(module: str, name: str, value: object, namespace: Mapping[str, object]) -> bool:
+    return holds(module, name, value) and module_dict(sys.modules[module]) is not namespace
+
+
+def find_class(kind: type, namespace: Mapping[str, object]) -> Reference | None:
+    """The module and the name that hold a library's class which was made at run time and does not know its name."""
+    package = module_name(kind).partition(".")[0]
+    asked, known = _classes.get(id(kind), (None, None))
+    if asked is None or asked() is not kind:
+        places = (
+            (module, name)
+            for module in list(sys.modules)
+            if module.partition(".")[0] == package and package not in _EXCLUDED
+            for name, value in list(module_dict(sys.modules[module]).items())
+            if value is kind and derives_from(type(sys.modules[module]), types.ModuleType)
+        )
+        ordered = sorted(places, key=lambda place: _rank(place, kind))
+        known = next((Reference(*place) for place in ordered if is_library(place[0])), None)
+        _classes[id(kind)] = weakref.ref(kind), known
+    return known if known is not None and _stands(known.module, known.name, kind, namespace) else None
+
+
+def holds(module: str, name: str, value: object) -> bool:
+    """Whether a module holds this very object under the name."""
+    return _standing(module, name) is value
+
+
+def _standing(module: str, name: str) -> object:
+    holder = sys.modules.get(module)
+    if not derives_from(type(holder), types.ModuleType):
+        return None
+    attributes = module_dict(holder)
+    return attributes if name == "__dict__" else attributes.get(name)
+
+
+def _rank(place: tuple[str, str], value: object) -> tuple[bool, int, int, str, str]:
+    """The type's own package first, then public names, then short ones."""
+    module, name = place
+    parts = [*module.split("."), name]
+    private = sum(part.startswith("_") for part in parts)
+    return not _is_kin(module, value), private, len(parts), module, name
+
+
+def _is_kin(module: str, value: object) -> bool:
+    return _package(module_name(type(value))) == _package(module)
+
+
+def _package(module: str) -> str:
+    package = module.partition(".")[0]
+    return "" if package in sys.stdlib_module_names else package.lstrip("_")
+
+
+def _reference(place: tuple[str, str], value: object) -> Reference | None:
+    """The place, if what stands there is the module's own and can be found there again."""
+    module, name = place
+    if module == "sys" and name in _SET_BY_RUNNING:
+        return None
+    if is_library(module):
+        return Reference(module, name) if _is_made_there(module, name, value) else None
+    return Reference(module, name, is_own=True) if is_importable(module) and can_be_set(value) else None
+
+
+def is_library(module: str) -> bool:
+    """Whether a module belongs to the interpreter or to an installed package."""
+    for name in (module, module.partition(".")[0]):
+        place = _file_of(name)
+        if place is not None:
+            return place == "" or place.startswith(_LIBRARY) or "site-packages" in place or "dist-packages" in place
+    return False
+
+
+_LIBRARY = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120 - to compare with module files as they are spelled
+
+
+def _file_of(module: str) -> str | None:
+    """The file of a module; "" for what is built into the interpreter, None where nothing says."""
+    attributes = module_dict(sys.modules[module]) if module in sys.modules else {}
+    place = attributes.get("__file__")
+    if isinstance(place, str):
+        return place
+    origin = getattr(attributes.get("__spec__"), "origin", None)
+    return "" if origin in ("built-in", "frozen") else None
+
+
+def is_importable(module: str) -> bool:
+    """Whether another process could import the module: one that was made by hand has no file."""
+    return bool(_file_of(module)) and getattr(module_dict(sys.modules[module]).get("__spec__"), "name", "") == module
+
+
+def can_be_set(value: object) -> bool:
+    """Whether the content of an object can be replaced by another one's."""
+    kind = type(value)
+    if id(kind) in _CONTAINERS:
+        return True
+    return (
+        kind.__reduce_ex__ is object.__reduce_ex__
+        and kind.__reduce__ is object.__reduce__
+        and not any(base.__module__ == "builtins" and base is not object for base in bases_of(kind))
+        and bool(kind.__dictoffset__)
+        and not hasattr(kind, "__setstate__")
+        and not _has_slots(kind)
+    )
+
+
+def _has_slots(kind: type) -> bool:
+    return any("__slots__" in vars(base) and vars(base)["__slots__"] for base in bases_of(kind))
+
+
+def _is_made_there(module: str, name: str, value: object) -> bool:
+    """Whether the library itself put the object there, and not a cell that ran before it was looked at."""
+    data = any(derives_from(type(value), kind) for place in _DATA if (kind := loaded(*place)) is not None)
+    if _is_kin(module, value) and not data and id(type(value)) not in _CONTAINERS:
+        return True
+    names = _names_in(module)
+    return name == "__dict__" or names is None or name in names
+
+
+_code_names: dict[str, frozenset[str] | None] = {}
+
+
+def _names_in(module: str) -> frozenset[str] | None:
+    """The names that the code of a module uses; None where it is not written in Python."""
+    if module not in _code_names:
+        _code_names[module] = _read_names(module)
+    return _code_names[module]
+
+
+def _read_names(module: str) -> frozenset[str] | None:
+    loader: Any = getattr(module_dict(sys.modules[module]).get("__spec__"), "loader", None)
+    read = getattr(loader, "get_code", None)
+    try:
+        code = read(module) if read is not None else None
+    except (ImportError, OSError, SyntaxError, EOFError):
+        return frozenset()
+    return None if code is None else frozenset(names_used(code))
+
+
+# -- exact containers, of which the pickler is not asked
+
+
+class Named(msgspec.Struct, frozen=True):
+    """A list, dict or set that a module holds, and where."""
+
+    value: Any
+    reference: Reference
+
+
+class Content(msgspec.Struct, frozen=True):
+    """What goes back into such a container."""
+
+    value: Any
+    items: Any
+
+
+def containers_among(ids: AbstractSet[int], namespace: Mapping[str, object]) -> dict[int, Named]:
+    """Those of the ids that are lists, dicts and sets which modules hold."""
+    found: dict[int, Named] = {}
+    for item in sorted(_containers.keys() & ids):
+        for module, name in HELD[item]:
+            value = _standing(module, name)
+            if id(value) == item:
+                reference = find(value, namespace)
+                if reference is not None:
+                    found[item] = Named(value, reference)
+                break
+    return found
+
+
+def may_be_container(value: object) -> bool:
+    """Whether a list, dict or set may be a module's."""
+    return id(value) in _containers

@@ -1,0 +1,295 @@
+"""What a module holds under a name is saved as that name: a library's is the library's, a module of one's own comes back."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_kernel.session import Repository
+from agent_kernel.storage import MemoryStore, Store
+from agent_kernel.testing.notebooks import Notebook, names_changed
+from agent_kernel.values import references
+
+SECRET = "correct-horse-battery-staple"
+
+
+def stored(store: Store) -> bytes:
+    return b"".join(store.get_many(store.keys(b"", limit=1_000_000)).values())
+
+
+@pytest.fixture
+def secret(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("AK_TEST_TOKEN", SECRET)
+    return SECRET
+
+
+class TestEnvironmentVariables:
+    def test_are_never_stored_however_they_are_held(self, secret: str) -> None:
+        store = MemoryStore()
+        holders = (
+            "from os import environ, environb\n"
+            "import os, functools, copy\n"
+            "env, get, items, keys = os.environ, os.environ.get, os.environ.items(), os.environ.keys()\n"
+            "listed, mapped, deep = [environ], {'e': environ}, {'a': [({'b': (os.environ,)},)]}\n"
+            "class Config:\n    shared = os.environ\n"
+            "config = Config(); config.env = environ; config.raw = os.environ._data\n"
+            "def default(e=environ, *, k=os.environb): return e\n"
+            "closure = (lambda e: lambda: e)(environ)\n"
+            "part = functools.partial(dict.get, os.environ._data)\n"
+            "twin = copy.copy(os.environ)\n"
+        )
+        with Notebook(Repository.open(store)) as nb:
+            nb.run(holders)
+            assert nb.session.status().lost == ()
+        assert secret.encode() not in stored(store)
+        with Notebook(Repository.open(store)) as again:
+            again.checkout()
+            assert (
+                again.look(
+                    "[env is os.environ, environ is env, environb is os.environb, get.__self__ is env, items._mapping is env,"
+                    "keys._mapping is env, listed[0] is env, mapped['e'] is env, deep['a'][0][0]['b'][0] is env,"
+                    "Config.shared is env, config.env is env, config.raw is env._data, default() is env,"
+                    "default.__kwdefaults__['k'] is environb, closure() is env, part.args[0] is env._data,"
+                    "twin._data is env._data]"
+                )
+                == [True] * 17
+            )
+
+    def test_a_change_of_one_is_no_change_of_the_names_for_it(self, secret: str) -> None:
+        with Notebook() as nb:
+            nb.run("import os\nenv = os.environ\nholder = {'env': env}")
+            assert names_changed(nb.run("env['AK_TEST_TOKEN'] = 'another'; x = holder")) == {"x"}
+            nb.session.undo()
+            assert nb.look("env['AK_TEST_TOKEN']") == "another"
+
+
+THINGS: dict[str, str] = {
+    "the import path": "sys.path",
+    "all modules": "sys.modules",
+    "the warning filters": "warnings.filters",
+    "the dict of a module": "vars(logging)",
+    "the generator behind random": "random._inst",
+    "a method of it": "random.random",
+    "another": "random.gauss",
+    "numpy's": "np.random.mtrand._rand",
+    "a method of that": "np.random.randn",
+    "the decimal context": "decimal.getcontext()",
+    "the template of new ones": "decimal.DefaultContext",
+    "default arguments of json": "json._default_decoder",
+    "an email policy": "email.policy.default",
+    "the main thread": "threading.main_thread()",
+    "a loader of tests": "unittest.defaultTestLoader",
+    "the handler of last resort": "logging.lastResort",
+    "a sentinel": "inspect._empty",
+    "a plain object": "sentinel_home.marker",
+    "the standard output": "sys.__stderr__",
+}
+
+
+class TestWhatALibraryHolds:
+    def test_comes_back_as_that_very_object_from_wherever_it_is_held(self) -> None:
+        store = MemoryStore()
+        imports = (
+            "import decimal, email.policy, inspect, json, logging, random, sys, threading, unittest, warnings\n"
+            "import numpy as np, functools as sentinel_home\nsentinel_home.marker = sentinel_home._initial_missing\n"
+        )
+        source = "".join(f"t{at} = {expression}\n" for at, expression in enumerate(THINGS.values()))
+        names = ", ".join(f"t{at}" for at in range(len(THINGS)))
+        with Notebook(Repository.open(store)) as nb:
+            nb.run(f"{imports}{source}listed = [{names}]\nkeyed = {{'deep': [({names},)]}}")
+            nb.run(f"class Holder: pass\nh = Holder(); h.all = [{names}]\ndef f(d=({names},)): return d")
+            assert nb.session.status().lost == ()
+        with Notebook(Repository.open(store)) as again:
+            again.checkout()
+            for at, (what, expression) in enumerate(THINGS.items()):
+                places = (f"t{at}", f"listed[{at}]", f"keyed['deep'][0][{at}]", f"h.all[{at}]", f"f()[{at}]")
+                assert [again.look(f"{place} is {expression}") for place in places] == [True] * 5, what
+
+    def test_of_scientific_libraries_too(self) -> None:
+        store = MemoryStore()
+        things = (
+            "matplotlib.rcParams", "matplotlib.colormaps", "matplotlib.style.library", "matplotlib.cm.viridis",
+            "pd.options", "scipy.stats.norm", "scipy.stats.norm.pdf.__self__", "sympy.RR", "sympy.pi", "sympy.S",
+            "networkx.config",
+        )  # fmt: skip
+        with Notebook(Repository.open(store)) as nb:
+            nb.run(
+                "import matplotlib.style, matplotlib.cm, pandas as pd, scipy.stats, sympy, networkx\nimport numpy as np"
+            )
+            nb.run(
+                "".join(f"t{at} = {expression}\n" for at, expression in enumerate(things)) + "rng = scipy.stats.norm"
+            )
+        with Notebook(Repository.open(store)) as again:
+            again.checkout()
+            assert {thing: again.look(f"t{at} is {thing}") for at, thing in enumerate(things)} == dict.fromkeys(
+                things, True
+            )
+            again.execute("np.random.seed(3); first = t5.rvs(); np.random.seed(3); second = t5.rvs()")
+            assert again.look("first == second"), "it draws from numpy's generator still"
+
+    def test_of_everything_that_sympy_offers_a_restart_brings_all_back(self) -> None:
+        store = MemoryStore()
+        with Notebook(Repository.open(store)) as nb:
+            nb.run("from sympy import *\nx = symbols('x')\nimport mpmath\ny = mpmath.mpf('1.5')")
+            names = nb.variables()
+        assert len(names) > 900
+        with Notebook(Repository.open(store)) as again:
+            again.checkout()
+            assert again.variables() == names
+
+    def test_is_shared_by_no_two_names(self) -> None:
+        with Notebook() as nb:
+            nb.run("import sys\na = {'path': sys.path, 'own': [1]}\nb = [sys.path]\nc = sys.path")
+            assert all(len(nb.session.workspace.tracking.groups[name].members) == 1 for name in "abc")
+            assert names_changed(nb.run("a['own'].append(2)")) == {"a"}
+            nb.session.undo()
+            assert nb.look("[a['own'], a['path'] is sys.path]") == [[1], True]
+
+    def test_a_name_that_leads_elsewhere_by_then_is_saved_again(self) -> None:
+        with Notebook() as nb:
+            early = nb.run("import sys\nheld = {'path': sys.path}\nown = held")
+            assert names_changed(nb.run("held['path'] = list(sys.path)[:1]")) == {"held", "own"}
+            later = nb.run("held['path'] = sys.path; held['n'] = 1")
+            nb.checkout(early)
+            assert nb.look("held['path'] is sys.path and held is own and len(held) == 1")
+            nb.checkout(later)
+            assert nb.look("held['path'] is sys.path and held is own and len(held) == 2")
+
+    def test_in_a_long_container_it_is_found_too(self) -> None:
+        with Notebook() as nb:
+            early = nb.run("import sys\nrows = [{'n': n, 'at': []} for n in range(5000)]\nrows[2500]['at'] = sys.path")
+            nb.run("rows[1]['n'] = -1")
+            nb.checkout(early)
+            assert nb.look("rows[2500]['at'] is sys.path and rows[1]['n'] == 1")
+
+    def test_is_refused_by_name_where_it_is_gone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with Notebook() as nb:
+            early = nb.run("import random\nx = [random._inst]\ny = 1")
+            nb.run("del x")
+            monkeypatch.delattr("random._inst")
+            with pytest.raises(Exception, match="x could not be loaded: AttributeError: module 'random' has no"):
+                nb.checkout(early)
+
+
+class TestWhatAPersonPutsThere:
+    def test_is_saved_by_value(self) -> None:
+        with Notebook() as nb:
+            nb.run("import json, sys, numpy as np")
+            early = nb.run(
+                "json.mine = [1]\nx = json.mine\nbefore = sys.argv\nsys.argv = ['prog', '1']\nargs = sys.argv\n"
+                "np.rows = np.zeros(3)\nrows = np.rows"
+            )
+            nb.run("x.append(2); args.append('2'); rows[0] = 5")
+            nb.checkout(early)
+            assert nb.look("[x, args, rows.tolist()]") == [[1], ["prog", "1"], [0.0, 0.0, 0.0]]
+            nb.execute("sys.argv = before; del json.mine, np.rows")
+
+    def test_and_what_is_put_in_the_place_of_the_librarys_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("sys.stdout", sys.stdout)
+        with Notebook() as nb:
+            early = nb.run("import io, sys\nbuf = io.StringIO(); sys.stdout = buf\nprint('one')")
+            nb.run("print('two')")
+            nb.checkout(early)
+            assert nb.look("buf.getvalue()") == "one\n"
+
+
+@pytest.fixture
+def helper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """A module of one's own beside the notebook; call it for a fresh process's."""
+    code = (
+        "STATE, ROWS, TAGS = {'n': 0}, [], set()\n"
+        "class Model:\n    def __init__(self): self.weights = [0]\nmodel = Model()\n"
+        "def bump():\n    STATE['n'] += 1; ROWS.append(STATE); TAGS.add(STATE['n']); model.weights.append(STATE['n'])\n"
+    )
+    (tmp_path / "ak_helper.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def fresh() -> None:
+        sys.modules.pop("ak_helper", None)
+        importlib.invalidate_caches()
+
+    yield fresh
+    fresh()
+
+
+class TestAModuleOfOnesOwn:
+    CELL = (
+        "import ak_helper as h\nfrom ak_helper import STATE, ROWS, TAGS, model, bump\nm = [model, {'s': STATE}]\nbump()"
+    )
+    SAME = "STATE is h.STATE and ROWS is h.ROWS and TAGS is h.TAGS and model is h.model is m[0] and m[1]['s'] is STATE"
+
+    def test_gets_its_content_back_in_the_same_objects(self, helper: Callable[[], None]) -> None:
+        store = MemoryStore()
+        with Notebook(Repository.open(store)) as nb:
+            early = nb.run(self.CELL)
+            nb.execute("__live__ = (STATE, ROWS, TAGS, model)")
+            later = nb.run("bump(); STATE['more'] = [1]")
+            assert names_changed(later) >= {"STATE", "m"}
+            nb.checkout(early)
+            assert nb.look(self.SAME)
+            assert nb.look("all(a is b for a, b in zip(__live__, (STATE, ROWS, TAGS, model)))")
+            assert nb.look("[h.STATE, len(h.ROWS), h.ROWS[0] is h.STATE, h.TAGS, h.model.weights]") == [
+                {"n": 1}, 1, True, {1}, [0, 1]
+            ]  # fmt: skip
+            nb.checkout(later)
+        helper()
+        with Notebook(Repository.open(store)) as again:
+            again.checkout()
+            assert again.look(self.SAME)
+            assert again.look("[h.STATE, len(h.ROWS), h.ROWS[0] is h.STATE, h.TAGS, h.model.weights]") == [
+                {"n": 2, "more": [1]}, 2, True, {1, 2}, [0, 1, 2]
+            ]  # fmt: skip
+
+    def test_is_not_touched_by_a_look_at_the_past(self, helper: Callable[[], None]) -> None:
+        with Notebook() as nb:
+            nb.run(self.CELL)
+            nb.run("bump()")
+            past = nb.repo.at("HEAD~1")
+            assert past["STATE"] == {"n": 1}
+            assert past["ROWS"] == [{"n": 1}]
+            assert nb.look("STATE") == {"n": 2}
+
+    def test_nor_by_a_checkout_that_fails(self, helper: Callable[[], None]) -> None:
+        with Notebook() as nb:
+            early = nb.run(
+                self.CELL + "\nclass Bad:\n    def __setstate__(self, s): raise RuntimeError\nb = Bad(); b.v = 1"
+            )
+            nb.run("bump(); del b")
+            with pytest.raises(builtins.Exception, match="b could not be loaded"):
+                nb.checkout(early)
+            assert nb.look("h.STATE") == {"n": 2}
+
+    def test_its_content_outlives_it(self, helper: Callable[[], None], tmp_path: Path) -> None:
+        store = MemoryStore()
+        with Notebook(Repository.open(store)) as nb:
+            nb.run("from ak_helper import STATE\nSTATE['n'] = 7\ncopy = [STATE]")
+        (tmp_path / "ak_helper.py").unlink()
+        helper()
+        with Notebook(Repository.open(store)) as again:
+            again.checkout()
+            assert again.look("STATE == {'n': 7} and copy[0] is STATE")
+
+
+class TestTheCost:
+    def test_a_module_is_looked_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with Notebook() as nb:
+            nb.run("import sys\nclass C: pass\nc = C(); xs = [[1]]")
+            looks: list[str] = []
+            note = references.note
+
+            def counted(name: str) -> None:
+                looks.append(name)
+                note(name)
+
+            monkeypatch.setattr(references, "note", counted)
+            for n in range(5):
+                nb.run(f"c.n = {n}; xs[0].append({n}); new{n} = [c]")
+            assert looks == []
+            nb.run("import sys, types, importlib.util\nnb_spec = importlib.util.find_spec('json')\nimport this as zen")
+            assert looks.count("this") == 1
+            assert len(looks) < 5
