@@ -60,7 +60,9 @@ def _take(driver: Any, step: Step, marks: dict[str, dict[str, str]]) -> Outcome:
 
 def _timed(driver: Any, step: Step, outcome: Outcome) -> None:
     if step.do == "cell":
-        outcome.total_s, outcome.code_s, outcome.code_cpu_s, outcome.error = driver.run(step.source)
+        ran = driver.run(step.source)
+        outcome.total_s, outcome.code_s, outcome.code_cpu_s, outcome.error = ran[:4]
+        outcome.cpu_s = ran.cpu_s
     elif step.do == "branch":
         driver.start_branch(step.source)
     elif driver.restores:
