@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import time
 import traceback
 from contextlib import nullcontext
 from importlib import import_module
@@ -66,11 +67,13 @@ def _timed(driver: Any, step: Step, outcome: Outcome) -> None:
     elif step.do == "branch":
         driver.start_branch(step.source)
     elif driver.restores:
+        began = time.process_time()
         try:
             outcome.total_s = driver.checkout(step.source)
         except Exception as error:  # noqa: BLE001 - a failed checkout is a result
             traceback.print_exc()
             outcome.error = f"checkout failed: {type(error).__name__}: {error}"[:300]
+        outcome.cpu_s = time.process_time() - began
 
 
 if __name__ == "__main__":

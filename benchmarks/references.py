@@ -104,6 +104,11 @@ def _answer_bytes(_: Any, __: str) -> float:
     return float(answered_bytes())
 
 
+def _switched_on(driver: Any, _: str) -> float:
+    """CPU seconds of switching the system on in a fresh process."""
+    return float(driver.switched_on_cpu_s)
+
+
 _REFERENCES: dict[str, Callable[[Any, str], float]] = {
     "durable_write": _durable_write,
     "hash_pass": _hash_pass,
@@ -111,4 +116,5 @@ _REFERENCES: dict[str, Callable[[Any, str], float]] = {
     "pickle": _pickle,
     "state_bytes": _state_bytes,
     "answer_bytes": _answer_bytes,
+    "switched_on": _switched_on,
 }

@@ -58,7 +58,7 @@ class Outcome:
 
     Memory, of watched steps alone, is what the process took from the machine for itself, without the pages of files that
     it looked at, which the machine takes back as it likes.
-    `cpu_s` is what the processor spent on all of a cell, in every thread.
+    `cpu_s` is what the processor spent on all of a cell or checkout, in every thread.
     `code_s` is the part of `total_s` that ran the cell's own code (`code_cpu_s`: that the processor spent on it); the
     rest is the shell's and the system's.
     `wrong` are variables that a checkout brought back unequal, missing or left over.

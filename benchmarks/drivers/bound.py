@@ -35,7 +35,7 @@ class Driver:
         self._number += 1
         error: BaseException | None = None
         code = compile(source, f"<cell {self._number}>", "exec")
-        began = time.perf_counter()
+        began, all_cpu = time.perf_counter(), time.process_time()
         self.session.begin_cell(source, number=self._number)
         entered, cpu = time.perf_counter(), time.thread_time()
         try:
@@ -44,7 +44,8 @@ class Driver:
             error = raised
         left, spent = time.perf_counter(), time.thread_time() - cpu
         self.session.end_cell(error=error)
-        return Ran(time.perf_counter() - began, left - entered, spent, "" if error is None else repr(error))
+        said = "" if error is None else repr(error)
+        return Ran(time.perf_counter() - began, left - entered, spent, said, time.process_time() - all_cpu)
 
     def variables(self) -> dict[str, Any]:
         return {name: value for name, value in self.namespace.items() if is_users(name, self.before)}

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from benchmarks.tables import Table
 
 WORKLOADS = (
+    "start_up",
+    "quiet_cells",
     "hot_loops",
     "names_5000",
     "tiny_cells",
@@ -20,6 +22,7 @@ WORKLOADS = (
     "switch_branch",
     "notebook_33",
     "memory_1gb",
+    "growth_names",
     "growth_10k",
     "history_10k",
     "history_browser",
