@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from benchmarks.bench import Bench
-from benchmarks.script import Outcome, Run, middle
+from benchmarks.script import Outcome, Run, Step, middle
 from benchmarks.tables import flat
-from benchmarks.workloads import array_512mb, growth_10k, history_10k
+from benchmarks.workloads import array_512mb, growth_10k, growth_names, history_10k, quiet_cells, start_up
 
 MB = 1_000_000
 ARRAY = 65_536 * 8_192
@@ -20,7 +22,7 @@ class Told(Bench):
         super().__init__()
         self.outcomes = outcomes
 
-    def run(self, system: str, steps: object, *, like: str = "") -> Run:
+    def run(self, system: str, steps: Sequence[Step], *, like: str = "") -> Run:
         return Run(system, self.outcomes)
 
 
@@ -57,3 +59,43 @@ def test_a_list_that_opens_slowly_or_sends_much_is_missed() -> None:
 def test_what_is_typical_is_the_median() -> None:
     assert middle([*range(1, 10)]) == 5
     assert middle([]) is None
+
+
+@pytest.mark.parametrize(("around_s", "reached"), [(2.9e-3, True), (3.1e-3, False)])
+def test_a_cell_that_changes_nothing_may_cost_two_milliseconds(around_s: float, reached: bool) -> None:
+    class Beside(Told):
+        def run(self, system: str, steps: Sequence[Step], *, like: str = "") -> Run:
+            spent = 1e-3 if system == "plain" else around_s
+            return Run(system, [Outcome(step.do, step.label, cpu_s=0.5 + spent, code_cpu_s=0.5) for step in steps])
+
+    rows = quiet_cells.run(Beside([])).rows
+    assert [row.ok for row in rows if row.target == "≤ 2 ms"] == [reached] * 5
+
+
+@pytest.mark.parametrize(("exponent", "reached"), [(1, True), (2, False)])
+def test_costs_that_grow_faster_than_the_names_are_missed(exponent: int, reached: bool) -> None:
+    class Growing(Told):
+        turn = 0
+
+        def run(self, system: str, steps: object, *, like: str = "") -> Run:
+            seconds = 0.1 * (2 ** (self.turn % 3)) ** exponent
+            self.turn += 1
+            return Run(system, [Outcome("cell", label, cpu_s=seconds) for label in ("back", "change")])
+
+    assert [row.ok for row in growth_names.run(Growing([])).rows] == [reached, reached]
+
+
+@pytest.mark.parametrize(("load_s", "kept", "reached"), [(0.11, 1_400, True), (0.13, 1_600, False)])
+def test_starting_slowly_and_keeping_memory_are_missed(load_s: float, kept: int, reached: bool) -> None:
+    class Started(Told):
+        def run(self, system: str, steps: object, *, like: str = "") -> Run:
+            ours = system == "ours"
+            outcomes = [Outcome("cell", "first", cpu_s=0.001 + load_s * 0.4 * ours), Outcome("measure", "switched_on")]
+            outcomes[1].value = load_s
+            outcomes += [
+                Outcome("cell", "early"),
+                Outcome("cell", "late", memory_before=2_000 * (kept if ours else 800)),
+            ]
+            return Run(system, outcomes)
+
+    assert [row.ok for row in start_up.run(Started([])).rows] == [reached] * 3
