@@ -17,7 +17,7 @@ from agent_kernel.repository.ids import Kind, ObjectId, address, hex_of
 from agent_kernel.repository.lists import load_list, store_list
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from agent_kernel.repository.objects import Objects
     from agent_kernel.repository.writer import Writer
@@ -38,11 +38,16 @@ class Pieces(msgspec.Struct, frozen=True):
 
 
 def store_blob(
-    writer: Writer, buffer: Buffer, cuts: Sequence[int], digests: Sequence[bytes], known: Pieces | None = None
+    writer: Writer,
+    buffer: Buffer | Callable[[], Buffer],
+    cuts: Sequence[int],
+    digests: Sequence[bytes],
+    known: Pieces | None = None,
 ) -> tuple[Blob, Pieces]:
     """Store what is new of a buffer.
 
     Args:
+        buffer: the bytes, or a function that makes them, which is called when a piece of them is new.
         cuts: where its pieces end; see `plan_cuts` and `stream_cuts`.
         digests: xxh3-128 of the pieces; see `digest_pieces`.
         known: what the last call for this buffer returned.
@@ -51,9 +56,11 @@ def store_blob(
         The blob, and what to remember of it. Its digests are of the bytes that were stored, which differ from `digests`
         where another thread changed the buffer meanwhile.
     """
-    view = memoryview(buffer).cast("B")
-    if view.nbytes <= INLINE:
-        return Blob(view.nbytes, inline=bytes(view)), Pieces(tuple(cuts), tuple(digests), (), writer.epoch)
+    size = cuts[-1] if cuts else 0
+    view: memoryview | None = None
+    if size <= INLINE:
+        inline = bytes(_view(buffer)) if size else b""
+        return Blob(size, inline=inline), Pieces(tuple(cuts), tuple(digests), (), writer.epoch)
     reusable = _reusable(writer, known)
     ids: list[ObjectId] = []
     stored: list[bytes] = []
@@ -63,6 +70,7 @@ def store_blob(
         id = reusable.get(digest)
         if id is None:
             # A copy, because another thread may write to the array meanwhile: address and bytes have to agree.
+            view = _view(buffer) if view is None else view
             piece = bytes(view[start:end])
             digest = xxh3_128_digest(piece)
             id = reusable[digest] = address(piece)
@@ -78,8 +86,12 @@ def store_blob(
     chunks = tuple(zip(ids, lengths, strict=True))
     pieces = Pieces(tuple(cuts), tuple(stored), tuple(ids), writer.epoch)
     if len(chunks) > SHORT_LIST:
-        return Blob(view.nbytes, deep=store_list(writer, chunks)), pieces
-    return Blob(view.nbytes, chunks=chunks), pieces
+        return Blob(size, deep=store_list(writer, chunks)), pieces
+    return Blob(size, chunks=chunks), pieces
+
+
+def _view(buffer: Buffer | Callable[[], Buffer]) -> memoryview:
+    return memoryview(buffer() if callable(buffer) else buffer).cast("B")
 
 
 def _reusable(writer: Writer, known: Pieces | None) -> dict[bytes, ObjectId]:

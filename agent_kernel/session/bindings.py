@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from agent_kernel.session.addresses import addresses, differences, ids_in
+from agent_kernel.values.addresses import addresses, differences, ids_in
 
 HELD_BYTES = 4_096
 # By id: hashing a type runs its metaclass.

@@ -17,8 +17,9 @@ from agent_kernel.repository import Change, Entry, Unsaved
 from agent_kernel.session import saving
 from agent_kernel.session.tracking import LEAST_COST_S, Group, Tracking
 from agent_kernel.values.aliases import Reach, ids_of_items
+from agent_kernel.values.dump import Dump
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry
-from agent_kernel.values.groups import Dumped, dump_group
+from agent_kernel.values.groups import Dumped, Layout, dump_group, is_same
 from agent_kernel.values.lost import Unsavable
 from agent_kernel.values.pickler import FOREIGN, explain, type_name
 from agent_kernel.values.segments import is_long
@@ -129,6 +130,8 @@ class Dumps:
     def _check_group(self, group: Group, follow: set[str]) -> list[str]:
         """Dump a group whose names are bound as they were. Unchanged as a whole means unchanged."""
         members = self.values(group.members)
+        if members is not None and self._is_same(group, members):
+            return []
         together = len(group.members) > 1
         compared = None if members is None else self.dump(members, group, defer=together)
         if compared is None:
@@ -140,6 +143,7 @@ class Dumps:
             if not compared.dumped.reach.deferred:
                 # At once: ids may be others now, and sharing is judged by them.
                 self.tracking.refresh(group, compared.dumped)
+            group.digest = compared.dumped.digest
             self.staged.unchanged.append((group, compared.dumped))
             return self._new_classes(compared.dumped)
         if not together:
@@ -150,6 +154,18 @@ class Dumps:
         self.staged.drop(group)
         self.joint[group.members] = compared
         return [name for member in group.members for name in self.dump_alone(member, follow)]
+
+    def _is_same(self, group: Group, members: Mapping[str, object]) -> bool:
+        """Whether this is a long container of atoms with the items that were saved: then it is not dumped."""
+        if not group.digest:
+            return False
+        busy = time.thread_time()
+        (value,) = members.values()
+        if not is_same(value, group.digest, self.namespace):
+            return False
+        seconds = time.thread_time() - busy
+        self.staged.unchanged.append((group, Dumped(Layout(), [], [], Dump(), group.reach, seconds=seconds)))
+        return True
 
     def _split_around(self, group: Group, joint: saving.Compared, follow: set[str]) -> list[str]:
         """A long container and variables that hold parts of it changed: dump those alone, but not the long one."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from agent_kernel.repository import (
 )
 from agent_kernel.session.tracking import Group
 from agent_kernel.values import summaries
+from agent_kernel.values.atoms import Part
 from agent_kernel.values.definitions import DefinitionId
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry, shown
 from agent_kernel.values.groups import Dumped, encode_layout
@@ -36,6 +37,8 @@ from agent_kernel.values.summaries.reading import module_dict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from agent_kernel.values.dump import Memory
 
 INLINE_MANIFEST = 320
 _ONE_PIECE = 4096
@@ -52,7 +55,7 @@ class Compared(msgspec.Struct):
     @property
     def size(self) -> int:
         """Bytes of all streams and buffers."""
-        return sum(_view(blob).nbytes for blob in self.dumped.blobs)
+        return sum(map(_size, self.dumped.blobs))
 
     @property
     def own(self) -> bytes:
@@ -70,8 +73,14 @@ def compare(dumped: Dumped) -> Compared:
     digests: list[Sequence[bytes]] = []
     whole = xxh3_128()
     for position, blob in enumerate(dumped.blobs):
-        view = _view(blob)
         ends: Sequence[int]
+        if isinstance(blob, Part):
+            ends, pieces = _hash_part(blob)
+            cuts.append(ends)
+            digests.append(pieces)
+            whole.update(b"".join([blob.nbytes.to_bytes(8, "little"), *pieces]))
+            continue
+        view = _view(blob)
         if 0 < view.nbytes <= _ONE_PIECE:  # thousands of them in one figure
             ends, pieces = [view.nbytes], [xxh3_128_digest(view)]
         else:
@@ -86,8 +95,23 @@ def compare(dumped: Dumped) -> Compared:
     return Compared(dumped, cuts, digests, whole.digest())
 
 
-def _view(blob: bytes | pickle.PickleBuffer) -> memoryview:
+def _hash_part(part: Part) -> tuple[Sequence[int], Sequence[bytes]]:
+    """Of an array that is known its bytes need not be made."""
+    fact = part.fact
+    if fact.cuts is None:
+        view = part.raw()
+        cuts = stream_cuts(view)
+        fact.digests = digest_pieces(view, cuts)
+        fact.cuts = cuts
+    return fact.cuts, fact.digests
+
+
+def _view(blob: bytes | Memory) -> memoryview:
     return memoryview(blob) if isinstance(blob, bytes) else blob.raw()
+
+
+def _size(blob: bytes | Memory) -> int:
+    return blob.nbytes if isinstance(blob, Part) else _view(blob).nbytes
 
 
 def save(
@@ -101,11 +125,14 @@ def save(
     """Store the group and return what to remember of it. `sizes`: bytes of each member, dumped without the others."""
     dumped = compared.dumped
     known = before.pieces if before is not None else []
+    # A column that is set moves others to another place among the buffers.
+    same = {found.digests: found for found in known if found.ids}
     blobs: list[Blob] = []
     pieces: list[Pieces] = []
     for position, blob in enumerate(dumped.blobs):
-        earlier = known[position] if position < len(known) else None
-        stored, kept = store_blob(writer, _view(blob), compared.cuts[position], compared.digests[position], earlier)
+        earlier = same.get(tuple(compared.digests[position]), known[position] if position < len(known) else None)
+        cuts, digests = compared.cuts[position], compared.digests[position]
+        stored, kept = store_blob(writer, partial(_view, blob), cuts, digests, earlier)
         blobs.append(stored)
         pieces.append(kept)
     manifest = _manifest(writer, dumped, blobs, tuple(members))
@@ -198,6 +225,7 @@ def _group(
         size=size,
         cuts={tuple(members)[dumped.layout.long]: dumped.segments.cuts} if dumped.segments else {},
         marks=dumped.segments.marks if dumped.segments else frozenset(),
+        digest=dumped.digest,
     )
 
 
@@ -216,8 +244,7 @@ def remembered(
         )
         ids = stored[position].ids if same and position >= compared.dumped.streams else ()
         pieces.append(Pieces(tuple(cuts), tuple(digests) if ids else (), ids))
-    size = sum(_view(blob).nbytes for blob in compared.dumped.blobs)
-    return _group(compared, members, entries, pieces, size, own)
+    return _group(compared, members, entries, pieces, compared.size, own)
 
 
 def packages_of(dumped: Dumped) -> dict[str, str]:

@@ -52,6 +52,7 @@ class Group(msgspec.Struct):
     holders: frozenset[str] = frozenset()  # tokens of objects that may keep functions where nobody sees them
     cuts: dict[str, Cuts] = msgspec.field(default_factory=dict[str, "Cuts"])  # of the long containers
     marks: frozenset[bytes] = frozenset()
+    digest: bytes = b""  # of a long container of atoms alone: it is unchanged as long as this is
     cost_s: float = 0.0
     checked: int = 0
     stale: bool = False

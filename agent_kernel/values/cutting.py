@@ -8,6 +8,7 @@ is there once. Of a container in which nothing moved the cuts are the same, whic
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 
 import msgspec
@@ -31,7 +32,7 @@ class Cuts(msgspec.Struct, frozen=True):
 NOWHERE = Cuts(0, (), ())
 
 
-def cut(ids: list[int], before: Cuts) -> Cuts:
+def cut(ids: Sequence[int], before: Cuts) -> Cuts:
     """Cut a container with items of these ids: where it was cut before, else every `LENGTH` items."""
     marks = _marks(ids, before)
     # Also where other objects stand at the cuts: an equal list made anew has the bytes of the one before.
@@ -40,7 +41,7 @@ def cut(ids: list[int], before: Cuts) -> Cuts:
     return Cuts(len(ids), starts, tuple(ids[start] for start in starts))
 
 
-def _marks(ids: list[int], before: Cuts) -> list[int]:
+def _marks(ids: Sequence[int], before: Cuts) -> list[int]:
     """Where the items are, in ascending order, at which segments began."""
     moved = len(ids) - before.length
     head = _equal_ones(ids, before, range(len(before.ids)), 0)
@@ -56,7 +57,7 @@ def _marks(ids: list[int], before: Cuts) -> list[int]:
     return [*head, *(at for at in between if times[ids[at]] == 1), *tail]
 
 
-def _equal_ones(ids: list[int], before: Cuts, some: range | list[int], moved: int) -> list[int]:
+def _equal_ones(ids: Sequence[int], before: Cuts, some: range | list[int], moved: int) -> list[int]:
     """Where the starts are, `moved` by so much, as far as they follow one another with the same items."""
     found: list[int] = []
     for at in some:

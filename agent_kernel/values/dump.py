@@ -5,7 +5,6 @@ It is what change detection and the alias walk work on, because the raw object g
 
 from __future__ import annotations
 
-import pickle
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -43,6 +42,12 @@ class LiveNames(Protocol):
 OBJECTS = "objects"
 
 
+class Memory(Protocol):
+    """Bytes that are stored beside a stream: a `pickle.PickleBuffer`, or an `atoms.Part`."""
+
+    def raw(self) -> memoryview: ...
+
+
 class MemoryUse(msgspec.Struct):
     """A buffer that a visited array or tensor looks at: `space` is "cpu" or a device, addresses are in bytes.
 
@@ -61,7 +66,7 @@ class Dump(msgspec.Struct):
     """What pickling gave: streams and buffers to store, and what was visited, to compare and to walk."""
 
     streams: list[bytes] = msgspec.field(default_factory=list[bytes])
-    buffers: list[pickle.PickleBuffer] = msgspec.field(default_factory=list[pickle.PickleBuffer])
+    buffers: list[Memory] = msgspec.field(default_factory=list["Memory"])
     steps: list[int | None] = msgspec.field(default_factory=list[int | None])
     # Positions of buffers that a library's own reducer gave: it wants memory back, ours read when they know what for.
     foreign: list[int] = msgspec.field(default_factory=list[int])

@@ -17,10 +17,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from agent_kernel.values import classes, references, segments
+from agent_kernel.values import atoms, classes, references, segments
 from agent_kernel.values.aliases import Reach, find, held_elsewhere, reach
 from agent_kernel.values.cutting import NOWHERE, Cuts
-from agent_kernel.values.dump import Dump, LiveNames, Loss
+from agent_kernel.values.dump import Dump, LiveNames, Loss, Memory
 from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.memory import clusters_of, overlaps_itself, owner_of
 from agent_kernel.values.pickler import PROTOCOL, dump_objects
@@ -54,12 +54,13 @@ class Dumped(msgspec.Struct):
     """A group ready to store: `blobs` in the order that the layout speaks of, `steps` for cutting its buffers."""
 
     layout: Layout
-    blobs: list[bytes | pickle.PickleBuffer]
+    blobs: list[bytes | Memory]
     steps: list[int | None]
     dump: Dump
     reach: Reach
     segments: segments.Segments | None = None
     seconds: float = 0.0
+    digest: bytes = b""  # of a long container of atoms alone: tells without a dump that it is unchanged
 
     @property
     def streams(self) -> int:
@@ -121,6 +122,11 @@ def dump_group(
             return Dumped(_PLAIN, [pickle.dumps(value, PROTOCOL)], [], Dump(), Reach())
         if _holds_only_atoms(value) and not references.may_be_container(value):
             return Dumped(_PLAIN, [pickle.dumps(value, PROTOCOL)], [], Dump(), Reach({id(value)}))
+        if atoms.is_long(value) and _is_alone(value, namespace) and atoms.holds_atoms(value):
+            digest = atoms.digest_of(value)  # first: what another thread does from here on, the next look finds
+            made = _dump_atoms(members, names, namespace, cuts)
+            made.digest = digest
+            return made
     own_classes = [value for name, value in members.items() if name.startswith(CLASS_PREFIX)]
     known_named = references.containers_among({*named, *map(id, members.values())}, namespace)
     if not own_classes and not whole and not known_named:
@@ -167,6 +173,31 @@ def _note_farewells(members: Mapping[str, object], dump: Dump, namespace: dict[s
             held = held_by(called_at_death(value, namespace), namespace)
             dump.globals_used |= held.names
             dump.held |= held.ids
+
+
+def _is_alone(value: object, namespace: dict[str, object]) -> bool:
+    """Whether no module holds the value, and nothing of the notebook's waits for its death."""
+    return not references.may_be_container(value) and not called_at_death(value, namespace)
+
+
+def is_same(value: object, digest: bytes, namespace: dict[str, object]) -> bool:
+    """Whether a long container of atoms is as it was when it was dumped with this digest."""
+    references.look()
+    return _is_alone(value, namespace) and atoms.digest_of(value) == digest
+
+
+def _dump_atoms(
+    members: Mapping[str, object], names: LiveNames, namespace: dict[str, object], cuts: Mapping[str, Cuts]
+) -> Dumped:
+    """Dump a value that holds nothing but atoms, below which there is nothing to walk."""
+    ((name, value),) = members.items()
+    cut = segments.dump_segments(value, names, namespace, cuts.get(name, NOWHERE), of_atoms=True)
+    if cut is not None:
+        return _segmented(value, cut, [], -1, cut.reach)
+    dump = _dump_shared(_phases(members, ()), names, namespace)
+    made = _assemble(members, (), dump)
+    made.reach = reach_of(members, dump)
+    return made
 
 
 def reach_of(members: Mapping[str, object], dump: Dump, bodies: Sequence[Body] = ()) -> Reach:
@@ -234,7 +265,7 @@ def _assemble(members: Mapping[str, object], skeletons: Sequence[Dump], dump: Du
         foreign=_foreign(parts),
         names=_names(dump),
     )
-    blobs: list[bytes | pickle.PickleBuffer] = [stream for part in parts for stream in part.streams]
+    blobs: list[bytes | Memory] = [stream for part in parts for stream in part.streams]
     blobs += [buffer for part in parts for buffer in part.buffers]
     steps = [step for part in parts for step in part.steps]
     return Dumped(layout, blobs, steps, dump, Reach())

@@ -26,6 +26,7 @@ from agent_kernel.values.surface import held_by, surface_digest
 if TYPE_CHECKING:
     from types import CodeType
 
+    from agent_kernel.values.atoms import Part
     from agent_kernel.values.memory import Cluster
     from agent_kernel.values.references import Named
 
@@ -48,11 +49,12 @@ class Pickler(pickle.Pickler):
     ) -> None:
         # Not a method of the pickler: it would hold itself, and through its memo all that it pickled.
         steps: dict[int, int | None] = {}
+        parts: dict[int, Part] = {}
 
         def keep_buffer(buffer: pickle.PickleBuffer) -> None:
             if id(buffer) not in steps:
                 dump.foreign.append(len(dump.buffers))
-            dump.buffers.append(buffer)
+            dump.buffers.append(parts.get(id(buffer), buffer))
             dump.steps.append(steps.get(id(buffer)))
 
         super().__init__(sink, PROTOCOL, buffer_callback=keep_buffer)
@@ -68,7 +70,9 @@ class Pickler(pickle.Pickler):
         self.plain_arrays: dict[int, Any] = {}  # by the id of an array of another class: its memory as a plain one
         self.globals_holders: dict[int, object] = {}
         self.cached_importable: dict[int, bool] = {}
+        self.watched: set[int] = set()
         self._steps_by_buffer = steps
+        self._parts_by_buffer = parts
         self._sound: set[int] = set()
         self._levelled: dict[int, type] = {}
         self.shared_owners: frozenset[int] = frozenset()
@@ -177,6 +181,17 @@ class Pickler(pickle.Pickler):
         self.kept += (made, memory)
         self._steps_by_buffer[id(made)] = step
         return made
+
+    def part(self, part: Part) -> pickle.PickleBuffer:
+        """Send a buffer out of band whose bytes are made when somebody stores them."""
+        made = self.buffer(bytearray())
+        self._parts_by_buffer[id(made)] = part
+        return made
+
+    def watch(self, array: object) -> None:
+        """A library made this array for itself: nobody minds that weak references to it exist."""
+        self.watched.add(id(array))
+        self.kept.append(array)
 
     def uses(self, holder: object, low: int, high: int, space: str = "cpu") -> None:
         """Note memory that an array or tensor looks at."""

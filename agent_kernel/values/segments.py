@@ -15,7 +15,6 @@ row, after a loop) are `anchors`: segments refer to them by number, and they are
 from __future__ import annotations
 
 import io
-from array import array
 from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from typing import Any
@@ -24,6 +23,7 @@ import msgspec
 from xxhash import xxh3_128_digest
 
 from agent_kernel.values import aliases
+from agent_kernel.values.addresses import ADDRESS_BYTES, addresses, ids_in
 from agent_kernel.values.cutting import LENGTH, NOWHERE, Cuts, cut
 from agent_kernel.values.dump import Dump, LiveNames
 from agent_kernel.values.pickler import FOREIGN, Pickler
@@ -99,6 +99,7 @@ def dump_segments(
     before: Cuts = NOWHERE,
     known: frozenset[bytes] = frozenset(),
     anchors: Collection[int] = (),
+    of_atoms: bool = False,
 ) -> Segments | None:
     """Pickle a long container in segments, or say (None) that it has to be pickled whole.
 
@@ -106,13 +107,14 @@ def dump_segments(
         before: where segments began the last time.
         known: marks of the segments of the last time. Only others are walked for shared objects at once.
         anchors: ids of objects that may stand in several segments, because they will be stored beside them.
+        of_atoms: the items cannot change, so nobody sees whether two segments share some.
     """
     if not is_long(value):
         return None
-    ids = list(map(id, value))
-    cuts = cut(ids, before)
+    places = addresses(value)
+    cuts = cut(ids_in(places), before)
     made = Segments(value, [], cuts)
-    below = list(map(id, value.values())) if type(value) is dict else ids
+    below = addresses(value.values()) if type(value) is dict else places
     made.reach.ids.add(id(value))
     made.reach.complete = False
     for items, (start, end) in zip(_slices(value, cuts), cuts.spans, strict=True):
@@ -123,13 +125,16 @@ def dump_segments(
         if dump.memory:
             return None
         digest = xxh3_128_digest(dump.streams[0])
-        mark = xxh3_128_digest(digest + array("Q", below[start:end]).tobytes())
-        made.segments.append(Segment(items, dump, digest, mark))
-    return made if made.walk_new(known, anchors) else None
+        mark = xxh3_128_digest(digest + below[start * ADDRESS_BYTES : end * ADDRESS_BYTES])
+        made.segments.append(Segment(items, dump, digest, mark, set() if of_atoms else None))
+    return made if of_atoms or made.walk_new(known, anchors) else None
 
 
 def _slices(value: Any, cuts: Cuts) -> Iterator[Any]:
     """Copies of the parts, which hold each item once more. A slice that is all of a tuple would be the tuple itself."""
+    if type(value) is list:
+        yield from (value[start:end] for start, end in cuts.spans)
+        return
     items = iter(value.items() if isinstance(value, dict) else value)
     make = type(value) if isinstance(value, (dict, tuple)) else list
     for start, end in cuts.spans:

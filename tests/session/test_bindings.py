@@ -6,8 +6,8 @@ import gc
 
 import pytest
 
-from agent_kernel.session.addresses import addresses, differences, ids_in
 from agent_kernel.session.bindings import Bindings, Rebound
+from agent_kernel.values.addresses import addresses, differences, ids_in
 
 
 def bound(namespace: dict[str, object]) -> Bindings:

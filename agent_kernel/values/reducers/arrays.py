@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from agent_kernel.values.atoms import LONG, Part, encode_array
 from agent_kernel.values.memory import BYTE_OWNERS, Span, find_cluster, owner_of
 from agent_kernel.values.reducers import HANDLERS, Handler, leaf
 from agent_kernel.values.restore import arrays as restore
@@ -153,13 +154,19 @@ def _reduce_objects(pickler: Pickler, array: Any) -> Any:
         return _reduce_records(pickler, array, order)
     if array.dtype != object and array.dtype.kind != "T":
         return NotImplemented
+    plainest = array.dtype == object and array.dtype.metadata is None
+    if plainest and array.size >= LONG:
+        watched = id(array) in pickler.muted or id(array) in pickler.private or id(array) in pickler.watched
+        encoded = encode_array(array, order, watched=watched)
+        if encoded is not None:
+            codes, atoms = pickler.part(Part(encoded, 0)), pickler.part(Part(encoded, 1))
+            return restore.object_column, (codes, atoms, array.shape, order, array.flags.writeable)
     items = array.reshape(-1, order=order).tolist()
     pickler.kept.append(items)
     if id(array) in pickler.muted:
         pickler.mute(items)
     elif array.dtype == object:
         pickler.dump_record.roots.append(items)
-    plainest = array.dtype == object and array.dtype.metadata is None
     made = (array.shape, order) if plainest else (array.shape, order, array.dtype)
     state = (items, order, array.flags.writeable)
     return restore.object_array_bare, made, state, None, None, restore.object_array_state

@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values.pickler import reduced
-from agent_kernel.values.reducers import Handler, immutable, leaf
+from agent_kernel.values.reducers import Handler, immutable, leaf, objects
 from agent_kernel.values.restore import frames as restore
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _pandas(kind: type) -> Handler | None:
     if any(base.__name__ == "BaseBlockManager" for base in kind.__mro__):
         return reduce_manager
     if not _copies_on_write():
-        return None
+        return _watched(kind)
     if issubclass(kind, pd.api.extensions.ExtensionArray):
         arrow = any(base.__name__ == "ArrowExtensionArray" for base in kind.__mro__)
         return reduce_arrow_column if arrow else reduce_column
@@ -53,6 +53,20 @@ def _pandas(kind: type) -> Handler | None:
     if kind.__name__ == "BlockValuesRefs":
         return reduce_references
     return None
+
+
+def _watched(kind: type) -> Handler | None:
+    if any(base.__name__ == "Block" for base in kind.__mro__):
+        return functools.partial(reduce_watched, objects.handler_for(kind), "values")
+    if any(base.__name__ == "NDArrayBackedExtensionArray" for base in kind.__mro__):
+        return functools.partial(reduce_watched, objects.handler_for(kind), "_ndarray")
+    return None
+
+
+def reduce_watched(handler: Handler, attribute: str, pickler: Pickler, value: Any) -> Any:
+    """An object around an array that pandas made; writes may go through to others, so it is noted like any other."""
+    pickler.watch(getattr(value, attribute, None))
+    return handler(pickler, value)
 
 
 @functools.cache
@@ -95,6 +109,7 @@ def reduce_references(pickler: Pickler, references: Any) -> Any:
 
 def reduce_column(pickler: Pickler, column: Any) -> Any:
     """What a column keeps of its own answers is no part of it: reading one must not look like a change."""
+    pickler.watch(getattr(column, "_ndarray", None))
     if id(column) in pickler.muted:
         parts = pickler.immutable(column)
     else:

@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from types import MemberDescriptorType
 from typing import Any
 
-from agent_kernel.values.restore.buffers import StoredBytes, filled
+from agent_kernel.values.restore.buffers import StoredBytes, bytes_of, filled
 
 
 def array(buffer: StoredBytes, dtype: Any, shape: tuple[int, ...], order: str, writeable: bool = True) -> Any:
@@ -56,6 +57,28 @@ def records_state(made: Any, state: tuple[list[Any], bool]) -> None:
         else:
             field[...] = column
     made.flags.writeable = writeable
+
+
+def object_column(codes: StoredBytes, atoms: StoredBytes, shape: tuple[int, ...], order: str, writeable: bool) -> Any:
+    """An array of objects from the distinct ones, pickled, and the codes of which stands where: none if all are distinct."""
+    import numpy as np
+
+    items: list[object] = pickle.loads(bytes_of(atoms))
+    distinct = np.fromiter(items, object, len(items))
+    del items
+    made = np.empty(shape, object, order=order)  # type: ignore[call-overload]
+    flat = made.reshape(-1, order=order)
+    if codes.size:
+        flat[:] = distinct[filled(np.empty(made.size, code_type(len(distinct))), codes)]
+    else:
+        flat[:] = distinct
+    made.flags.writeable = writeable
+    return made
+
+
+def code_type(distinct: int) -> str:
+    """The dtype of codes of so many objects."""
+    return "<u1" if distinct <= 1 << 8 else "<u2" if distinct <= 1 << 16 else "<u4" if distinct <= 1 << 32 else "<u8"
 
 
 def view(owner: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, writeable: bool) -> Any:

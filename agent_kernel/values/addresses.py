@@ -11,14 +11,15 @@ from collections.abc import Iterable, Sequence
 from ctypes import string_at
 from itertools import zip_longest
 
-_HEADER, _EACH = tuple.__basicsize__, tuple.__itemsize__
-_STRETCH = 64 * _EACH
+ADDRESS_BYTES = tuple.__itemsize__
+_HEADER = tuple.__basicsize__
+_STRETCH = 64 * ADDRESS_BYTES
 
 
 def addresses(values: Iterable[object]) -> bytes:
     """The addresses of the objects, one after the other. An address is used again when its object is gone."""
     items = tuple(values)
-    return string_at(id(items) + _HEADER, len(items) * _EACH)
+    return string_at(id(items) + _HEADER, len(items) * ADDRESS_BYTES)
 
 
 def ids_in(found: bytes) -> Sequence[int]:
@@ -32,6 +33,6 @@ def differences(before: bytes, now: bytes) -> list[int]:
     for start in range(0, max(len(before), len(now)), _STRETCH):
         then, here = before[start : start + _STRETCH], now[start : start + _STRETCH]
         if then != here:
-            pairs = enumerate(zip_longest(ids_in(then), ids_in(here)), start // _EACH)
+            pairs = enumerate(zip_longest(ids_in(then), ids_in(here)), start // ADDRESS_BYTES)
             found += [place for place, (a, b) in pairs if a != b]
     return found

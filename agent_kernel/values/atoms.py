@@ -1,0 +1,297 @@
+"""Arrays and long containers whose items cannot change: compared by where the items lie, saved without a walk.
+
+An atom is an object of an immutable builtin type, exactly: a subclass may carry state. While the old items are alive,
+the same addresses are the same items, so a shallow copy of an array (8 bytes an item) proves in a millisecond that it
+is unchanged. Such a copy is kept only where the death of the array or set can be watched, and goes with it: an array that
+a cell drops is freed at once. Of lists, dicts and arrays that cannot be watched only a digest of the content is kept.
+
+To save an array, its distinct objects are pickled once, in order of first appearance, with the codes that say which
+stands where. So objects that stand in it several times come back as one. Source: Arrow's dictionary encoding.
+"""
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# numpy says little of arrays whose dtype is known at run time only.
+
+from __future__ import annotations
+
+import copyreg
+import datetime
+import decimal
+import io
+import pickle
+import sys
+import weakref
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice
+from types import NotImplementedType
+from typing import Any
+
+import msgspec
+from xxhash import xxh3_128
+
+from agent_kernel.values.addresses import addresses
+from agent_kernel.values.restore.arrays import code_type
+
+LONG = 10_000  # items, from which it pays
+_DEEPEST = 4  # tuples in tuples
+_LOOKS = 8
+_FEW_BYTES = 4_096
+# The pickler writes these by itself, whatever is registered for them.
+_SCALARS = (str, bytes, int, float, bool, type(None))
+_REDUCED = (complex, decimal.Decimal, datetime.date, datetime.timedelta)
+_REDUCERS: dict[type, object] = {complex: copyreg.dispatch_table.get(complex)}
+# By id: hashing a type runs its metaclass.
+_SCALAR_IDS = frozenset(map(id, _SCALARS))
+_CONTAINER_IDS = frozenset(map(id, (list, tuple, dict, set)))
+
+
+def only_atoms(items: Sequence[object]) -> bool:
+    """Whether all items are atoms, or tuples of atoms."""
+    return _kinds_of(items) is not None
+
+
+def _kinds_of(items: Sequence[object]) -> set[int] | None:
+    """The ids of the items' types, if all are atoms, or tuples of atoms."""
+    allowed = _atom_ids() | {id(tuple)}
+    found: set[int] = set()
+    for _ in range(_DEEPEST):
+        if not _may_be_atoms(items):
+            return None
+        kinds = set(map(id, map(type, items)))
+        found |= kinds
+        if not kinds <= allowed:
+            return None
+        if id(tuple) not in kinds:
+            return found
+        items = list(chain.from_iterable(item for item in items if type(item) is tuple))
+    return None
+
+
+def _may_be_atoms(items: Iterable[object]) -> bool:
+    """Whether the first items are atoms or tuples: where one is not, that shows mostly there."""
+    return {id(type(item)) for item in islice(items, _LOOKS)} <= _atom_ids() | {id(tuple)}
+
+
+def _atom_ids() -> frozenset[int]:
+    """The types of atoms at this moment: one with a reducer of the user's own is saved by that."""
+    kinds = [kind for kind in _REDUCED if copyreg.dispatch_table.get(kind) is _REDUCERS.get(kind)]
+    pandas: Any = sys.modules.get("pandas")
+    if pandas is not None:
+        kinds += [
+            type(lone) for lone in (getattr(pandas, "NA", None), getattr(pandas, "NaT", None)) if lone is not None
+        ]
+    return _SCALAR_IDS.union(map(id, kinds))
+
+
+# -- arrays
+
+
+class Fact(msgspec.Struct):
+    """What is known of a buffer without its bytes, or with them where they are few. Whoever hashes it fills in the rest."""
+
+    size: int
+    few: bytes | None = None
+    cuts: Sequence[int] | None = None
+    digests: Sequence[bytes] = ()
+
+
+class Encoded:
+    """An array as the codes and the distinct atoms that it consists of, encoded when somebody asks for the bytes."""
+
+    def __init__(self, items: Any, are_plain: bool, facts: tuple[Fact, ...] = ()) -> None:
+        self.items = items
+        self.are_plain = are_plain
+        self._made: tuple[bytes, bytes] | None = None
+        self.facts = facts or tuple(Fact(len(part), part if len(part) <= _FEW_BYTES else None) for part in self.parts())
+
+    def parts(self) -> tuple[bytes, bytes]:
+        if self._made is None:
+            self._made = _encode(self.items, self.are_plain)
+        return self._made
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One of the two buffers of an encoded array: its bytes are made when they are needed."""
+
+    whole: Encoded
+    position: int
+
+    @property
+    def fact(self) -> Fact:
+        return self.whole.facts[self.position]
+
+    @property
+    def nbytes(self) -> int:
+        return self.fact.size
+
+    def raw(self) -> memoryview:
+        few = self.fact.few
+        return memoryview(self.whole.parts()[self.position] if few is None else few)
+
+
+class _Kept(msgspec.Struct):
+    """What a watched array or set held when it was dumped last."""
+
+    watch: weakref.ref[Any]
+    items: Any
+    are_plain: bool = False
+    facts: tuple[Fact, ...] = ()
+    digest: bytes = b""
+
+
+_kept: dict[int, _Kept] = {}
+
+
+def encode_array(array: Any, order: str, *, watched: bool) -> Encoded | None:
+    """The array in codes and atoms; None if it holds anything but atoms.
+
+    Args:
+        watched: remember the items until the array dies. numpy refuses to resize an array that is watched, so not for one
+            that a person may hold.
+    """
+    flat = array.reshape(-1, order=order)
+    kept = _kept.get(id(array))
+    if kept is not None and kept.watch() is array and kept.facts and _same_items(flat, kept.items):
+        return Encoded(kept.items, kept.are_plain, kept.facts)
+    _kept.pop(id(array), None)
+    items = flat.copy()  # from here on other threads may do with the array what they like
+    kinds = _kinds_of(items.tolist())
+    if kinds is None:
+        return None
+    made = Encoded(items, kinds <= _SCALAR_IDS)
+    if watched:
+        _keep(array, items, are_plain=made.are_plain, facts=made.facts)
+    return made
+
+
+def _keep(value: Any, items: Any, **known: Any) -> None:
+    key = id(value)
+
+    def drop(watch: weakref.ref[Any]) -> None:
+        if key in _kept and _kept[key].watch is watch:
+            del _kept[key]
+
+    _kept[key] = _Kept(weakref.ref(value, drop), items, **known)
+
+
+def _same_items(flat: Any, items: Any) -> bool:
+    import numpy as np
+
+    return flat.size == items.size and bool(np.array_equal(_pointers(flat), _pointers(items)))
+
+
+class _Pointers:
+    """The memory of an array of objects as numbers: numpy gives no such view itself."""
+
+    def __init__(self, flat: Any) -> None:
+        import numpy as np
+
+        number = np.dtype(np.uintp).str
+        self.flat = flat
+        made = flat.__array_interface__
+        self.__array_interface__ = {**made, "typestr": number, "descr": [("", number)], "data": (made["data"][0], True)}
+
+
+def _pointers(flat: Any) -> Any:
+    import numpy as np
+
+    return np.asarray(_Pointers(flat))
+
+
+def _encode(items: Any, are_plain: bool) -> tuple[bytes, bytes]:
+    """The codes (none where all objects are distinct), and the distinct objects pickled."""
+    import numpy as np
+
+    _, first, codes = np.unique(_pointers(items), return_index=True, return_inverse=True)
+    if len(first) == items.size:
+        return b"", _pickle_atoms(items.tolist(), are_plain)
+    # In order of appearance: addresses are others in each process, and equal columns are to have equal bytes.
+    order = np.argsort(first)
+    rank = np.empty(len(order), code_type(len(order)))
+    rank[order] = np.arange(len(order), dtype=rank.dtype)
+    return rank[codes.reshape(-1)].tobytes(), _pickle_atoms(items[first[order]].tolist(), are_plain)
+
+
+def _pickle_atoms(items: list[object], are_plain: bool) -> bytes:
+    # Tuples have parts that they may share; what is reduced names its type each time. All others need no memo.
+    return _pickled_alone(items) if are_plain else pickle.dumps(items, 5)
+
+
+# -- lists, tuples, dicts and sets
+
+
+def is_long(value: Any) -> bool:
+    """Whether this is a container, or an array of objects, of so many items that a digest pays."""
+    if id(type(value)) in _CONTAINER_IDS:
+        return len(value) >= LONG
+    numpy: Any = sys.modules.get("numpy")
+    is_array = numpy is not None and type(value) is getattr(numpy, "ndarray", None)
+    return bool(is_array and value.dtype == object and value.size >= LONG)
+
+
+def digest_of(value: Any) -> bytes:
+    """Covers the content of a long container of atoms, or array of them, and which objects its items are; else empty.
+
+    Equal digests say that nothing changed. It takes a few nanoseconds an item and runs nobody's code.
+    """
+    if not is_long(value):
+        return b""
+    if type(value) is set:
+        return _digest_of_set(value)
+    if id(type(value)) in _CONTAINER_IDS:
+        return _digest(value)
+    shape = repr((value.shape, value.strides, value.flags.writeable, value.flags.c_contiguous)).encode()
+    return _digest(value.reshape(-1).tolist(), shape)
+
+
+def _digest(container: Any, beside: bytes = b"") -> bytes:
+    try:
+        content = _pickled_alone(container)
+        places = [addresses(container)]
+        if type(container) is dict:
+            places.append(addresses(container.values()))
+    except (_NotScalarError, RuntimeError, ValueError):  # not atoms alone, or another thread is at it
+        return b""
+    whole = xxh3_128(content)
+    for part in (beside, *places):
+        whole.update(len(part).to_bytes(8, "little") + part)
+    return whole.digest()
+
+
+def holds_atoms(value: Any) -> bool:
+    """Whether a container or an array of objects holds nothing but atoms."""
+    if id(type(value)) not in _CONTAINER_IDS:
+        return only_atoms(value.reshape(-1).tolist())
+    parts = (value, value.values()) if type(value) is dict else (value,)
+    return all(_may_be_atoms(part) for part in parts) and all(only_atoms(tuple(part)) for part in parts)
+
+
+class _NotScalarError(Exception):
+    """Something has to be reduced, which may run other people's code."""
+
+
+class _Alone(pickle.Pickler):
+    """Without a memo, and for what the pickler writes by itself alone."""
+
+    def reducer_override(self, _: Any, /) -> NotImplementedType:
+        raise _NotScalarError
+
+
+def _pickled_alone(items: Any) -> bytes:
+    sink = io.BytesIO()
+    pickler = _Alone(sink, 5)
+    pickler.fast = True
+    pickler.dump(items)
+    return sink.getvalue()
+
+
+def _digest_of_set(value: set[object]) -> bytes:
+    """The items of a set lie anywhere in memory, so reading them is dear: they are kept until it dies, and only compared."""
+    items = tuple(value)
+    kept = _kept.get(id(value))
+    if kept is not None and kept.watch() is value and addresses(kept.items) == addresses(items):
+        return kept.digest
+    _kept.pop(id(value), None)
+    digest = _digest(items)
+    if digest:
+        _keep(value, items, digest=digest)
+    return digest
