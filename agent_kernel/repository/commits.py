@@ -43,6 +43,7 @@ _COMMIT_KEYS = {
     "environment": "e",
     "notebook": "j",
     "chat": "f",
+    "folders": "y",
 }
 _MANIFEST_KEYS = {
     "layout": "y",
@@ -121,6 +122,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     chat: ObjectId | None = (
         None  # whose conversation with agents goes on here, where it is not that of its tree; or NO_CHAT
     )
+    folders: tuple[str, ...] = ()  # that modules were imported from, beside installed ones and `cwd`
 
     def __repr__(self) -> str:
         """`<Commit cell [7] by ada, tree 1f2e3d4c, on 3f2a91c4: ~df, +model>`; code and messages may hold secrets."""

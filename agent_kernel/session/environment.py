@@ -11,6 +11,7 @@ import os
 import platform
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +19,7 @@ import msgspec
 
 from agent_kernel.repository import encode
 
-__all__ = ["Environment", "EnvironmentWatch", "decode_environment", "installed_in"]
+__all__ = ["Environment", "EnvironmentWatch", "decode_environment", "import_folders", "installed_in"]
 
 # The name stops at the first dash: in these file names a dash inside a name is written as an underscore.
 _METADATA: Final = re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(?:-py[\d.]+(?:-.+)?)?\.(?:dist|egg)-info")
@@ -82,6 +83,22 @@ def _folders(path: list[str]) -> list[str]:
     except OSError:  # the directory was removed
         here = ""
     return [folder for folder in folders if folder != here]
+
+
+def import_folders(path: Sequence[str]) -> tuple[str, ...]:
+    """Folders of Python's path that are neither its own nor those of installed packages, as a project's own are."""
+    own = (os.path.dirname(os.__file__), sys.prefix, sys.base_prefix)  # noqa: PTH120 - as in sys.path
+    found: dict[str, None] = {}
+    for entry in path:
+        if type(entry) is not str or "site-packages" in entry or "dist-packages" in entry:
+            continue
+        try:
+            folder = os.path.abspath(entry)  # noqa: PTH100 - Path.resolve follows links, which sys.path does not
+        except OSError:  # the working directory was removed
+            continue
+        if not any(folder == root or folder.startswith(f"{root}{os.sep}lib") for root in own) and "\0" not in folder:
+            found[folder] = None
+    return tuple(found)
 
 
 def _changed_ns(folder: str) -> int:

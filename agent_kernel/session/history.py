@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -64,6 +65,8 @@ class Recorder:
         self.repo = repo
         self.session_id = session_id
         self._environment: EnvironmentWatch | None = None
+        self._path: tuple[list[str], str] = [], ""
+        self._folders: tuple[str, ...] = ()
         self._page: NotebookWatch | None = None
         self._forgotten: Forgotten | None = None
         self.notebook: Path | None = None  # the file, if there is one
@@ -109,6 +112,7 @@ class Recorder:
             labels=tuple(draft.labels),
             random=draft.random or writer.add(Kind.SMALL, randomness.capture()),
             cwd=_cwd(),
+            folders=self._import_folders(),
             session=self.session_id,
             run=draft.run,
             step=draft.step,
@@ -126,6 +130,15 @@ class Recorder:
 
             self._environment = EnvironmentWatch()
         return writer.add(Kind.SMALL, self._environment.payload())
+
+    def _import_folders(self) -> tuple[str, ...]:
+        here = _cwd()
+        if self._path != (sys.path, here):
+            from agent_kernel.session.environment import import_folders
+
+            self._path = list(sys.path), here
+            self._folders = tuple(folder for folder in import_folders(sys.path) if folder != here)
+        return self._folders
 
     def _notebook(self, writer: Writer) -> ObjectId | None:
         if self.notebook is None and self.told is None:

@@ -53,7 +53,7 @@ class Moving(Stepping):
         to = self._as_it_is_now(to)
         before = self._position
         target = self.repo.tree_at(to.commit)
-        loaded = self._load(target, to.commit, stay, partial=partial)
+        loaded = self._load(target, to.commit, stay, partial=partial, restarted=then is None and bool(self._carried))
         generators, note = randomness.prepare(self.repo, to.commit, keep=keep_random, partial=partial)
         carried = loaded.carried(target)
         changed = carrying.live_changes(self.repo, self._tree, target, self._carried, carried)
@@ -100,10 +100,24 @@ class Moving(Stepping):
             return msgspec.structs.replace(to, commit=tip)
         return to if to.commit is None else msgspec.structs.replace(to, branch=None)
 
-    def _load(self, target: Tree, commit: ObjectId | None, stay: frozenset[str] | None, *, partial: bool) -> Loaded:
+    def _load(
+        self,
+        target: Tree,
+        commit: ObjectId | None,
+        stay: frozenset[str] | None,
+        *,
+        partial: bool,
+        restarted: bool = False,
+    ) -> Loaded:
         stay = self._staying(commit) if stay is None else stay
         return self.workspace.load(
-            self._tree, target, absent=self._carried, stay=stay, partial=partial, sources=(commit,)
+            self._tree,
+            target,
+            absent=self._carried,
+            stay=stay,
+            partial=partial,
+            restarted=restarted,
+            sources=(commit,),
         )
 
     def _restore(
@@ -168,7 +182,7 @@ class Moving(Stepping):
                 raise NameNotFoundError(name, rev, close_names(name, target.names()))
         began = time.perf_counter()
         self._save_uncommitted()
-        loaded, names, notes = self._load_names(target, names, partial=partial)
+        loaded, names, notes = self._load_names(target, commit, names, partial=partial)
         message = f"take {', '.join(names)} from {self._named(commit, rev)}"
         draft = Draft(kind="rollback", author=self.author, message=message, restores=commit, chat=self.head)
         if self._brings_other_classes(loaded, target):
@@ -214,17 +228,17 @@ class Moving(Stepping):
                 raise
 
     def _load_names(
-        self, target: Tree, names: Sequence[str], *, partial: bool
+        self, target: Tree, source: ObjectId, names: Sequence[str], *, partial: bool
     ) -> tuple[Loaded, Sequence[str], tuple[str, ...]]:
         """Load single variables; `partial` leaves those out that fail, if any is left."""
         try:
-            return self.workspace.load(self._tree, target, names), names, ()
+            return self.workspace.load(self._tree, target, names, sources=(source,)), names, ()
         except LoadError as error:
             rest = [name for name in names if name not in error.names]
             if not partial or not rest:
                 raise
             notes = tuple(f"{', '.join(failed)} not loaded, and left as is: {why}" for failed, why in error.failures)
-            return self.workspace.load(self._tree, target, rest), rest, notes
+            return self.workspace.load(self._tree, target, rest, sources=(source,)), rest, notes
 
     def _named(self, commit: ObjectId, rev: str = "") -> str:
         return named(commit, self.repo.commit_at(commit), rev)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import secrets
 import sys
 from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 
 import msgspec
 
 from agent_kernel.errors import AgentKernelError, DamagedObjectError, LoadError, NewerFormatError
 from agent_kernel.repository import Entry, Manifest, ObjectId, Repository, Unsaved, short
+from agent_kernel.session.environment import import_folders
 from agent_kernel.session.saving import version_now
 from agent_kernel.session.tracking import Group, Unloaded
 from agent_kernel.values import summaries
@@ -34,6 +36,7 @@ class Failed(msgspec.Struct, frozen=True):
     error: BaseException
     class_id: str
     manifest: Manifest | None
+    folder: str = ""  # the one that a module came from which is not found now
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -46,7 +49,46 @@ class Failed(msgspec.Struct, frozen=True):
         packages = self.manifest.packages if self.manifest is not None else {}
         others = [_other(package, saved) for package, saved in sorted(packages.items())]
         differ = "; ".join(filter(None, others))
-        return of_class + told(self.error) + (f" (saved with {differ})" if differ else "")
+        said = of_class + told(self.error) + (f" (saved with {differ})" if differ else "")
+        if not self.folder:
+            return said
+        if not Path(self.folder).is_dir():
+            return f"{said}; it came from the folder {self.folder}, which is not there now"
+        return f"{said}; it came from a folder that is not in sys.path: run sys.path.insert(0, {self.folder!r}) and check out again"
+
+
+def with_folder(repo: Repository, failed: Failed, sources: Sequence[ObjectId]) -> Failed:
+    """Say of a module that is not found which folder it came from, as far as the history knows: nothing is imported."""
+    name = failed.error.name if isinstance(failed.error, ModuleNotFoundError) else None
+    package = (name or "").partition(".")[0]
+    if not package:
+        return failed
+    here = set(import_folders(sys.path))
+    gone: str = ""
+    for folder in dict.fromkeys(folder for source in sources for folder in _folders(repo, source)):
+        if folder in here:
+            continue
+        if not Path(folder).is_dir():
+            gone = gone or folder
+        elif any(_is_module(entry.name, package) for entry in Path(folder).iterdir()):
+            return msgspec.structs.replace(failed, folder=folder)
+    return msgspec.structs.replace(failed, folder=gone)
+
+
+def _is_module(file: str, package: str) -> bool:
+    return file == package or (file.startswith(f"{package}.") and file.endswith((".py", ".so", ".pyd")))
+
+
+def _folders(repo: Repository, source: ObjectId) -> list[str]:
+    """The folders that the sessions of these commits imported from, the latest first."""
+    try:
+        commits = (commit for _, commit in repo.log(source, limit=_LATEST, first_parent=True))
+        return list(dict.fromkeys(folder for commit in commits for folder in (*commit.folders, commit.cwd) if folder))
+    except AgentKernelError:  # the history is damaged further back
+        return []
+
+
+_LATEST = 1_000  # commits to look through for the folder of a module
 
 
 def told(error: BaseException) -> str:

@@ -36,6 +36,7 @@ class Workspace(Watching):
         absent: frozenset[str] = frozenset(),
         stay: frozenset[str] = frozenset(),
         partial: bool = False,
+        restarted: bool = False,
         sources: Sequence[ObjectId | None] = (),
     ) -> Loaded:
         """Build aside what differs between the live state (`tree`) and `target`. Changes nothing yet.
@@ -44,6 +45,7 @@ class Workspace(Watching):
             absent: names in the tree that are not in memory.
             stay: names of the target that are not to be in memory afterwards.
             partial: load a state without what cannot be loaded of it.
+            restarted: do so where no live variable goes for it: there is nothing that the refusal would keep.
             sources: commits that `target` comes from, to say of what cannot be loaded which cell made it.
 
         Raises:
@@ -55,14 +57,21 @@ class Workspace(Watching):
         plan = planning.plan(self.repo, self.tracking, self.living, tree, target, names, absent, stay)
         built = loading.build(self.repo, self.living, self.namespace, plan, sets_back=True)
         self.after_load()
+        commits = [source for source in sources if source is not None]
+        built.failed = [unloaded.with_folder(self.repo, one, commits) for one in built.failed]
         # What stands here as a placeholder already is no news, and nothing that a move could lose.
         news = [failed for failed in built.failed if failed.names and (names is not None or not self._stood_in(failed))]
-        if news and not partial:
+        if news and not partial and not (restarted and self._leaves_nothing(plan, news)):
             raise unloaded.load_error(news, unloaded.WAY_ON)
         classes = frozenset(name.removeprefix(CLASS_PREFIX) for name in target.names() if name.startswith(CLASS_PREFIX))
-        commits = [source for source in sources if source is not None]
         groups = unloaded.stand_in(self.repo, built.failed, commits, classes) if built.failed else []
         return Loaded(plan, built.values, built.classes, tuple(groups), stay, built.contents)
+
+    def _leaves_nothing(self, plan: Plan, failed: Iterable[Failed]) -> bool:
+        """Whether everything that is live stays as it is, so that no state is left that would be missed."""
+        moving = {*plan.removed, *plan.entries, *(name for one in failed for name in one.members)}
+        groups = (self.tracking.groups.get(name) for name in moving)
+        return all(group is None or group.unloaded is not None for group in groups)
 
     def _stood_in(self, failed: Failed) -> bool:
         """Whether these names stand for this very value already."""

@@ -275,6 +275,39 @@ class TestAModuleOfOnesOwn:
             assert again.look("STATE == {'n': 7} and copy[0] is STATE")
 
 
+class TestAFolderThatACellAdded:
+    def test_is_named_after_a_restart_and_nothing_else_is_held_back(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sys.path", list(sys.path))
+        (tmp_path / "lib").mkdir()
+        (tmp_path / "lib" / "ak_local.py").write_text("class Thing: pass\n")
+        store, folder = MemoryStore(), str(tmp_path / "lib")
+        with Notebook(Repository.open(store)) as nb:
+            nb.run(f"import sys\nsys.path.insert(0, {folder!r})\nimport ak_local\nt = ak_local.Thing(); x = [1]")
+            nb.run("x.append(2)")
+        sys.path.remove(folder)
+        monkeypatch.delitem(sys.modules, "ak_local")
+        with Notebook(Repository.open(store)) as again:
+            again.run("y = 1")  # a commit of a session without the folder
+            report = again.checkout()
+            assert {told.name for told in report.unsaved} == {"ak_local", "t"}
+            assert all(
+                f"run sys.path.insert(0, {folder!r}) and check out again" in told.reason for told in report.unsaved
+            )
+            assert folder not in sys.path
+            assert again.look("x") == [1, 2]
+            again.run(f"sys.path.insert(0, {folder!r})")
+            assert again.checkout().unsaved == ()
+            assert again.look("type(t) is ak_local.Thing")
+        monkeypatch.delitem(sys.modules, "ak_local")
+        sys.path.remove(folder)
+        (tmp_path / "lib").rename(tmp_path / "moved")
+        with Notebook(Repository.open(store)) as gone:
+            (told, *_) = gone.checkout().unsaved
+            assert f"it came from the folder {folder}, which is not there now" in told.reason
+
+
 class TestTheCost:
     def test_a_module_is_looked_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with Notebook() as nb:
