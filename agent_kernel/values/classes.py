@@ -1,7 +1,9 @@
 """Notebook classes, taken apart so that they can be made again without running any of the notebook's hooks.
 
 A class is saved as an entry of its own: a skeleton (metaclass, name, bases, slots), the methods, and the other
-attributes. All needed skeletons are made first; then methods go in, then attributes, by `type.__setattr__`. Instances
+attributes. All needed skeletons are made first; then methods go in, by `type.__setattr__`: bare functions, and then what
+they close over. Only then are there attributes that may hold instances: first what the class's own machinery needs
+(fields of a dataclass, members of an enum), then the others in their order. Instances
 name their class by a random id, so redefining `P` neither changes nor stores again what the old `P` made.
 """
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -11,17 +13,27 @@ from __future__ import annotations
 
 import abc
 import enum
+import functools
 import secrets
 import types
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from agent_kernel.values.generated import is_made_again
+from agent_kernel.values.pickler import Later, Pickler
+from agent_kernel.values.reducers.code import is_easy
 from agent_kernel.values.restore import classes as restore
 
 _PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None), types.FunctionType})
-_SAFE_FIRST = (staticmethod, classmethod, property)
+# Of the standard library, around functions: methods in all but name.
+_DESCRIPTORS = frozenset(
+    {
+        *(staticmethod, classmethod, property, enum.property, types.DynamicClassAttribute),
+        *(functools.cached_property, functools.partialmethod, functools.singledispatchmethod),
+        type(functools.cache(len)),
+    }
+)
 _IN_SKELETON = frozenset({"__slots__", "__module__", "__qualname__", "__doc__", "__orig_bases__", "__class__"})
 _NOT_SAVED = frozenset(
     {
@@ -80,11 +92,33 @@ class Fill:
         return restore.fill_class, (self.kind, self.attributes)
 
 
+class FillOne(Fill):
+    """Pickles as: set this one attribute, as soon as it is there: what follows may need it."""
+
+    def __reduce__(self) -> Any:
+        ((name, value),) = self.attributes.items()
+        return restore.fill_attribute, (self.kind, name, value)
+
+
+class Complete(Fill):
+    """Pickles as: these attributes are there now; generate what this Python's own machinery adds."""
+
+    def __reduce__(self) -> Any:
+        return restore.complete_class, (self.kind, list(self.attributes))
+
+
 class FillRegistered(Fill):
     """Pickles as: register these classes with the abstract base class."""
 
     def __reduce__(self) -> Any:
         return restore.register_classes, (self.kind, list(self.attributes.values()))
+
+
+class FillEnum(Fill):
+    """Pickles as: give the enum its members; by name the value, and what the data type's `__new__` was given."""
+
+    def __reduce__(self) -> Any:
+        return restore.enum_fill, (self.kind, [(name, *held) for name, held in self.attributes.items()])  # type: ignore[misc]
 
 
 class FillMembers(Fill):
@@ -95,10 +129,11 @@ class FillMembers(Fill):
 
 
 def skeleton(kind: type[Any]) -> tuple[object, ...]:
-    """What must exist before anything else of the class: the arguments of `restore.skeleton` or `enum_skeleton`."""
+    """What must exist before anything else of the class: the arguments of a function in `restore.classes`."""
     if issubclass(kind, enum.Enum):
-        members = [(name, member.value) for name, member in kind.__members__.items()]
-        return "enum", type(kind), kind.__name__, kind.__bases__, members
+        boundary = getattr(kind, "_boundary_", None) if issubclass(kind, enum.Flag) else None
+        said = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+        return "bare enum", type(kind), kind.__name__, kind.__bases__, said, boundary and boundary.name
     if type(kind).__module__ == "msgspec._core":
         return "struct", kind.__name__, _struct_fields(kind), kind.__bases__, kind.__module__, _struct_options(kind)
     attributes: dict[str, object] = {name: vars(kind)[name] for name in _IN_SKELETON if name in vars(kind)}
@@ -151,25 +186,118 @@ def _struct_options(kind: Any) -> dict[str, Any]:
 def make(parts: tuple[Any, ...]) -> type:
     """Make the bare class that `skeleton` took apart."""
     form, *arguments = parts
-    makers: dict[str, Any] = {"enum": restore.enum_skeleton, "struct": restore.struct_skeleton}
+    makers: dict[str, Any] = {
+        "enum": restore.enum_skeleton,
+        "bare enum": restore.bare_enum,
+        "struct": restore.struct_skeleton,
+    }
     made: type = makers.get(form, restore.skeleton)(*arguments)
     return made
 
 
-def body(kind: type[Any]) -> tuple[list[Fill], list[Fill]]:
-    """The class's attributes: those that can go in before any instance exists (methods), and the rest."""
-    first: dict[str, object] = {}
-    rest: dict[str, object] = {}
-    for name, found in _attributes(kind):
-        (first if type(found) in _PLAIN or isinstance(found, _SAFE_FIRST) else rest)[name] = found
-    fills = [Fill(kind, rest)] if rest else []
-    if issubclass(kind, enum.Enum):
-        first.update({"__module__": kind.__module__, "__qualname__": kind.__qualname__})
-        extras = {name: _extra(member) for name, member in kind.__members__.items() if _extra(member)}
-        fills += [FillMembers(kind, dict(extras))] if extras else []
-    registered = _registered(kind)
-    fills += [FillRegistered(kind, registered)] if registered else []
-    return [Fill(kind, first)] if first else [], fills
+class Body:
+    """A class's attributes in the order in which they go in.
+
+    `methods` before there is any instance, then what the class needs to have instances (`early`), then the others.
+    """
+
+    def __init__(self, kind: type[Any]) -> None:
+        self.kind = kind
+        methods: dict[str, object] = {}
+        early: dict[str, object] = {}
+        rest: dict[str, object] = {}
+        for name, found in _attributes(kind):
+            is_early = (name.startswith("__") and name.endswith("__")) or type(found) in _DESCRIPTORS
+            (methods if _is_bare(found) else early if is_early else rest)[name] = found
+        self.methods: list[Fill] = [Fill(kind, methods)] if methods else []
+        self.early: list[Fill] = []
+        self.rest: list[Fill] = [FillOne(kind, {name: found}) for name, found in rest.items()]
+        if issubclass(kind, enum.Enum):
+            members: dict[str, object] = {name: _made_of(member) for name, member in kind.__members__.items()}
+            extras: dict[str, object] = {name: e for name, member in kind.__members__.items() if (e := _extra(member))}
+            self.early += [FillEnum(kind, members)] if members else []
+            self.rest += [FillMembers(kind, extras)] if extras else []
+        self.early += [Fill(kind, early)] if early else []
+        self.rest += [Complete(kind, rest)] if rest else []
+        registered = _registered(kind)
+        self.rest += [FillRegistered(kind, registered)] if registered else []
+
+    @property
+    def fills(self) -> list[Fill]:
+        return [*self.methods, *self.early, *self.rest]
+
+
+def by_need(needs: Sequence[Collection[int]]) -> list[int]:
+    """Numbers from 0 on, each after those that it needs, as far as they do not need each other."""
+    ordered: dict[int, None] = {}
+    begun: set[int] = set()
+    todo = list(reversed(range(len(needs))))
+    while todo:
+        number = todo[-1]
+        if number in begun:
+            ordered.setdefault(todo.pop())
+            continue
+        begun.add(number)
+        todo += [other for other in sorted(needs[number], reverse=True) if other not in begun]
+    return list(ordered)
+
+
+def in_order(bodies: Sequence[Body], kinds_in: Callable[[object], Collection[int]]) -> list[Body]:
+    """Bodies of classes after those of classes whose instances they hold.
+
+    Args:
+        kinds_in: the ids of the types of all objects below a value.
+    """
+    if len(bodies) < 2:
+        return list(bodies)
+    numbers = {id(body.kind): number for number, body in enumerate(bodies)}
+    held = [kinds_in([fill.attributes for fill in body.fills]) for body in bodies]
+    order = by_need([[numbers[kind] for kind in kinds if kind in numbers] for kinds in held])
+    return [bodies[number] for number in order]
+
+
+def phases(bodies: Sequence[Body], values: object) -> Callable[[Pickler], Iterator[object]]:
+    """What is pickled one after another: bare methods, what is easily given to them, early attributes, others, values."""
+
+    def give(pickler: Pickler) -> Iterator[object]:
+        hard: list[Later] = []
+        pickler.waiting = []
+        yield [fill for body in bodies for fill in body.methods]
+        while pickler.waiting:
+            found, pickler.waiting = pickler.waiting, []
+            hard += [later for later in found if not is_easy(later.state)]
+            easy = [later for later in found if is_easy(later.state)]
+            if easy:
+                yield easy
+        pickler.waiting = None
+        yield [fill for body in bodies for fill in body.early]
+        yield [*hard, *(fill for body in bodies for fill in body.rest)]
+        yield values
+
+    return give
+
+
+def _is_bare(found: Any) -> bool:
+    """Whether an attribute is plain, or a function with nothing around it but what Python puts around methods."""
+    kind = type(found)
+    if kind in _PLAIN:
+        return True
+    if kind is staticmethod or kind is classmethod:
+        return type(found.__func__) is types.FunctionType
+    return kind is property and all(
+        type(part) in (types.FunctionType, type(None)) for part in (found.fget, found.fset, found.fdel)
+    )
+
+
+def _made_of(member: Any) -> tuple[object, object]:
+    """A member's value, and the arguments that its data type's own `__new__` makes it of."""
+    base = restore.maker_of(type(member))
+    getter = getattr(base, "__getnewargs__", None)
+    if getter is not None:
+        return member._value_, getter(member)
+    if base is object:
+        return member._value_, ()
+    return member._value_, base.__reduce__(member)[1]
 
 
 def _registered(kind: type) -> dict[str, object]:
@@ -191,7 +319,7 @@ def _attributes(kind: Any) -> Iterator[tuple[str, object]]:
             continue  # slots are made by the skeleton
         if is_made_again(kind, name, found):
             continue
-        if is_enum and (name in kind.__members__ or _is_enum_bookkeeping(name, found)):
+        if is_enum and (name in kind.__members__ or _is_made_by_enum(name, found)):
             continue
         yield name, found
     # Also where there is none: the skeleton of a concrete class lacks the methods that make it one.
@@ -205,9 +333,20 @@ def _names_made_by_c(kind: type) -> set[str]:
     return {name for name in vars(kind) if name.startswith("__struct_")} | {"__match_args__", "__annotations__"}
 
 
-def _is_enum_bookkeeping(name: str, found: object) -> bool:
-    sunder = name.startswith("_") and name.endswith("_") and not name.startswith("__")
-    return sunder or name == "__new__" or type(found).__module__ == "enum" or name in {"__members__", "__reduce_ex__"}
+_MADE_BY_ENUM = frozenset(
+    {
+        *("_member_names_", "_member_map_", "_value2member_map_", "_member_type_", "_value_repr_", "_iter_member_"),
+        *("_boundary_", "_flag_mask_", "_singles_mask_", "_all_bits_", "_inverted_", "_sort_order_", "__members__"),
+        *("_unhashable_values_", "_unhashable_values_map_", "_hashable_values_", "__new__", "__signature__"),
+    }
+)
+
+
+def _is_made_by_enum(name: str, found: object) -> bool:
+    """Whether Python puts this into every enum, or will again when it gets its members."""
+    if name in _MADE_BY_ENUM:
+        return True
+    return name != "_generate_next_value_" and getattr(found, "__module__", "") == "enum" and callable(found)
 
 
 def _extra(member: Any) -> dict[str, object]:

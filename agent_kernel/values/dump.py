@@ -65,6 +65,7 @@ class MemoryUse(msgspec.Struct):
 class Dump(msgspec.Struct):
     """What pickling gave: streams and buffers to store, and what was visited, to compare and to walk."""
 
+    pickles: int = 0
     streams: list[bytes] = msgspec.field(default_factory=list[bytes])
     buffers: list[Memory] = msgspec.field(default_factory=list["Memory"])
     steps: list[int | None] = msgspec.field(default_factory=list[int | None])

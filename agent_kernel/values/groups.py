@@ -1,7 +1,7 @@
 """Dump a group of members (names that share objects, and notebook classes) into blobs and a layout, and describe them.
 
 A value that many agree on: members are pickled in one stream with one memo. Where members are classes, the stream has
-three pickles: methods, attributes, values, so that loading can fill every class before any instance is made. A long
+several pickles: methods, attributes, values, so that loading can fill every class before any instance is made. A long
 list, tuple, set or dict that stands alone is cut into segments, each with a memo of its own: a third of the time, and a
 changed row stores one segment.
 """
@@ -13,7 +13,7 @@ import weakref
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -23,7 +23,7 @@ from agent_kernel.values.cutting import NOWHERE, Cuts
 from agent_kernel.values.dump import Dump, LiveNames, Loss, Memory
 from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.memory import clusters_of, overlaps_itself, owner_of
-from agent_kernel.values.pickler import PROTOCOL, dump_objects
+from agent_kernel.values.pickler import PROTOCOL, Phases, dump_objects
 from agent_kernel.values.references import Named
 from agent_kernel.values.surface import called_at_death, held_by
 
@@ -32,7 +32,8 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
     """How the blobs of a manifest make up its values. Blobs: skeletons, then streams, then buffers.
 
     `buffers` counts the buffers of each skeleton and stream, in order. `form` is "" for one stream, or the type that
-    segments are joined into. `fills` counts the pickles before the values in the stream. `foreign` are the positions of
+    segments are joined into. `fills` counts the pickles before the values in the stream:
+    all but the last two of them are methods, then early and other attributes (of 2: methods, attributes). `foreign` are the positions of
     buffers that libraries want as memory. `long` is the slot of the segmented member of several: then the first stream
     holds the objects that segments refer to by number, and after them the other members. `names`: the stream begins with
     a pickle of what modules hold under names (1), and ends with one of what goes back into those of them that are in the
@@ -68,7 +69,6 @@ class Dumped(msgspec.Struct):
         return len(self.layout.skeletons) + self.layout.streams
 
 
-Body: TypeAlias = "tuple[list[classes.Fill], list[classes.Fill]]"  # of a class: methods, and the rest
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 _decoder = msgspec.msgpack.Decoder(Layout)
 
@@ -136,7 +136,13 @@ def dump_group(
             if cut is not None and not references.containers_among(cut.reach.ids, namespace):
                 return cut
     skeletons = [_skeleton(kind, names, namespace) for kind in own_classes if isinstance(kind, type)]
-    bodies = [classes.body(kind) for kind in own_classes if isinstance(kind, type)]
+
+    def kinds_in(value: object) -> set[int]:
+        seen = dump_objects([value], names, namespace)
+        return {id(type(item)) for item in (*seen.instances, *seen.opaque)}
+
+    bodies = [classes.Body(kind) for kind in own_classes if isinstance(kind, type)]
+    bodies = classes.in_order(bodies, kinds_in)
 
     def dump_naming(named: Mapping[int, Named]) -> Dump:
         made = _dump_shared(_phases(members, bodies), names, namespace, named)
@@ -200,7 +206,7 @@ def _dump_atoms(
     return made
 
 
-def reach_of(members: Mapping[str, object], dump: Dump, bodies: Sequence[Body] = ()) -> Reach:
+def reach_of(members: Mapping[str, object], dump: Dump, bodies: Sequence[classes.Body] = ()) -> Reach:
     """Walk what these members, dumped together, reach; of classes what `bodies` hold."""
     return reach(_shareable(members, bodies), dump)
 
@@ -216,17 +222,18 @@ def _holds_only_atoms(value: object) -> bool:
     return kind is not dict or all(map(_ATOM_IDS.__contains__, map(id, map(type, items.values()))))
 
 
-def _phases(members: Mapping[str, object], bodies: Sequence[Body]) -> list[object]:
+def _phases(members: Mapping[str, object], bodies: Sequence[classes.Body]) -> list[object] | Phases:
     values = tuple(members.values())
     if not bodies:
         return [values[0] if len(values) == 1 else values]
-    methods = [fill for first, _ in bodies for fill in first]
-    attributes = [fill for _, rest in bodies for fill in rest]
-    return [methods, attributes, values]
+    return classes.phases(bodies, values)
 
 
 def _dump_shared(
-    phases: list[object], names: LiveNames, namespace: dict[str, object], named: Mapping[int, Named] = _NONE_NAMED
+    phases: list[object] | Phases,
+    names: LiveNames,
+    namespace: dict[str, object],
+    named: Mapping[int, Named] = _NONE_NAMED,
 ) -> Dump:
     """Pickle once to see what shares memory, and again with that memory stored once where any does."""
     dump = dump_objects(phases, names, namespace, named=named)
@@ -260,7 +267,7 @@ def _assemble(members: Mapping[str, object], skeletons: Sequence[Dump], dump: Du
     layout = Layout(
         skeletons=uids,
         buffers=counts if any(counts) else (),
-        fills=2 if uids else 0,
+        fills=dump.pickles - 1 if uids else 0,
         losses=_losses(dump),
         foreign=_foreign(parts),
         names=_names(dump),
@@ -286,10 +293,10 @@ def _foreign(parts: Sequence[Dump]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _shareable(members: Mapping[str, object], bodies: Sequence[Body]) -> Iterable[object]:
+def _shareable(members: Mapping[str, object], bodies: Sequence[classes.Body]) -> Iterable[object]:
     """The members that the walk starts from; a class is reached through what its body holds."""
     yield from (value for name, value in members.items() if not name.startswith(CLASS_PREFIX))
-    yield from (fill.attributes for first, rest in bodies for fill in (*first, *rest))
+    yield from (fill.attributes for body in bodies for fill in body.fills)
 
 
 def _cut(

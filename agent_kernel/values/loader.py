@@ -1,7 +1,7 @@
 """Rebuild stored groups, all aside: nothing that lives is touched until every one of them was tried.
 
 The order keeps notebook code from running before its class exists: bare classes first, then their methods, then their
-other attributes, then values. A live class whose stored body is the same is used as it is. A group that fails takes
+other attributes (of classes first whose instances others hold), then values. A live class whose stored body is the same is used as it is. A group that fails takes
 nothing with it but the groups that need a class of its.
 """
 
@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from agent_kernel.errors import StoreUnavailableError
 from agent_kernel.values import restore
+from agent_kernel.values.classes import by_need
 from agent_kernel.values.definitions import NoSourceError, compiled
 from agent_kernel.values.dump import Loss
 from agent_kernel.values.groups import losses_of
@@ -80,6 +81,8 @@ class Loader:
         self.contents: list[tuple[object, Any]] = []
         self._sets_back = sets_back
         self._held: set[int] = set()
+        self._lent: dict[str, object] = {}
+        self._wanted: dict[str, str] = {}  # names that notebook code asked for while it was loading, and their classes
 
     def load(self, groups: Sequence[StoredGroup]) -> list[tuple[object, ...] | Failure]:
         """Return the values of each group, in the order of its slots, or why there are none. Puts nothing anywhere.
@@ -91,7 +94,8 @@ class Loader:
         streams = [Streams(group) for group in groups]
         with restoring(self), self._lending() as lent:
             self._run(streams)
-            while missing := self._missing(streams):
+            self._lent = lent
+            while (missing := self._missing(streams)) or self._names_class(streams):
                 lent |= missing
                 self.namespace |= missing
                 streams = [stream if stream.failure is None else Streams(stream.group) for stream in streams]
@@ -109,7 +113,8 @@ class Loader:
                 self._broken.pop(uid, None)
         self._try(streams, lambda stream: list(map(self.find_class, stream.class_ids)))
         self._try(streams, Streams.fill_methods)
-        self._try(streams, Streams.fill_attributes)
+        self._lend_classes()
+        self._fill_bodies(streams)
         self._try(streams, Streams.load_values)
         for uid in (uid for stream in streams if stream.failure is not None for uid in stream.class_ids):
             self.classes.pop(uid, None)
@@ -126,6 +131,47 @@ class Loader:
         }
         return {name: found[name] for name in names & found.keys()}
 
+    def _names_class(self, streams: Sequence[Streams]) -> bool:
+        """Whether notebook code wanted a class by its name that is not bound yet; from now on it is there in time."""
+        errors = [stream.failure.error for stream in streams if stream.failure is not None]
+        names = {error.name for error in errors if isinstance(error, NameError) and error.name is not None}
+        uids = [uid for stream in streams for uid in stream.class_ids]
+        found: dict[str, str] = {}
+        for stream in streams:
+            for name in names.intersection(stream.group.members) - self.namespace.keys() - self._wanted.keys():
+                if len(stream.group.members) == 1 and not stream.group.layout.form and not stream.class_ids:
+                    content = stream.group.stream(0)
+                    said = [uid for uid in uids if uid.encode() in content and len(content) < len(uid) + _REFERENCE]
+                    found |= dict.fromkeys([name], said[0]) if said else {}
+        self._wanted |= found
+        return bool(found)
+
+    def _lend_classes(self) -> None:
+        for name, uid in self._wanted.items():
+            if uid in self.classes:
+                self.namespace[name] = self._lent[name] = self.classes[uid]
+
+    def _fill_bodies(self, streams: Sequence[Streams]) -> None:
+        """Give classes their attributes, those first that others need; what failed is tried again after the others."""
+        ordered = _by_need([stream for stream in streams if stream.failure is None and stream.group.layout.fills])
+        before: list[Callable[[Streams], object]] = [Streams.fill_methods]
+        for step in (Streams.fill_early, Streams.fill_attributes):
+            waiting = ordered
+            while waiting:
+                for stream in waiting:
+                    self._step(stream, step)
+                failed = [stream for stream in waiting if stream.failure is not None]
+                if len(failed) == len(waiting):
+                    break
+                for stream in failed:
+                    stream.begin_again()
+                    for earlier in before:
+                        self._step(stream, earlier)
+                waiting = failed
+            before.append(step)
+            _spread(streams)
+            ordered = [stream for stream in ordered if stream.failure is None]
+
     @contextmanager
     def _lending(self) -> Generator[dict[str, object]]:
         """Take out of the namespace again what a `__setstate__` needed of the state that is on its way."""
@@ -140,18 +186,22 @@ class Loader:
     def _try(self, streams: Sequence[Streams], step: Callable[[Streams], object]) -> None:
         """Take one step with every group that has not failed; what needs the classes of one that fails fails with it."""
         for stream in streams:
-            if stream.failure is None:
-                self._stream = stream
-                try:
-                    step(stream)
-                except (KeyboardInterrupt, StoreUnavailableError):
-                    raise
-                except BrokenClassError as broken:
-                    mine = broken.class_id in stream.class_ids
-                    stream.fail(Failure(broken.error, "" if mine else broken.class_id))
-                except BaseException as error:  # noqa: BLE001  # foreign code runs here; a panic of Rust is no Exception
-                    stream.fail(Failure(error))
+            self._step(stream, step)
         _spread(streams)
+
+    def _step(self, stream: Streams, step: Callable[[Streams], object]) -> None:
+        if stream.failure is not None:
+            return
+        self._stream = stream
+        try:
+            step(stream)
+        except (KeyboardInterrupt, StoreUnavailableError):
+            raise
+        except BrokenClassError as broken:
+            mine = broken.class_id in stream.class_ids
+            stream.fail(Failure(broken.error, "" if mine else broken.class_id))
+        except BaseException as error:  # noqa: BLE001  # foreign code runs here; a panic of Rust is no Exception
+            stream.fail(Failure(error))
 
     # -- what streams ask for (restore.Context)
 
@@ -223,6 +273,17 @@ def _standing(module: str, name: str) -> object:
         return vars(import_module(module)).get(name)
     except ModuleNotFoundError:
         return None
+
+
+# The bytes of a stream that holds nothing but a class, beside the class's id.
+_REFERENCE = 150
+
+
+def _by_need(streams: Sequence[Streams]) -> list[Streams]:
+    """In an order in which a group comes after those whose classes it needs, as far as they do not need each other."""
+    owners = {uid: number for number, stream in enumerate(streams) for uid in stream.class_ids}
+    needs = [[owners[uid] for uid in stream.group.needs if uid in owners] for stream in streams]
+    return [streams[number] for number in by_need(needs)]
 
 
 def _spread(streams: Sequence[Streams]) -> None:

@@ -76,6 +76,8 @@ class Pickler(pickle.Pickler):
         self._sound: set[int] = set()
         self._levelled: dict[int, type] = {}
         self.shared_owners: frozenset[int] = frozenset()
+        # While bare functions are pickled: what they are to be given later.
+        self.waiting: list[Later] | None = None
 
     def reducer_override(self, obj: Any, /) -> Any:
         handler = _HANDLERS.get(type(obj))
@@ -307,8 +309,21 @@ def type_name(kind: type) -> str:
 _NOTHING: Mapping[int, Named] = {}
 
 
+class Later:
+    """Pickles as: give this state to that object, which is in the stream already."""
+
+    def __init__(self, setter: Callable[[Any, Any], None], target: object, state: object) -> None:
+        self.setter, self.target, self.state = setter, target, state
+
+    def __reduce__(self) -> Any:
+        return self.setter, (self.target, self.state)
+
+
+Phases = Callable[[Pickler], Iterable[object]]
+
+
 def dump_objects(
-    phases: Iterable[object],
+    phases: Iterable[object] | Phases,
     names: LiveNames,
     namespace: dict[str, object],
     *,
@@ -319,13 +334,15 @@ def dump_objects(
     """Pickle the phases one after another in one stream with one memo, with care where something fails.
 
     Args:
+        phases: or what gives them, and may ask the pickler what it met in those before.
         named: lists, dicts and sets that modules hold, by id: saved as names, which are a pickle before the phases; the
             content of those in the person's own modules is one after them.
 
     Raises:
         RecursionError: nested too deeply for the pickler.
     """
-    phases = list(phases)
+    if not callable(phases):
+        phases = list(phases)
     try:
         return _dump(phases, names, namespace, clusters, shared_owners, named, careful=False)
     except RecursionError:
@@ -335,7 +352,7 @@ def dump_objects(
 
 
 def _dump(
-    phases: list[object],
+    phases: list[object] | Phases,
     names: LiveNames,
     namespace: dict[str, object],
     clusters: tuple[Cluster, ...],
@@ -348,8 +365,9 @@ def _dump(
     pickler = Pickler(sink, dump, names, namespace, clusters, careful)
     pickler.shared_owners = shared_owners
     pickler.refer_to(named)
-    for phase in phases:
+    for phase in phases(pickler) if callable(phases) else phases:
         pickler.dump(phase)
+        dump.pickles += 1
     own = [found for found in named.values() if found.reference.is_own]
     if own:
         pickler.dump([references.Content(found.value, found.value.copy()) for found in own])

@@ -63,12 +63,24 @@ class Streams:
     def fill_methods(self) -> None:
         if self.group.layout.names:
             self._unpickler(self._skeleton_count).load()
-        if self.group.layout.fills:
-            self._unpickler(self._skeleton_count).load()
+        self._fill(self.group.layout.fills - 2 or 1)
+
+    def fill_early(self) -> None:
+        self._fill(1 if self.group.layout.fills > 2 else 0)
 
     def fill_attributes(self) -> None:
-        if self.group.layout.fills:
+        self._fill(1)
+
+    def _fill(self, pickles: int) -> None:
+        for _ in range(pickles if self.group.layout.fills else 0):
             self._unpickler(self._skeleton_count).load()
+
+    def begin_again(self) -> None:
+        """Read from the start: a class that was needed had not been filled."""
+        self.failure = None
+        self.shared.clear()
+        self._unpicklers.clear()
+        self.contents = []
 
     def load_values(self) -> None:
         values = self._values()

@@ -98,7 +98,7 @@ def _find(kind: type[Any]) -> Handler:
             if found is not None:
                 return found
     if issubclass(kind, enum.Enum):
-        return leaf
+        return code.reduce_member if is_notebook_type(kind) else leaf
     if kind.__module__ in objects.IMMUTABLE_MODULES:
         return leaf
     if kind.__module__.startswith(objects.IMMUTABLE_PACKAGES):

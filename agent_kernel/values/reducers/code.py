@@ -1,9 +1,12 @@
 """Functions, classes, cells and methods: what a notebook defines goes by value, what a library defines by name."""
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+# What is handled here is anyone's object, so its type has no parameters to know.
 
 from __future__ import annotations
 
 import builtins
 import collections
+import enum
 import functools
 import gc
 import logging
@@ -15,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values import references
 from agent_kernel.values.definitions import ANY_NAME, LOOKUPS, define, names_used
+from agent_kernel.values.pickler import Later
 from agent_kernel.values.reducers import Handler, is_importable, leaf
 from agent_kernel.values.reducers.objects import can_be_made_bare
 from agent_kernel.values.restore import code as restore
-from agent_kernel.values.restore.classes import notebook_class
+from agent_kernel.values.restore.classes import enum_member, enum_property, notebook_class
 from agent_kernel.values.restore.code import by_name
 from agent_kernel.values.restore.objects import (
     class_attributes,
@@ -44,8 +48,8 @@ def reduce_function(pickler: Pickler, function: types.FunctionType) -> Any:
     pickler.dump_record.instances.append(function)
     definition, payload = define(function.__code__, pickler.namespace)
     pickler.dump_record.definitions[definition] = payload
-    extra = _own_globals(function) if home is not None and not isinstance(home, str) else None
-    state = (
+    extra: Any = _own_globals(function) if home is not None and not isinstance(home, str) else None
+    state: tuple[Any, ...] = (
         function.__dict__,
         function.__kwdefaults__,
         function.__annotations__,
@@ -56,6 +60,17 @@ def reduce_function(pickler: Pickler, function: types.FunctionType) -> Any:
         extra,
     )
     made = (definition, function.__name__, function.__closure__, home)
+    if pickler.waiting is not None:
+        held: tuple[Any, ...] = (function.__defaults__, function.__kwdefaults__, function.__dict__)
+        if is_easy(held):
+            pickler.waiting.append(Later(restore.function_state, function, state))
+        else:
+            without: tuple[Any, ...] = ({}, None, *state[2:6], None, extra)
+            pickler.waiting += [
+                Later(restore.function_state, function, without),
+                Later(restore.function_values, function, held),
+            ]
+        return restore.function, made
     return restore.function, made, state, None, None, restore.function_state
 
 
@@ -129,7 +144,39 @@ def reduce_cell(pickler: Pickler, cell: types.CellType) -> Any:
         contents = (cell.cell_contents,)
     except ValueError:  # not filled yet
         return restore.cell, ()
+    if pickler.waiting is not None:
+        pickler.waiting.append(Later(restore.cell_state, cell, contents))
+        return restore.cell, ()
     return restore.cell, (), contents, None, None, restore.cell_state
+
+
+def reduce_later(_: Pickler, later: Later) -> Any:
+    return later.__reduce__()
+
+
+_EASY_IDS = frozenset(
+    map(
+        id,
+        (
+            *(int, float, complex, bool, str, bytes, type(None), type(...), type(NotImplemented)),
+            *(types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.CellType),
+        ),
+    )
+)
+
+
+def is_easy(value: Any, depth: int = 4) -> bool:
+    """Whether nothing below the value is an instance of a class that may not be filled yet."""
+    kind: Any = type(value)
+    if id(kind) in _EASY_IDS or issubclass(kind, type) or depth == 0:
+        return depth > 0
+    if kind is tuple or kind is list:
+        return all(is_easy(item, depth - 1) for item in value)
+    if kind is dict:
+        return all(is_easy(item, depth - 1) for pair in value.items() for item in pair)
+    if kind is types.GenericAlias or kind is types.UnionType:
+        return is_easy(value.__args__, depth - 1)
+    return bool(kind.__module__ == "typing" and kind.__name__ != "_AnnotatedAlias")
 
 
 def reduce_method(pickler: Pickler, method: types.MethodType) -> Any:
@@ -217,8 +264,7 @@ def is_importable_name(variable: Any) -> bool:
 def reduce_weak_reference(pickler: Pickler, reference: Any) -> Any:
     target: Any = reference()
     pickler.dump_record.roots.append((target,))
-    kind = type(target)
-    if kind is frozenset:
+    if id(type(target)) == id(frozenset):
         pickler.dump_record.opaque.append(target)
     return weak_reference, (target,)
 
@@ -287,6 +333,21 @@ def lose_frame(pickler: Pickler, value: Any) -> Any:
     return pickler.lose(value, f"a {type(value).__name__} cannot be saved")
 
 
+def reduce_member(_: Pickler, member: Any) -> Any:
+    """By name, for its value may be anything; a combination of flags by value."""
+    kind: Any = type(member)
+    name = member._name_
+    return (enum_member, (kind, name)) if kind.__members__.get(name) is member else NotImplemented
+
+
+def reduce_enum_property(_: Pickler, made: Any) -> Any:
+    return enum_property, (made.fget, made.fset, made.fdel, made.__doc__, made.name, made.clsname)
+
+
+def reduce_dynamic_attribute(_: Pickler, made: Any) -> Any:
+    return types.DynamicClassAttribute, (made.fget, made.fset, made.fdel, made.__doc__)
+
+
 def reduce_new_type(_: Pickler, made: Any) -> Any:
     return (
         NotImplemented
@@ -300,6 +361,9 @@ def _views_of(made: dict[Any, Any]) -> tuple[Any, ...]:
 
 
 EXACT: dict[type, Handler] = {
+    Later: reduce_later,
+    enum.property: reduce_enum_property,
+    types.DynamicClassAttribute: reduce_dynamic_attribute,
     typing.NewType: reduce_new_type,
     types.FunctionType: reduce_function,
     types.ModuleType: reduce_module,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import enum
 import types
 from typing import Any
 
@@ -47,6 +48,75 @@ def enum_skeleton(meta: Any, name: str, bases: tuple[type, ...], members: list[t
         body[member] = value
     made: type = meta.__new__(meta, name, bases, body)
     return made
+
+
+def bare_enum(meta: Any, name: str, bases: tuple[type, ...], said: dict[str, object], boundary: str | None) -> type:
+    """An enum without members: they may be instances of classes that have no methods yet."""
+    kind: Any = enum.EnumType
+    body = kind.__prepare__.__func__(meta, name, bases)
+    for attribute, value in said.items():
+        body[attribute] = value
+    made: type = kind.__new__(meta, name, bases, body, boundary=enum.FlagBoundary[boundary] if boundary else None)
+    return made
+
+
+def maker_of(kind: type) -> Any:
+    """The first base with a `__new__` in C: what makes a bare member."""
+    return next(base for base in kind.__mro__ if type(vars(base).get("__new__")) is types.BuiltinFunctionType)
+
+
+def enum_fill(made: Any, members: list[tuple[str, object, tuple[object, ...]]]) -> None:
+    """Give an enum its members through Python's own bookkeeping, but past the notebook's `__new__` and `__init__`."""
+    machinery: Any = enum
+    kept: dict[str, Any] = {name: vars(made)[name] for name in _MAKES_MEMBERS if name in vars(made)}
+    try:
+        for name, value, arguments in members:
+            bare = maker_of(made).__new__(made, *arguments)
+            object.__setattr__(bare, "_value_", value)
+            for attribute, given in zip(_MAKES_MEMBERS, (False, _gives(bare), _gives(None)), strict=True):
+                type.__setattr__(made, attribute, given)
+            member = machinery._proto_member(value)
+            type.__setattr__(made, name, member)
+            member.__set_name__(made, name)
+    finally:
+        for name in _MAKES_MEMBERS:
+            if name in kept:
+                type.__setattr__(made, name, kept[name])
+            elif name in vars(made):
+                type.__delattr__(made, name)
+    if issubclass(made, enum.Flag):
+        numbers: list[Any] = [member.value for member in made]
+        if numbers != sorted(numbers):
+            type.__setattr__(made, "_iter_member_", machinery.Flag.__dict__["_iter_member_by_def_"])
+
+
+# By which Python's bookkeeping makes a member.
+_MAKES_MEMBERS = ("_use_args_", "_new_member_", "__init__")
+
+
+def _gives(value: object) -> Any:
+    def give(*_: object) -> object:
+        return value
+
+    return give
+
+
+def enum_member(kind: Any, name: str) -> object:
+    return kind.__members__[name]
+
+
+def enum_property(get: Any, set_: Any, delete: Any, doc: Any, name: Any, owner: Any) -> object:
+    made: Any = enum.property(get, set_, delete, doc)
+    made.name, made.clsname = name, owner
+    return made
+
+
+def fill_attribute(made: type, name: str, value: object) -> None:
+    type.__setattr__(made, name, value)
+
+
+def complete_class(made: type, given: list[str]) -> None:
+    complete(made, given)
 
 
 def register_classes(made: Any, registered: list[type]) -> None:

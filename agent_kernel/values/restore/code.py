@@ -39,6 +39,12 @@ def function_state(made: types.FunctionType, state: tuple[Any, ...]) -> None:
         made.__globals__.update(extra_globals)
 
 
+def function_values(made: types.FunctionType, state: tuple[Any, Any, dict[str, object]]) -> None:
+    """Defaults and attributes that hold instances of classes, which have to be there before."""
+    made.__defaults__, made.__kwdefaults__, attributes = state
+    made.__dict__.update(attributes)
+
+
 def code(definition: bytes) -> types.CodeType:
     return current().code(definition)
 

@@ -1,8 +1,10 @@
 """The kinds of objects that a notebook holds, each with the cell that makes it and what must be true of it again."""
 
 from tests.fidelity.kinds.arrays import ARRAYS
+from tests.fidelity.kinds.class_bodies import CLASS_BODIES
 from tests.fidelity.kinds.classes import CLASSES
 from tests.fidelity.kinds.containers import CONTAINERS
+from tests.fidelity.kinds.enums import ENUMS
 from tests.fidelity.kinds.exceptions import EXCEPTIONS
 from tests.fidelity.kinds.frames import FRAMES
 from tests.fidelity.kinds.functions import FUNCTIONS
@@ -24,6 +26,8 @@ KINDS: tuple[Kind, ...] = (
     *EXCEPTIONS,
     *FUNCTIONS,
     *CLASSES,
+    *CLASS_BODIES,
+    *ENUMS,
     *INSTANCES,
     *RECORDS,
     *ARRAYS,
