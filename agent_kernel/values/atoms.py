@@ -22,7 +22,7 @@ import sys
 import weakref
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice
-from types import NotImplementedType
+from types import NotImplementedType, SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -244,14 +244,14 @@ def digest_of(value: Any) -> bytes:
 
 
 def _digest(container: Any, beside: bytes = b"") -> bytes:
+    whole = xxh3_128()
     try:
-        content = _pickled_alone(container)
+        _pickle_alone(container, SimpleNamespace(write=whole.update))
         places = [addresses(container)]
         if type(container) is dict:
             places.append(addresses(container.values()))
     except (_NotScalarError, RuntimeError, ValueError):  # not atoms alone, or another thread is at it
         return b""
-    whole = xxh3_128(content)
     for part in (beside, *places):
         whole.update(len(part).to_bytes(8, "little") + part)
     return whole.digest()
@@ -278,10 +278,14 @@ class _Alone(pickle.Pickler):
 
 def _pickled_alone(items: Any) -> bytes:
     sink = io.BytesIO()
+    _pickle_alone(items, sink)
+    return sink.getvalue()
+
+
+def _pickle_alone(items: Any, sink: Any) -> None:
     pickler = _Alone(sink, 5)
     pickler.fast = True
     pickler.dump(items)
-    return sink.getvalue()
 
 
 def _digest_of_set(value: set[object]) -> bytes:
