@@ -123,6 +123,12 @@ class Objects:
         self._young[kind + id] = value
         self._young_bytes += size + 200
 
+    def supersede(self, kind: bytes, id: ObjectId) -> None:
+        """Another object comes in the place of this one: who looks at what was reads it from the store."""
+        key = kind + id
+        for known in (self._young, self._old, self._depths):
+            known.pop(key, None)
+
     def forget_cached(self) -> None:
         """Drop the cache, after objects were deleted."""
         self._old, self._young, self._young_bytes = {}, {}, 0

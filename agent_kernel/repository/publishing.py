@@ -67,7 +67,10 @@ def younger_than_parents(repo: Repository, commit: Commit) -> Commit:
 
 def _add_commit(repo: Repository, writer: Writer, commit: Commit) -> ObjectId:
     commit = younger_than_parents(repo, commit)
-    return writer.add(Kind.COMMIT, encode(commit), decoded=commit)
+    id = writer.add(Kind.COMMIT, encode(commit), decoded=commit)
+    for parent in commit.parents:  # or a long session keeps every commit that it made
+        repo.objects.supersede(Kind.COMMIT, parent)
+    return id
 
 
 def _expect_unmoved(move: Move, head: Head, session: str, target: str | None, *, is_new: bool) -> Ref | None:

@@ -85,6 +85,8 @@ class Writer:
             if kind == Kind.TREE:
                 self._objects.note_depth(key, parts)
             self._queue(key, parts)
+        if base is not None and base[0] != id:
+            self._objects.supersede(kind, base[0])
         return id
 
     def add_summary(self, summary: bytes) -> bytes:
@@ -158,4 +160,4 @@ class Writer:
 
     def _note(self, keys: Iterable[bytes]) -> None:
         if self._presence.epoch == self.epoch:
-            self._presence.note(keys)
+            self._presence.note(key for key in keys if not key.startswith(Kind.COMMIT))  # no other is the same

@@ -7,7 +7,7 @@ names that shared a value with it, and notebook classes that only it needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
@@ -17,6 +17,45 @@ from agent_kernel.session.history import changes_between, size_of, sorted_change
 from agent_kernel.values.entries import CLASS_PREFIX
 
 NOTHING: frozenset[str] = frozenset()
+
+
+class Carried:
+    """What a branch carried at one moment of a session.
+
+    A session remembers one of these at each commit. So one keeps only how it differs from the one before it, and equal
+    ones are the same object.
+    """
+
+    __slots__ = ("_before", "_came", "_gone")
+
+    def __init__(
+        self, names: frozenset[str] = NOTHING, before: Carried | None = None, gone: frozenset[str] = NOTHING
+    ) -> None:
+        self._before, self._came, self._gone = before, names, gone
+
+    def names(self) -> frozenset[str]:
+        """The carried names."""
+        moments: list[Carried] = []
+        moment: Carried | None = self
+        while moment is not None:
+            moments.append(moment)
+            moment = moment._before
+        found: set[str] = set()
+        for moment in reversed(moments):
+            found -= moment._gone
+            found |= moment._came
+        return frozenset(found)
+
+    def then(self, names: frozenset[str], was: frozenset[str] | None = None) -> Carried:
+        """The moment after this one, with these names. `was`: what `names` gives now, if that is known."""
+        was = self.names() if was is None else was
+        if names is was or names == was:
+            return self
+        came, gone = names - was, was - names
+        return Carried(came, self, gone) if len(came) + len(gone) < len(names) else Carried(names)
+
+
+NOTHING_CARRIED = Carried()
 
 
 def variables(carried: Iterable[str]) -> list[str]:
@@ -29,7 +68,7 @@ def beside(
     tree: Tree,
     carried: frozenset[str],
     staged: Mapping[str, Entry | None],
-    is_ignored: Callable[[str], bool],
+    ignored: Iterable[str],
 ) -> tuple[dict[str, Entry | None], frozenset[str]]:
     """What to edit in a tree that also holds what is not in memory, and which names that is from then on."""
     entries: dict[str, Entry | None] = dict(staged)
@@ -37,9 +76,11 @@ def beside(
     kept = needed_classes(repo, tree, carried - staged.keys()).intersection(dropped) if dropped else NOTHING
     for name in kept:  # nothing in memory needs this class, but what is carried does
         del entries[name]
-    entries |= dict.fromkeys(filter(is_ignored, carried))
+    entries |= dict.fromkeys(ignored)
     entries |= left_over(repo, tree, carried, entries)
     gone = {name for name, entry in entries.items() if entry is None} | staged.keys()
+    if carried.isdisjoint(gone) and carried.issuperset(kept):
+        return entries, carried  # the same object: nothing has to find out again that it is equal
     return entries, (carried - gone) | kept
 
 

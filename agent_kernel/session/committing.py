@@ -166,10 +166,11 @@ class Committing(Standing):
         entries: dict[str, Entry | None] = dict(staged.entries)
         if carried:
             entries, carried = carrying.beside(
-                self.repo, self._tree, carried, staged.entries, self.ignoring.__contains__
+                self.repo, self._tree, carried, staged.entries, self.ignoring.among(carried)
             )
-        tree = self._tree.edit(writer, entries) if entries else self._tree
+        # Before the tree is edited: its nodes are at hand until then.
         draft.changed = carrying.told(self._tree, self._carried, entries, staged.changes)
+        tree = self._tree.edit(writer, entries) if entries else self._tree
         unloaded = [one for one in self.workspace.unloaded() if one.name not in staged.entries]
         draft.unsaved = (*staged.unsaved.values(), *self.workspace.unwritable(), *unloaded)
         with uninterrupted():
@@ -206,7 +207,7 @@ class Committing(Standing):
         self.branch, self.head, self._tree, self._carried = target, made, tree, carried
         self._restarted = False
         if carried:
-            self._carried_at[made] = carried
+            self._carried_at[made] = self._absent
         # A cell that only looked is nothing to undo; a run that only looked is: the conversation goes back with it.
         if (changes or draft.run) and draft.undoable and draft.kind not in ("undo", "redo"):
             what = "a cell ran" if draft.kind == "cell" else f"a {draft.kind} was made"

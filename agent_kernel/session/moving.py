@@ -91,7 +91,8 @@ class Moving(Stepping):
         return carrying.live_changes(self.repo, self._tree, target, self._carried, to.carried)
 
     def _staying(self, commit: ObjectId | None) -> frozenset[str]:
-        return self._carried & self._carried_at.get(commit, carrying.NOTHING) if commit else carrying.NOTHING
+        then = self._carried_at.get(commit) if commit is not None and self._carried else None
+        return carrying.NOTHING if then is None else self._carried & then.names()
 
     def _as_it_is_now(self, to: Position) -> Position:
         """The branch may have moved since the position was noted, by an undo for one; or be gone."""
@@ -192,7 +193,7 @@ class Moving(Stepping):
         rest = self.workspace.without(loaded, writer)
         classes = {name: entry for name in loaded.needs if (entry := target.get(name)) is not None}
         live = {**rest.entries, **loaded.plan.entries, **classes}
-        edits, carried = carrying.beside(self.repo, self._tree, self._carried, live, self.ignoring.__contains__)
+        edits, carried = carrying.beside(self.repo, self._tree, self._carried, live, self.ignoring.among(self._carried))
         tree = self._tree.edit(writer, edits)
         writer.flush()  # the comparison reads manifests that are new
         draft.changed = changes_between(self.repo, self._tree, tree)

@@ -10,7 +10,7 @@ import msgspec
 
 from agent_kernel.errors import NothingToUndoError
 from agent_kernel.repository import Author, ObjectId
-from agent_kernel.session.carrying import NOTHING
+from agent_kernel.session.carrying import NOTHING_CARRIED, Carried
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -18,7 +18,12 @@ class Position(msgspec.Struct, frozen=True):
 
     branch: str | None
     commit: ObjectId | None
-    carried: frozenset[str] = NOTHING
+    absent: Carried = NOTHING_CARRIED
+
+    @property
+    def carried(self) -> frozenset[str]:
+        """What was not in memory there."""
+        return self.absent.names()
 
 
 class Operation(msgspec.Struct, frozen=True):

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 INLINE_MANIFEST = 320
 _ONE_PIECE = 4096
+_NONE: frozenset[str] = frozenset()
+_NO_MARKS: frozenset[bytes] = frozenset()
 
 
 class Compared(msgspec.Struct):
@@ -217,14 +219,14 @@ def _group(
         entries=entries,
         pieces=pieces,
         reach=dumped.reach,
-        globals_used=frozenset(dumped.dump.globals_used),
+        globals_used=frozenset(dumped.dump.globals_used) or _NONE,  # an empty set takes as much as one of four
         held=frozenset(dumped.dump.held),
-        holders=frozenset(dumped.dump.holders),
-        classes=frozenset(dumped.dump.classes),
+        holders=frozenset(dumped.dump.holders) or _NONE,
+        classes=frozenset(dumped.dump.classes) or _NONE,
         losses=tuple(dumped.dump.losses.values()),
         size=size,
         cuts={tuple(members)[dumped.layout.long]: dumped.segments.cuts} if dumped.segments else {},
-        marks=dumped.segments.marks if dumped.segments else frozenset(),
+        marks=dumped.segments.marks if dumped.segments else _NO_MARKS,
         digest=dumped.digest,
     )
 

@@ -107,8 +107,9 @@ class Standing:
         self._base = self.branch or "main"
         self._tree: Tree = repo.tree_at(self.head)
         # What the branch holds and this session has not loaded; and what that was at commits which this session made.
-        self._carried: frozenset[str] = frozenset(self._tree.names())
-        self._carried_at: dict[ObjectId, frozenset[str]] = {}
+        self._carried_now, self._absent = carrying.NOTHING, carrying.NOTHING_CARRIED
+        self._carried = frozenset(self._tree.names())
+        self._carried_at: dict[ObjectId, carrying.Carried] = {}
         self._bound_at = self.head
         self._restarted = any(name not in namespace for name in carrying.variables(self._carried))
         self._found_names = bool(self.workspace.bindings.names(namespace))
@@ -123,7 +124,19 @@ class Standing:
 
     @property
     def _position(self) -> Position:
-        return Position(self.branch, self.head, self._carried)
+        last = self._operations.done[-1].after if self._operations.done else None
+        if last is not None and (last.branch, last.commit) == (self.branch, self.head) and last.absent is self._absent:
+            return last
+        return Position(self.branch, self.head, self._absent)
+
+    @property
+    def _carried(self) -> frozenset[str]:
+        return self._carried_now
+
+    @_carried.setter
+    def _carried(self, names: frozenset[str]) -> None:
+        self._absent = self._absent.then(names, self._carried_now)
+        self._carried_now = names
 
     def _is_skipped(self, name: str) -> bool:
         return (

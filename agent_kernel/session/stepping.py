@@ -156,4 +156,5 @@ class Stepping(Committing):
             names = self.repo.tree_at(at)
         except DamagedObjectError:  # pruned
             return here
-        return Position(here.branch, at, frozenset(name for name in here.carried if name in names))
+        was = here.carried
+        return Position(here.branch, at, here.absent.then(frozenset(name for name in was if name in names), was))

@@ -77,6 +77,7 @@ class Tracking:
         # Groups that hold very many objects are asked one by one: an index of all of those costs more than it saves.
         self._wide: dict[int, Group] = {}
         self._memory: _MemoryIndex = _MemoryIndex()
+        self._nothing_reached: Reach | None = None
 
     def __iter__(self) -> Iterator[Group]:
         """Each group once."""
@@ -119,6 +120,10 @@ class Tracking:
             self._by_age[id(group)] = group
 
     def add(self, group: Group) -> None:
+        reach = group.reach
+        if reach.complete and not (reach.ids or reach.memory or reach.deferred):
+            # Numbers and texts, the most of all values, share one that says nothing: it is never changed.
+            group.reach = self._nothing_reached = self._nothing_reached or type(reach)()
         if group.stale:
             self._stale[id(group)] = group
         self._all[id(group)] = self._by_age[id(group)] = group

@@ -29,12 +29,12 @@ def _list() -> Path:
 
 def register(repo: Repository) -> None:
     """Trust a store: give it a secret if it has none, and list it; where that is impossible, until this process ends."""
-    if repo.store.url.startswith("memory:"):
-        return
     secret = repo.setting(_SETTING)
     if secret is None:
         secret = secrets.token_bytes(16)
         repo.set_setting(_SETTING, secret)
+    if repo.store.url.startswith("memory:"):  # trusted as long as it lives
+        return
     line = f"{secret.hex()} {repo.store.url}"
     if line in _lines():
         return

@@ -80,7 +80,7 @@ class Pickler(pickle.Pickler):
         self.waiting: list[Later] | None = None
 
     def reducer_override(self, obj: Any, /) -> Any:
-        handler = _HANDLERS.get(type(obj))
+        handler = _HANDLERS.get(id(type(obj)))
         if handler is None:
             handler = reducers.handler_for(type(obj))
         reference = references.find(obj, self.namespace) if id(obj) in _HELD else None
@@ -286,7 +286,7 @@ class _Nowhere:
 
 
 _HELD = references.HELD
-_HANDLERS: dict[type, Callable[[Pickler, Any], Any]] = reducers.HANDLERS
+_HANDLERS: dict[int, Callable[[Pickler, Any], Any]] = reducers.HANDLERS.by_id
 
 
 def reduced(value: Any) -> Any:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values import restore
 from agent_kernel.values.definitions import names_used as names_used
+from agent_kernel.values.summaries.known import TypeCache
 from agent_kernel.values.summaries.reading import module_dict
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[["Pickler", Any], Any]
 
-HANDLERS: dict[type, Handler] = {}
+HANDLERS: TypeCache[Handler] = TypeCache()
 
 # Families that need more than pickle gives, by the top-level package of the type: the module is imported when an object
 # of that package is first met, so nothing heavy loads before the user loaded it.
@@ -75,9 +76,7 @@ def reduced(value: Any) -> Any:
 
 def handler_for(kind: type) -> Handler:
     """Find the handler of a type met for the first time."""
-    handler = _find(kind)
-    HANDLERS[kind] = handler
-    return handler
+    return HANDLERS.keep(kind, _find(kind))
 
 
 def _find(kind: type[Any]) -> Handler:
@@ -129,7 +128,7 @@ class _Registered:
 
         for kind in (*now, *self._seen):
             if now.get(kind) is not self._seen.get(kind):
-                HANDLERS.pop(kind, None)  # how its objects are noted depends on it
+                HANDLERS.forget(kind)  # how its objects are noted depends on it
         found: dict[type, Callable[[Any], Any]] = dict(cloudpickle.CloudPickler.dispatch_table)
         # cloudpickle saves a file by reading it. A user's file is not ours to touch.
         found.pop(io.TextIOWrapper, None)
@@ -176,18 +175,18 @@ def goes_whole(kind: type, handler: Handler) -> bool:
     return module not in _OPEN_MODULES and not is_notebook_type(kind)
 
 
-_class_level: dict[int, tuple[type, frozenset[int]]] = {}
+_class_level: TypeCache[frozenset[int]] = TypeCache()
 
 
 def class_level(kind: type) -> frozenset[int]:
     """The ids of containers that the classes of a library's type hold, such as pandas' `_metadata`."""
-    known = _class_level.get(id(kind))
-    if known is None or known[0] is not kind:
+    known = _class_level.get(kind)
+    if known is None:
         held = () if is_notebook_type(kind) else (found for base in kind.__mro__ for found in vars(base).values())
         containers = (list, dict, set, tuple, frozenset)
         ids = frozenset(id(found) for found in held if any(type(found) is container for container in containers))
-        known = _class_level[id(kind)] = (kind, ids)
-    return known[1]
+        known = _class_level.keep(kind, ids)
+    return known
 
 
 def is_resumable(value: object) -> bool:

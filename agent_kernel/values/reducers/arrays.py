@@ -44,9 +44,9 @@ class Built:
         self.parts = parts
 
 
-HANDLERS[StoredAside] = lambda pickler, aside: (exact_bytes, (pickler.buffer(aside.raw),))
-HANDLERS[BytesOf] = lambda _, found: (restore.bytes_of_array, (found.array,))
-HANDLERS[Built] = lambda _, built: built.parts
+HANDLERS.keep(StoredAside, lambda pickler, aside: (exact_bytes, (pickler.buffer(aside.raw),)))
+HANDLERS.keep(BytesOf, lambda _, found: (restore.bytes_of_array, (found.array,)))
+HANDLERS.keep(Built, lambda _, built: built.parts)
 
 
 def handler_for(kind: type) -> Handler | None:

@@ -6,6 +6,7 @@ that the loaded library holds: a class that calls itself `pandas.DataFrame` is n
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Mapping
 from typing import Generic, TypeVar
 
@@ -15,6 +16,37 @@ Found = TypeVar("Found")
 
 
 _HEAP_TYPE = 1 << 9  # CPython's Py_TPFLAGS_HEAPTYPE: made at run time, so that any name may be claimed
+
+
+class TypeCache(Generic[Found]):
+    """What was found out about types, for as long as each type lives: one of the notebook dies when its last user does.
+
+    Attributes:
+        by_id: by the id of the type, whose hash may be its metaclass's code.
+    """
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, Found] = {}
+        self._alive: dict[int, weakref.ref[type]] = {}
+
+    def get(self, kind: type) -> Found | None:
+        """What is kept of this type."""
+        return self.by_id.get(id(kind))
+
+    def keep(self, kind: type, found: Found) -> Found:
+        """Remember it, and give it back. It must not refer to the type."""
+        key = id(kind)
+        self._alive[key] = weakref.ref(kind, lambda _: self._drop(key))
+        self.by_id[key] = found
+        return found
+
+    def forget(self, kind: type) -> None:
+        """Let it be found out again."""
+        self._drop(id(kind))
+
+    def _drop(self, key: int) -> None:
+        self._alive.pop(key, None)
+        self.by_id.pop(key, None)
 
 
 class ExactTypes(Generic[Found]):

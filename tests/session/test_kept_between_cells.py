@@ -1,0 +1,107 @@
+"""What a session keeps in memory from cell to cell is in proportion to what the cells changed."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+from agent_kernel.session import Repository
+from agent_kernel.testing.notebooks import Notebook
+
+CLASSES = """
+import enum
+from dataclasses import dataclass
+class Plain:
+    def method(self):
+        return Plain
+class Shade(enum.Enum):
+    DARK = 1
+@dataclass(slots=True, frozen=True)
+class Slotted:
+    x: int = 1
+class Meta(type):
+    def __eq__(cls, other):
+        return cls is other
+    __hash__ = type.__hash__
+class Made(metaclass=Meta):
+    pass
+class Reduces:
+    def __reduce__(self):
+        return Reduces, ()
+class Listed(list):
+    pass
+held = [Plain(), Shade.DARK, Slotted(), Made(), Reduces(), Listed()]
+"""
+
+
+def test_a_class_of_the_notebook_dies_when_nothing_uses_it_any_more() -> None:
+    with Notebook() as nb:
+        nb.run(CLASSES)
+        names = ["Plain", "Shade", "Slotted", "Meta", "Made", "Reduces", "Listed"]
+        alive = {name: weakref.ref(cast("type", nb.look(name))) for name in names}
+        nb.run("held.reverse()")
+        nb.run(f"del held, {', '.join(names)}")
+        nb.run("x = 1")
+        gc.collect()
+        assert [name for name, found in alive.items() if found() is not None] == []
+
+
+def test_a_class_that_comes_after_a_dead_one_is_saved_its_own_way() -> None:
+    # Its id may be the dead one's.
+    kinds = ["(list)", "(dict)", "", "(tuple)", "(set)"] * 3
+    with Notebook() as nb:
+        for number, bases in enumerate(kinds):
+            made = nb.run(f"class K{bases}: pass\nk = K(); k.n = {number}")
+            nb.run("del K, k")
+            gc.collect()
+            nb.checkout(made)
+            assert nb.look("(k.n, len(K.__mro__))") == (number, 3 if bases else 2)
+            nb.checkout("main")
+
+
+def kept_bytes(run: Callable[[int], object], cells: int) -> float:
+    """Bytes that each of these cells adds to what this process holds."""
+    tracemalloc.start()
+    try:
+        for number in range(10):
+            run(number)
+        gc.collect()
+        before, _ = tracemalloc.get_traced_memory()
+        for number in range(10, 10 + cells):
+            run(number)
+        gc.collect()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    return (after - before) / cells
+
+
+def test_a_cell_that_changes_a_number_keeps_less_than_a_kilobyte(tmp_path: Path) -> None:
+    with Repository.open(tmp_path / "store") as repo, Notebook(repo) as nb:
+        assert kept_bytes(lambda number: nb.run(f"x = {number}"), 30) < 1_000
+
+
+def test_after_a_restart_a_cell_keeps_nothing_for_each_name_that_is_not_loaded(tmp_path: Path) -> None:
+    kept = {count: after_a_restart(tmp_path / str(count), count) for count in (200, 1_600)}
+    for small, large in zip(*kept.values(), strict=True):
+        assert large < small + 4_000, kept  # a set of the names takes 130 kB
+
+
+def after_a_restart(place: Path, count: int) -> tuple[float, float]:
+    """What cells keep that bind a new name again and again, and that each bind a name which was not loaded."""
+    with Repository.open(place) as repo, Notebook(repo) as nb:
+        nb.run(f"for i in range({count}): globals()[f'v{{i}}'] = i")
+    with Repository.open(place) as repo, Notebook(repo) as nb:
+        nb.run("x = 0")
+        assert len(repo.at()) == count + 2  # reads the tree, whose nodes stay at hand
+        other = kept_bytes(lambda number: nb.run(f"x = {number}"), 15)
+        own = kept_bytes(lambda number: nb.run(f"v{number} = -1"), 15)
+        # Undo still knows what was not loaded before each of them.
+        assert len(nb.session.carried()) == count + 1 - 25
+        nb.session.undo()
+        assert len(nb.session.carried()) == count + 1 - 24
+        return other, own
