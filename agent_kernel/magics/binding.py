@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from agent_kernel.errors import AgentKernelError, StoreUnavailableError
 from agent_kernel.magics.beside import Beside, Nothing
@@ -207,6 +208,7 @@ class Binding:
         session.workspace.callbacks = self._callbacks
         session.workspace.syntax = Syntax(self._shell.input_transformer_manager.transform_cell, self._magic)
         session.workspace.after_load = _draw_inline
+        session.workspace.is_only_described = self._is_only_described
         self.repo, self.session = repo, session
         return self._line("Every cell is now a commit on"), *self._restart(session, repo)
 
@@ -227,6 +229,17 @@ class Binding:
         """The function behind a magic, of a line or of a cell."""
         kinds: dict[str, dict[str, object]] = self._shell.magics_manager.magics
         return kinds["cell"].get(name) or kinds["line"].get(name)
+
+    def _is_only_described(self, value: object) -> bool:
+        """Whether this is a figure, or a part of one, that IPython shows as text: then nothing draws it."""
+        kind = type(value)
+        artist = getattr(sys.modules.get("matplotlib.artist"), "Artist", ())
+        if not issubclass(kind, artist) or kind.__module__.partition(".")[0] != "matplotlib":
+            return False
+        shell: Any = self._shell
+        formatter = shell.display_formatter
+        kinds = (formatter.ipython_display_formatter, formatter.mimebundle_formatter, *formatter.formatters.values())
+        return not any(_has_printer(one, kind) for one in kinds)
 
     def _restart(self, session: Session, repo: Repository) -> tuple[str, ...]:
         """What to say about, or do for, a fresh kernel on a store that holds variables."""
@@ -276,3 +289,11 @@ def _draw_inline() -> None:
     from agent_kernel.magics.figures import draw_inline  # not before something is loaded
 
     draw_inline()
+
+
+def _has_printer(formatter: Any, kind: type) -> bool:
+    try:
+        formatter.lookup_by_type(kind)
+    except KeyError:
+        return False
+    return True

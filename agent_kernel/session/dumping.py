@@ -15,8 +15,9 @@ import msgspec
 
 from agent_kernel.repository import Change, Entry, Unsaved
 from agent_kernel.session import saving
+from agent_kernel.session.components import Component, Components, roots_of
 from agent_kernel.session.tracking import LEAST_COST_S, Group, Tracking
-from agent_kernel.values.aliases import Reach, ids_of_items
+from agent_kernel.values.aliases import Reach, ids_of_items, joined
 from agent_kernel.values.dump import Dump
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry
 from agent_kernel.values.groups import Dumped, Layout, dump_group, is_same
@@ -26,6 +27,14 @@ from agent_kernel.values.segments import is_long
 
 if TYPE_CHECKING:
     from agent_kernel.session.living import Living
+
+
+def _instances(met: Iterable[Component]) -> Iterable[object]:
+    return (value for component in met for value in component.dump.instances)
+
+
+def is_class_entry(name: str) -> bool:
+    return name.startswith(CLASS_PREFIX)
 
 
 class Staged(msgspec.Struct):
@@ -65,6 +74,8 @@ class Dumps:
         self.rebound: set[str] = set()
         self._everything = everything  # look for sharing in all of a long container, not only where it is new
         self._class_objects: dict[str, type] = {}
+        self.components = Components(living, namespace)
+        self._as_before: dict[frozenset[int], Components | None] = {}
 
     def add(self, names: Iterable[str], rebound: frozenset[str] = frozenset()) -> set[str]:
         """Dump these names, and what they are grouped with; returns globals that new code uses, to be touched too."""
@@ -132,9 +143,8 @@ class Dumps:
         members = self.values(group.members)
         if members is not None and self._is_same(group, members):
             return []
-        together = len(group.members) > 1
-        compared = None if members is None else self.dump(members, group, defer=together)
-        if compared is None:
+        compared = None if members is None else self.dump(members, group, defer=len(group.members) > 1)
+        if members is None or compared is None:
             return []
         used = compared.dumped.dump.globals_used
         # What known code uses was followed when the cell named it, and is not followed from a look in the background.
@@ -146,8 +156,8 @@ class Dumps:
             group.digest = compared.dumped.digest
             self.staged.unchanged.append((group, compared.dumped))
             return self._new_classes(compared.dumped)
-        if not together:
-            self.alone[group.members[0]] = compared
+        if len(group.members) == 1 and not self.components.is_led(members):
+            self._keep(group.members[0], members, compared)
             return self._new_classes(compared.dumped)
         if compared.dumped.layout.long >= 0:
             return self._split_around(group, compared, follow)
@@ -188,17 +198,62 @@ class Dumps:
         if not self.is_there(name) or self.stays_unloaded(name):
             return []
         members = self.values([name])
-        compared = None if members is None else self.dump(members, self.tracking.groups.get(name))
+        if members is None:
+            return []
+        compared = self.dump(members, self.tracking.groups.get(name), alone=True)
         if compared is None:
             return []
         follow |= compared.dumped.dump.globals_used
-        self.alone[name] = compared
+        self._keep(name, members, compared)
+        for component in compared.dumped.dump.met:
+            follow |= component.dump.globals_used
         return self._new_classes(compared.dumped)
+
+    def _keep(self, name: str, members: Mapping[str, object], compared: saving.Compared) -> None:
+        """Remember what a name was dumped as by itself; others may hold parts of it."""
+        self.alone[name] = compared
+        reach = compared.dumped.reach
+        for component in compared.dumped.dump.met:
+            reach.ids.add(component.root_id)
+            if not component.is_told:  # one name that holds it is enough to find who shares it
+                component.tell_reach()
+                compared.dumped.reach = reach = joined([reach, component.compared.dumped.reach])
+        self.components.add(members[name], compared)
+
+    def is_as_before(self, name: str, group: Group) -> bool:
+        """Whether a value whose digest is worked out by other components now is what it was, worked out by the same ones."""
+        before = dict(group.roots.get(name, ()))
+        now = dict(roots_of(self.alone[name].dumped.dump))
+        changed = any(now.get(root, digest) != digest for root, digest in before.items())
+        if name not in group.own or changed or before.keys() == now.keys():
+            return False
+        components = self._components_of(frozenset(before))
+        members = self.values([name])
+        if components is None or members is None:
+            return False
+        try:
+            dumped = dump_group(members, self.living, self.namespace, components=components)
+            return saving.compare(dumped).own == group.own[name]
+        except FOREIGN:
+            return False
+
+    def _components_of(self, roots: frozenset[int]) -> Components | None:
+        """The components of these objects, as far as they are still part of what was dumped."""
+        if roots not in self._as_before:
+            made = Components(self.living, self.namespace)
+            dumps = (compared.dumped.dump for compared in self.alone.values())
+            found = {id(value): value for dump in dumps for value in (*dump.instances, *_instances(dump.met))}
+            known = all(root in found and made.made_of(found[root]) is not None for root in roots)
+            self._as_before[roots] = made if known else None
+        return self._as_before[roots]
 
     def _new_classes(self, dumped: Dumped) -> list[str]:
         """Entries of classes that the value needs: their bodies are values too, and may have changed."""
         found: list[str] = []
-        for uid, kind in dumped.dump.classes.items():
+        needed = dict(dumped.dump.classes)
+        for component in dumped.dump.met:
+            needed |= component.dump.classes
+        for uid, kind in needed.items():
             entry = class_entry(uid)
             self._class_objects.setdefault(entry, kind)
             if entry not in self.seen:
@@ -206,13 +261,20 @@ class Dumps:
         return found
 
     def dump(
-        self, members: Mapping[str, object], before: Group | None, *, defer: bool = False
+        self, members: Mapping[str, object], before: Group | None, *, defer: bool = False, alone: bool = False
     ) -> saving.Compared | None:
-        """Dump and hash; what cannot be dumped at all is dumped as lost. None: interrupted, and left for the next cell."""
+        """Dump and hash; what cannot be dumped at all is dumped as lost. None: interrupted, and left for the next cell.
+
+        Args:
+            alone: only to compare, beside what was dumped before.
+        """
         began, busy = time.perf_counter(), time.thread_time()
         try:
-            dumped = self._dump_or_lose(members, before, defer=defer and not self._everything)
-            compared = saving.compare(dumped)
+            defer = defer and not self._everything
+            compared = None if alone else self._dump_led(members, before, defer=defer)
+            if compared is None:
+                compared = saving.compare(self._dump_or_lose(members, before, defer=defer, alone=alone))
+            dumped = compared.dumped
         except KeyboardInterrupt:
             self.interrupt(members, before)
             return None
@@ -223,16 +285,37 @@ class Dumps:
         dumped.seconds = took
         return compared
 
-    def _dump_or_lose(self, members: Mapping[str, object], before: Group | None, *, defer: bool) -> Dumped:
+    def _dump_led(self, members: Mapping[str, object], before: Group | None, *, defer: bool) -> saving.Compared | None:
+        """Dump the members behind the figure that they lead to; None if they lead to none."""
+        try:
+            named = before.reach.named if before is not None else ()
+            return self.components.dump_led(members, defer=defer and before is not None, named=named)
+        except FOREIGN:
+            return None
+
+    def _dump_or_lose(
+        self, members: Mapping[str, object], before: Group | None, *, defer: bool, alone: bool = False
+    ) -> Dumped:
         groups = ((name, self.tracking.groups.get(name)) for name in members)
         cuts = {name: group.cuts[name] for name, group in groups if group is not None and name in group.cuts}
         known = before.marks if before and not self._everything else frozenset[bytes]()
         anchors = self._items_beside(members, before) if before is not None and known else ()
         named = before.reach.named if before is not None else ()
         try:
-            return dump_group(
-                members, self.living, self.namespace, cuts=cuts, known=known, anchors=anchors, named=named, defer=defer
+            components = self.components if alone and not any(map(is_class_entry, members)) else None
+            dumped = dump_group(
+                members,
+                self.living,
+                self.namespace,
+                cuts=cuts,
+                known=known,
+                anchors=anchors,
+                named=named,
+                defer=defer,
+                components=components,
             )
+            dumped.pickler = None  # its memo would hold all that it met
+            return dumped
         except RecursionError:
             reason = "it is nested too deeply to be saved"
         except FOREIGN as error:

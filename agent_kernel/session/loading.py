@@ -9,6 +9,7 @@ import msgspec
 
 from agent_kernel.repository import Blob, Entry, Kind, ObjectId, Pieces, Repository, pieces_of, read_blob
 from agent_kernel.session import saving
+from agent_kernel.session.components import Components, roots_of
 from agent_kernel.session.living import Living
 from agent_kernel.session.planning import Plan
 from agent_kernel.session.tracking import Group
@@ -142,20 +143,31 @@ def baseline(
     first = members[0]
     try:
         values = {name: _member(living, namespace, name) for name in members}
-        compared = saving.compare(dump_group(values, living, namespace))
-        own = {first: compared.own}
-        if len(members) > 1:
-            own = {
-                name: saving.compare(dump_group({name: value}, living, namespace)).own for name, value in values.items()
-            }
+        components = Components(living, namespace)
+        led = components.dump_led(values)
+        compared = led or _compared(values, living, namespace)
+        alone = {first: compared}
+        if led is not None or len(members) > 1:
+            alone = {name: _compared({name: value}, living, namespace, components) for name, value in values.items()}
+        own = {name: found.own for name, found in alone.items()}
+        roots = {name: roots_of(found.dumped.dump) for name, found in alone.items()}
     except (Exception, KeyboardInterrupt):  # noqa: BLE001  # it stays unread, and the next commit saves it again
         return None
     manifest = repo.read_manifest(entries[first])
     pieces: list[Pieces] = [pieces_of(repo.objects, blob) for blob in manifest.blobs]
-    group = saving.remembered(compared, values, dict(entries), pieces, own)
+    group = saving.remembered(compared, values, dict(entries), pieces, own, roots)
     known = {loss.token: loss for loss in losses_of(decode_layout(manifest.layout))}
     group.losses = tuple(known.values()) or group.losses
     return group
+
+
+def _compared(
+    values: Mapping[str, object],
+    living: Living,
+    namespace: dict[str, object],
+    components: Components | None = None,
+) -> saving.Compared:
+    return saving.compare(dump_group(values, living, namespace, components=components))
 
 
 def _member(living: Living, namespace: dict[str, object], name: str) -> object:

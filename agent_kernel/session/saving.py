@@ -27,7 +27,7 @@ from agent_kernel.repository import (
     store_blob,
     stream_cuts,
 )
-from agent_kernel.session.tracking import Group
+from agent_kernel.session.tracking import Group, Roots
 from agent_kernel.values import summaries
 from agent_kernel.values.atoms import Part
 from agent_kernel.values.definitions import DefinitionId
@@ -57,11 +57,15 @@ class Compared(msgspec.Struct):
     @property
     def size(self) -> int:
         """Bytes of all streams and buffers."""
-        return sum(map(_size, self.dumped.blobs))
+        beside: int = sum(component.compared.size for component in self.dumped.dump.met)
+        return sum(map(_size, self.dumped.blobs)) + beside
 
     @property
     def own(self) -> bytes:
         """Covers the content alone: of a long container not how it refers to what other variables hold of it."""
+        if self.dumped.dump.met:
+            beside = (component.compared.own for component in self.dumped.dump.met)
+            return xxh3_128_digest(b"".join([self.signature, *beside]))
         cut = self.dumped.segments
         if cut is None:
             return self.signature
@@ -123,6 +127,7 @@ def save(
     before: Group | None,
     own: Mapping[str, bytes],
     sizes: Mapping[str, int],
+    roots: Mapping[str, Roots],
 ) -> Group:
     """Store the group and return what to remember of it. `sizes`: bytes of each member, dumped without the others."""
     dumped = compared.dumped
@@ -138,7 +143,7 @@ def save(
         blobs.append(stored)
         pieces.append(kept)
     manifest = _manifest(writer, dumped, blobs, tuple(members))
-    made = _group(compared, members, _entries(writer, manifest, members, sizes), pieces, manifest.size, own)
+    made = _group(compared, members, _entries(writer, manifest, members, sizes), pieces, manifest.size, own, roots)
     # Where another thread wrote to a buffer while it was saved, the next cell saves it again.
     made.stale = any(tuple(seen) != kept.digests for seen, kept in zip(compared.digests, pieces, strict=True))
     return made
@@ -210,12 +215,14 @@ def _group(
     pieces: list[Pieces],
     size: int,
     own: Mapping[str, bytes],
+    roots: Mapping[str, Roots],
 ) -> Group:
     dumped = compared.dumped
     return Group(
         members=tuple(members),
         signature=compared.signature,
         own=dict(own),
+        roots={name: found for name, found in roots.items() if found},
         entries=entries,
         pieces=pieces,
         reach=dumped.reach,
@@ -237,6 +244,7 @@ def remembered(
     entries: dict[str, Entry],
     stored: Sequence[Pieces],
     own: Mapping[str, bytes],
+    roots: Mapping[str, Roots],
 ) -> Group:
     """What to remember of a group that was just loaded: its live bytes now, the chunks that it came from."""
     pieces: list[Pieces] = []
@@ -246,7 +254,7 @@ def remembered(
         )
         ids = stored[position].ids if same and position >= compared.dumped.streams else ()
         pieces.append(Pieces(tuple(cuts), tuple(digests) if ids else (), ids))
-    return _group(compared, members, entries, pieces, compared.size, own)
+    return _group(compared, members, entries, pieces, compared.size, own, roots)
 
 
 def packages_of(dumped: Dumped) -> dict[str, str]:

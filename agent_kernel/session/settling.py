@@ -148,4 +148,4 @@ def _stored(writer: Writer, workspace: Workspace, mine: Tree, name: str, value: 
     dumped = dump_group({name: value}, workspace.living, workspace.namespace)
     if any(class_entry(uid) not in mine for uid in dumped.dump.classes):
         return None
-    return saving.save(writer, saving.compare(dumped), {name: value}, None, {}, {}).entries[name]
+    return saving.save(writer, saving.compare(dumped), {name: value}, None, {}, {}, {}).entries[name]

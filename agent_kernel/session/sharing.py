@@ -67,11 +67,12 @@ class Sharing:
             return
         self._without_constants.add(name)
         reach = dumped.reach
-        packages = packages_of((*dumped.dump.instances, *dumped.dump.opaque))
+        dumps = [dumped.dump, *(component.dump for component in dumped.dump.met)]
+        packages = packages_of(value for dump in dumps for value in (*dump.instances, *dump.opaque))
         shared = library_constants(packages, reach.ids) - set(map(id, (self._dumps.values([name]) or {}).values()))
         if shared:
             reach.ids -= shared
-            held = {id(use.holder): use for use in dumped.dump.memory}
+            held = {id(use.holder): use for dump in dumps for use in dump.memory}
             gone = {(use.space, use.low) for holder, use in held.items() if holder in shared}
             reach.memory = [use for use in reach.memory if (use.space, use.low) not in gone]
 
@@ -151,7 +152,7 @@ class Sharing:
             values = list((self._dumps.values([other]) or {}).values())
             # Held by the namespace and by `values`; and by what remembers small values, if it was bound before.
             holders = 1 if other in self._dumps.rebound else 2
-            if held_elsewhere(values, compared.dumped.dump, holders):
+            if compared.dumped.dump.met or held_elsewhere(values, compared.dumped.dump, holders):
                 return True
         return False
 

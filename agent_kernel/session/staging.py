@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent_kernel.repository import Change, Unsaved, Writer
 from agent_kernel.session import saving
+from agent_kernel.session.components import roots_of
 from agent_kernel.session.dumping import Dumps, Staged
 from agent_kernel.session.sharing import Sharing
 from agent_kernel.session.tracking import Group, Tracking
@@ -75,7 +76,7 @@ class Staging:
         same_members = group is not None and list(group.members) == names
         compared = self._dumps.joint.get(tuple(names))
         if compared is None and len(names) == 1 and names[0] not in self._dumps.owns:
-            compared = self._dumps.alone[names[0]]
+            compared = self._whole(names[0])
         compared = compared or self._dumps.dump(members, self._longest(names), defer=True)
         if compared is None:
             return
@@ -89,7 +90,8 @@ class Staging:
         own = {name: self._dumps.owns.get(name) or self._dumps.alone[name].own for name in names}
         try:
             sizes = {name: alone.size for name in names if (alone := self._dumps.alone.get(name)) is not None}
-            made = saving.save(self.writer, compared, members, group if same_members else None, own, sizes)
+            roots = {name: roots_of(alone.dumped.dump) for name, alone in self._dumps.alone.items() if name in members}
+            made = saving.save(self.writer, compared, members, group if same_members else None, own, sizes, roots)
         except KeyboardInterrupt:
             self._dumps.interrupt(members, group)
             return
@@ -128,7 +130,7 @@ class Staging:
             group = before[name]
             if group is None:
                 self._note_change(name, "+", made)
-            elif group.own.get(name) != made.own[name] or (
+            elif self._is_another(name, group, made) or (
                 name in self._dumps.rebound and len(group.members) != len(names)
             ):
                 moved.append(name)  # another content, or bound to an object that is shared in another way
@@ -140,6 +142,14 @@ class Staging:
             self._note_change(name, "~", made)
         for unsaved in saving.unsaved_of(dumped, names):
             self.staged.unsaved[unsaved.name, unsaved.type + unsaved.reason] = unsaved
+
+    def _whole(self, name: str) -> saving.Compared | None:
+        """What the name was dumped as by itself, if that can be stored."""
+        alone = self._dumps.alone[name]
+        return None if alone.dumped.dump.met else alone
+
+    def _is_another(self, name: str, group: Group, made: Group) -> bool:
+        return group.own.get(name) != made.own[name] and not self._dumps.is_as_before(name, group)
 
     def _note_change(self, name: str, how: str, made: Group) -> None:
         if not name.startswith(CLASS_PREFIX):

@@ -26,7 +26,7 @@ from agent_kernel.repository import (
     Writer,
     short,
 )
-from agent_kernel.session import branches, carrying, growth, trust
+from agent_kernel.session import branches, carrying, growth, pyplot, trust
 from agent_kernel.session.history import Recorder, sorted_changes
 from agent_kernel.session.ignoring import IgnoreList
 from agent_kernel.session.operations import Operations, Position
@@ -230,6 +230,7 @@ class Standing:
             return
         self._closed = True
         self.workspace.monitor.close()
+        pyplot.leave_figures()
         if self.branch is not None:
             with contextlib.suppress(StoreError):  # the store may be gone by now, and its leases with it
                 self.repo.release_lease(self.branch, self._holder)

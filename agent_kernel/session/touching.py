@@ -368,16 +368,13 @@ def _names_of_frames(frame: FrameType | None, namespace: Mapping[str, object]) -
     return found
 
 
-def draws(namespace: Mapping[str, object], touched: Iterable[str]) -> bool:
-    """Whether pyplot was touched, which changes the current figure without naming it."""
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    return pyplot is not None and any(namespace.get(name) is pyplot for name in touched)
+_ONE_NAME = re.compile(r"\s*([^\W\d]\w*)\s*")
 
 
-def pyplot_figures() -> set[int]:
-    """The ids of the figures that pyplot holds."""
-    helpers: Any = sys.modules["matplotlib._pylab_helpers"]
-    return {id(manager.canvas.figure) for manager in helpers.Gcf.get_all_fig_managers()}
+def shown_name(source: str) -> str:
+    """The name that is all there is of a cell: such a cell shows a value, and does nothing else."""
+    found = _ONE_NAME.fullmatch(source)
+    return found[1] if found is not None else ""
 
 
 def frames_of_threads() -> dict[int, FrameType]:

@@ -28,6 +28,10 @@ MANY = 2_000
 LEAST_COST_S = 1e-4  # what a look at a group is counted as at least
 
 
+# The components that a value's own digest is worked out by: the id of the root of each, and its digest.
+Roots = tuple[tuple[int, bytes], ...]
+
+
 class Unloaded(msgspec.Struct, frozen=True):
     """What stands in the namespace for a stored value that could not be loaded, by name, and what to say of it."""
 
@@ -53,6 +57,7 @@ class Group(msgspec.Struct):
     cuts: dict[str, Cuts] = msgspec.field(default_factory=dict[str, "Cuts"])  # of the long containers
     marks: frozenset[bytes] = frozenset()
     digest: bytes = b""  # of a long container of atoms alone: it is unchanged as long as this is
+    roots: dict[str, Roots] = msgspec.field(default_factory=dict[str, Roots])
     cost_s: float = 0.0
     checked: int = 0
     stale: bool = False

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_kernel.repository import Repository, Unsaved, Writer
-from agent_kernel.session import touching
+from agent_kernel.session import pyplot, touching
 from agent_kernel.session.bindings import BUILTIN_IDS, HELD_BYTES, Bindings, Rebound
 from agent_kernel.session.living import Living
 from agent_kernel.session.monitoring import Monitor
@@ -60,6 +60,9 @@ class Watching:
         self.outputs: Callable[[], Iterable[object]] = tuple
         self.after_load: Callable[[], object] = tuple  # what the door does when values were built
         self.syntax = touching.Syntax()
+        # Whether to show a value as what a cell gives runs nothing but the `repr` of its type.
+        self.is_only_described: Callable[[object], bool] = lambda _: False
+        self._figures: object = None
         self.monitor = Monitor(namespace)
         self._beside = Held()
         self._source, self._words = "", set[str]()
@@ -103,11 +106,11 @@ class Watching:
         closure = touching.Closure(self.namespace, self.tracking)
         with unwarned():
             uses = touching.uses_of(source, self.syntax.transform)
-        self._source, self._words = source, uses.words
-        closure.everything = everything
-        closure.mark(uses.marks)
+            self._source, self._words = source, uses.words
+            closure.everything = everything
+            closure.mark(uses.marks)
         if not closure.everything:
-            closure.add(uses.words)
+            closure.add(uses.words - self._only_shown(source))
             closure.add(name for group in self.tracking.stale for name in group.members)
             closure.add(rebound.rebound)
             closure.add_code_names(self.monitor.names)
@@ -118,13 +121,13 @@ class Watching:
                 closure.add(self._holding(held.ids))
             if touching.mentions_outputs(uses.words):
                 closure.add(self._holding({id(value) for value in self.outputs()}))
-            if touching.draws(self.namespace, closure.touched):
-                closure.add(self._holding(touching.pyplot_figures()))
+            closure.add(self._holding(self._drawn_on(closure.touched)))
         names = self.tracking.groups.keys() if closure.everything else closure.touched
         return Touched(frozenset(names), rebound, closure.everything, everything)
 
     def begin(self) -> None:
         """A cell begins."""
+        self._figures = pyplot.watch_figures()
         self._beside = self._called_from_outside()
         self.monitor.start()
 
@@ -148,6 +151,21 @@ class Watching:
             else:
                 found.names |= touching.marks_of(function)
         return found
+
+    def _drawn_on(self, touched: Iterable[str]) -> set[int]:
+        """The ids of figures that may have changed through pyplot, which need not be named for that."""
+        found = pyplot.changed_figures(self._figures)
+        if found is not None:
+            return found
+        return pyplot.open_figures() if pyplot.draws(self.namespace, touched) else set()
+
+    def _only_shown(self, source: str) -> set[str]:
+        """The name of a library's object with nothing of the notebook's in it, if all that a cell does is to show that."""
+        name = touching.shown_name(source)
+        group = self.tracking.groups.get(name)
+        if group is None or group.globals_used or group.classes or group.losses:
+            return set()
+        return {name} if self.is_only_described(self.namespace.get(name)) else set()
 
     def _holding(self, ids: set[int]) -> set[str]:
         return {name for group in self.tracking.holding(ids) for name in group.members}

@@ -226,7 +226,9 @@ def joined(parts: Iterable[Reach]) -> Reach:
     """What several values reach together."""
     parts = list(parts)
     ids = set[int]().union(*(part.ids for part in parts))
-    return Reach(ids, [use for part in parts for use in part.memory], all(part.complete for part in parts))
+    memory = [use for part in parts for use in part.memory]
+    named = set[int]().union(*(part.named for part in parts))
+    return Reach(ids, memory, all(part.complete for part in parts), named=named)
 
 
 def share(one: Reach, other: Reach) -> bool:

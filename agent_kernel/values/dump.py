@@ -5,6 +5,7 @@ It is what change detection and the alias walk work on, because the raw object g
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -62,6 +63,22 @@ class MemoryUse(msgspec.Struct):
     private: bool = False
 
 
+class Component(Protocol):
+    """Objects that lead to one another and were dumped before, from `root`: a number in their dump stands for each."""
+
+    @property
+    def root(self) -> object: ...
+
+    @property
+    def places(self) -> Mapping[int, int]: ...
+
+
+class Components(Protocol):
+    """Knows the component of an object that leads back to where that was dumped from."""
+
+    def find(self, value: object) -> Component | None: ...
+
+
 class Dump(msgspec.Struct):
     """What pickling gave: streams and buffers to store, and what was visited, to compare and to walk."""
 
@@ -75,6 +92,7 @@ class Dump(msgspec.Struct):
     opaque: list[object] = msgspec.field(default_factory=list[object])
     roots: list[object] = msgspec.field(default_factory=list[object])
     memory: list[MemoryUse] = msgspec.field(default_factory=list[MemoryUse])
+    views: dict[int, object] = msgspec.field(default_factory=dict[int, object])  # by id: the array each is a view of
     object_arrays: list[Any] = msgspec.field(default_factory=list[Any])
     references: list[object] = msgspec.field(
         default_factory=list[object]
@@ -93,3 +111,9 @@ class Dump(msgspec.Struct):
     packages: set[str] = msgspec.field(default_factory=set[str])
     # What reducers made on the way: ids above stay true only while these live.
     kept: list[object] = msgspec.field(default_factory=list[object])
+    met: list[Any] = msgspec.field(default_factory=list[Any])  # the components that numbers in the stream stand for
+
+    def copy(self) -> Dump:
+        """The same notes, to be gone on with."""
+        fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        return Dump(**{name: found if name in ("kept", "pickles") else found.copy() for name, found in fields})

@@ -18,12 +18,12 @@ from typing import Any
 import msgspec
 
 from agent_kernel.values import atoms, classes, references, segments
-from agent_kernel.values.aliases import Reach, find, held_elsewhere, reach
+from agent_kernel.values.aliases import Reach, find, held_elsewhere, joined, reach
 from agent_kernel.values.cutting import NOWHERE, Cuts
-from agent_kernel.values.dump import Dump, LiveNames, Loss, Memory
+from agent_kernel.values.dump import Components, Dump, LiveNames, Loss, Memory
 from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.memory import clusters_of, overlaps_itself, owner_of
-from agent_kernel.values.pickler import PROTOCOL, Phases, dump_objects
+from agent_kernel.values.pickler import FOREIGN, PROTOCOL, Phases, Pickler, dump_objects, open_dump
 from agent_kernel.values.references import Named
 from agent_kernel.values.surface import called_at_death, held_by
 
@@ -37,7 +37,7 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
     buffers that libraries want as memory. `long` is the slot of the segmented member of several: then the first stream
     holds the objects that segments refer to by number, and after them the other members. `names`: the stream begins with
     a pickle of what modules hold under names (1), and ends with one of what goes back into those of them that are in the
-    person's own modules (2).
+    person's own modules (2). `lead` counts the pickles of what the members lead to, before the members themselves.
     """
 
     skeletons: tuple[str, ...] = ()
@@ -49,6 +49,7 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
     foreign: tuple[int, ...] = ()
     long: int = -1
     names: int = 0
+    lead: int = 0
 
 
 class Dumped(msgspec.Struct):
@@ -62,6 +63,7 @@ class Dumped(msgspec.Struct):
     segments: segments.Segments | None = None
     seconds: float = 0.0
     digest: bytes = b""  # of a long container of atoms alone: tells without a dump that it is unchanged
+    pickler: Pickler | None = None
 
     @property
     def streams(self) -> int:
@@ -100,6 +102,8 @@ def dump_group(
     named: Collection[int] = (),
     whole: bool = False,
     defer: bool = False,
+    components: Components | None = None,
+    lead: Dumped | None = None,
 ) -> Dumped:
     """Pickle the members together.
 
@@ -111,6 +115,8 @@ def dump_group(
         named: ids of lists, dicts and sets of modules that were met the last time.
         whole: do not cut into segments.
         defer: leave the walk of a large value to the caller, who may know without it what the value shares.
+        components: what was dumped before, for a dump that is only compared, and never stored where it meets one.
+        lead: the dump of what the members lead to, to be gone on with.
 
     Raises:
         RecursionError: nested too deeply.
@@ -135,6 +141,10 @@ def dump_group(
             cut = _cut(members, long_ones[0], names, namespace, cuts.get(long_ones[0], NOWHERE), known, anchors)
             if cut is not None and not references.containers_among(cut.reach.ids, namespace):
                 return cut
+    if lead is not None and not own_classes:
+        behind = _gone_on(members, lead, namespace)
+        if behind is not None:
+            return behind
     skeletons = [_skeleton(kind, names, namespace) for kind in own_classes if isinstance(kind, type)]
 
     def kinds_in(value: object) -> set[int]:
@@ -144,26 +154,75 @@ def dump_group(
     bodies = [classes.Body(kind) for kind in own_classes if isinstance(kind, type)]
     bodies = classes.in_order(bodies, kinds_in)
 
-    def dump_naming(named: Mapping[int, Named]) -> Dump:
-        made = _dump_shared(_phases(members, bodies), names, namespace, named)
+    def open_naming(named: Mapping[int, Named]) -> Pickler:
+        opened = _open_shared(_phases(members, bodies), names, namespace, named, components)
+        made = opened.dump_record
         _note_farewells(members, made, namespace)
         # The walk notes ids of what was made to take classes apart: alive, nothing else has them in this commit.
         made.kept.append(bodies)
-        return made
+        return opened
 
-    dump = dump_naming(known_named)
+    pickler = open_naming(known_named)
+    dump = pickler.dump_record
     if defer and not own_classes and sum(map(len, dump.streams)) > _LARGE_BYTES:
         made = _assemble(members, skeletons, dump)
         made.reach = Reach(complete=False, deferred=True, named=set(known_named))
+        made.pickler = pickler
         return made
     found = reach_of(members, dump, bodies)
     met = references.containers_among(found.ids.union(found.named) if found.named else found.ids, namespace)
     if met.keys() != known_named.keys():  # the walk sees what pickle does not ask of
-        dump = dump_naming(met)
+        pickler = open_naming(met)
+        dump = pickler.dump_record
         found = reach_of(members, dump, bodies)
     made = _assemble(members, skeletons, dump)
     made.reach = found
+    made.pickler = pickler
     return made
+
+
+def _gone_on(members: Mapping[str, object], lead: Dumped, namespace: dict[str, object]) -> Dumped | None:
+    """Dump the members behind what they lead to, once for each lead; None if they do not go into one stream with it."""
+    pickler, lead.pickler = lead.pickler, None
+    if pickler is None or lead.layout.names > 1:
+        return None
+    dump = lead.dump.copy()
+    try:
+        pickler.go_on(_all_of(members), dump)
+    except FOREIGN:
+        return None
+    if len(dump.memory) > len(lead.dump.memory):
+        ranges = [(found.space, found.low, found.high) for found in clusters_of(dump.memory, dump.views)]
+        if ranges != [(found.space, found.low, found.high) for found in pickler.clusters]:
+            return None
+    if not _shared_owners(dump) <= pickler.shared_owners:
+        return None
+    dump.streams = [pickler.sink.getvalue()]
+    _note_farewells(members, dump, namespace)
+    made = _assemble(members, (), dump)
+    made.layout = msgspec.structs.replace(made.layout, lead=1)
+    added = reach_of(members, _added(lead.dump, dump))
+    met = references.containers_among(added.ids.union(added.named), namespace)
+    if not met.keys() <= lead.dump.named.keys():
+        return None
+    deferred = Reach(complete=False, deferred=True, named=set(lead.dump.named))
+    made.reach = deferred if lead.reach.deferred else joined([lead.reach, added])
+    return made
+
+
+def _added(before: Dump, after: Dump) -> Dump:
+    """What was met since, of what a walk goes by."""
+    return Dump(
+        streams=after.streams,
+        instances=after.instances[len(before.instances) :],
+        opaque=after.opaque[len(before.opaque) :],
+        roots=after.roots[len(before.roots) :],
+        memory=after.memory[len(before.memory) :],
+        object_arrays=after.object_arrays[len(before.object_arrays) :],
+        class_level=after.class_level,
+        named=after.named,
+        kept=after.kept,
+    )
 
 
 _LARGE_BYTES = 1_000_000
@@ -223,25 +282,41 @@ def _holds_only_atoms(value: object) -> bool:
 
 
 def _phases(members: Mapping[str, object], bodies: Sequence[classes.Body]) -> list[object] | Phases:
+    return classes.phases(bodies, tuple(members.values())) if bodies else [_all_of(members)]
+
+
+def _all_of(members: Mapping[str, object]) -> object:
     values = tuple(members.values())
-    if not bodies:
-        return [values[0] if len(values) == 1 else values]
-    return classes.phases(bodies, values)
+    return values[0] if len(values) == 1 else values
 
 
-def _dump_shared(
+def _dump_shared(phases: list[object] | Phases, names: LiveNames, namespace: dict[str, object]) -> Dump:
+    return _open_shared(phases, names, namespace, _NONE_NAMED, None).dump_record
+
+
+def _open_shared(
     phases: list[object] | Phases,
     names: LiveNames,
     namespace: dict[str, object],
-    named: Mapping[int, Named] = _NONE_NAMED,
-) -> Dump:
+    named: Mapping[int, Named],
+    components: Components | None,
+) -> Pickler:
     """Pickle once to see what shares memory, and again with that memory stored once where any does."""
-    dump = dump_objects(phases, names, namespace, named=named)
-    clusters = clusters_of(dump.memory)
+    pickler = open_dump(phases, names, namespace, named=named, components=components)
+    dump = pickler.dump_record
+    clusters = clusters_of(dump.memory, dump.views)
     owners = _shared_owners(dump)
     if clusters or owners:
-        dump = dump_objects(phases, names, namespace, clusters=clusters, shared_owners=owners, named=named)
-    return dump
+        pickler = open_dump(
+            phases,
+            names,
+            namespace,
+            clusters=clusters,
+            shared_owners=owners,
+            named=named,
+            components=components,
+        )
+    return pickler
 
 
 def _shared_owners(dump: Dump) -> frozenset[int]:

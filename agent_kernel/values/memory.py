@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import array
 import ctypes
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -44,13 +45,36 @@ class Cluster(msgspec.Struct, frozen=True):
     base_low: int
 
 
-def clusters_of(uses: Iterable[MemoryUse]) -> tuple[Cluster, ...]:
-    """Find the memory that more than one object of a dump looks at."""
-    return tuple(
+_NONE: Mapping[int, object] = {}
+
+
+def clusters_of(uses: Iterable[MemoryUse], views: Mapping[int, object] = _NONE) -> tuple[Cluster, ...]:
+    """Find the memory that more than one object of a dump looks at, from low to high addresses.
+
+    Args:
+        views: by the id of a view the array that it was pickled as a view of. Those need no cluster.
+    """
+    found = [
         _cluster(group)
         for group in overlapping(use for use in uses if use.space != OBJECTS)
-        if len({id(use.holder) for use in group}) > 1 or _is_shared_bytes(group[0].holder)
-    )
+        if (len({id(use.holder) for use in group}) > 1 and not _is_one_array(group, views))
+        or _is_shared_bytes(group[0].holder)
+    ]
+    found.sort(key=_place)  # two ranges of one bytearray both begin where that does
+    apart: list[Cluster] = []
+    for cluster in found:
+        if not apart or apart[-1].space != cluster.space or apart[-1].high <= cluster.low:
+            apart.append(cluster)
+    return tuple(apart)
+
+
+def _is_one_array(group: list[MemoryUse], views: Mapping[int, object]) -> bool:
+    """Whether these are an array and what was pickled as its views."""
+    return len({id(views.get(id(use.holder), use.holder)) for use in group}) == 1
+
+
+def _place(cluster: Cluster) -> tuple[str, int]:
+    return cluster.space, cluster.low
 
 
 def overlapping(uses: Iterable[MemoryUse]) -> list[list[MemoryUse]]:
@@ -68,10 +92,11 @@ def overlapping(uses: Iterable[MemoryUse]) -> list[list[MemoryUse]]:
 
 
 def find_cluster(clusters: tuple[Cluster, ...], address: int, space: str = "cpu") -> Cluster | None:
-    for cluster in clusters:
-        if cluster.space == space and cluster.low <= address < cluster.high:
-            return cluster
-    return None
+    """The cluster that an address lies in. They are in order, so a few looks are enough for thousands of them."""
+    place = bisect_right(clusters, (space, address), key=_place) - 1
+    if place < 0 or clusters[place].space != space or clusters[place].high <= address:
+        return None
+    return clusters[place]
 
 
 def _cluster(group: list[MemoryUse]) -> Cluster:

@@ -16,11 +16,11 @@ from __future__ import annotations
 import ctypes
 import io
 import pickle
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values import reducers, references
-from agent_kernel.values.dump import OBJECTS, CannotSaveError, Dump, LiveNames, Loss, MemoryUse
+from agent_kernel.values.dump import OBJECTS, CannotSaveError, Components, Dump, LiveNames, Loss, MemoryUse
 from agent_kernel.values.surface import held_by, surface_digest
 
 if TYPE_CHECKING:
@@ -50,12 +50,14 @@ class Pickler(pickle.Pickler):
         # Not a method of the pickler: it would hold itself, and through its memo all that it pickled.
         steps: dict[int, int | None] = {}
         parts: dict[int, Part] = {}
+        records = [dump]
 
         def keep_buffer(buffer: pickle.PickleBuffer) -> None:
+            record = records[0]
             if id(buffer) not in steps:
-                dump.foreign.append(len(dump.buffers))
-            dump.buffers.append(parts.get(id(buffer), buffer))
-            dump.steps.append(steps.get(id(buffer)))
+                record.foreign.append(len(record.buffers))
+            record.buffers.append(parts.get(id(buffer), buffer))
+            record.steps.append(steps.get(id(buffer)))
 
         super().__init__(sink, PROTOCOL, buffer_callback=keep_buffer)
         self.dispatch_table = reducers.dispatch_table()
@@ -73,11 +75,20 @@ class Pickler(pickle.Pickler):
         self.watched: set[int] = set()
         self._steps_by_buffer = steps
         self._parts_by_buffer = parts
+        self._records = records
         self._sound: set[int] = set()
         self._levelled: dict[int, type] = {}
         self.shared_owners: frozenset[int] = frozenset()
         # While bare functions are pickled: what they are to be given later.
         self.waiting: list[Later] | None = None
+        self.spanning: set[int] = set()  # arrays that own their memory, and are in the stream in any case
+        self.small_arrays = 0
+        self.sink = sink
+
+    def go_on(self, value: object, record: Dump) -> None:
+        """Dump one more value with the same memo, and note in another record what is met."""
+        self.dump_record = self._records[0] = record
+        self.dump(value)
 
     def reducer_override(self, obj: Any, /) -> Any:
         handler = _HANDLERS.get(id(type(obj)))
@@ -322,6 +333,54 @@ class Later:
 Phases = Callable[[Pickler], Iterable[object]]
 
 
+class BesidePickler(Pickler):
+    """Writes a number in the place of an object that leads to a component dumped before, and to all of it."""
+
+    components: Components
+
+    def reducer_override(self, obj: Any, /) -> Any:
+        component = self.components.find(obj)
+        if component is None:
+            return super().reducer_override(obj)
+        met = self.dump_record.met
+        number = next((number for number, other in enumerate(met) if other is component), len(met))
+        if number == len(met):
+            met.append(component)
+        return _standing_for, (number, component.places[id(obj)])
+
+
+def _standing_for(component: int, place: int) -> object:
+    raise LookupError(f"object {place} of component {component} is in another stream, and this one is only compared")
+
+
+class _ArrivedError(Exception):
+    pass
+
+
+class _Arriving(Pickler):
+    goals: Container[int]
+
+    def reducer_override(self, obj: Any, /) -> Any:
+        if id(obj) in self.goals:
+            raise _ArrivedError
+        return super().reducer_override(obj)
+
+
+def leads_to(value: object, goals: Container[int], names: LiveNames, namespace: dict[str, object]) -> Dump | None:
+    """Whether saving the value would save an object of one of these ids: None if so, else what it does lead to."""
+    dump = Dump()
+    pickler = _Arriving(_Nowhere(), dump, names, namespace)
+    pickler.goals = goals
+    try:
+        pickler.dump(value)
+    except _ArrivedError:
+        return None
+    except FOREIGN:  # it is looked at with care elsewhere
+        dump.instances.append(value)
+    dump.kept = pickler.kept
+    return dump
+
+
 def dump_objects(
     phases: Iterable[object] | Phases,
     names: LiveNames,
@@ -330,6 +389,7 @@ def dump_objects(
     clusters: tuple[Cluster, ...] = (),
     shared_owners: frozenset[int] = frozenset(),
     named: Mapping[int, Named] = _NOTHING,
+    components: Components | None = None,
 ) -> Dump:
     """Pickle the phases one after another in one stream with one memo, with care where something fails.
 
@@ -337,14 +397,31 @@ def dump_objects(
         phases: or what gives them, and may ask the pickler what it met in those before.
         named: lists, dicts and sets that modules hold, by id: saved as names, which are a pickle before the phases; the
             content of those in the person's own modules is one after them.
+        components: what was dumped before, for a dump that is only compared, and never stored where it meets one.
 
     Raises:
         RecursionError: nested too deeply for the pickler.
     """
+    return open_dump(
+        phases, names, namespace, clusters=clusters, shared_owners=shared_owners, named=named, components=components
+    ).dump_record
+
+
+def open_dump(
+    phases: Iterable[object] | Phases,
+    names: LiveNames,
+    namespace: dict[str, object],
+    *,
+    clusters: tuple[Cluster, ...] = (),
+    shared_owners: frozenset[int] = frozenset(),
+    named: Mapping[int, Named] = _NOTHING,
+    components: Components | None = None,
+) -> Pickler:
+    """Like `dump_objects`, and gives the pickler, which can go on."""
     if not callable(phases):
         phases = list(phases)
     try:
-        return _dump(phases, names, namespace, clusters, shared_owners, named, careful=False)
+        return _dump(phases, names, namespace, clusters, shared_owners, named, components=components)
     except RecursionError:
         raise
     except FOREIGN:  # foreign reducers run here, and may raise anything
@@ -358,11 +435,18 @@ def _dump(
     clusters: tuple[Cluster, ...],
     shared_owners: frozenset[int],
     named: Mapping[int, Named],
-    careful: bool,
-) -> Dump:
+    *,
+    careful: bool = False,
+    components: Components | None = None,
+) -> Pickler:
     sink = io.BytesIO()
     dump = Dump()
-    pickler = Pickler(sink, dump, names, namespace, clusters, careful)
+    pickler: Pickler
+    if components is None:
+        pickler = Pickler(sink, dump, names, namespace, clusters, careful)
+    else:
+        pickler = BesidePickler(sink, dump, names, namespace, clusters, careful)
+        pickler.components = components
     pickler.shared_owners = shared_owners
     pickler.refer_to(named)
     for phase in phases(pickler) if callable(phases) else phases:
@@ -373,7 +457,7 @@ def _dump(
         pickler.dump([references.Content(found.value, found.value.copy()) for found in own])
     dump.kept = pickler.kept
     dump.streams.append(sink.getvalue())
-    return dump
+    return pickler
 
 
 _CONTAINER_IDS = frozenset(map(id, (list, tuple, set, frozenset)))

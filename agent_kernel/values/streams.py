@@ -101,6 +101,8 @@ class Streams:
         layout = self.group.layout
         if layout.form:
             return self._segmented(layout)
+        for _ in range(layout.lead):
+            self._unpickler(self._skeleton_count).load()  # its memo holds it
         loaded: Any = self._unpickler(self._skeleton_count).load()
         if layout.names > 1:
             self._unpickler(self._skeleton_count).load()

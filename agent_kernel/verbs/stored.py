@@ -41,7 +41,7 @@ def stored(repo: Repository, entry: Entry) -> Stored | None:
     """The value of an entry as it is stored; None where it is not alone, in several parts, or of a kind that is not read."""
     manifest: Manifest = repo.read_manifest(entry)
     layout = decode_layout(manifest.layout)
-    if entry.leader or layout.skeletons or layout.streams != 1 or layout.form or not manifest.blobs:
+    if entry.leader or layout.skeletons or layout.lead or layout.streams != 1 or layout.form or not manifest.blobs:
         return None
     stream = manifest.blobs[0]
     if stream.size > _MOST_STREAM:

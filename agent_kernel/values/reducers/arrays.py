@@ -76,6 +76,11 @@ def reduce_array(pickler: Pickler, array: Any) -> Any:
         return NotImplemented
     if id(array) not in pickler.muted and id(array) not in pickler.private:
         pickler.dump_record.opaque.append(array)
+    if array.base is None:
+        if array.flags.c_contiguous and id(array) not in pickler.muted:
+            pickler.spanning.add(id(array))
+        pickler.uses(array, low, high)
+        return plain(pickler, array, low)
     owner = owner_of(array)
     if isinstance(owner, np.ndarray) and owner.dtype.hasobject:  # a column of records that hold objects too
         return _reduce_objects(pickler, array)
@@ -83,6 +88,9 @@ def reduce_array(pickler: Pickler, array: Any) -> Any:
     if type(owner) in BYTE_OWNERS:
         pickler.dump_record.roots.append((owner,))
         pickler.dump_record.opaque.append(owner)
+    elif _goes_with(pickler, array, owner) and find_cluster(pickler.clusters, low) is None:
+        pickler.dump_record.views[id(array)] = owner
+        return _as_view(array, owner, _address(owner))
     return plain(pickler, array, low)
 
 
@@ -90,8 +98,11 @@ def plain(pickler: Pickler, array: Any, low: int) -> Any:
     """An array over bytes: a view of shared memory where a cluster says so, else its own bytes."""
     cluster = find_cluster(pickler.clusters, low) if array.size else None
     if cluster is not None and cluster.base is not array:
-        made = (cluster.base, _address(array) - cluster.base_low, array.shape, array.strides, spell(array.dtype))
-        return restore.view, (*made, array.flags.writeable)
+        return _as_view(array, cluster.base, cluster.base_low)
+    if array.nbytes <= _SMALL_BYTES and array.flags.c_contiguous:
+        pickler.small_arrays += 1
+        if pickler.small_arrays > _MANY_ARRAYS:
+            return restore.small_array, (array.tobytes(), spell(array.dtype), array.shape, array.flags.writeable)
     if _repeats(array):
         return _reduce_broadcast(pickler, array)
     order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
@@ -104,6 +115,21 @@ def plain(pickler: Pickler, array: Any, low: int) -> Any:
     raw = pickler.buffer(source.reshape(-1).view(np.uint8) if source.nbytes else b"", step)
     own = (raw, spell(array.dtype), array.shape, order)
     return restore.array, own if array.flags.writeable else (*own, False)
+
+
+def _goes_with(pickler: Pickler, array: Any, owner: Any) -> bool:
+    """Whether an array that is in the stream anyway owns this one's memory: then no second dump has to find that out."""
+    return id(owner) in pickler.spanning and bool(array.size) and id(array) not in pickler.muted
+
+
+# A figure has ten thousand arrays of a few numbers. A blob for each would cost more than all the rest of it.
+_SMALL_BYTES = 256
+_MANY_ARRAYS = 64
+
+
+def _as_view(array: Any, owner: Any, low: int) -> Any:
+    made = (owner, _address(array) - low, array.shape, array.strides, spell(array.dtype))
+    return restore.view, (*made, array.flags.writeable)
 
 
 def _compact(array: Any) -> tuple[str, Any]:

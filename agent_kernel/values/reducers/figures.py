@@ -1,12 +1,21 @@
 """matplotlib: figures come back detached from pyplot, and pickling one does not change it."""
 
+# What is looked through here is of any type.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import itertools
+import sys
+from collections import deque
+from collections.abc import Iterable
+from itertools import islice
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values.pickler import reduced
 from agent_kernel.values.reducers import Handler
+from agent_kernel.values.summaries.reading import instance_dict, loaded
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -18,10 +27,73 @@ def handler_for(kind: type) -> Handler | None:
         return reduce_callbacks
     if ("matplotlib.figure", "Figure") in names:
         return reduce_figure
+    if ("matplotlib.lines", "Line2D") in names:
+        return reduce_line
     return None
 
 
+def root_of(artist: object) -> object | None:
+    """The figure that an artist leads to, by the attributes that it is saved with; None for anything else."""
+    found: Any = artist
+    if not issubclass(type(found), _class_of("matplotlib.artist", "Artist")):
+        return None
+    for _ in range(_MOST_NESTED):
+        attributes = object.__getattribute__(found, "__dict__")
+        above = (attributes.get(name) for name in ("_root_figure", "_parent_figure", "figure"))
+        figure = next((one for one in above if one is not None), found)
+        if figure is found:
+            break
+        found = figure
+    return found if issubclass(type(found), _class_of("matplotlib.figure", "Figure")) else None
+
+
+_MOST_NESTED = 20  # figures within figures
+
+
+def root_below(values: Iterable[object]) -> object | None:
+    """The figure of the first artist among the values, and what the first of them hold."""
+    if "matplotlib.artist" not in sys.modules:
+        return None
+    todo = deque(islice(values, _MOST_LOOKS))
+    for _ in range(_MOST_LOOKS):
+        if not todo:
+            break
+        value: Any = todo.popleft()
+        root = root_of(value)
+        if root is not None:
+            return root
+        todo.extend(islice(_held_by(value), _MOST_LOOKS))
+    return None
+
+
+_MOST_LOOKS = 30
+
+
+def _held_by(value: Any) -> Iterable[object]:
+    kind: Any = type(value)
+    if kind is dict:
+        return list(islice(value.values(), _MOST_LOOKS))
+    if issubclass(kind, (list, tuple)):
+        base: Any = list if issubclass(kind, list) else tuple
+        return islice(base.__iter__(value), _MOST_LOOKS)
+    if kind is loaded("numpy", "ndarray"):
+        return value.flat if value.dtype.hasobject else ()
+    if id(kind) in _SHUT_IDS or issubclass(kind, (type, ModuleType)):
+        return ()
+    return list(islice(instance_dict(value).values(), _MOST_LOOKS))
+
+
+# By id: hashing a type runs its metaclass.
+_SHUT_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None), FunctionType, BuiltinFunctionType)))
+
+
+def _class_of(module: str, name: str) -> Any:
+    """A class of matplotlib, or an empty tuple, which nothing is an instance of, where that is not imported yet."""
+    return getattr(sys.modules.get(module), name, ())
+
+
 def reduce_figure(pickler: Pickler, figure: Any) -> Any:
+    _work_out_size(figure)
     parts = reduced(figure)
     pickler.dump_record.instances.append(figure)
     state = dict(parts[2])
@@ -31,12 +103,28 @@ def reduce_figure(pickler: Pickler, figure: Any) -> Any:
     return *parts[:2], state, *parts[3:]
 
 
+def _work_out_size(figure: Any) -> None:
+    """A figure works out its size when it is first shown, and keeps it: that is to make no difference."""
+    box = object.__getattribute__(figure, "__dict__").get("bbox")
+    if type(box) is _class_of("matplotlib.transforms", "TransformedBbox"):
+        box.get_points()
+
+
+def reduce_line(pickler: Pickler, line: Any) -> Any:
+    """It holds the two columns of an array, and then the array."""
+    points = object.__getattribute__(line, "__dict__").get("_xy")
+    if getattr(points, "base", line) is None and points.flags.c_contiguous:
+        pickler.spanning.add(id(points))
+    return pickler.instance(line)
+
+
 def reduce_callbacks(pickler: Pickler, registry: Any) -> Any:
     """Its own `__getstate__` takes the next number from a counter: reading the state changed it."""
     pickler.dump_record.instances.append(registry)
     following = registry._cid_gen.__reduce__()[1][0]
     parts = registry.__reduce_ex__(5)
     registry._cid_gen = itertools.count(following)
-    used = (number for signal in registry.callbacks.values() for number in signal)
+    # Of those that are saved: pyplot's own, which go when it closes the figure, are not.
+    used = (number for signal in parts[2]["callbacks"].values() for number in signal)
     state = {**parts[2], "_cid_gen": max(used, default=-1) + 1}
     return *parts[:2], state, *parts[3:]

@@ -22,6 +22,16 @@ def array(buffer: StoredBytes, dtype: Any, shape: tuple[int, ...], order: str, w
     return made
 
 
+def small_array(payload: bytes, dtype: Any, shape: tuple[int, ...], writeable: bool) -> Any:
+    import numpy as np
+
+    made = np.empty(shape, np.dtype(dtype))
+    if payload:
+        made.reshape(-1).view(np.uint8)[:] = np.frombuffer(payload, np.uint8)
+    made.flags.writeable = writeable
+    return made
+
+
 def object_array_bare(shape: tuple[int, ...], order: str, dtype: Any = object) -> Any:
     import numpy as np
 

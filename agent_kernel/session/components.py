@@ -1,0 +1,182 @@
+"""What many names lead to is dumped once in a commit, and looked for by identity from then on.
+
+A figure leads to its axes and artists, and each of those leads back to the figure: whichever name holds one of them, its
+dump holds all. The first such dump is kept for the rest of the commit as a `Component`. What another name holds is dumped
+beside it: a number stands for each object that leads back to the component's root, so that the name's own digest still
+covers all that its value leads to, and which of the objects that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from agent_kernel.session import saving
+from agent_kernel.session.tracking import Roots
+from agent_kernel.values.dump import Dump, LiveNames
+from agent_kernel.values.entries import CLASS_PREFIX
+from agent_kernel.values.groups import dump_group, reach_of
+from agent_kernel.values.pickler import FOREIGN, leads_to
+from agent_kernel.values.reducers.figures import root_below, root_of
+from agent_kernel.values.segments import is_long
+
+
+class Component(msgspec.Struct, eq=False):
+    """Objects that were dumped from a root: `inside` are the ids of those that lead back to it, `outside` of those that do not."""
+
+    root_id: int
+    compared: saving.Compared
+    places: dict[int, int]
+    inside: set[int]
+    outside: set[int] = msgspec.field(default_factory=set[int])
+    is_told: bool = False  # whether what it reaches counts for one of the names
+
+    @property
+    def root(self) -> object:
+        # Not held once more: how many hold an object says whether others may share it.
+        return self.dump.instances[self.places[self.root_id]]
+
+    @property
+    def dump(self) -> Dump:
+        return self.compared.dumped.dump
+
+    def tell_reach(self) -> None:
+        """Let what it reaches be known, now that a name is compared by it."""
+        dumped = self.compared.dumped
+        if dumped.reach.deferred:
+            dumped.reach = reach_of({"": self.root}, dumped.dump)
+        self.is_told = True
+
+
+class Components:
+    """The components of one commit, by the ids of what they hold. They keep it alive, so that ids stay true."""
+
+    def __init__(self, names: LiveNames, namespace: dict[str, object]) -> None:
+        self._names = names
+        self._namespace = namespace
+        self._defer = False  # whether what is dumped now was walked before, and what was met of modules then
+        self._named: Collection[int] = ()
+        self._roots: dict[int, Component] = {}
+        self._inside: dict[int, Component] = {}
+        self._visited: dict[int, Component] = {}
+        self._also: dict[int, list[Component]] = {}
+        self._waiting: list[Component] = []
+        self._refused: dict[int, object] = {}
+        self._followed: list[Dump] = []  # ids stay true while these live
+
+    def find(self, value: object) -> Component | None:
+        """The component of which the value is a part that leads to all of it."""
+        key = id(value)
+        if self._waiting:
+            self._index()
+        found = self._inside.get(key)
+        if found is not None:
+            return found
+        if key not in self._visited and self.made_of(root_of(value)) is None:
+            return None
+        for component in self._holding(key):
+            if key not in component.outside and self._leads_back(value, component):
+                self._inside[key] = component
+                return component
+        return None
+
+    def _holding(self, key: int) -> list[Component]:
+        if self._waiting:
+            self._index()
+        first = self._visited.get(key)
+        return [] if first is None else [first, *self._also.get(key, ())]
+
+    def made_of(self, root: object | None) -> Component | None:
+        """The component of a root, dumped now if it was not; None if it cannot be saved as it is."""
+        if root is None or id(root) in self._refused:
+            return None
+        found = self._roots.get(id(root))
+        if found is None:
+            compared = self._make(root)
+            found = self.add(root, compared) if compared is not None else None
+            if found is None:
+                self._refused[id(root)] = root
+        return found
+
+    def is_led(self, members: Mapping[str, object]) -> bool:
+        """Whether the members are dumped behind a component."""
+        return self._lead(members) is not None
+
+    def dump_led(
+        self, members: Mapping[str, object], *, defer: bool = False, named: Collection[int] = ()
+    ) -> saving.Compared | None:
+        """Dump members that lead to a figure behind it; None if they lead to none."""
+        self._defer, self._named = defer, named
+        try:
+            return self._dump_led(members)
+        finally:
+            self._defer, self._named = False, ()
+
+    def _dump_led(self, members: Mapping[str, object]) -> saving.Compared | None:
+        lead = self._lead(members)
+        if lead is None:
+            return None
+        if len(members) == 1 and lead.root in members.values():
+            lead.tell_reach()
+            return lead.compared
+        if lead.compared.dumped.pickler is None:  # it has been gone on with
+            again = self._make(lead.root)
+            if again is None:
+                return None
+            lead.compared.dumped.pickler = again.dumped.pickler
+            lead.compared.dumped.dump = again.dumped.dump
+        dumped = dump_group(members, self._names, self._namespace, defer=self._defer, lead=lead.compared.dumped)
+        dumped.pickler = None
+        return saving.compare(dumped)
+
+    def _lead(self, members: Mapping[str, object]) -> Component | None:
+        if any(map(is_long, members.values())) or any(name.startswith(CLASS_PREFIX) for name in members):
+            return None
+        return self.made_of(root_below(members.values()))
+
+    def add(self, root: object, compared: saving.Compared) -> Component | None:
+        """Keep the dump of a value, if other values can be found in it."""
+        dump = compared.dumped.dump
+        if dump.losses or compared.dumped.segments is not None:
+            return None
+        places = {id(value): place for place, value in enumerate(dump.instances)}
+        if id(root) not in places or id(root) in self._roots:
+            return None
+        component = Component(id(root), compared, places, {id(root)})
+        self._roots[id(root)] = self._inside[id(root)] = component
+        self._waiting.append(component)
+        return component
+
+    def _make(self, root: object) -> saving.Compared | None:
+        try:
+            dumped = dump_group(
+                {"": root}, self._names, self._namespace, whole=True, named=self._named, defer=self._defer
+            )
+            return saving.compare(dumped)
+        except FOREIGN:
+            return None
+
+    def _index(self) -> None:
+        for component in self._waiting:
+            fresh = dict.fromkeys(component.places, component)
+            for key in self._visited.keys() & fresh.keys():
+                self._also.setdefault(key, []).append(component)
+                del fresh[key]
+            self._visited |= fresh
+        self._waiting = []
+
+    def _leads_back(self, value: object, component: Component) -> bool:
+        below = leads_to(value, component.inside, self._names, self._namespace)
+        if below is None:
+            component.inside.add(id(value))
+            return True
+        component.outside.update(map(id, below.instances))
+        self._followed.append(below)
+        return False
+
+
+def roots_of(dump: Dump) -> Roots:
+    """The components that a dump is compared by: the id of the root of each, and its digest."""
+    found: list[Component] = dump.met
+    return tuple((component.root_id, component.compared.own) for component in found)

@@ -1,0 +1,129 @@
+"""Which of pyplot's figures a cell may have changed without naming them: those that pyplot was asked for.
+
+pyplot keeps its figures in a dict by number, the current one last. While a session is open that dict notes what it gives
+out, so a change is found through whatever library it is made, and open figures that a cell leaves alone cost nothing.
+"""
+
+# matplotlib says nothing of what its dict holds.
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, ValuesView
+from types import FrameType
+from typing import Any
+
+
+def draws(namespace: Mapping[str, object], touched: Iterable[str]) -> bool:
+    """Whether pyplot was touched, which changes the current figure without naming it."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    return pyplot is not None and any(namespace.get(name) is pyplot for name in touched)
+
+
+class _WatchedFigures(OrderedDict[object, Any]):
+    """pyplot's figures by number, noting which of them were asked for: no others can have been changed through pyplot.
+
+    A figure is made the current one, and the current one is found, by asking here.
+    """
+
+    def __init__(self, figures: Mapping[object, Any]) -> None:
+        self.asked_for: set[int] = set()
+        super().__init__(figures)
+
+    def note(self, manager: Any) -> Any:
+        self.asked_for.add(id(getattr(getattr(manager, "canvas", None), "figure", None)))
+        return manager
+
+    def __getitem__(self, key: object) -> Any:
+        return self.note(super().__getitem__(key))
+
+    def __setitem__(self, key: object, manager: Any) -> None:
+        super().__setitem__(key, self.note(manager))
+
+    def get(self, key: object, default: Any = None) -> Any:
+        found = super().get(key, default)
+        return found if _changes_none(sys._getframe(1)) else self.note(found)  # pyright: ignore[reportPrivateUsage]
+
+    def values(self) -> Any:
+        changes_none = _changes_none(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+        return super().values() if changes_none else _WatchedValues(self)
+
+    def items(self) -> Any:
+        for manager in super().values():
+            self.note(manager)
+        return super().items()
+
+    def pop(self, key: object, *default: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        found = super().pop(key, *default)
+        # pyplot's own code, which closes figures, is known to change none.
+        return found if _changes_none(sys._getframe(1)) else self.note(found)  # pyright: ignore[reportPrivateUsage]
+
+    def popitem(self, last: bool = True) -> Any:
+        key, found = super().popitem(last)
+        return key, self.note(found)
+
+    def copy(self) -> Any:
+        return OrderedDict(self.items())
+
+
+class _WatchedValues(ValuesView[Any]):
+    """The managers, each noted as it is come to: the current figure is the last of them."""
+
+    _mapping: _WatchedFigures
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._mapping.note, OrderedDict.values(self._mapping))
+
+    def __reversed__(self) -> Iterator[Any]:
+        return map(self._mapping.note, reversed(OrderedDict.values(self._mapping)))
+
+
+def _changes_none(frame: FrameType | None) -> bool:
+    """Whether pyplot closes figures, or draws after a cell what that has changed."""
+    registry = _registry()
+    codes = {
+        getattr(getattr(registry, name, None), "__code__", None) for name in ("destroy", "destroy_all", "destroy_fig")
+    }
+    if frame is None or frame.f_code in codes:
+        return True
+    draws = getattr(getattr(registry, "draw_all", None), "__code__", None)
+    return frame.f_back is not None and frame.f_back.f_code is draws
+
+
+def _registry() -> Any:
+    helpers: Any = sys.modules.get("matplotlib._pylab_helpers")
+    return getattr(helpers, "Gcf", None)
+
+
+def watch_figures() -> object:
+    """Begin to note which of pyplot's figures are asked for; what to ask `changed_figures` with."""
+    registry = _registry()
+    figures = getattr(registry, "figs", None)
+    if type(figures) is OrderedDict:
+        figures = registry.figs = _WatchedFigures(figures)
+    if type(figures) is not _WatchedFigures:
+        return None
+    figures.asked_for.clear()
+    return figures
+
+
+def leave_figures() -> None:
+    """Let pyplot's figures be as they were before anyone watched."""
+    registry = _registry()
+    if type(getattr(registry, "figs", None)) is _WatchedFigures:
+        registry.figs = OrderedDict(OrderedDict.items(registry.figs))
+
+
+def changed_figures(watch: object) -> set[int] | None:
+    """The ids of the figures that may have been changed through pyplot since then; None if nobody knows."""
+    figures = getattr(_registry(), "figs", None)
+    if type(figures) is not _WatchedFigures or figures is not watch:
+        return None
+    return figures.asked_for.copy()
+
+
+def open_figures() -> set[int]:
+    """The ids of the figures that pyplot holds."""
+    return {id(manager.canvas.figure) for manager in OrderedDict.values(_registry().figs)}

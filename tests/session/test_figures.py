@@ -1,0 +1,252 @@
+"""What many names lead to, such as a figure, is dumped once in a commit; what changed is told as if each were dumped alone.
+
+pyplot changes figures that a cell does not name: those that it was asked for, and no others, are looked at.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_kernel.session.watching import Watching
+from agent_kernel.testing.notebooks import Notebook
+from agent_kernel.testing.shells import ShellNotebook
+from agent_kernel.values import pickler
+
+pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+START = "import matplotlib\nmatplotlib.use('agg')\nimport matplotlib.pyplot as plt\nimport copy\n"
+
+
+@pytest.fixture
+def nb() -> Iterator[Notebook]:
+    with Notebook() as notebook:
+        notebook.run(START)
+        yield notebook
+        notebook.run("plt.close('all')")
+
+
+def changed(notebook: Notebook, source: str) -> set[str]:
+    return {change.name for change in notebook.run(source).changed}
+
+
+@pytest.fixture
+def visited(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """How often objects of each type are pickled, by the name of the type."""
+    counts: dict[str, int] = {}
+    reduce = pickler.Pickler.reducer_override
+
+    def counted(self: pickler.Pickler, value: object, /) -> object:
+        counts[type(value).__name__] = counts.get(type(value).__name__, 0) + 1
+        return reduce(self, value)
+
+    monkeypatch.setattr(pickler.Pickler, "reducer_override", counted)
+    monkeypatch.setattr(Watching, "overdue", lambda *_: [])  # nor is anything looked at in the background
+    return counts
+
+
+@pytest.mark.parametrize("names", [10, 20, 40])
+def test_a_figure_is_pickled_at_most_twice_however_many_names_hold_its_parts(
+    nb: Notebook, visited: dict[str, int], names: int
+) -> None:
+    nb.run("fig, axes = plt.subplots(1, 4)\nfor ax in axes: ax.plot([1, 2])")
+    rectangles = int(str(nb.look("len(fig.findobj(matplotlib.patches.Rectangle))")))
+    lines = "\n".join(f"bar{number}, = axes[{number} % 4].bar([{number}], [2])" for number in range(names))
+    visited.clear()
+    new = changed(nb, f"{lines}\nholder = {{'first': bar0, 'rest': [bar1, axes]}}\nbars = axes[0].containers")
+    assert {f"bar{names - 1}", "holder", "bars", "fig", "axes"} <= new
+    # A name that leads to the figure is followed until it arrives there: that is not a dump.
+    assert visited["Rectangle"] <= 2 * (rectangles + names) + 2 * names
+    visited.clear()
+    nb.run("fig")
+    assert visited["Rectangle"] <= rectangles + names
+
+
+@pytest.mark.parametrize("count", [10, 20, 40])
+def test_objects_that_lead_to_one_another_are_pickled_twice_however_many_names_hold_one(
+    nb: Notebook, visited: dict[str, int], count: int
+) -> None:
+    nb.run("class Node:\n    pass")
+    nodes = "\n".join(f"node{number} = Node()" for number in range(count))
+    ring = "\n".join(f"node{number}.next = node{(number + 1) % count}" for number in range(count))
+    visited.clear()
+    assert len(changed(nb, f"{nodes}\n{ring}")) == count
+    assert visited["Node"] <= 2 * count + count * (count + 1) // 2 + count
+
+
+def test_all_that_leads_to_a_change_is_reported_and_nothing_else(nb: Notebook) -> None:
+    nb.run("fig, ax = plt.subplots()\nline, = ax.plot([1, 2, 3])\nbp = ax.boxplot([1, 2, 3])\nplt.close()")
+    nb.run("other, ax2 = plt.subplots()\nplt.close()\nx = [1]")
+    assert changed(nb, "line.set_color('red')") == {"fig", "ax", "line", "bp"}
+    assert changed(nb, "bp['boxes'].append(3)") == {"bp"}
+    assert changed(nb, "line._x[0] = 5") == {"fig", "ax", "line", "bp"}
+    assert changed(nb, "ax.lines[0].get_xdata()[0] = 7") == {"fig", "ax", "line", "bp"}
+    assert changed(nb, "fig.note = x") >= {"fig", "ax", "line", "bp"}
+    assert changed(nb, "x.append(2)") == {"fig", "ax", "line", "bp", "x"}
+
+
+def test_a_name_that_is_new_changes_no_other(nb: Notebook) -> None:
+    nb.run("fig, ax = plt.subplots()\nax.plot([1, 2])\nplt.close()")
+    assert changed(nb, "aline = ax.lines[0]") == {"aline"}
+    assert changed(nb, "held = [aline, ax]") == {"held"}
+    assert changed(nb, "del fig") == {"fig"}
+    assert changed(nb, "del aline") == {"aline"}
+    assert changed(nb, "ax.set_title('t')") == {"ax", "held"}
+
+
+def test_a_name_that_moves_to_another_artist_is_the_only_one_reported(nb: Notebook) -> None:
+    nb.run("fig, ax = plt.subplots()\none, two = ax.plot([1, 2], [1, 2], [3, 4], [3, 4])\nplt.close()\npick = one")
+    assert changed(nb, "pick = two") == {"pick"}
+
+
+def test_a_separate_copy_that_is_equal_is_a_change_and_comes_back_apart(nb: Notebook) -> None:
+    made = nb.run("fig, ax = plt.subplots()\nline, = ax.plot([1, 2])\nplt.close()\nheld = [line]")
+    assert "line" in changed(nb, "import pickle\nline = pickle.loads(pickle.dumps(fig)).axes[0].lines[0]")
+    assert nb.look("line in ax.lines") is False
+    nb.checkout(made)
+    assert nb.look("ax.lines[0] is line and held[0] is line and ax.figure is fig")
+    nb.checkout("main")
+    assert nb.look("ax.lines[0] is held[0] and line is not held[0] and line.axes is not ax")
+
+
+def test_an_artist_that_moves_to_another_figure_joins_that_one(nb: Notebook) -> None:
+    made = nb.run("a, ax = plt.subplots()\nb, bx = plt.subplots()\nline, = ax.plot([1, 2])\nplt.close('all')")
+    nb.run("x = 1")
+    assert changed(nb, "line.remove()\nbx.add_line(line) if line.figure is None else None") >= {"a", "ax"}
+    nb.run("y = 1")
+    there = nb.look("(len(ax.lines), len(bx.lines), line in list(bx.lines))")
+    nb.checkout(made)
+    assert nb.look("ax.lines[0] is line and not bx.lines")
+    nb.checkout("main")
+    assert nb.look("(len(ax.lines), len(bx.lines), line in list(bx.lines))") == there
+
+
+def test_figures_that_share_a_norm_are_saved_together(nb: Notebook) -> None:
+    nb.run("a, ax = plt.subplots()\nb, bx = plt.subplots()\nplt.close('all')")
+    assert changed(nb, "ax.set_title('apart')") == {"a", "ax"}
+    made = nb.run(
+        "norm = matplotlib.colors.Normalize(0, 1)\nax.imshow([[1, 2]], norm=norm)\nbx.imshow([[3]], norm=norm)"
+    )
+    assert changed(nb, "norm.vmax = 5") == {"norm", "a", "ax", "b", "bx"}
+    nb.checkout(made)
+    assert nb.look("norm.vmax == 1 and ax.images[0].norm is norm and bx.images[0].norm is norm")
+
+
+def test_a_holder_that_cannot_be_saved_keeps_what_names_share_together(nb: Notebook) -> None:
+    nb.run("class Holder:\n    pass\n\nholder = Holder()\nother = Holder()")
+    made = nb.run("holder.waiting = other.waiting = (part for part in [1])\nfig, ax = plt.subplots()\nplt.close()")
+    made = nb.run("holder.shown = other.shown = ax")
+    assert changed(nb, "ax.set_title('t')") == {"fig", "ax", "holder", "other"}
+    assert changed(nb, "holder.note = 1") == {"holder"}
+    nb.checkout(made)
+    assert nb.look("holder.shown is ax and other.shown is ax and ax.figure is fig and ax.get_title() == ''")
+
+
+def test_the_rest_of_a_group_stays_one_after_its_figure_is_deleted(nb: Notebook) -> None:
+    made = nb.run("fig, ax = plt.subplots()\nline, = ax.plot([1, 2])\nplt.close()")
+    nb.run("del fig")
+    gone = nb.run("x = 1")
+    nb.checkout(made)
+    assert nb.look("ax.figure is fig and ax.lines[0] is line")
+    assert changed(nb, "y = 2") == {"y"}
+    nb.checkout(gone)
+    assert nb.look("'fig' not in globals() and ax.lines[0] is line")
+    assert changed(nb, "line.set_color('red')") == {"ax", "line"}
+
+
+def test_what_leads_to_one_another_in_a_notebook_is_told_exactly(nb: Notebook) -> None:
+    nb.run("class Node:\n    def __init__(self, above=None):\n        self.above, self.below = above, []\n")
+    nb.run("root = Node()\nleaf = Node(root)\nroot.below.append(leaf)\nbare = Node()")
+    assert changed(nb, "branch = Node(root)\nroot.below.append(branch)") == {"root", "leaf", "branch"}
+    assert changed(nb, "also = leaf") == {"also"}
+    assert changed(nb, "del leaf") == {"leaf"}
+    assert changed(nb, "apart = Node(root)") == {"apart"}
+    assert changed(nb, "apart.note = 1") == {"apart"}
+    assert changed(nb, "del also\na_first = branch") == {"also", "a_first"}
+    assert changed(nb, "bare.below.append(1)") == {"bare"}
+    assert changed(nb, "branch.note = 1") == {"root", "branch", "a_first", "apart"}
+
+
+def test_a_commit_keeps_nothing_of_a_figure_that_was_deleted(nb: Notebook) -> None:
+    nb.run(
+        "import weakref, gc\nfig, ax = plt.subplots()\nplt.close()\nalive = []\nweakref.finalize(fig, alive.append, 1)"
+    )
+    nb.run("ax.set_title('t')")
+    nb.run("del fig, ax")
+    nb.run("gc.collect()")
+    assert nb.look("alive") == [1]
+
+
+BY_PYPLOT = {
+    "the current one": ("plt.title('t')", {"b"}),
+    "one that becomes the current one": ("plt.figure(1)\nplt.title('t')", {"a"}),
+    "all of them, in the order that they were in": (
+        "for number in plt.get_fignums():\n    plt.figure(number)\n    plt.title('t')",
+        {"a", "b"},
+    ),
+    "one in passing, with a new one after it": ("plt.figure(1)\nplt.title('t')\nplt.figure(2)\nplt.figure()", {"a"}),
+    "one that is closed in the same cell": ("plt.title('t')\nplt.close()", {"b"}),
+    "from a function of a library": ("drawing.draw_title()", {"b"}),
+    "from the registry": (
+        "from matplotlib._pylab_helpers import Gcf\nlist(Gcf.figs.values())[0].canvas.figure.suptitle('t')",
+        {"a"},
+    ),
+    "none": ("plt.figure()\nplt.plot([1, 2])\nplt.close()", set[str]()),
+    "none, only closed": ("plt.close('all')", set[str]()),
+}
+
+
+@pytest.mark.parametrize("what", BY_PYPLOT)
+def test_a_figure_is_found_that_pyplot_changed_without_its_name(nb: Notebook, what: str) -> None:
+    source, expected = BY_PYPLOT[what]
+    nb.run(
+        "a = plt.figure()\nplt.plot([1])\nb = plt.figure()\nplt.plot([1])\nimport types\ndrawing = types.ModuleType('drawing')\n"
+        "exec('import matplotlib.pyplot as plot\\ndef draw_title(): plot.title(\"t\")', vars(drawing))\n"
+        "import sys\nsys.modules['drawing'] = drawing"
+    )
+    try:
+        assert changed(nb, source) & {"a", "b"} == expected
+    finally:
+        nb.run("del sys.modules['drawing']")
+
+
+def test_open_figures_that_a_cell_leaves_alone_are_not_looked_at(nb: Notebook, visited: dict[str, int]) -> None:
+    nb.run("a, ax = plt.subplots()\nb, bx = plt.subplots()")
+    visited.clear()
+    nb.run("plt.figure()\nplt.plot([1, 2])\nplt.close()")
+    assert "Figure" not in visited
+    nb.run("bx.set_title('t')")
+    assert visited["Figure"] >= 1
+
+
+def test_pyplots_figures_are_left_as_they_were_when_a_session_ends() -> None:
+    with Notebook() as notebook:
+        notebook.run(START + "from matplotlib._pylab_helpers import Gcf")
+        notebook.run("fig = plt.figure()")
+        registry: Any = notebook.namespace["Gcf"]
+        there = dict(registry.figs)
+    assert type(registry.figs) is OrderedDict
+    assert dict(registry.figs) == there
+    registry.destroy_all()
+
+
+def test_a_figure_that_is_only_shown_is_not_looked_at(visited: dict[str, int], tmp_path: Path) -> None:
+    with ShellNotebook(tmp_path / "store") as nb:
+        nb.run(START + "fig, ax = plt.subplots()\nplt.close()")
+        visited.clear()
+        assert nb.run("fig").changed == ()
+        assert "Figure" not in visited
+        assert {change.name for change in nb.run("ax.set_title('t')\nfig").changed} == {"ax", "fig"}
+        nb.run("drawn = []\nax.xaxis.set_major_formatter(lambda value, place: drawn.append(value) or '')")
+        visited.clear()
+        nb.run("fig")  # there is code of the notebook's in it now
+        assert visited["Figure"] >= 1
+        nb.run(
+            "class Mine(type(fig)):\n    def __repr__(self):\n        self.times = 1\n        return ''\n\nmine = Mine()"
+        )
+        assert {change.name for change in nb.run("mine").changed} == {"mine"}
