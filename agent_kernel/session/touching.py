@@ -16,7 +16,10 @@ import sys
 import threading
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from functools import partial
+from itertools import compress
+from operator import attrgetter, is_
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -31,7 +34,7 @@ from typing import Any, NamedTuple, cast
 
 from agent_kernel.session.bindings import BUILTIN_IDS
 from agent_kernel.session.tracking import Tracking
-from agent_kernel.values.definitions import ANY_NAME, LOOKUPS, names_used
+from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, LOOKUPS, names_used
 from agent_kernel.values.entries import class_entry
 from agent_kernel.values.surface import Held, held_by, is_of_library, names_of_class
 
@@ -248,8 +251,7 @@ class Closure:
             used |= group.globals_used
             used.update(group.members)
             used.update(class_entry(uid) for uid in group.classes)
-            if group.held:
-                used.update(member for holder in self.tracking.holding(group.held) for member in holder.members)
+            used.update(self._holding(group.held))
             for token in group.holders:
                 used |= self.tracking.handed.get(token, frozenset())
         value = self.namespace.get(name)
@@ -258,17 +260,22 @@ class Closure:
         elif group is None and issubclass(type(value), type):
             used |= names_of_class(cast("type", value))
         elif issubclass(type(value), ModuleType):
-            used |= names_in_module(cast("ModuleType", value), self.namespace)
+            held = held_in_module(cast("ModuleType", value), self.namespace)
+            used |= held.names
+            used.update(self._holding(held.ids))
             used |= self.tracking.handed.get(module_holder(value), frozenset())
         if self._shows_namespace(value):
             used.add(ANY_NAME)
         self.mark(used)
         return used
 
+    def _holding(self, ids: AbstractSet[int]) -> Iterable[str]:
+        return (member for holder in self.tracking.holding(ids) for member in holder.members) if ids else ()
+
     def _shows_namespace(self, value: object) -> bool:
         """Whether the value itself is a way to every variable: the namespace, a view or method of it, a frame, a shell."""
         kind = type(value)
-        if value is self.namespace or kind is FrameType or kind is TracebackType:
+        if value is self.namespace or id(value) in LOOKUP_IDS or kind is FrameType or kind is TracebackType:
             return True
         if id(kind) in _OF_A_DICT:
             return any(below is self.namespace for below in gc.get_referents(value))
@@ -414,6 +421,7 @@ def hooks_of_process() -> Iterator[object]:
     yield getattr(sys.modules.get("warnings"), "showwarning", None)
     yield from (sys.stdout, sys.stderr, *_parts_of_logging())
     yield from _waiting_tasks()
+    yield from _work_of_threads()
 
 
 _SIGNALS = sorted(map(int, signal.valid_signals()))
@@ -428,6 +436,18 @@ def _parts_of_logging() -> Iterator[object]:
     loggers = (logging.root, *logging.root.manager.loggerDict.values()) if logging is not None else ()
     for logger in loggers:
         yield from getattr(logger, "filters", ())
+
+
+def _work_of_threads() -> Iterator[object]:
+    """What threads that run, and timers, were given to do."""
+    current = threading.current_thread()
+    for thread in threading.enumerate():
+        if thread is not current:
+            own = thread.__dict__
+            work = own.get("_target") or own.get("function")
+            yield from (thread, work)
+            if type(work) is FunctionType:
+                yield partial(work, *(own.get("_args") or own.get("args") or ()))
 
 
 def _waiting_tasks() -> Iterator[object]:
@@ -473,13 +493,26 @@ def marks_of(function: Any) -> set[str]:
 _OWN_MAGICS = frozenset({"IPython", "ipykernel", "agent_kernel"})
 
 
-def names_in_module(module: ModuleType, namespace: dict[str, object]) -> set[str]:
-    """Names used by notebook functions that were put into a library's module, or into what it keeps in C."""
-    if module.__dict__ is namespace:
-        return {ANY_NAME}
-    found: set[str] = set()
-    for value in list(module.__dict__.values()):
-        if type(value) is FunctionType and value.__globals__ is namespace:
-            found |= names_used(value.__code__)
-    below = [value for value in gc.get_referents(module) if value is not module.__dict__]
-    return found | held_by(below, namespace).names if below else found
+_MOST_IN_MODULE = 200
+
+
+def held_in_module(module: ModuleType, namespace: dict[str, object]) -> Held:
+    """What of the notebook was put into a library's module: into its variables, its short containers, or its C state."""
+    if module.__dict__ is namespace or module is builtins:
+        return Held({ANY_NAME})
+    values: list[Any] = list(module.__dict__.values())  # numpy has six hundred, so each step is one in C
+    found = Held()
+    containers: list[Any] = list(compress(values, map(BUILTIN_IDS.__contains__, map(id, map(type, values)))))
+    for container in containers:
+        if len(container) <= _MOST_IN_MODULE and container is not builtins.__dict__:
+            items = cast("list[Any]", list(container.values() if isinstance(container, dict) else container))  # pyright: ignore[reportUnknownArgumentType]
+            values += items
+            found.ids.update(map(id, items), (id(container),))
+    functions = list(compress(values, map(partial(is_, FunctionType), map(type, values))))
+    own = compress(functions, map(partial(is_, namespace), map(attrgetter("__globals__"), functions)))
+    found.names.update(name for function in own for name in names_used(function.__code__))
+    below = gc.get_referents(module)
+    if len(below) > 1:  # more than its dict
+        state = held_by(below, namespace)
+        found = Held(found.names | state.names, found.ids | state.ids)
+    return found

@@ -129,6 +129,7 @@ class Watching:
         """A cell begins."""
         self._figures = pyplot.watch_figures()
         self._beside = self._called_from_outside()
+        self._beside.names |= touching.running_code_names(self.namespace)
         self.monitor.start()
 
     def _called_from_outside(self) -> Held:

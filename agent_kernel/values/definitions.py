@@ -10,6 +10,8 @@ from __future__ import annotations
 import __future__
 
 import ast
+import builtins
+import gc
 import linecache
 import marshal
 import sys
@@ -120,6 +122,17 @@ ANY_NAME = "*"  # no name of Python's
 # Builtins that reach names which the code does not show. They are no lookup where the notebook binds the name itself.
 LOOKUPS = {f"*{name}": name for name in ("eval", "exec", "globals", "vars", "locals", "breakpoint")}
 _BY_NAME = frozenset(LOOKUPS.values())
+# The builtins themselves, and others like them, wherever they are held and whatever they are called there.
+LOOKUP_IDS = frozenset(
+    map(
+        id,
+        (
+            *(getattr(builtins, name) for name in LOOKUPS.values()),
+            *(gc.get_objects, gc.get_referrers, gc.get_referents),
+            sys._getframe,  # pyright: ignore[reportPrivateUsage]  # its documented way to a caller's variables
+        ),
+    )
+)
 _OF_THE_CALLER = frozenset({"vars", "locals"})  # in a function, that is its own variables
 _MODULES = frozenset({"__main__", "builtins"})
 _DOORS = frozenset({*_MODULES, "__builtins__", "pdb", "ipdb"})

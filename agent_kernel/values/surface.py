@@ -12,7 +12,9 @@ import contextvars
 import gc
 import types
 import weakref
+from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -122,7 +124,7 @@ def _below(value: Any, namespace: dict[str, object], held: Held) -> Iterable[obj
     for base in _bases(kind):
         if type.__getattribute__(base, "__module__") == "__main__":
             held.names |= names_of_class(base)
-    below: list[object] = gc.get_referents(value)
+    below = _referents(value)
     if issubclass(kind, weakref.ReferenceType):
         below += [weakref.ReferenceType.__call__(value), value.__callback__]
     elif kind is weakref.finalize:
@@ -130,6 +132,17 @@ def _below(value: Any, namespace: dict[str, object], held: Held) -> Iterable[obj
     elif kind is contextvars.ContextVar:
         below.append(contextvars.copy_context().get(value))
     return below
+
+
+def _referents(value: Any) -> list[object]:
+    """What the object refers to; of a long container no more than is looked at, for all of it would take a copy."""
+    kind = id(type(value))
+    if kind not in _CONTAINER_IDS or len(value) <= MOST_HELD:
+        return gc.get_referents(value)
+    return list(islice(value.values() if kind == id(dict) else value, MOST_HELD))
+
+
+_CONTAINER_IDS = frozenset(map(id, (list, tuple, set, frozenset, dict, deque)))
 
 
 def called_at_death(value: object, namespace: dict[str, object]) -> list[object]:

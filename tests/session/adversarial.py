@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 from enum import Enum
 from textwrap import dedent
@@ -12,12 +11,7 @@ class Found(Enum):
     """When the change must be in a commit's report."""
 
     IN_THE_CELL = "in the same cell"
-    BY_MONITORING = "in the same cell where Python can watch calls, before anything is replaced elsewhere"
     NEVER = "not a change that is versioned"
-
-    def at_once(self) -> bool:
-        """Whether the report of the very cell names the change."""
-        return self is Found.IN_THE_CELL or (self is Found.BY_MONITORING and sys.version_info >= (3, 12))
 
 
 @dataclass(frozen=True)
@@ -65,7 +59,6 @@ COMPUTED_NAMES = (
         "eval under another name",
         ("x = []", "e = eval\nc = 'x' + '.append(2)'"),
         "e(c)",
-        found=Found.BY_MONITORING,
     ),
     Case(
         "an earlier function that uses globals()",
@@ -138,7 +131,6 @@ LIBRARIES_AND_THREADS = (
         "a monkey-patched function of a module",
         ("import math, helper_mod\nx = []", "def mysqrt(v):\n    x.append(v)\nhelper_mod.poke = mysqrt"),
         "helper_mod.poke(1)",
-        found=Found.BY_MONITORING,
     ),
     Case(
         "a logging handler that the library holds",
@@ -153,7 +145,6 @@ LIBRARIES_AND_THREADS = (
             """,
         ),
         "import logging as L2\nL2.getLogger('q').warning('a')",
-        found=Found.BY_MONITORING,
     ),
     Case(
         "a finalizer",

@@ -17,7 +17,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values import references
-from agent_kernel.values.definitions import ANY_NAME, LOOKUPS, define, names_used
+from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, define, names_used
 from agent_kernel.values.pickler import Later
 from agent_kernel.values.reducers import Handler, is_importable, leaf
 from agent_kernel.values.reducers.objects import can_be_made_bare
@@ -188,7 +188,7 @@ def reduce_method(pickler: Pickler, method: types.MethodType) -> Any:
 
 
 def reduce_builtin(pickler: Pickler, function: Any) -> Any:
-    if id(function) in _LOOKUPS:  # whoever holds it may call it by any name
+    if id(function) in LOOKUP_IDS:  # whoever holds it may call it by any name
         pickler.dump_record.globals_used.add(ANY_NAME)
     owner = function.__self__
     reference = references.find(owner, pickler.namespace)
@@ -217,18 +217,6 @@ def reduce_dict_view(pickler: Pickler, view: Any) -> Any:
     pickler.dump_record.instances.append(view)
     pickler.dump_record.roots.append((shown,))
     return dict_view, (type(view).__name__.rpartition("_")[2], shown)
-
-
-_LOOKUPS = frozenset(
-    map(
-        id,
-        (
-            *(getattr(builtins, name) for name in LOOKUPS.values()),
-            *(gc.get_objects, gc.get_referrers, gc.get_referents),
-            sys._getframe,  # pyright: ignore[reportPrivateUsage]  # its documented way to a caller's variables
-        ),
-    )
-)
 
 
 def reduce_lru_cache(pickler: Pickler, cached: Any) -> Any:
