@@ -50,7 +50,7 @@ _LEFT_OUT = {
     )
 }
 _LEFT_OUT_MODULES = frozenset({"typing", "typing_extensions", "re", "datetime", "_ctypes", "__future__", "pathlib"})
-_LEFT_OUT_BASES = frozenset(map(id, (type, enum.Enum, tuple)))
+_LEFT_OUT_BASES = frozenset(map(id, (type, enum.Enum)))
 _COUNTING: set[int] = set()
 _OF_EVERY_MODULE = frozenset(
     {"__builtins__", "__spec__", "__loader__", "__path__", "__annotations__", "__all__", "__warningregistry__"}

@@ -380,14 +380,19 @@ def test_every_move_explains_partial(shell: Shell, verb: str) -> None:
     assert "--partial" in shell.run(f"%agent {verb} --help").out
 
 
-def test_a_restarted_kernel_is_offered_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restarted_kernel_gets_the_rest_and_one_line_on_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = str(tmp_path / "store")
     with Shell(store=store) as shell:
         _without_its_library(shell, tmp_path, monkeypatch)
         with_t = shell.log()[1]["id"]
     with Shell(store=store) as again:
-        assert "--partial" in again.run(f"%agent checkout {with_t}").err
-        again.run(f"%agent checkout {with_t} --partial")
+        said = again.run(f"%agent checkout {with_t}")
+        (line,) = (line for line in said.out.splitlines() if "not loaded" in line)
+        assert line.startswith("t is not loaded (gone_demo.Thing): ModuleNotFoundError: No module named 'gone_demo'")
+        assert "What is stored of it is kept, and a checkout loads it once this is mended" in line
+        assert said.err == ""
         assert again.ns["x"] == [1]
 
 

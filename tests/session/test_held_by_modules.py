@@ -87,7 +87,8 @@ THINGS: dict[str, str] = {
     "the handler of last resort": "logging.lastResort",
     "a sentinel": "inspect._empty",
     "a plain object": "sentinel_home.marker",
-    "the standard output": "sys.__stderr__",
+    "the standard error": "sys.__stderr__",
+    "a tuple with names that nobody can make": "sys.flags",
 }
 
 
