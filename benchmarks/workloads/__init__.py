@@ -23,6 +23,7 @@ WORKLOADS = (
     "words",
     "switch_branch",
     "notebook_33",
+    "figures",
     "memory_1gb",
     "growth_names",
     "growth_10k",
