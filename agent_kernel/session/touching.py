@@ -496,6 +496,10 @@ _OWN_MAGICS = frozenset({"IPython", "ipykernel", "agent_kernel"})
 _MOST_IN_MODULE = 200
 
 
+def _items_of(container: Any) -> list[Any]:
+    return list(container.values() if hasattr(container, "values") else container)
+
+
 def held_in_module(module: ModuleType, namespace: dict[str, object]) -> Held:
     """What of the notebook was put into a library's module: into its variables, its short containers, or its C state."""
     if module.__dict__ is namespace or module is builtins:
@@ -505,7 +509,7 @@ def held_in_module(module: ModuleType, namespace: dict[str, object]) -> Held:
     containers: list[Any] = list(compress(values, map(BUILTIN_IDS.__contains__, map(id, map(type, values)))))
     for container in containers:
         if len(container) <= _MOST_IN_MODULE and container is not builtins.__dict__:
-            items = cast("list[Any]", list(container.values() if isinstance(container, dict) else container))  # pyright: ignore[reportUnknownArgumentType]
+            items = _items_of(container)
             values += items
             found.ids.update(map(id, items), (id(container),))
     functions = list(compress(values, map(partial(is_, FunctionType), map(type, values))))
