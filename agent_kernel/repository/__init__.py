@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository.blobs import Pieces as Pieces
     from agent_kernel.repository.blobs import pieces_of as pieces_of
     from agent_kernel.repository.blobs import read_blob as read_blob
+    from agent_kernel.repository.blobs import read_blob_into as read_blob_into
     from agent_kernel.repository.blobs import store_blob as store_blob
     from agent_kernel.repository.collecting import GcReport as GcReport
     from agent_kernel.repository.commits import NO_CHAT as NO_CHAT
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository.leases import Holder as Holder
     from agent_kernel.repository.merging import Conflict as Conflict
     from agent_kernel.repository.merging import TreeMerge as TreeMerge
+    from agent_kernel.repository.objects import AtHand as AtHand
     from agent_kernel.repository.objects import Objects as Objects
     from agent_kernel.repository.outputs import Face as Face
     from agent_kernel.repository.outputs import Output as Output
@@ -64,6 +66,7 @@ __all__ = [
     "ASIDE",
     "NO_CHAT",
     "OF_KERNEL",
+    "AtHand",
     "Author",
     "Blob",
     "Cell",
@@ -104,6 +107,7 @@ __all__ = [
     "pieces_of",
     "plan_cuts",
     "read_blob",
+    "read_blob_into",
     "read_face",
     "read_outputs",
     "short",
@@ -119,6 +123,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "Pieces",
         "pieces_of",
         "read_blob",
+        "read_blob_into",
         "store_blob",
     ),
     "collecting": ("GcReport",),
@@ -153,7 +158,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "Conflict",
         "TreeMerge",
     ),
-    "objects": ("Objects",),
+    "objects": ("AtHand", "Objects"),
     "outputs": (
         "Face",
         "Output",

@@ -17,24 +17,30 @@ from agent_kernel.repository.ids import Kind, ObjectId, address, hex_of
 from agent_kernel.repository.lists import load_list, store_list
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from agent_kernel.repository.objects import Objects
+    from agent_kernel.repository.objects import AtHand, Objects
     from agent_kernel.repository.writer import Writer
     from agent_kernel.storage import Buffer
 
 INLINE: Final = 1024
 SHORT_LIST: Final = 64
 _BATCH: Final = 16  # pieces, up to 4 MB
+_NOTHING: Final[Mapping[ObjectId, AtHand]] = {}
+_UNREAD: Final[Mapping[ObjectId, bytes]] = {}
 
 
 class Pieces(msgspec.Struct, frozen=True):
-    """A buffer as it was stored: where it was cut, digests and ids of the pieces, and when they were known there."""
+    """A buffer as it was stored: where it was cut, digests and ids of the pieces, and when they were known there.
+
+    `exact`: the digests are known to be those of the stored pieces, and not only of what lives now.
+    """
 
     cuts: tuple[int, ...]
     digests: tuple[bytes, ...]
     ids: tuple[ObjectId, ...]
     epoch: bytes | None = None
+    exact: bool = False
 
 
 def store_blob(
@@ -62,6 +68,7 @@ def store_blob(
         inline = bytes(_view(buffer)) if size else b""
         return Blob(size, inline=inline), Pieces(tuple(cuts), tuple(digests), (), writer.epoch)
     reusable = _reusable(writer, known)
+    exact = not reusable or (known is not None and known.exact)
     ids: list[ObjectId] = []
     stored: list[bytes] = []
     fresh: list[tuple[ObjectId, memoryview, bytes]] = []
@@ -84,7 +91,7 @@ def store_blob(
     writer.add_pieces(fresh)
     lengths = [end - begin for begin, end in zip([0, *cuts[:-1]], cuts, strict=True)]
     chunks = tuple(zip(ids, lengths, strict=True))
-    pieces = Pieces(tuple(cuts), tuple(stored), tuple(ids), writer.epoch)
+    pieces = Pieces(tuple(cuts), tuple(stored), tuple(ids), writer.epoch, exact)
     if len(chunks) > SHORT_LIST:
         return Blob(size, deep=store_list(writer, chunks)), pieces
     return Blob(size, chunks=chunks), pieces
@@ -109,13 +116,15 @@ def chunks_of(objects: Objects, blob: Blob) -> Sequence[tuple[ObjectId, int]]:
     return load_list(objects, blob.deep) if blob.deep is not None else blob.chunks
 
 
-def pieces_of(objects: Objects, blob: Blob, digests: Sequence[bytes] = ()) -> Pieces:
-    """What to remember of a blob that was just read, given the digests of its pieces as they are now in memory."""
+def pieces_of(objects: Objects, blob: Blob, digests: Mapping[ObjectId, bytes] = _UNREAD) -> Pieces:
+    """What to remember of a blob that was just read, given the digests of its chunks as `read_blob_into` gave them."""
     cuts: list[int] = []
     chunks = chunks_of(objects, blob) if blob.inline is None else ()
     for _, length in chunks:
         cuts.append((cuts[-1] if cuts else 0) + length)
-    return Pieces(tuple(cuts), tuple(digests), tuple(id for id, _ in chunks))
+    ids = tuple(id for id, _ in chunks)
+    exact = bool(ids) and digests.keys() >= set(ids)
+    return Pieces(tuple(cuts), tuple(map(digests.__getitem__, ids)) if exact else (), ids, exact=exact)
 
 
 def read_blob(objects: Objects, blob: Blob, into: Buffer | None = None) -> bytes | bytearray | memoryview:
@@ -131,12 +140,26 @@ def read_blob(objects: Objects, blob: Blob, into: Buffer | None = None) -> bytes
     if blob.inline is not None and into is None:
         return blob.inline
     result: bytes | bytearray | memoryview = bytearray(blob.size) if into is None else into
-    target = memoryview(result).cast("B")
+    read_blob_into(objects, blob, memoryview(result).cast("B"))
+    return result
+
+
+def read_blob_into(
+    objects: Objects, blob: Blob, target: memoryview, at_hand: Mapping[ObjectId, AtHand] = _NOTHING
+) -> dict[ObjectId, bytes]:
+    """Put the bytes of a blob into memory of exactly its size.
+
+    Args:
+        at_hand: memory that probably holds some of the chunks: what is there need not be read from the store.
+
+    Returns:
+        The xxh3-128 of each chunk.
+    """
     if target.nbytes != blob.size:
         raise ValueError(f"the buffer has {target.nbytes} bytes and the blob {blob.size}")
     if blob.inline is not None or not blob.size:
         target[:] = blob.inline or b""
-        return result
+        return {}
     targets: dict[ObjectId, list[memoryview]] = {}
     start = 0
     for id, length in chunks_of(objects, blob):
@@ -145,5 +168,4 @@ def read_blob(objects: Objects, blob: Blob, into: Buffer | None = None) -> bytes
     if start != blob.size:
         digits = hex_of(blob.deep or next(iter(targets)))
         raise DamagedObjectError("blob", digits, f"its chunks have {start} bytes where {blob.size} were stored")
-    objects.read_into(Kind.CHUNK, targets)
-    return result
+    return objects.read_into(Kind.CHUNK, targets, at_hand)

@@ -158,8 +158,8 @@ def unwrap(key: bytes, stored: Buffer, base: bytes = b"") -> bytes:
     return payload
 
 
-def unwrap_into(key: bytes, stored: Buffer, target: memoryview) -> None:
-    """Put the payload into `target`, which has its exact size, with one copy and one hash."""
+def unwrap_into(key: bytes, stored: Buffer, target: memoryview) -> bytes:
+    """Put the payload into `target`, which has its exact size, with one copy and one hash. Returns its xxh3-128."""
     codec, seal, body = _parts(key, stored)
     if codec & ZSTD:
         _inflate_into(key, body, target)
@@ -167,11 +167,13 @@ def unwrap_into(key: bytes, stored: Buffer, target: memoryview) -> None:
         raise damaged(key, f"it holds {len(body)} bytes where {len(target)} were stored")
     else:
         target[:] = body
+    digest: bytes = xxh3_128_digest(target)
     if seal is None:
         if blake3(target).digest() != key[1:-1]:
             raise damaged(key)
-    elif seal != key[1:17] + xxh3_128_digest(target):
+    elif seal != key[1:17] + digest:
         raise damaged(key)
+    return digest
 
 
 def is_compressed(key: bytes, stored: Buffer) -> bool:

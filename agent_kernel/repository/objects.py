@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import msgspec
+from xxhash import xxh3_128_digest
 
 from agent_kernel.errors import StoreError
 from agent_kernel.repository.envelope import Base, base_of, damaged, is_based, is_compressed, unwrap, unwrap_into
@@ -27,6 +28,16 @@ CACHE_BYTES: Final = 8 << 20  # of payloads; decoded they take a few times as mu
 _BATCH: Final = 32
 _PARALLEL_FROM: Final = 1 << 20
 _MOST_THREADS: Final = 8
+
+
+class AtHand(msgspec.Struct, frozen=True):
+    """Memory that held a payload, and the payload's xxh3-128."""
+
+    memory: memoryview
+    digest: bytes
+
+
+_NOTHING: Final[Mapping[ObjectId, AtHand]] = {}
 
 
 class Fetched(msgspec.Struct, frozen=True):
@@ -138,9 +149,24 @@ class Objects:
         found = self._young.get(key)
         return found if found is not None else self._old.get(key)
 
-    def read_into(self, kind: bytes, targets: Mapping[ObjectId, list[memoryview]]) -> None:
-        """Put each payload into all its targets, checked: what is stored raw straight from the store's pages."""
-        keys = {kind + id: slots for id, slots in targets.items()}
+    def read_into(
+        self,
+        kind: bytes,
+        targets: Mapping[ObjectId, list[memoryview]],
+        at_hand: Mapping[ObjectId, AtHand] = _NOTHING,
+    ) -> dict[ObjectId, bytes]:
+        """Put each payload into all its targets, checked: what is stored raw straight from the store's pages.
+
+        Args:
+            at_hand: memory that probably holds some of the payloads. Where it does they are copied from there, and the
+                pages of the store's file stay out of this process.
+
+        Returns:
+            The xxh3-128 of each payload.
+        """
+        near = {id: at_hand[id] for id in targets.keys() & at_hand.keys()}
+        digests = {id: found.digest for id, found in near.items() if _take(found, targets[id])}
+        keys = {kind + id: slots for id, slots in targets.items() if id not in digests}
         seen: set[bytes] = set()
         failures: list[StoreError] = []
         compressed: list[tuple[bytes, bytes]] = []
@@ -151,7 +177,7 @@ class Objects:
                 if is_compressed(key, view):
                     compressed.append((key, bytes(view)))  # a view lasts no longer than its visit
                 elif not failures:
-                    _fill(key, view, keys[key])
+                    digests[ObjectId(key[1:])] = _fill(key, view, keys[key])
             except StoreError as error:  # raised below: the store need not expect errors inside its transaction
                 failures.append(error)
 
@@ -166,30 +192,42 @@ class Objects:
                     visit(key, memoryview(stored))
             if failures:
                 raise failures[0]
-            _expand(compressed, keys)
+            expanded = _expand(compressed, keys)
+            digests |= {ObjectId(key[1:]): digest for (key, _), digest in zip(compressed, expanded, strict=True)}
             compressed.clear()
         for key in wanted:
             if key not in seen:
                 raise damaged(key, "it is missing")
+        return digests
 
 
-def _fill(key: bytes, stored: Buffer, slots: list[memoryview]) -> None:
+def _take(found: AtHand, slots: list[memoryview]) -> bool:
+    """Copy what is at hand, and say whether that was right: it may have changed, even while it was copied."""
     for target in slots:
-        unwrap_into(key, stored, target)
+        if len(target) != len(found.memory):
+            return False
+        target[:] = found.memory
+        if xxh3_128_digest(target) != found.digest:
+            return False
+    return True
 
 
-def _expand(compressed: Sequence[tuple[bytes, bytes]], keys: Mapping[bytes, list[memoryview]]) -> None:
+def _fill(key: bytes, stored: Buffer, slots: list[memoryview]) -> bytes:
+    digest = b""
+    for target in slots:
+        digest = unwrap_into(key, stored, target)
+    return digest
+
+
+def _expand(compressed: Sequence[tuple[bytes, bytes]], keys: Mapping[bytes, list[memoryview]]) -> list[bytes]:
     """Decompress into place, several at once where there is enough to do: zstd and the hash let other threads run."""
     work = [(key, stored, keys[key]) for key, stored in compressed]
     if sum(len(slot) for _, _, slots in work for slot in slots) < _PARALLEL_FROM:
-        for key, stored, slots in work:
-            _fill(key, stored, slots)
-        return
+        return [_fill(key, stored, slots) for key, stored, slots in work]
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(min(len(work), os.cpu_count() or 1, _MOST_THREADS), "agent-kernel-read") as pool:
-        for _ in pool.map(_fill, *zip(*work, strict=True)):
-            pass
+        return list(pool.map(_fill, *zip(*work, strict=True)))
 
 
 def _decoded(key: bytes, payload: bytes, decode: Callable[[bytes], T]) -> T:

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ctypes
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from itertools import pairwise
+from pickle import PickleBuffer
 from typing import Any, NoReturn
 
 import msgspec
 
-from agent_kernel.repository import Blob, Entry, Kind, ObjectId, Pieces, Repository, pieces_of, read_blob
+from agent_kernel.repository import (
+    AtHand,
+    Blob,
+    Entry,
+    Kind,
+    ObjectId,
+    Pieces,
+    Repository,
+    pieces_of,
+    read_blob,
+    read_blob_into,
+)
 from agent_kernel.session import saving
 from agent_kernel.session.components import Components, roots_of
 from agent_kernel.session.living import Living
@@ -16,9 +31,11 @@ from agent_kernel.session.tracking import Group
 from agent_kernel.session.unloaded import Failed
 from agent_kernel.values.aliases import Reach
 from agent_kernel.values.definitions import DefinitionId
+from agent_kernel.values.dump import MemoryUse
 from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.groups import Layout, decode_layout, dump_group, losses_of
 from agent_kernel.values.loader import Loader
+from agent_kernel.values.pickler import FOREIGN
 from agent_kernel.values.streams import Failure, StoredGroup
 
 
@@ -42,11 +59,18 @@ class Built(msgspec.Struct):
 
 
 def build(
-    repo: Repository, living: Living, namespace: dict[str, object], plan: Plan, *, sets_back: bool = False
+    repo: Repository,
+    living: Living,
+    namespace: dict[str, object],
+    plan: Plan,
+    live: Iterable[Group] = (),
+    *,
+    sets_back: bool = False,
 ) -> Built:
     """Load the plan's entries aside. What fails is taken out of the plan, and costs nothing but itself.
 
     Args:
+        live: groups that are in memory under the same names: of large arrays, only what differs is read from the store.
         sets_back: whether `contents` will be set back into what the person's own modules hold.
 
     Raises:
@@ -54,7 +78,8 @@ def build(
     """
     planned = list(plan.groups_by_member())
     loader = Loader(namespace, _Definitions(repo), living, plan.reusable, sets_back=sets_back)
-    loaded = loader.load([stored(repo, plan, members, entries) for members, entries in planned])
+    with memory_of(repo, living, namespace, live) as at_hand:
+        loaded = loader.load([stored(repo, plan, members, entries, at_hand) for members, entries in planned])
     built = Built(classes=loader.made, contents=loader.contents)
     for (members, entries), found in zip(planned, loaded, strict=True):
         if not isinstance(found, Failure):
@@ -71,16 +96,79 @@ class _StoredBytes(msgspec.Struct, frozen=True):
 
     repo: Repository
     blob: Blob
+    at_hand: Mapping[ObjectId, AtHand]
+    digests: dict[ObjectId, bytes]
 
     @property
     def size(self) -> int:
         return self.blob.size
 
     def read_into(self, target: memoryview) -> None:
-        read_blob(self.repo.objects, self.blob, target)
+        self.digests.update(read_blob_into(self.repo.objects, self.blob, target, self.at_hand))
 
 
-def stored(repo: Repository, plan: Plan, members: tuple[str, ...], entries: Mapping[str, Entry]) -> StoredGroup:
+_LARGE = 8_000_000
+_SMALL = 1_000_000
+
+
+@contextmanager
+def memory_of(
+    repo: Repository, living: Living, namespace: dict[str, object], live: Iterable[Group]
+) -> Generator[dict[ObjectId, AtHand]]:
+    """The memory of large live arrays by the chunks that it was stored as, for as long as the block lasts.
+
+    It may have changed since: whoever takes of it checks what was taken. Only what is cheap to dump is looked at.
+    """
+    at_hand: dict[ObjectId, AtHand] = {}
+    holders: list[object] = []
+    for group in live:
+        if group.unloaded is not None or group.stale or not _is_mostly_memory(repo, group):
+            continue
+        try:
+            members = {name: _member(living, namespace, name) for name in group.members}
+            dumped = dump_group(members, living, namespace)
+        except FOREIGN:  # then all of it is read
+            continue
+        for blob, known in zip(dumped.blobs[dumped.streams :], group.pieces[dumped.streams :], strict=False):
+            if not isinstance(blob, PickleBuffer):
+                continue
+            view = blob.raw()
+            use = _use_of(view, dumped.dump.memory)
+            if use is not None and known.exact and known.cuts[-1] == view.nbytes:
+                holders.append(use.holder)
+                parts = (view[start:end] for start, end in pairwise((0, *known.cuts)))
+                at_hand |= zip(known.ids, map(AtHand, parts, known.digests), strict=True)
+    try:
+        yield at_hand
+    finally:
+        at_hand.clear()
+
+
+def _is_mostly_memory(repo: Repository, group: Group) -> bool:
+    if sum(known.cuts[-1] for known in group.pieces if known.cuts) < _LARGE:
+        return False
+    manifest = repo.read_manifest(group.entries[group.members[0]])
+    layout = decode_layout(manifest.layout)
+    sizes = [blob.size for blob in manifest.blobs]
+    streams = len(layout.skeletons) + layout.streams
+    return sum(sizes[:streams]) <= _SMALL and sum(sizes[streams:]) >= _LARGE
+
+
+def _use_of(view: memoryview, uses: Iterable[MemoryUse]) -> MemoryUse | None:
+    """Whose memory this is; None where it was copied only to be dumped."""
+    if view.readonly or not view.nbytes:
+        return None
+    address = ctypes.addressof(ctypes.c_char.from_buffer(view))
+    return next((use for use in uses if use.space == "cpu" and use.low <= address < use.high), None)
+
+
+def stored(
+    repo: Repository,
+    plan: Plan,
+    members: tuple[str, ...],
+    entries: Mapping[str, Entry],
+    at_hand: Mapping[ObjectId, AtHand],
+) -> StoredGroup:
     """A group as a loader wants it; one that has no readable manifest raises when it is read."""
     unreadable = next((plan.unreadable[name] for name in members if name in plan.unreadable), None)
     if unreadable is not None:
@@ -91,7 +179,7 @@ def stored(repo: Repository, plan: Plan, members: tuple[str, ...], entries: Mapp
         return bytes(read_blob(repo.objects, manifest.blobs[position]))
 
     def buffer(position: int) -> _StoredBytes:
-        return _StoredBytes(repo, manifest.blobs[position])
+        return _StoredBytes(repo, manifest.blobs[position], at_hand, plan.digests)
 
     return StoredGroup(
         members,
@@ -138,6 +226,7 @@ def baseline(
     namespace: dict[str, object],
     members: tuple[str, ...],
     entries: Mapping[str, Entry],
+    digests: Mapping[ObjectId, bytes],
 ) -> Group | None:
     """Pickle what was just loaded, so that the next comparison is with the live object's own bytes."""
     first = members[0]
@@ -154,7 +243,7 @@ def baseline(
     except (Exception, KeyboardInterrupt):  # noqa: BLE001  # it stays unread, and the next commit saves it again
         return None
     manifest = repo.read_manifest(entries[first])
-    pieces: list[Pieces] = [pieces_of(repo.objects, blob) for blob in manifest.blobs]
+    pieces: list[Pieces] = [pieces_of(repo.objects, blob, digests) for blob in manifest.blobs]
     group = saving.remembered(compared, values, dict(entries), pieces, own, roots)
     known = {loss.token: loss for loss in losses_of(decode_layout(manifest.layout))}
     group.losses = tuple(known.values()) or group.losses

@@ -29,6 +29,7 @@ class Plan(msgspec.Struct):
     kept: dict[str, Entry] = msgspec.field(
         default_factory=dict[str, Entry]
     )  # live, and left behind by what they shared with
+    digests: dict[ObjectId, bytes] = msgspec.field(default_factory=dict[ObjectId, bytes])  # of chunks that were read
     unreadable: dict[str, Exception] = msgspec.field(default_factory=dict[str, Exception])  # names without a manifest
 
     def groups_by_member(self) -> Iterator[tuple[tuple[str, ...], dict[str, Entry]]]:

@@ -252,8 +252,11 @@ def remembered(
         same = (
             position < len(stored) and stored[position].cuts == tuple(cuts) and len(stored[position].ids) == len(cuts)
         )
-        ids = stored[position].ids if same and position >= compared.dumped.streams else ()
-        pieces.append(Pieces(tuple(cuts), tuple(digests) if ids else (), ids))
+        read = stored[position] if same and position >= compared.dumped.streams else None
+        if read is None or (read.exact and read.digests != tuple(digests)):  # loading made something else of it
+            pieces.append(Pieces(tuple(cuts), (), ()))
+        else:
+            pieces.append(Pieces(tuple(cuts), tuple(digests), read.ids, exact=read.exact))
     return _group(compared, members, entries, pieces, compared.size, own, roots)
 
 

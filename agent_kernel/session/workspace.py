@@ -55,7 +55,8 @@ class Workspace(Watching):
         from agent_kernel.session import loading, planning, unloaded
 
         plan = planning.plan(self.repo, self.tracking, self.living, tree, target, names, absent, stay)
-        built = loading.build(self.repo, self.living, self.namespace, plan, sets_back=True)
+        live = {id(group): group for name in plan.entries if (group := self.tracking.groups.get(name)) is not None}
+        built = loading.build(self.repo, self.living, self.namespace, plan, live.values(), sets_back=True)
         self.after_load()
         commits = [source for source in sources if source is not None]
         built.failed = [unloaded.with_folder(self.repo, one, commits) for one in built.failed]
@@ -168,7 +169,7 @@ class Workspace(Watching):
         from agent_kernel.session import loading
 
         for members, entries in loaded.plan.groups_there():
-            group = loading.baseline(self.repo, self.living, self.namespace, members, entries)
+            group = loading.baseline(self.repo, self.living, self.namespace, members, entries, loaded.plan.digests)
             if group is not None:
                 self.tracking.remove(self.tracking.groups[members[0]])
                 group.checked = self._turn

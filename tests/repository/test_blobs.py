@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import random
 import tracemalloc
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_kernel.errors import DamagedObjectError
-from agent_kernel.repository.blobs import Pieces, chunks_of, pieces_of, read_blob, store_blob
+from agent_kernel.repository import AtHand
+from agent_kernel.repository.blobs import Pieces, chunks_of, pieces_of, read_blob, read_blob_into, store_blob
 from agent_kernel.repository.commits import Blob
 from agent_kernel.repository.cuts import PIECE, digest_pieces, plan_cuts, stream_cuts
 from agent_kernel.repository.ids import Kind
@@ -85,7 +87,7 @@ def test_pieces_read_from_a_store_are_known_to_the_next_commit(repo: Repository)
     buffer = os.urandom(70 * 2000)
     cuts = list(range(2000, len(buffer) + 1, 2000))
     blob, _, _ = _store(repo, buffer, cuts)
-    again = pieces_of(repo.objects, blob, digest_pieces(buffer, cuts))
+    again = pieces_of(repo.objects, blob, read_blob_into(repo.objects, blob, memoryview(bytearray(len(buffer)))))
     assert list(again.cuts) == cuts
     assert _store(repo, buffer, cuts, again)[2] == 0
 
@@ -207,3 +209,28 @@ def test_a_short_stream_is_one_piece() -> None:
     assert stream_cuts(b"x" * 65536) == [65536]
     assert len(stream_cuts(os.urandom(65537))) > 1
     assert stream_cuts(b"") == []
+
+
+def test_memory_at_hand_is_taken_only_where_it_holds_the_chunk(repo: Repository) -> None:
+    buffer = os.urandom(3 * PIECE)
+    blob, pieces, _ = _store(repo, buffer)
+    assert pieces.exact
+    live = bytearray(buffer)
+    live[PIECE + 5] ^= 1  # since it was stored
+    parts = [memoryview(live)[start : start + PIECE] for start in range(0, len(live), PIECE)]
+    near = dict(zip(pieces.ids, map(AtHand, parts, pieces.digests), strict=True))
+    asked: list[bytes] = []
+    objects: Any = repo.objects
+    view_many = objects._store.view_many
+
+    def watched(keys: list[bytes], visit: Any) -> None:
+        asked.extend(keys)
+        view_many(keys, visit)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(objects._store, "view_many", watched)
+        target = bytearray(len(buffer))
+        digests = read_blob_into(repo.objects, blob, memoryview(target), near)
+    assert target == buffer
+    assert [key[1:] for key in asked] == [pieces.ids[1]]
+    assert [digests[id] for id in pieces.ids] == list(pieces.digests)
