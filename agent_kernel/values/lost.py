@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from agent_kernel.errors import LostValueError
+from agent_kernel.values.restore.context import is_loading
 
 if TYPE_CHECKING:
     from agent_kernel.values.dump import Loss
@@ -64,6 +65,27 @@ class Lost:
 
 for _name in _EVERY_USE:
     setattr(Lost, _name, _raise)
+
+
+# While holders are loaded around it (a dict that has it as a key, a staticmethod), a placeholder is any plain object.
+
+
+def _hash(self: Any) -> int:
+    return object.__hash__(self) if is_loading() else _raise(self)
+
+
+def _equals(self: Any, other: object) -> Any:
+    return object.__eq__(self, other) if is_loading() else _raise(self)
+
+
+def _attribute(self: Any, name: str) -> NoReturn:
+    if is_loading():
+        raise AttributeError(name)
+    _raise(self)
+
+
+for _name, _quiet in {"__hash__": _hash, "__eq__": _equals, "__getattr__": _attribute}.items():
+    setattr(Lost, _name, _quiet)
 
 
 def loss_of(value: object) -> Loss | None:

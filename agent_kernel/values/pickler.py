@@ -13,14 +13,17 @@ fails is replaced by a token for the live object, and all the rest is saved.
 
 from __future__ import annotations
 
+import copyreg
 import ctypes
 import io
 import pickle
+import sys
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values import reducers, references
 from agent_kernel.values.dump import OBJECTS, CannotSaveError, Components, Dump, LiveNames, Loss, MemoryUse
+from agent_kernel.values.restore.objects import own_dict_state
 from agent_kernel.values.surface import held_by, surface_digest
 
 if TYPE_CHECKING:
@@ -138,6 +141,8 @@ class Pickler(pickle.Pickler):
         """Note an ordinary mutable object, and let pickle reduce it; in a careful dump, find out if it can."""
         if id(value) not in self.muted:
             self.dump_record.instances.append(value)
+        if is_dict_shared(value):
+            return with_shared_dict(self.protect(value) if self.careful else reduced(value))
         return self.protect(value) if self.careful else NotImplemented
 
     def custom(self, value: Any) -> Any:
@@ -304,6 +309,28 @@ def reduced(value: Any) -> Any:
     """What `copyreg`, `__reduce_ex__` or `__reduce__` gives, in pickle's order."""
     registered = reducers.dispatch_table().get(type(value))
     return registered(value) if registered is not None else value.__reduce_ex__(PROTOCOL)
+
+
+def is_dict_shared(value: Any) -> bool:
+    """Whether something else holds the attribute dict of this object."""
+    if not type(value).__dictoffset__:
+        return False
+    attributes = object.__getattribute__(value, "__dict__")
+    # Its own hold, this function's, and getrefcount's argument.
+    return attributes is value or sys.getrefcount(attributes) > 3
+
+
+_copyreg: Any = copyreg  # typeshed lacks `__newobj__`
+
+
+def with_shared_dict(parts: Any) -> Any:
+    """Let an object that pickle makes bare be given this very dict, where pickle would copy what is in it."""
+    if isinstance(parts, str) or len(parts) < 3 or parts[0] is not _copyreg.__newobj__ or any(parts[3:]):
+        return parts
+    attributes, slots = parts[2] if type(parts[2]) is tuple and len(parts[2]) == 2 else (parts[2], None)
+    if not isinstance(attributes, dict) or hasattr(parts[1][0], "__setstate__"):
+        return parts
+    return parts[0], parts[1], (attributes, slots), None, None, own_dict_state
 
 
 def explain(error: BaseException) -> str:

@@ -147,7 +147,9 @@ _CONTAINER_IDS = frozenset(map(id, (list, tuple, set, frozenset, dict, deque)))
 
 def called_at_death(value: object, namespace: dict[str, object]) -> list[object]:
     """What weak references to the object call when it dies, without functions of libraries."""
-    callbacks = (reference.__callback__ for reference in weakref.getweakrefs(value))
+    # A proxy answers for its object, and does not tell what it calls.
+    references = (found for found in weakref.getweakrefs(value) if issubclass(type(found), weakref.ReferenceType))
+    callbacks = (reference.__callback__ for reference in references)
     return [
         found
         for found in callbacks

@@ -105,3 +105,24 @@ class TestLostValues:
             nb.run("del gen")
             nb.checkout(made)
             assert [lost.name for lost in nb.session.status().lost] == ["gen"]
+
+
+def test_what_holds_a_lost_part_is_loaded_around_its_placeholder() -> None:
+    with Notebook() as nb:
+        made = nb.run(
+            "import io\ngone = io.StringIO()\ngone.close()\nx = [1]\n"
+            "method, key, member, pair = staticmethod(gone), {gone: x}, {gone}, classmethod(gone)"
+        )
+        nb.run("del gone, method, key, member, pair, x")
+        with Notebook(nb.repo, branch="other") as other:
+            other.checkout(made)
+            assert other.look("(type(method), len(key), len(member), type(pair), x)") == (
+                staticmethod,
+                1,
+                1,
+                classmethod,
+                [1],
+            )
+            assert other.look("list(key.values())[0] is x") is True
+            with pytest.raises(LostValueError):
+                other.look("hash(gone)")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values import references
 from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, define, names_used
-from agent_kernel.values.pickler import Later
+from agent_kernel.values.pickler import Later, is_dict_shared
 from agent_kernel.values.reducers import Handler, is_importable, leaf
 from agent_kernel.values.reducers.objects import can_be_made_bare
 from agent_kernel.values.restore import code as restore
@@ -49,6 +49,7 @@ def reduce_function(pickler: Pickler, function: types.FunctionType) -> Any:
     definition, payload = define(function.__code__, pickler.namespace)
     pickler.dump_record.definitions[definition] = payload
     extra: Any = _own_globals(function) if home is not None and not isinstance(home, str) else None
+    is_shared = is_dict_shared(function)
     state: tuple[Any, ...] = (
         function.__dict__,
         function.__kwdefaults__,
@@ -71,7 +72,8 @@ def reduce_function(pickler: Pickler, function: types.FunctionType) -> Any:
                 Later(restore.function_values, function, held),
             ]
         return restore.function, made
-    return restore.function, made, state, None, None, restore.function_state
+    setter = restore.function_own_dict if is_shared else restore.function_state
+    return restore.function, made, state, None, None, setter
 
 
 def _home(pickler: Pickler, function: types.FunctionType) -> Any:

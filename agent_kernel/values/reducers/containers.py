@@ -11,7 +11,7 @@ from __future__ import annotations
 import copyreg
 from typing import TYPE_CHECKING, Any
 
-from agent_kernel.values.pickler import reduced
+from agent_kernel.values.pickler import is_dict_shared, reduced, with_shared_dict
 from agent_kernel.values.reducers import Handler
 from agent_kernel.values.restore import objects as restore
 
@@ -32,12 +32,16 @@ def reduce_container(pickler: Pickler, value: Any) -> Any:
     pickler.dump_record.instances.append(value)
     if issubclass(type(value), set):
         return restore.instance, (type(value),), (_state(value), tuple(set.copy(value))), None, None, _STATE
+    is_shared = is_dict_shared(value)
     parts = reduced(value)
     if parts[0] is not _NEW:
         pickler.dump_record.roots.append(parts)
         return parts
     state = parts[2] if len(parts) > 2 else None
+    shared = with_shared_dict(parts[:3]) if is_shared else parts
     items: Any = list.__getitem__(value, slice(None)) if isinstance(value, list) else dict(dict.items(value))
+    if shared[-1] is restore.own_dict_state:
+        return restore.instance, parts[1], (shared[2], items), None, None, restore.container_own_dict
     return restore.instance, parts[1], (state, items), None, None, _STATE
 
 

@@ -12,7 +12,7 @@ import copyreg
 import types
 from typing import TYPE_CHECKING, Any
 
-from agent_kernel.values.pickler import reduced
+from agent_kernel.values.pickler import is_dict_shared, reduced, with_shared_dict
 from agent_kernel.values.reducers import Handler, is_notebook_type
 from agent_kernel.values.restore import objects as restore
 
@@ -113,10 +113,12 @@ def reduce_builtin_exception(pickler: Pickler, error: BaseException) -> Any:
 
 def reduce_hashed(pickler: Pickler, value: Any) -> Any:
     """An object whose hash is computed from its attributes: those that are plain are there before anything holds it."""
-    noted = pickler.instance(value)
+    noted: Any = pickler.instance(value)
+    if noted is not NotImplemented and noted[-1] is restore.own_dict_state:
+        return noted
     if type(value).__dictoffset__ and all(map(_is_plain, object.__getattribute__(value, "__dict__").values())):
         return noted  # nothing in it can hold it
-    parts = reduced(value) if noted is NotImplemented else noted
+    parts: Any = reduced(value) if noted is NotImplemented else noted
     whole = len(parts) >= 3 and parts[0] is _NEW and type(parts[2]) is dict and not any(parts[3:])
     if not whole:
         return noted
@@ -140,7 +142,10 @@ def _is_plain(found: Any) -> bool:
 def reduce_answering(pickler: Pickler, value: Any) -> Any:
     """An object that answers for any name: pickle would ask it for `__setstate__` before it has its attributes."""
     pickler.dump_record.instances.append(value)
+    is_shared = is_dict_shared(value)
     parts = pickler.protect(value) if pickler.careful else reduced(value)
+    if is_shared:
+        return with_shared_dict(parts)
     if len(parts) < 3 or parts[0] is not _NEW or any(part is not None for part in parts[3:]):
         return parts
     if type(parts[2]) is dict:

@@ -39,6 +39,12 @@ def function_state(made: types.FunctionType, state: tuple[Any, ...]) -> None:
         made.__globals__.update(extra_globals)
 
 
+def function_own_dict(made: types.FunctionType, state: tuple[Any, ...]) -> None:
+    """As `function_state`, with the very attribute dict that something else holds too."""
+    made.__dict__ = state[0]
+    function_state(made, ({}, *state[1:]))
+
+
 def function_values(made: types.FunctionType, state: tuple[Any, Any, dict[str, object]]) -> None:
     """Defaults and attributes that hold instances of classes, which have to be there before."""
     made.__defaults__, made.__kwdefaults__, attributes = state

@@ -57,3 +57,8 @@ def current() -> Context:
     if _active.context is None:
         raise RuntimeError("this stream belongs to an agent_kernel store; load it with Repository.at or a session")
     return _active.context
+
+
+def is_loading() -> bool:
+    """Whether a loader is at work in this thread."""
+    return _active.context is not None

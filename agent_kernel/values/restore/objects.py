@@ -39,6 +39,21 @@ def exception_with(made: Any, parts: tuple[Any, dict[str, object]]) -> None:
             object.__setattr__(made, name, value)
 
 
+def own_dict_state(made: Any, state: tuple[dict[str, object], dict[str, object] | None]) -> None:
+    """Give an object the very attribute dict that something else holds too, and its slots."""
+    attributes, slots = state
+    object.__setattr__(made, "__dict__", attributes)
+    for name, value in (slots or {}).items():
+        object.__setattr__(made, name, value)
+
+
+def container_own_dict(made: Any, state: tuple[Any, Any]) -> None:
+    """As `container_state`, with the very attribute dict: it may be the container itself."""
+    attributes, items = state
+    own_dict_state(made, attributes)
+    container_state(made, (None, items))
+
+
 def attributes_state(made: Any, state: dict[str, object]) -> None:
     """Attributes of an object whose class answers `__getattr__`, which pickle would ask before they are there."""
     object.__getattribute__(made, "__dict__").update(state)

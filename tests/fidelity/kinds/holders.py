@@ -296,4 +296,107 @@ HOLDERS = (
         assert alone[1]() is root
         """,
     ),
+    Kind(
+        "attributes that are the object itself",
+        """
+        class AttrDict(dict):
+            def __init__(self, *a, **k):
+                super().__init__(*a, **k)
+                self.__dict__ = self
+
+
+        class Borg:
+            shared = {}
+
+            def __init__(self):
+                self.__dict__ = self.shared
+
+
+        ad = AttrDict(a=1, b=[2])
+        x = Borg()
+        y = Borg()
+        x.value = [1]
+        """,
+        """
+        assert ad.__dict__ is ad
+        assert ad.a == 1
+        assert ad.b is ad["b"]
+        ad.c = 3
+        assert ad["c"] == 3
+        del ad["c"]
+        assert not hasattr(ad, "c")
+        assert x.__dict__ is y.__dict__ is Borg.shared
+        x.other = 5
+        assert y.other == 5
+        assert Borg.shared["other"] == 5
+        assert Borg().value is x.value
+        del x.other
+        """,
+    ),
+    Kind(
+        "attribute dicts under names of their own",
+        """
+        class P:
+            pass
+
+
+        class Q(list):
+            pass
+
+
+        class W:
+            def __getattr__(self, n):
+                raise AttributeError(n)
+
+
+        class H:
+            def __init__(self):
+                self.k = 1
+                self.me = self
+
+            def __hash__(self):
+                return hash(self.k)
+
+            def __eq__(self, o):
+                return self is o
+
+
+        p = P()
+        p.x = [1]
+        attrs = vars(p)
+
+
+        def f():
+            pass
+
+
+        f.calls = [0]
+        fd = f.__dict__
+        q = Q([1])
+        q.z = 2
+        qd = vars(q)
+        w = W()
+        w.a = 1
+        wd = w.__dict__
+        h = H()
+        hd = vars(h)
+        p2 = P()
+        p2.__dict__ = attrs
+        plain = {"u": 1}
+        p3 = P()
+        p3.__dict__ = plain
+        """,
+        """
+        for obj, held in ((p, attrs), (f, fd), (q, qd), (w, wd), (h, hd), (p3, plain)):
+            assert obj.__dict__ is held, obj
+            obj.extra = 7
+            assert held["extra"] == 7
+            held["more"] = 8
+            assert obj.more == 8
+            del obj.extra, held["more"]
+        assert p2.__dict__ is p.__dict__
+        assert p2.x is p.x
+        assert hd["me"] is h
+        """,
+    ),
 )
