@@ -330,7 +330,10 @@ class _Digest:
             self._say(base.__name__, base.__repr__(value))
         elif base is not object or not _is_held_by_attributes(value):
             return self._reduced(value)
-        state = _state(value)
+        kept = _as_copied(value)
+        self._seen[id(kept)] = self._seen[id(value)]  # methods bound to the copy are its own
+        self._kept.append(kept)
+        state = {**getattr(kept, "__dict__", {}), **_slots(kept)}
         factory = getattr(value, "default_factory", None) if isinstance(value, dict) else None
         self._add(factory)
         for name, held in sorted(state.items(), key=lambda item: str(item[0])):
@@ -362,14 +365,13 @@ def _is_held_by_attributes(value: object) -> bool:
     return hasattr(value, "__dict__") or any("__slots__" in vars(base) for base in type(value).__mro__)
 
 
-def _state(value: object) -> dict[str, object]:
-    """Its attributes; where its class says how it is copied, those that a copy has."""
+def _as_copied(value: object) -> object:
+    """The object; where its class says how it is copied, a copy, which has the attributes that count."""
     said = any(getattr(type(value), name, None) is not getattr(object, name, None) for name in _SAY_WHAT_IS_KEPT)
     try:
-        kept = copy.copy(value) if said else value
+        return copy.copy(value) if said else value
     except Exception:  # noqa: BLE001 - a class that cannot do it has all its attributes compared
-        kept = value
-    return {**getattr(kept, "__dict__", {}), **_slots(kept)}
+        return value
 
 
 def _slots(value: object) -> dict[str, object]:

@@ -256,3 +256,20 @@ def test_a_type_that_is_registered_in_copyreg_again_is_saved_by_its_new_function
             nb.checkout(commit)
             assert nb.look("(len(p.x), p.y)") == expected
             assert nb.look("p is q")
+
+
+@pytest.mark.parametrize("module", ["None", "5", "property(lambda self: 1 / 0)"])
+def test_a_class_that_names_no_module_is_saved_with_its_instances(module: str) -> None:
+    # As sympy's `Function("f")` makes them, and everything that is made of functions: derivatives, equations.
+    with Notebook() as nb:
+        nb.run(
+            f'Made = type("Made", (), {{"__module__": {module}, "twice": lambda self: self.content * 2}})\n'
+            f'Kept = type("Kept", (list,), {{"__module__": {module}}})\n'
+            "made, kept = Made(), [Kept([1])]\n"
+            "made.content = kept"
+        )
+        was = nb.run("before = 1")
+        assert nb.session.status().lost == ()
+        nb.run("made = kept = None")
+        nb.checkout(was)
+        assert nb.look("(made.twice(), type(made) is Made, type(kept[0]) is Kept)") == ([[1], [1]], True, True)

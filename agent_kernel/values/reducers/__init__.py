@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from agent_kernel.values import restore
 from agent_kernel.values.definitions import names_used as names_used
 from agent_kernel.values.summaries.known import TypeCache
-from agent_kernel.values.summaries.reading import module_dict
+from agent_kernel.values.summaries.reading import module_dict, module_name
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -90,7 +90,7 @@ def _find(kind: type[Any]) -> Handler:
     if kind.__name__ in ("cython_function_or_method", "fused_cython_function"):
         return leaf  # each release of Cython makes types of this name; they pickle by name
     for base in kind.__mro__:
-        package = base.__module__.partition(".")[0]
+        package = module_name(base).partition(".")[0]
         if package in _FAMILIES:
             family = import_module(f"agent_kernel.values.reducers.{_FAMILIES[package]}")
             found: Handler | None = family.handler_for(kind)
@@ -98,9 +98,10 @@ def _find(kind: type[Any]) -> Handler:
                 return found
     if issubclass(kind, enum.Enum):
         return code.reduce_member if is_notebook_type(kind) else leaf
-    if kind.__module__ in objects.IMMUTABLE_MODULES:
+    module = module_name(kind)  # a class may name none, or something that is no name
+    if module in objects.IMMUTABLE_MODULES:
         return leaf
-    if kind.__module__.startswith(objects.IMMUTABLE_PACKAGES):
+    if module.startswith(objects.IMMUTABLE_PACKAGES):
         return immutable
     return containers.handler_for(kind) or objects.handler_for(kind)
 
@@ -145,10 +146,10 @@ def is_notebook_type(kind: type) -> bool:
 
 def is_importable(value: Any) -> bool:
     """Whether the object's module holds it under its own name, so that a name is enough to save it."""
-    module_name = getattr(value, "__module__", None)
-    if not isinstance(module_name, str) or module_name == "__main__":
+    named = getattr(value, "__module__", None)
+    if not isinstance(named, str) or named == "__main__":
         return False
-    found: Any = sys.modules.get(module_name)
+    found: Any = sys.modules.get(named)
     if found is None:
         return False
     try:
@@ -171,7 +172,7 @@ def goes_whole(kind: type, handler: Handler) -> bool:
 
     if handler in (leaf, immutable, transparent, code.reduce_class) or kind in code.EXACT or kind in objects.EXACT:
         return False
-    module = str(kind.__module__).partition(".")[0]
+    module = module_name(kind).partition(".")[0]
     return module not in _OPEN_MODULES and not is_notebook_type(kind)
 
 

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 from agent_kernel.values.pickler import reduced
 from agent_kernel.values.reducers import Handler, immutable, leaf, objects
 from agent_kernel.values.restore import frames as restore
+from agent_kernel.values.summaries.reading import module_name
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
 
 
 def handler_for(kind: type) -> Handler | None:
-    packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
+    packages = {module_name(base).partition(".")[0] for base in kind.__mro__}
     if "pandas" in packages:
         return _pandas(kind)
     if "polars" in packages:

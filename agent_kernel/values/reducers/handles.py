@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values.reducers import Handler
+from agent_kernel.values.summaries.reading import module_name
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -16,7 +17,7 @@ _HANDLES = frozenset({*_STORES, "Place", "Run", "Race", "Preview"})
 
 
 def handler_for(kind: type) -> Handler | None:
-    names = {(base.__module__.partition(".")[0], base.__name__) for base in kind.__mro__}
+    names = {(module_name(base).partition(".")[0], base.__name__) for base in kind.__mro__}
     if ("ipywidgets", "Widget") in names:
         return lose_widget
     if ("h5py", "HLObject") in names:

@@ -25,6 +25,7 @@ from agent_kernel.values.restore import objects as restore
 from agent_kernel.values.restore.buffers import memory
 from agent_kernel.values.restore.classes import known_slots
 from agent_kernel.values.restore.code import by_name
+from agent_kernel.values.summaries.reading import module_name
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -111,7 +112,7 @@ def _reduces_itself_in_c(kind: type) -> bool:
     """Whether an extension module says how objects of this kind are pickled."""
     for base in kind.__mro__:
         if "__reduce__" in vars(base) or "__reduce_ex__" in vars(base):
-            return base.__module__.partition(".")[0] not in sys.stdlib_module_names
+            return module_name(base).partition(".")[0] not in sys.stdlib_module_names
     return False
 
 
