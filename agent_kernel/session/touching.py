@@ -256,7 +256,9 @@ class Closure:
                 used |= self.tracking.handed.get(token, frozenset())
         value = self.namespace.get(name)
         if type(value) is FunctionType:  # a function that was just made is not tracked yet
-            used |= names_used(value.__code__)
+            names = names_used(value.__code__)
+            # The globals that a library's function names are its module's, whatever the notebook has of the same names.
+            used |= names if value.__globals__ is self.namespace else names & {ANY_NAME}
         elif group is None and issubclass(type(value), type):
             used |= names_of_class(cast("type", value))
         elif issubclass(type(value), ModuleType):

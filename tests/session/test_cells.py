@@ -130,3 +130,12 @@ def test_nothing_is_replaced_that_could_not_be_saved(monkeypatch: pytest.MonkeyP
             with pytest.raises(ZeroDivisionError):
                 nb.checkout(first)
         assert nb.look("x") == [3]
+
+
+def test_the_globals_of_a_librarys_function_are_not_the_notebooks_of_the_same_names() -> None:
+    # After `from sympy import *`, `expand(…)` led by such names to all of them, and to functions that call eval.
+    with Notebook() as nb:
+        nb.run("from textwrap import dedent\nre = [1]\ndef re_use():\n    return re\ndef own():\n    return re_use()")
+        touched = nb.session.workspace.touched
+        assert touched("dedent('a')").names == {"dedent"}
+        assert touched("own()").names == {"own", "re_use", "re"}
