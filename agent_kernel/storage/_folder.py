@@ -192,7 +192,8 @@ def fault_of(folder: Path, env: lmdb.Environment, *, writable: bool) -> str:
         before = _state(folder)
         with env.begin(write=writable):  # nobody else writes meanwhile
             try:
-                fault = next(iter(verify.verify(str(folder))), "")  # type: ignore[no-untyped-call]
+                faults: list[str] = verify.verify(str(folder))  # type: ignore[no-untyped-call]
+                fault = faults[0] if faults else ""
             except verify.VerifyError as error:
                 fault = str(error)
         if not fault or _state(folder) == before:  # without the lock of a writer, it may have changed as it was read
