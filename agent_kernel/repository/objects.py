@@ -7,13 +7,13 @@ over again. (An exact LRU costs more than the decoding it saves.)
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import msgspec
 from xxhash import xxh3_128_digest
 
 from agent_kernel.errors import StoreError
+from agent_kernel.repository.cuts import in_threads
 from agent_kernel.repository.envelope import Base, base_of, damaged, is_based, is_compressed, unwrap, unwrap_into
 from agent_kernel.repository.ids import ObjectId, address
 
@@ -26,8 +26,7 @@ T = TypeVar("T")
 
 CACHE_BYTES: Final = 8 << 20  # of payloads; decoded they take a few times as much
 _BATCH: Final = 32
-_PARALLEL_FROM: Final = 1 << 20
-_MOST_THREADS: Final = 8
+_INFLATE_PARALLEL_FROM: Final = 1 << 20
 
 
 class AtHand(msgspec.Struct, frozen=True):
@@ -164,8 +163,9 @@ class Objects:
         Returns:
             The xxh3-128 of each payload.
         """
-        near = {id: at_hand[id] for id in targets.keys() & at_hand.keys()}
-        digests = {id: found.digest for id, found in near.items() if _take(found, targets[id])}
+        near = [(id, at_hand[id], targets[id]) for id in targets.keys() & at_hand.keys()]
+        taken = in_threads(_take, near, sum(len(slot) for *_, slots in near for slot in slots))
+        digests = {id: found.digest for (id, found, _), right in zip(near, taken, strict=True) if right}
         keys = {kind + id: slots for id, slots in targets.items() if id not in digests}
         seen: set[bytes] = set()
         failures: list[StoreError] = []
@@ -201,8 +201,9 @@ class Objects:
         return digests
 
 
-def _take(found: AtHand, slots: list[memoryview]) -> bool:
+def _take(near: tuple[ObjectId, AtHand, list[memoryview]]) -> bool:
     """Copy what is at hand, and say whether that was right: it may have changed, even while it was copied."""
+    _, found, slots = near
     for target in slots:
         if len(target) != len(found.memory):
             return False
@@ -221,13 +222,10 @@ def _fill(key: bytes, stored: Buffer, slots: list[memoryview]) -> bytes:
 
 def _expand(compressed: Sequence[tuple[bytes, bytes]], keys: Mapping[bytes, list[memoryview]]) -> list[bytes]:
     """Decompress into place, several at once where there is enough to do: zstd and the hash let other threads run."""
-    work = [(key, stored, keys[key]) for key, stored in compressed]
-    if sum(len(slot) for _, _, slots in work for slot in slots) < _PARALLEL_FROM:
-        return [_fill(key, stored, slots) for key, stored, slots in work]
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(min(len(work), os.cpu_count() or 1, _MOST_THREADS), "agent-kernel-read") as pool:
-        return list(pool.map(_fill, *zip(*work, strict=True)))
+    nbytes = sum(len(slot) for key, _ in compressed for slot in keys[key])
+    return in_threads(
+        lambda one: _fill(one[0], one[1], keys[one[0]]), compressed, nbytes, least=_INFLATE_PARALLEL_FROM, together=1
+    )
 
 
 def _decoded(key: bytes, payload: bytes, decode: Callable[[bytes], T]) -> T:

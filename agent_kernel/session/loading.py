@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
@@ -33,10 +32,11 @@ from agent_kernel.values.aliases import Reach
 from agent_kernel.values.definitions import DefinitionId
 from agent_kernel.values.dump import MemoryUse
 from agent_kernel.values.entries import CLASS_PREFIX
-from agent_kernel.values.groups import Layout, decode_layout, dump_group, losses_of
+from agent_kernel.values.groups import Dumped, Layout, decode_layout, dump_group, losses_of
 from agent_kernel.values.loader import Loader
 from agent_kernel.values.pickler import FOREIGN
 from agent_kernel.values.streams import Failure, StoredGroup
+from agent_kernel.values.summaries.reading import module_name
 
 
 class _Definitions:
@@ -97,14 +97,17 @@ class _StoredBytes(msgspec.Struct, frozen=True):
     repo: Repository
     blob: Blob
     at_hand: Mapping[ObjectId, AtHand]
-    digests: dict[ObjectId, bytes]
+    plan: Plan
 
     @property
     def size(self) -> int:
         return self.blob.size
 
     def read_into(self, target: memoryview) -> None:
-        self.digests.update(read_blob_into(self.repo.objects, self.blob, target, self.at_hand))
+        digests = read_blob_into(self.repo.objects, self.blob, target, self.at_hand)
+        self.plan.digests |= digests
+        if digests:
+            self.plan.read[saving.address_in(target)] = pieces_of(self.repo.objects, self.blob, digests)
 
 
 _LARGE = 8_000_000
@@ -158,7 +161,7 @@ def _use_of(view: memoryview, uses: Iterable[MemoryUse]) -> MemoryUse | None:
     """Whose memory this is; None where it was copied only to be dumped."""
     if view.readonly or not view.nbytes:
         return None
-    address = ctypes.addressof(ctypes.c_char.from_buffer(view))
+    address = saving.address_in(view)
     return next((use for use in uses if use.space == "cpu" and use.low <= address < use.high), None)
 
 
@@ -179,7 +182,7 @@ def stored(
         return bytes(read_blob(repo.objects, manifest.blobs[position]))
 
     def buffer(position: int) -> _StoredBytes:
-        return _StoredBytes(repo, manifest.blobs[position], at_hand, plan.digests)
+        return _StoredBytes(repo, manifest.blobs[position], at_hand, plan)
 
     return StoredGroup(
         members,
@@ -226,24 +229,29 @@ def baseline(
     namespace: dict[str, object],
     members: tuple[str, ...],
     entries: Mapping[str, Entry],
-    digests: Mapping[ObjectId, bytes],
+    plan: Plan,
 ) -> Group | None:
-    """Pickle what was just loaded, so that the next comparison is with the live object's own bytes."""
+    """Pickle what was just loaded, so that the next comparison is with the live object's own bytes.
+
+    Memory that was read for it was hashed as it was read. What a thread has written there since is found as a change.
+    """
     first = members[0]
     try:
         values = {name: _member(living, namespace, name) for name in members}
         components = Components(living, namespace)
         led = components.dump_led(values)
-        compared = led or _compared(values, living, namespace)
+        compared = led or _compared(values, living, namespace, plan)
         alone = {first: compared}
         if led is not None or len(members) > 1:
-            alone = {name: _compared({name: value}, living, namespace, components) for name, value in values.items()}
+            alone = {
+                name: _compared({name: value}, living, namespace, plan, components) for name, value in values.items()
+            }
         own = {name: found.own for name, found in alone.items()}
         roots = {name: roots_of(found.dumped.dump) for name, found in alone.items()}
     except (Exception, KeyboardInterrupt):  # noqa: BLE001  # it stays unread, and the next commit saves it again
         return None
     manifest = repo.read_manifest(entries[first])
-    pieces: list[Pieces] = [pieces_of(repo.objects, blob, digests) for blob in manifest.blobs]
+    pieces: list[Pieces] = [pieces_of(repo.objects, blob, plan.digests) for blob in manifest.blobs]
     group = saving.remembered(compared, values, dict(entries), pieces, own, roots)
     known = {loss.token: loss for loss in losses_of(decode_layout(manifest.layout))}
     group.losses = tuple(known.values()) or group.losses
@@ -254,9 +262,24 @@ def _compared(
     values: Mapping[str, object],
     living: Living,
     namespace: dict[str, object],
+    plan: Plan,
     components: Components | None = None,
 ) -> saving.Compared:
-    return saving.compare(dump_group(values, living, namespace, components=components))
+    dumped = dump_group(values, living, namespace, components=components)
+    return saving.compare(dumped, _NOTHING_READ if _may_write(dumped) else plan.read)
+
+
+_NOTHING_READ: Mapping[int, Pieces] = {}
+
+
+def _may_write(dumped: Dumped) -> bool:
+    """Whether something of these values has code that runs as it is loaded, and may write to its own arrays."""
+    # By id: hashing a type runs its metaclass.
+    kinds = {id(type(value)): type(value) for value in (*dumped.dump.instances, *dumped.dump.opaque)}
+    return not _OF_ARRAYS.issuperset(module_name(kind).partition(".")[0] for kind in kinds.values())
+
+
+_OF_ARRAYS = frozenset(("numpy", "pandas"))
 
 
 def _member(living: Living, namespace: dict[str, object], name: str) -> object:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from agent_kernel.errors import DamagedObjectError, NewerFormatError
-from agent_kernel.repository import Entry, Manifest, ObjectId, Repository, Tree
+from agent_kernel.repository import Entry, Manifest, ObjectId, Pieces, Repository, Tree
 from agent_kernel.session.carrying import needed_classes
 from agent_kernel.session.living import Living
 from agent_kernel.session.tracking import Tracking
@@ -29,6 +29,8 @@ class Plan(msgspec.Struct):
     kept: dict[str, Entry] = msgspec.field(
         default_factory=dict[str, Entry]
     )  # live, and left behind by what they shared with
+    # By address what was read there: until it is in place nothing else can write to it, but code of its own group.
+    read: dict[int, Pieces] = msgspec.field(default_factory=dict[int, Pieces])
     digests: dict[ObjectId, bytes] = msgspec.field(default_factory=dict[ObjectId, bytes])  # of chunks that were read
     unreadable: dict[str, Exception] = msgspec.field(default_factory=dict[str, Exception])  # names without a manifest
 

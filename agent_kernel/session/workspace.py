@@ -169,7 +169,7 @@ class Workspace(Watching):
         from agent_kernel.session import loading
 
         for members, entries in loaded.plan.groups_there():
-            group = loading.baseline(self.repo, self.living, self.namespace, members, entries, loaded.plan.digests)
+            group = loading.baseline(self.repo, self.living, self.namespace, members, entries, loaded.plan)
             if group is not None:
                 self.tracking.remove(self.tracking.groups[members[0]])
                 group.checked = self._turn

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import random
 import tracemalloc
+from itertools import pairwise
+from threading import Thread
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xxhash import xxh3_128_digest
 
 from agent_kernel.errors import DamagedObjectError
 from agent_kernel.repository import AtHand
 from agent_kernel.repository.blobs import Pieces, chunks_of, pieces_of, read_blob, read_blob_into, store_blob
 from agent_kernel.repository.commits import Blob
-from agent_kernel.repository.cuts import PIECE, digest_pieces, plan_cuts, stream_cuts
+from agent_kernel.repository.cuts import PARALLEL_FROM, PIECE, digest_pieces, plan_cuts, stream_cuts
 from agent_kernel.repository.ids import Kind
 from agent_kernel.repository.lists import LONGEST
 from agent_kernel.repository.repository import Repository
@@ -234,3 +237,16 @@ def test_memory_at_hand_is_taken_only_where_it_holds_the_chunk(repo: Repository)
     assert target == buffer
     assert [key[1:] for key in asked] == [pieces.ids[1]]
     assert [digests[id] for id in pieces.ids] == list(pieces.digests)
+
+
+def test_pieces_have_the_same_digests_in_threads_and_where_none_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer = random.Random(1).randbytes(PIECE) * (PARALLEL_FROM // PIECE + 40)
+    cuts = plan_cuts(len(buffer), stride=PIECE + 17)
+    expected = [xxh3_128_digest(buffer[start:end]) for start, end in pairwise((0, *cuts))]
+    assert digest_pieces(buffer, cuts) == expected
+
+    def refuse(_: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(Thread, "start", refuse)
+    assert digest_pieces(buffer, cuts) == expected

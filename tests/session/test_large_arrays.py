@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from agent_kernel.repository import AtHand, ObjectId, Objects
-from agent_kernel.testing.notebooks import Notebook
+from agent_kernel.repository import AtHand, Kind, ObjectId, Objects, address, digest_pieces
+from agent_kernel.repository.cuts import PIECE
+from agent_kernel.session import saving
+from agent_kernel.session.workspace import Loaded, Workspace
+from agent_kernel.storage import Buffer
+from agent_kernel.testing.notebooks import Notebook, names_changed
 
 np: Any = pytest.importorskip("numpy")
 
@@ -65,3 +69,113 @@ def test_an_array_that_changes_while_it_is_taken_comes_back_as_it_was_stored(tak
             nb.checkout(made)
         assert np.array_equal(nb.look("a"), before)
         assert taken
+
+
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The bytes of each buffer of live memory that is hashed to see whether it changed."""
+    seen: list[int] = []
+
+    def counted(buffer: Buffer, cuts: Sequence[int]) -> list[bytes]:
+        seen.append(memoryview(buffer).nbytes)
+        return digest_pieces(buffer, cuts)
+
+    monkeypatch.setattr(saving, "digest_pieces", counted)
+    return seen
+
+
+@pytest.mark.parametrize("rows", [1_000, 2_000])
+def test_memory_that_was_checked_as_it_was_read_is_not_hashed_again(rows: int, hashed: list[int]) -> None:
+    with Notebook() as nb:
+        nb.run("import numpy as np")
+        made = nb.run(f"a = np.random.default_rng(0).random(({rows}, 1024)); b = {{'a': a}}")
+        nb.run("a[7] = 5.5")
+        hashed.clear()
+        nb.checkout(made)
+        assert sum(hashed) == rows * 1024 * 8  # what lives, before it is let go of
+        assert not nb.run("a, b").changed
+        nb.run("b['a'][-1, -1] = 0")
+        hashed.clear()
+        nb.checkout(made)
+        assert sum(hashed) == rows * 1024 * 8
+        assert nb.look("a[-1, -1]") != 0
+
+
+@pytest.mark.parametrize("items", [1_000, 1_000_000])
+def test_what_a_thread_writes_just_after_a_checkout_is_found(items: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Notebook() as nb:
+        nb.run("import numpy as np")
+        made = nb.run(f"a = np.random.default_rng(0).random({items})")
+        nb.run("a[7] = 5.5")
+        take_on = Workspace.take_on
+
+        def interfere(self: Workspace, loaded: Loaded) -> None:
+            take_on(self, loaded)
+            self.namespace["a"][:10] = 99  # type: ignore[index]  # pyright: ignore[reportIndexIssue]
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Workspace, "take_on", interfere)
+            nb.checkout(made)
+        found = nb.run("a")
+        assert names_changed(found) == {"a"}
+        nb.run("a[:] = 0")
+        nb.checkout(found)
+        assert nb.look("a[:11].tolist()")[:10] == [99.0] * 10  # type: ignore[index]  # pyright: ignore[reportIndexIssue]
+        assert nb.look("a[10]") != 99
+
+
+SCALED = """
+class Scaled:
+    def __init__(self, values):
+        self.values = values
+    def __getstate__(self):
+        return {"values": self.values}
+    def __setstate__(self, state):
+        self.__dict__ |= state
+        self.values[0] += 1
+s = Scaled(np.zeros(1_100_000))
+"""
+
+
+def test_bytes_that_a_class_alters_as_it_loads_are_not_taken_for_the_stored_ones() -> None:
+    with Notebook() as nb:
+        nb.run("import numpy as np")
+        made = nb.run(SCALED)
+        nb.run("s.values[1:] = 1")
+        nb.checkout(made)
+        assert nb.look("s.values[0]") == 1
+        assert not nb.run("s").changed  # nobody changed it
+        later = nb.run("s.values[5] = 7")
+        nb.run("s = None")
+        nb.checkout(later)
+        assert nb.look("s.values[:6].tolist()") == [2, 0, 0, 0, 0, 7]  # one more each time it is loaded
+
+
+def test_numbers_beside_texts_are_taken_from_the_live_frame(taken: list[tuple[int, int]]) -> None:
+    pytest.importorskip("pandas")
+    with Notebook() as nb:
+        nb.run("import numpy as np, pandas as pd")
+        nb.run("df = pd.DataFrame({c: np.random.default_rng(ord(c)).random(400_000) for c in 'xyz'})")
+        made = nb.run("df['t'] = pd.Series(['a', 'b', 'c', 'd'] * 100_000, dtype=object)")
+        nb.run("df.loc[5, 'x'] = 5.5")
+        before = nb.look("df.y.sum()")
+        taken.clear()
+        nb.checkout(made)
+        assert nb.look("df.y.sum()") == before
+        assert nb.look("df.x[5]") != 5.5
+        assert sum(total - near for total, near in taken) <= 4
+        assert sum(near for _, near in taken) > 30
+
+
+def test_verify_finds_a_missing_chunk_that_a_checkout_did_not_need() -> None:
+    with Notebook() as nb:
+        nb.run("import numpy as np")
+        made = nb.run("a = np.random.default_rng(0).random((2000, 1024))")
+        before: Any = nb.look("a.copy()")
+        second = before.reshape(-1).view(np.uint8)[PIECE : 2 * PIECE].tobytes()
+        nb.run("a[7] = 5.5")
+        assert nb.repo.verify().is_sound
+        nb.repo.store.delete_many([Kind.CHUNK + address(second)])
+        nb.checkout(made)
+        assert np.array_equal(nb.look("a"), before)
+        assert not nb.repo.verify().is_sound
