@@ -165,7 +165,7 @@ def dump_group(
     pickler = open_naming(known_named)
     dump = pickler.dump_record
     if defer and not own_classes and sum(map(len, dump.streams)) > _LARGE_BYTES:
-        made = _assemble(members, skeletons, dump)
+        made = assemble(members, skeletons, dump)
         made.reach = Reach(complete=False, deferred=True, named=set(known_named))
         made.pickler = pickler
         return made
@@ -175,7 +175,7 @@ def dump_group(
         pickler = open_naming(met)
         dump = pickler.dump_record
         found = reach_of(members, dump, bodies)
-    made = _assemble(members, skeletons, dump)
+    made = assemble(members, skeletons, dump)
     made.reach = found
     made.pickler = pickler
     return made
@@ -199,7 +199,7 @@ def _gone_on(members: Mapping[str, object], lead: Dumped, namespace: dict[str, o
         return None
     dump.streams = [pickler.sink.getvalue()]
     _note_farewells(members, dump, namespace)
-    made = _assemble(members, (), dump)
+    made = assemble(members, (), dump)
     made.layout = msgspec.structs.replace(made.layout, lead=1)
     added = reach_of(members, _added(lead.dump, dump))
     met = references.containers_among(added.ids.union(added.named), namespace)
@@ -260,7 +260,7 @@ def _dump_atoms(
     if cut is not None:
         return _segmented(value, cut, [], -1, cut.reach)
     dump = _dump_shared(_phases(members, ()), names, namespace)
-    made = _assemble(members, (), dump)
+    made = assemble(members, (), dump)
     made.reach = reach_of(members, dump)
     return made
 
@@ -333,7 +333,7 @@ def _skeleton(kind: type, names: LiveNames, namespace: dict[str, object]) -> Dum
     return dump_objects([classes.skeleton(kind)], names, namespace)
 
 
-def _assemble(members: Mapping[str, object], skeletons: Sequence[Dump], dump: Dump) -> Dumped:
+def assemble(members: Mapping[str, object], skeletons: Sequence[Dump], dump: Dump) -> Dumped:
     parts = [*skeletons, dump]
     for skeleton in skeletons:
         _merge(dump, skeleton)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from agent_kernel.values.atoms import Part
     from agent_kernel.values.memory import Cluster
     from agent_kernel.values.references import Named
+    from agent_kernel.values.trials import Trial
 
 PROTOCOL = 5
 # What a foreign reducer may raise without it being the person's Ctrl-C.
@@ -87,6 +88,8 @@ class Pickler(pickle.Pickler):
         self.spanning: set[int] = set()  # arrays that own their memory, and are in the stream in any case
         self.small_arrays = 0
         self.sink = sink
+        self.trial: Trial | None = None  # of which this is the dump
+        self.left_untried: set[int] = set()  # ids of types of which an object was too large to be tried
 
     def go_on(self, value: object, record: Dump) -> None:
         """Dump one more value with the same memo, and note in another record what is met."""
@@ -475,6 +478,13 @@ def _dump(
         pickler = BesidePickler(sink, dump, names, namespace, clusters, careful)
         pickler.components = components
     pickler.shared_owners = shared_owners
+    write_phases(pickler, phases, named)
+    return pickler
+
+
+def write_phases(pickler: Pickler, phases: list[object] | Phases, named: Mapping[int, Named]) -> None:
+    """Write one stream: what modules hold under names, the phases, and what goes back into the person's own modules."""
+    dump = pickler.dump_record
     pickler.refer_to(named)
     for phase in phases(pickler) if callable(phases) else phases:
         pickler.dump(phase)
@@ -483,8 +493,7 @@ def _dump(
     if own:
         pickler.dump([references.Content(found.value, found.value.copy()) for found in own])
     dump.kept = pickler.kept
-    dump.streams.append(sink.getvalue())
-    return pickler
+    dump.streams.append(pickler.sink.getvalue())
 
 
 _CONTAINER_IDS = frozenset(map(id, (list, tuple, set, frozenset)))

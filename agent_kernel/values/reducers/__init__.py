@@ -76,7 +76,9 @@ def reduced(value: Any) -> Any:
 
 def handler_for(kind: type) -> Handler:
     """Find the handler of a type met for the first time."""
-    return HANDLERS.keep(kind, _find(kind))
+    from agent_kernel.values import trials
+
+    return HANDLERS.keep(kind, trials.with_trial(kind, _find(kind)))
 
 
 def _find(kind: type[Any]) -> Handler:
@@ -168,8 +170,10 @@ _OPEN_MODULES = frozenset({"builtins", "types", "collections", "functools", "ite
 
 def goes_whole(kind: type, handler: Handler) -> bool:
     """Whether objects of this type are saved whole or not at all: a library's, which nobody else should take apart."""
+    from agent_kernel.values import trials
     from agent_kernel.values.reducers import code, objects
 
+    handler = trials.own_handler(handler)
     if handler in (leaf, immutable, transparent, code.reduce_class) or kind in code.EXACT or kind in objects.EXACT:
         return False
     module = module_name(kind).partition(".")[0]

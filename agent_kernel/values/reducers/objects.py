@@ -76,11 +76,17 @@ def _handler_for_state(kind: type[Any]) -> Handler:
         return reduce_without_caches
     if _reduces_itself(kind):
         return custom
-    if is_notebook_type(kind) and hasattr(kind, "__getattr__") and not hasattr(kind, "__setstate__"):
+    if _answers_for_any_name(kind):
         return instances.reduce_answering
     if is_notebook_type(kind) and isinstance(kind.__hash__, types.FunctionType) and not hasattr(kind, "__setstate__"):
         return instances.reduce_hashed
     return reduce_native if _reduces_itself_in_c(kind) else ordinary
+
+
+def _answers_for_any_name(kind: type[Any]) -> bool:
+    """Whether pickle would ask an object for `__setstate__` by code that wants its attributes, which it has not yet."""
+    answer = getattr(kind, "__getattr__", None)
+    return isinstance(answer, types.FunctionType) and not hasattr(kind, "__setstate__")
 
 
 def can_be_made_bare(kind: type) -> bool:

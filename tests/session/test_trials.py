@@ -1,0 +1,204 @@
+"""An object of a library's new type is loaded aside before it counts as saved."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_kernel.session import Repository
+from agent_kernel.storage import MemoryStore
+from agent_kernel.testing.notebooks import Notebook, names_changed
+from agent_kernel.values import trials
+
+LIBRARY = """
+import random, sys, weakref
+loads = []
+class Fine:
+    def __init__(self, part=None):
+        self.part = part
+    def __setstate__(self, state):
+        loads.append(type(self).__name__)
+        self.__dict__.update(state)
+class Other(Fine): pass
+class Large(Fine): pass
+class Holder(Fine): pass
+class Bad(Fine):
+    error = ValueError
+    def __setstate__(self, state):
+        raise self.error("not again")
+class Leaves(Bad):
+    error = SystemExit
+class Deep(Fine):
+    def __setstate__(self, state):
+        self.__setstate__(state)
+class WantsArguments(tuple):
+    def __new__(cls, first, second):
+        return super().__new__(cls, (first, second))
+    def __reduce__(self):
+        return type(self), (tuple(self),)
+class RaisingMeta(type):
+    def __call__(cls, *args):
+        if args:
+            raise GeneratorExit("no")
+        return super().__call__()
+class OfMeta(metaclass=RaisingMeta):
+    def __reduce__(self):
+        return OfMeta, (1,)
+class WithDel(Fine):
+    def __del__(self):
+        loads.append("died")
+class WithFinalizer(Fine):
+    def __init__(self, part=None):
+        self.part = part
+        weakref.finalize(self, loads.append, "died")
+class Draws(Fine):
+    def __setstate__(self, state):
+        random.random()
+        super().__setstate__(state)
+class Answers:
+    def __init__(self, inner):
+        self.inner = inner
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+class Calls:
+    def __init__(self, function):
+        self.function = function
+    def __reduce__(self):
+        return _called, (self.function,)
+def _called(function):
+    function()
+    return Calls(function)
+"""
+
+
+@pytest.fixture
+def loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Which objects of the library `oddlib` were loaded."""
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "oddlib.py").write_text(LIBRARY)
+    monkeypatch.syspath_prepend(str(folder))
+    import oddlib  # type: ignore[import-not-found]  # pyright: ignore[reportMissingImports]
+
+    yield oddlib.loads  # pyright: ignore[reportUnknownMemberType]
+    del sys.modules["oddlib"]
+
+
+@pytest.mark.usefixtures("loads")
+class TestWhatCannotBeLoaded:
+    @pytest.mark.parametrize(
+        ("made", "why"),
+        [
+            ("Bad()", "ValueError: not again"),
+            ("Leaves()", "SystemExit: not again"),
+            ("Deep()", "RecursionError: maximum recursion depth exceeded"),
+            ("WantsArguments(1, 2)", "TypeError: WantsArguments.__new__() missing 1 required positional argument"),
+            ("OfMeta()", "GeneratorExit: no"),
+        ],
+    )
+    def test_is_not_saved_and_stays_alive_and_all_else_in_its_group_is_saved(self, made: str, why: str) -> None:
+        store = MemoryStore()
+        with Notebook(Repository.open(store)) as nb:
+            nb.run("import oddlib\nn = 1")
+            told = nb.run(f"bad = oddlib.{made}\nx = [1]\nbox = {{'x': x, 'bad': bad}}")
+            assert {lost.type for lost in told.unsaved} == {f"oddlib.{made.partition('(')[0]}"}
+            assert all(lost.reason.startswith(f"it cannot be loaded again: {why}") for lost in told.unsaved)
+            bad = nb.look("bad")
+            nb.run("x.append(2)\nn = 2")
+            nb.session.undo()
+            assert nb.look("(box['x'] is x, x, n)") == (True, [1], 1)
+            assert nb.look("box['bad'] is bad") is True
+            assert nb.look("bad") is bad
+        with Notebook(Repository.open(store)) as nb:
+            nb.session.checkout()
+            assert nb.look("(box['x'] is x, x, n)") == (True, [1], 1)
+
+    def test_is_replaced_with_the_outermost_object_of_a_library_that_holds_it(self) -> None:
+        with Notebook() as nb:
+            told = nb.run(
+                "import oddlib\nclass Mine: pass\nm = Mine(); m.x = [1]; h = m.h = oddlib.Holder([oddlib.Bad()])"
+            )
+            assert [(lost.name, lost.type) for lost in told.unsaved] == [(name, "oddlib.Holder") for name in "mh"]
+            nb.run("m.x.append(2); m.h = None; keep = h")
+            nb.checkout(told)
+            assert nb.look("(m.x, type(m.h).__name__, type(m.h.part[0]).__name__)") == ([1], "Holder", "Bad")
+
+    def test_is_tried_again_each_time_and_its_type_is_not_given_up(self) -> None:
+        with Notebook() as nb:
+            nb.run("import oddlib\nh = oddlib.Holder(oddlib.Bad())")
+            assert nb.run("h = oddlib.Holder(1)").unsaved == ()
+            assert nb.run("h = oddlib.Holder(oddlib.Bad())").unsaved
+
+
+class TestWhatIsTried:
+    def test_each_type_of_a_library_once(self, loads: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        with Notebook() as nb:
+            nb.run("import oddlib\na = oddlib.Fine([oddlib.Fine(), oddlib.Other(1)])")
+            assert sorted(loads) == ["Fine", "Fine", "Other"]
+            monkeypatch.setattr(trials, "try_out", None)  # nothing is tried from here on
+            nb.run("a.part.append(2)\nb = [oddlib.Other(a) for _ in range(100)]")
+            assert len(loads) == 3
+
+    def test_nothing_that_says_goodbye_or_calls_the_notebook(self, loads: list[str]) -> None:
+        with Notebook() as nb:
+            nb.run("import oddlib\nseen = []\ndef note():\n    seen.append(1)")
+            for _ in range(trials.MOST_TRIES + 1):
+                nb.run("d, f = oddlib.Other(oddlib.WithDel()), oddlib.Holder(oddlib.WithFinalizer())")
+                nb.run("c = oddlib.Calls(note)")
+                assert nb.look("seen") == []
+            nb.run("keep = d, f")
+            assert "Holder" not in loads
+            assert "Other" not in loads
+            assert loads.count("died") == 2 * trials.MOST_TRIES  # those that the cells dropped
+
+    def test_nothing_large_but_what_is_small_in_it(self, loads: list[str]) -> None:
+        with Notebook() as nb:
+            nb.run("import oddlib\na = oddlib.Large([b'x' * 2_000_000, oddlib.Other()])")
+            assert loads == ["Other"]
+            nb.run("a = oddlib.Large()")
+            assert loads == ["Other", "Large"]
+
+    @pytest.mark.usefixtures("loads")
+    def test_and_no_number_is_drawn(self) -> None:
+        with Notebook() as nb:
+            nb.run("import oddlib, random\nrandom.seed(1)\nd = oddlib.Draws()")
+            drawn = nb.look("random.random()")
+            nb.run("random.seed(1)")
+            assert nb.look("random.random()") == drawn
+
+
+@pytest.mark.usefixtures("loads")
+def test_an_object_of_a_library_that_answers_for_any_name_comes_back() -> None:
+    with Notebook() as nb:
+        made = nb.run("import oddlib\na = oddlib.Answers([1])")
+        assert made.unsaved == ()
+        nb.run("del a")
+        nb.checkout(made)
+        assert nb.look("(a.inner, a.count(1))") == ([1], 1)
+
+
+def test_a_used_mock_comes_back_with_its_calls() -> None:
+    store = MemoryStore()
+    used = "m.f.call_args_list[0].args, m.f.call_count, m.x.y, m.f() is m.f.return_value"
+    with Notebook(Repository.open(store)) as nb:
+        made = nb.run("from unittest.mock import MagicMock, call\nm = MagicMock()\n_ = m.f(1), m.f([2])\nm.x.y = 3")
+        assert made.unsaved == ()
+        nb.run("m.f(3)\nn = 1")
+        nb.session.undo()
+        assert nb.look(f"({used})") == ((1,), 2, 3, True)
+    with Notebook(Repository.open(store)) as nb:
+        nb.session.checkout()
+        assert nb.look(f"({used})") == ((1,), 2, 3, True)
+
+
+def test_what_the_standard_library_cannot_load_keeps_nobody_from_a_checkout() -> None:
+    with Notebook() as nb:
+        made = nb.run("import codecs\nc = codecs.lookup('utf8')\nx = 1")
+        assert [(lost.name, lost.type) for lost in made.unsaved] == [("c", "codecs.CodecInfo")]
+        codec = nb.look("c")
+        assert names_changed(nb.run("x = 2")) == {"x"}
+        nb.session.undo()
+        assert nb.look("c") is codec
