@@ -14,12 +14,15 @@ import msgspec
 
 from agent_kernel.session import saving
 from agent_kernel.session.tracking import Roots
+from agent_kernel.values import references
 from agent_kernel.values.dump import Dump, LiveNames
 from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.groups import dump_group, reach_of
 from agent_kernel.values.pickler import FOREIGN, leads_to
-from agent_kernel.values.reducers.figures import root_below, root_of
+from agent_kernel.values.reducers.figures import is_saved_with_root, root_below, root_of
 from agent_kernel.values.segments import is_long
+
+_PACKAGE = "matplotlib"
 
 
 class Component(msgspec.Struct, eq=False):
@@ -63,6 +66,7 @@ class Components:
         self._also: dict[int, list[Component]] = {}
         self._waiting: list[Component] = []
         self._refused: dict[int, object] = {}
+        self._met_figures = False
         self._followed: list[Dump] = []  # ids stay true while these live
 
     def find(self, value: object) -> Component | None:
@@ -76,7 +80,9 @@ class Components:
         if key not in self._visited and self.made_of(root_of(value)) is None:
             return None
         for component in self._holding(key):
-            if key not in component.outside and self._leads_back(value, component):
+            if key not in component.outside and (
+                (root_of(value) is component.root and is_saved_with_root(value)) or self._leads_back(value, component)
+            ):
                 self._inside[key] = component
                 return component
         return None
@@ -98,6 +104,11 @@ class Components:
             if found is None:
                 self._refused[id(root)] = root
         return found
+
+    def let_go(self) -> None:
+        """The commit ends: what figures hold of matplotlib's modules is known."""
+        if self._met_figures:
+            references.count_holders(_PACKAGE)
 
     def is_led(self, members: Mapping[str, object]) -> bool:
         """Whether the members are dumped behind a component."""
@@ -150,9 +161,9 @@ class Components:
 
     def _make(self, root: object) -> saving.Compared | None:
         try:
-            dumped = dump_group(
-                {"": root}, self._names, self._namespace, whole=True, named=self._named, defer=self._defer
-            )
+            self._met_figures = True
+            named = {*self._named, *references.newly_held(_PACKAGE)}
+            dumped = dump_group({"": root}, self._names, self._namespace, whole=True, named=named, defer=self._defer)
             return saving.compare(dumped)
         except FOREIGN:
             return None

@@ -341,10 +341,11 @@ class Dumps:
                 self.staged.unsaved[name, ""] = unsaved
 
     def let_go(self) -> None:
-        """The commit is staged: drop copies of the items of long containers."""
+        """The commit is staged: drop copies of the items of long containers, and note what figures hold of their library."""
         for dumped in (*(found.dumped for found in (*self.alone.values(), *self.joint.values())), *self._unchanged()):
             if dumped.segments is not None:
                 dumped.segments.let_go()
+        self.components.let_go()
 
     def _unchanged(self) -> Iterable[Dumped]:
         return (dumped for _, dumped in self.staged.unchanged)

@@ -7,7 +7,7 @@ remembered ids, and settled by dumping those names too.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import chain, combinations
 
 import msgspec
 
@@ -68,7 +68,7 @@ class Sharing:
         self._without_constants.add(name)
         reach = dumped.reach
         dumps = [dumped.dump, *(component.dump for component in dumped.dump.met)]
-        packages = packages_of(value for dump in dumps for value in (*dump.instances, *dump.opaque))
+        packages = packages_of(chain.from_iterable((*dump.instances, *dump.opaque) for dump in dumps))
         shared = library_constants(packages, reach.ids) - set(map(id, (self._dumps.values([name]) or {}).values()))
         if shared:
             reach.ids -= shared

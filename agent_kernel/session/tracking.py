@@ -7,9 +7,9 @@ says that two groups share something, both are dumped again before anything is c
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import accumulate, groupby
+from itertools import accumulate, chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Entry, Pieces, Unsaved
     from agent_kernel.values.aliases import Reach
     from agent_kernel.values.cutting import Cuts
-    from agent_kernel.values.dump import Loss
+    from agent_kernel.values.dump import Loss, MemoryUse
     from agent_kernel.values.groups import Dumped
 
 MANY = 2_000
@@ -218,13 +218,21 @@ class Tracking:
         return found.values()
 
 
+_Range = tuple[str, int, int, bool, int]  # space, low, high, private, and the group's id
+
+
+def _sorted_ranges(group: Group) -> list[_Range]:
+    return sorted((use.space, use.low, use.high, use.private, id(group)) for use in group.reach.memory)
+
+
 class _MemoryIndex:
     """Address ranges of tracked groups, sorted. `tops` is how far all ranges up to each one reach."""
 
     def __init__(self) -> None:
         self.stale = False
-        self.ranges: list[tuple[str, int, int, bool, int]] = []
-        self.keys: list[tuple[str, int]] = []
+        self.ranges: list[_Range] = []
+        # Of each group what it looks at, and that sorted: those of a figure are thousands.
+        self._ranges_of: dict[int, tuple[list[MemoryUse], list[_Range]]] = {}
         self.tops: list[int] = []
         self.groups: dict[int, Group] = {}
 
@@ -232,12 +240,16 @@ class _MemoryIndex:
         if not self.stale:
             return
         self.groups = {id(group): group for group in tracking if group.reach.memory}
+        known = self._ranges_of
+        self._ranges_of = {}
+        for number, group in self.groups.items():
+            uses, ranges = known.get(number, ([], []))
+            if uses is not group.reach.memory:
+                uses, ranges = group.reach.memory, _sorted_ranges(group)
+            self._ranges_of[number] = uses, ranges
         self.ranges = sorted(
-            (use.space, use.low, use.high, use.private, number)
-            for number, group in self.groups.items()
-            for use in group.reach.memory
-        )
-        self.keys = [row[:2] for row in self.ranges]
+            chain.from_iterable(ranges for _, ranges in self._ranges_of.values())
+        )  # merges what is sorted
         self.tops = []
         for _, rows in groupby(self.ranges, itemgetter(0)):
             self.tops += accumulate(map(itemgetter(2), rows), max)
@@ -245,10 +257,11 @@ class _MemoryIndex:
 
     def meeting(self, reach: Reach) -> Iterable[Group]:
         found: set[int] = set()
-        for use in reach.memory:
-            place = bisect_left(self.keys, (use.space, use.high)) - 1
+        ranges: Sequence[tuple[object, ...]] = self.ranges
+        for use in reach.memory if ranges else ():
+            place = bisect_left(ranges, (use.space, use.high)) - 1
             # What lies further down may reach up to here for as long as anything down there does.
-            while place >= 0 and self.keys[place][0] == use.space and self.tops[place] > use.low:
+            while place >= 0 and self.ranges[place][0] == use.space and self.tops[place] > use.low:
                 _, _, high, private, number = self.ranges[place]
                 if high > use.low and not (private and use.private):
                     found.add(number)

@@ -19,7 +19,7 @@ import types
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress, islice
-from operator import lt
+from operator import lt, not_
 from typing import Any
 
 import msgspec
@@ -33,6 +33,7 @@ _FOLLOWED = _WALKED | {bytearray}
 # By id: hashing a type runs its metaclass.
 _MUTABLE_IDS = frozenset(map(id, _MUTABLE))
 _FOLLOWED_IDS = frozenset(map(id, _FOLLOWED))
+_CODE_IDS = frozenset(map(id, (types.FunctionType, types.BuiltinFunctionType)))
 LARGE = 20_000
 
 
@@ -158,11 +159,11 @@ def _note_visited(dump: Dump, found: Reach) -> None:
 def _entered(values: Iterable[object], dump: Dump) -> list[object]:
     """Where a walk starts. Notes of the dump count as reached; functions are entered by their own state alone."""
     roots: list[object] = [value for value in values if id(type(value)) in _FOLLOWED_IDS]
-    for value in dump.instances:
-        if type(value) is types.FunctionType:  # its globals are the namespace, which everything would share
+    code = list(map(_CODE_IDS.__contains__, map(id, map(type, dump.instances))))
+    roots.extend(compress(dump.instances, map(not_, code)))
+    for value in compress(dump.instances, code):
+        if isinstance(value, types.FunctionType):  # its globals are the namespace, which everything would share
             roots.extend((value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__))
-        elif type(value) is not types.BuiltinFunctionType:
-            roots.append(value)
     return roots
 
 
@@ -185,7 +186,7 @@ def _walk(level: list[Any], found: Reach, dump: Dump, copies: int = 0, leaves: I
         del mutable
         if only_tracked:  # the collector leaves dicts and tuples alone that hold nothing but texts and numbers
             followed = list(compress(followed, map(gc.is_tracked, followed)))
-        fresh = {id(value): value for value in followed}
+        fresh = dict(zip(map(id, followed), followed, strict=True))
         del followed
         for known in visited.intersection(fresh):
             del fresh[known]
@@ -239,6 +240,9 @@ def share(one: Reach, other: Reach) -> bool:
 
 def memory_pairs(uses: Mapping[str, Sequence[MemoryUse]]) -> Iterator[tuple[str, str]]:
     """Names that look at the same memory, as pairs that connect all of those that do. One pass from low to high."""
+    uses = {name: found for name, found in uses.items() if found}
+    if len(uses) < 2:
+        return
     rows = sorted((use.space, use.low, use.high, use.private, name) for name in uses for use in uses[name])
     current = ""
     tops: dict[str, list[int]] = {}  # by name: how far what was met reaches, all of it and what is not private

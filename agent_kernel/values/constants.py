@@ -46,11 +46,12 @@ def library_constants(packages: Iterable[str], among: set[int]) -> set[int]:
     found: set[int] = set()
     for package in packages:
         held = _held.setdefault(package, _Held())
+        holdings = _Holdings(package, held.ids)
         for name in _modules(len(sys.modules)).get(package, ()):
             if name not in held.modules:
                 held.modules.add(name)
                 module = sys.modules.get(name)
-                values = list(_Holdings(package).of(module)) if module is not None and _is_installed(module) else []
+                values = list(holdings.of(module)) if module is not None and _is_installed(module) else []
                 held.values += values
                 held.ids.update(map(id, values))
         found |= among & held.ids
@@ -68,8 +69,9 @@ def _modules(count: int) -> dict[str, list[str]]:
 
 def packages_of(values: Iterable[object]) -> set[str]:
     """The libraries whose objects these are."""
-    kinds = {id(kind): kind for kind in map(type, values)}
-    return {module_name(kind).partition(".")[0] for kind in kinds.values()} - {"", "builtins", "__main__"}
+    kinds: list[type] = list(map(type, values))
+    kinds = list(dict(zip(map(id, kinds), kinds, strict=True)).values())  # by id: hashing a type runs its metaclass
+    return {module_name(kind).partition(".")[0] for kind in kinds} - {"", "builtins", "__main__"}
 
 
 def _is_installed(module: object) -> bool:
@@ -80,12 +82,17 @@ def _is_installed(module: object) -> bool:
 
 
 class _Holdings:
-    """Looks into the modules of one package. Most of what it meets are functions: a look at the type says all of them."""
+    """Looks into the modules of one package. Most of what it meets are functions: a look at the type says all of them.
 
-    def __init__(self, package: str) -> None:
+    Modules import from one another, so the same object is met many times: what is in `known` was looked into.
+    """
+
+    def __init__(self, package: str, known: set[int]) -> None:
         self._package = package
+        self._known = known
         self._data = _PLAIN | {id(loaded("numpy", "ndarray"))}
         self._other: set[int] = set()  # types of which nothing is held
+        self._own: dict[int, bool] = {}  # the package's types, and whether things may hang on their objects
 
     def of(self, module: ModuleType) -> Iterator[object]:
         """What the module and its classes hold."""
@@ -94,27 +101,40 @@ class _Holdings:
         for value in values:
             # An abstract class, say, has another metaclass than `type`; none of its code runs here.
             kind: Any = value
-            if derives_from(type(value), type) and module_name(kind).partition(".")[0] == self._package:
+            if id(value) in self._known or not derives_from(type(value), type):
+                continue
+            if module_name(kind).partition(".")[0] == self._package:
+                self._known.add(id(value))
+                yield value  # to be kept
                 yield from self._among(list(class_dict(kind).values()))
 
     def _among(self, values: list[Any]) -> Iterator[object]:
         """Those of the values that are held, and what hangs on them directly."""
         for value in values:
             kind = type(value)
+            if id(kind) in self._other or id(value) in self._known:
+                continue
             if id(kind) in self._data:
                 yield value
-            elif id(kind) not in self._other:
-                if kind is not type and module_name(kind).partition(".")[0] == self._package:
+            elif self._is_own(kind):
+                self._known.add(id(value))
+                yield value
+                if self._own[id(kind)]:
                     yield from self._parts(value)
-                else:
-                    self._other.add(id(kind))
+
+    def _is_own(self, kind: type) -> bool:
+        if id(kind) not in self._own:
+            if kind is type or module_name(kind).partition(".")[0] != self._package:
+                self._other.add(id(kind))
+                return False
+            self._own[id(kind)] = bool(kind.__dictoffset__) or derives_from(kind, dict)
+        return True
 
     def _parts(self, value: Any) -> Iterator[object]:
-        """One of the package's own objects, and what hangs on it: not deeper, where the person's own objects may be.
+        """What hangs on one of the package's own objects: not deeper, where the person's own objects may be.
 
         Nothing of its own runs: merely asking one of torch's deprecated names for its attributes makes it warn.
         """
-        yield value
         attributes = instance_dict(value)
         if attributes:
             yield attributes

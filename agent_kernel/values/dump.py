@@ -53,7 +53,8 @@ class MemoryUse(msgspec.Struct):
     """A buffer that a visited array or tensor looks at: `space` is "cpu" or a device, addresses are in bytes.
 
     In the space OBJECTS addresses are ids: of what is shared as the object that it is. `private`: what a copy-on-write
-    frame holds, which it shares with no other frame in a way that shows.
+    frame holds, which it shares with no other frame in a way that shows. `owned`: the holder's own, each item in a
+    place of its own.
     """
 
     holder: object
@@ -61,6 +62,7 @@ class MemoryUse(msgspec.Struct):
     low: int
     high: int
     private: bool = False
+    owned: bool = False
 
 
 class Component(Protocol):

@@ -11,6 +11,7 @@ import array
 import ctypes
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -57,8 +58,8 @@ def clusters_of(uses: Iterable[MemoryUse], views: Mapping[int, object] = _NONE) 
     found = [
         _cluster(group)
         for group in overlapping(use for use in uses if use.space != OBJECTS)
-        if (len({id(use.holder) for use in group}) > 1 and not _is_one_array(group, views))
-        or _is_shared_bytes(group[0].holder)
+        if (len(group) > 1 and len({id(use.holder) for use in group}) > 1 and not _is_one_array(group, views))
+        or (not group[0].owned and _is_shared_bytes(group[0].holder))
     ]
     found.sort(key=_place)  # two ranges of one bytearray both begin where that does
     apart: list[Cluster] = []
@@ -81,7 +82,7 @@ def overlapping(uses: Iterable[MemoryUse]) -> list[list[MemoryUse]]:
     """Group memory uses whose address ranges overlap."""
     groups: list[list[MemoryUse]] = []
     space, reach = "", -1
-    for use in sorted(uses, key=lambda use: (use.space, use.low, use.high)):
+    for use in sorted(uses, key=_BY_PLACE):
         if groups and use.space == space and use.low < reach:
             groups[-1].append(use)
             reach = max(reach, use.high)
@@ -89,6 +90,9 @@ def overlapping(uses: Iterable[MemoryUse]) -> list[list[MemoryUse]]:
             groups.append([use])
             space, reach = use.space, use.high
     return groups
+
+
+_BY_PLACE = attrgetter("space", "low", "high")
 
 
 def find_cluster(clusters: tuple[Cluster, ...], address: int, space: str = "cpu") -> Cluster | None:

@@ -151,7 +151,8 @@ class Pickler(pickle.Pickler):
     def custom(self, value: Any) -> Any:
         """Note an object that reduces itself: what it gave is what was saved, and nothing else below it counts."""
         try:
-            parts = reduced(value)
+            registered = self.dispatch_table.get(type(value))  # which is looked up anew for each dump alone
+            parts = registered(value) if registered is not None else value.__reduce_ex__(PROTOCOL)
         except FOREIGN as error:
             if not self.careful:
                 raise
@@ -214,10 +215,10 @@ class Pickler(pickle.Pickler):
         self.watched.add(id(array))
         self.kept.append(array)
 
-    def uses(self, holder: object, low: int, high: int, space: str = "cpu") -> None:
-        """Note memory that an array or tensor looks at."""
+    def uses(self, holder: object, low: int, high: int, space: str = "cpu", *, owned: bool = False) -> None:
+        """Note memory that an array or tensor looks at; `owned` by it alone, in whole and in order."""
         if id(holder) not in self.muted and high > low:
-            self.dump_record.memory.append(MemoryUse(holder, space, low, high, id(holder) in self.private))
+            self.dump_record.memory.append(MemoryUse(holder, space, low, high, id(holder) in self.private, owned))
 
     def identify(self, value: object) -> None:
         """Note which object this is, where that alone can be shared; of private ones none with one another."""

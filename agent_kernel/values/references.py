@@ -77,7 +77,9 @@ class _Seen(msgspec.Struct):
 _seen = _Seen()
 # By id: under which names of which modules an object may stand. Most objects are asked for here, and are not in it.
 HELD: dict[int, list[tuple[str, str]]] = {}
-_containers: dict[int, None] = {}  # those of `HELD` that are exact lists, dicts and sets, which pickle does not ask of
+# Those of `HELD` that are exact lists, dicts and sets, of which pickle does not ask: how many held each when that counted.
+_containers: dict[int, int] = {}
+_uncounted: list[int] = []
 _kinds: list[type] = []  # kept, so that no other type comes to have the id of one that is left out
 _found: dict[int, Reference | None] = {}
 
@@ -100,6 +102,13 @@ def look() -> None:
 
 
 def note(name: str) -> None:
+    _note_attributes(name)
+    while _uncounted:  # now that nothing here holds them
+        item = _uncounted.pop()
+        _containers[item] = _count_holders(item)
+
+
+def _note_attributes(name: str) -> None:
     _seen.modules.add(name)
     module = sys.modules.get(name)
     if name.partition(".")[0] in _EXCLUDED or not derives_from(type(module), types.ModuleType):
@@ -123,7 +132,7 @@ def _add(value: object, module: str, name: str) -> None:
     elif place not in places:
         places.append(place)
     if id(type(value)) in _CONTAINERS:
-        _containers[id(value)] = None
+        _uncounted.append(id(value))
 
 
 def _counts(kind: type) -> bool:
@@ -321,6 +330,29 @@ def containers_among(ids: AbstractSet[int], namespace: Mapping[str, object]) -> 
                     found[item] = Named(value, reference)
                 break
     return found
+
+
+def newly_held(package: str) -> set[int]:
+    """The ids of a package's lists, dicts and sets that more objects hold than when they were counted.
+
+    That is a guess at which of them a new object of the package holds, for anything may hold them.
+    """
+    return {item for item in _containers_of(package) if _count_holders(item) > _containers[item]}
+
+
+def count_holders(package: str) -> None:
+    """Count what holds a package's lists, dicts and sets, now that its new objects are known."""
+    for item in _containers_of(package):
+        _containers[item] = _count_holders(item)
+
+
+def _containers_of(package: str) -> list[int]:
+    places = ((item, *HELD[item][0]) for item in _containers)
+    return [item for item, module, name in places if name != "__dict__" and module.partition(".")[0] == package]
+
+
+def _count_holders(item: int) -> int:
+    return sys.getrefcount(_standing(*HELD[item][0]))
 
 
 def may_be_container(value: object) -> bool:

@@ -67,6 +67,24 @@ def test_a_figure_is_pickled_at_most_twice_however_many_names_hold_its_parts(
     assert visited["Rectangle"] <= rectangles + names
 
 
+def test_a_new_figure_with_all_its_names_is_pickled_once_though_it_holds_what_a_module_holds(
+    nb: Notebook, visited: dict[str, int]
+) -> None:
+    nb.run("first, (left, right) = plt.subplots(1, 2)")
+    visited.clear()
+    nb.run("grid, axes = plt.subplots(2, 2)\nfor one in axes.flat: one.imshow([[1, 2], [3, 4]])")
+    images = visited["AxesImage"]
+    assert images <= 4 + 1  # and `one`, which is followed until it leads to the figure
+    held = "axes[0, 0].images[0].cmap.colors is matplotlib._cm_listed._viridis_data"
+    nb.run(f"import matplotlib._cm_listed\nkept = grid\nassert {held}")
+    visited.clear()
+    nb.run("last, ax = plt.subplots()")  # which holds none of it, though others do
+    assert visited["Figure"] == 1
+    visited.clear()
+    changed(nb, "axes[0, 0].set_title('a')")
+    assert visited["AxesImage"] <= 4
+
+
 @pytest.mark.parametrize("count", [10, 20, 40])
 def test_objects_that_lead_to_one_another_are_pickled_twice_however_many_names_hold_one(
     nb: Notebook, visited: dict[str, int], count: int

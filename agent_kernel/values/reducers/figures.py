@@ -14,7 +14,8 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values.pickler import reduced
-from agent_kernel.values.reducers import Handler
+from agent_kernel.values.reducers import Handler, dispatch_table
+from agent_kernel.values.references import HELD
 from agent_kernel.values.summaries.reading import instance_dict, loaded
 
 if TYPE_CHECKING:
@@ -45,6 +46,18 @@ def root_of(artist: object) -> object | None:
             break
         found = figure
     return found if issubclass(type(found), _class_of("matplotlib.figure", "Figure")) else None
+
+
+def is_saved_with_root(artist: object) -> bool:
+    """Whether all that an artist is saved with is what matplotlib says: then that leads to its `root_of`."""
+    kind: Any = type(artist)
+    hooks = (getattr(kind, name, None) for name in ("__getstate__", "__reduce__", "__reduce_ex__"))
+    own = all(getattr(hook, "__module__", None) is None or _is_of_matplotlib(hook) for hook in hooks)
+    return own and kind not in dispatch_table() and id(artist) not in HELD
+
+
+def _is_of_matplotlib(hook: Any) -> bool:
+    return type(hook) is FunctionType and hook.__module__.partition(".")[0] == "matplotlib"
 
 
 _MOST_NESTED = 20  # figures within figures
