@@ -108,7 +108,7 @@ def commit(book: Book, args: At) -> Details:
         code=_code_count(book, id, found),
         outputs=_output_count(book, found),
         environment=_environment(found, None if before is None else before[1]),
-        cells=found.notebook is not None,
+        cells=(found.document or found.notebook) is not None,
         cwd=cleaned(found.cwd, 500),
         called=step_called(found),
     )

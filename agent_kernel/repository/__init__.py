@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository.commits import Cell as Cell
     from agent_kernel.repository.commits import Change as Change
     from agent_kernel.repository.commits import Commit as Commit
+    from agent_kernel.repository.commits import Document as Document
     from agent_kernel.repository.commits import Entry as Entry
     from agent_kernel.repository.commits import Manifest as Manifest
     from agent_kernel.repository.commits import Unsaved as Unsaved
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from agent_kernel.repository.ids import hex_of as hex_of
     from agent_kernel.repository.ids import short as short
     from agent_kernel.repository.leases import Holder as Holder
+    from agent_kernel.repository.lists import load_list as load_list
+    from agent_kernel.repository.lists import store_list as store_list
     from agent_kernel.repository.merging import Conflict as Conflict
     from agent_kernel.repository.merging import TreeMerge as TreeMerge
     from agent_kernel.repository.objects import AtHand as AtHand
@@ -73,6 +76,7 @@ __all__ = [
     "Change",
     "Commit",
     "Conflict",
+    "Document",
     "Entry",
     "Face",
     "ForgetReport",
@@ -104,6 +108,7 @@ __all__ = [
     "digest_pieces",
     "encode",
     "hex_of",
+    "load_list",
     "pieces_of",
     "plan_cuts",
     "read_blob",
@@ -113,6 +118,7 @@ __all__ = [
     "short",
     "split_path",
     "store_blob",
+    "store_list",
     "store_outputs",
     "stream_cuts",
 ]
@@ -134,6 +140,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "Cell",
         "Change",
         "Commit",
+        "Document",
         "Entry",
         "Manifest",
         "Unsaved",
@@ -154,6 +161,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "short",
     ),
     "leases": ("Holder",),
+    "lists": ("load_list", "store_list"),
     "merging": (
         "Conflict",
         "TreeMerge",

@@ -44,6 +44,7 @@ _COMMIT_KEYS = {
     "notebook": "j",
     "chat": "f",
     "folders": "y",
+    "document": "v",
 }
 _MANIFEST_KEYS = {
     "layout": "y",
@@ -96,6 +97,15 @@ class Unsaved(msgspec.Struct, frozen=True, array_like=True):
     stored: bool = False
 
 
+class Document(msgspec.Struct, frozen=True, array_like=True):
+    """The notebook's document beside a commit: a chunk for each of its cells, so that commits share those that stay."""
+
+    name: str
+    saved_ns: int
+    language: str = ""
+    cells: ObjectId | None = None  # a chunk list, see `lists`; None: no cells
+
+
 class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=_COMMIT_KEYS):
     """One state of all variables, and how it came about."""
 
@@ -118,11 +128,12 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     step: int | None = None
     restores: ObjectId | None = None
     environment: ObjectId | None = None
-    notebook: ObjectId | None = None
+    notebook: ObjectId | None = None  # the whole document as one object: earlier releases wrote this
     chat: ObjectId | None = (
         None  # whose conversation with agents goes on here, where it is not that of its tree; or NO_CHAT
     )
     folders: tuple[str, ...] = ()  # that modules were imported from, beside installed ones and `cwd`
+    document: Document | None = None
 
     def __repr__(self) -> str:
         """`<Commit cell [7] by ada, tree 1f2e3d4c, on 3f2a91c4: ~df, +model>`; code and messages may hold secrets."""

@@ -54,6 +54,8 @@ def of_commit(commit: Commit, *, parents: bool = True) -> Iterator[bytes]:
     for id in (commit.random, commit.environment, commit.notebook):
         if id is not None:
             yield Kind.SMALL + id
+    if commit.document is not None and commit.document.cells is not None:
+        yield Kind.LIST + commit.document.cells
 
 
 def of_manifest(manifest: Manifest) -> Iterator[bytes]:

@@ -16,8 +16,18 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 
 from agent_kernel.repository.blobs import chunks_of
-from agent_kernel.repository.commits import Blob, Commit, Entry, Manifest, decode_entry, decode_manifest, summary_id
+from agent_kernel.repository.commits import (
+    Blob,
+    Commit,
+    Document,
+    Entry,
+    Manifest,
+    decode_entry,
+    decode_manifest,
+    summary_id,
+)
 from agent_kernel.repository.ids import Kind, ObjectId
+from agent_kernel.repository.lists import load_list
 from agent_kernel.repository.outputs import blobs_of, read_outputs
 
 if TYPE_CHECKING:
@@ -59,6 +69,7 @@ class Redaction:
         self._needles = [literal.encode() for literal in self.literals if len(literal) >= _TELLING]
         self.is_telling = cache(self._is_telling)
         self._tells = cache(self._tells_of)
+        self._in_document_cell = cache(self._in_document_cell_of)
 
     def speaks(self, source: str) -> bool:
         """Whether the code names one of the variables."""
@@ -83,6 +94,8 @@ class Redaction:
         }
         if commit.notebook is not None and self._on_page(commit.notebook):
             found["notebook"] = None
+        if commit.document is not None and self._in_document(commit.document):
+            found["document"] = None
         if commit.cell is not None:
             source = commit.cell.source
             if self.speaks(source):
@@ -131,8 +144,17 @@ class Redaction:
 
     def _on_page(self, id: ObjectId) -> bool:
         """Whether a notebook's cells as they were saved speak of the variable, or hold a literal."""
-        page = self._repo.objects.get(Kind.SMALL, id)
-        return self._holds(page) or self.speaks(page.decode("utf-8", "replace"))
+        return self._gives_away(self._repo.objects.get(Kind.SMALL, id))
+
+    def _in_document(self, document: Document) -> bool:
+        cells = () if document.cells is None else load_list(self._repo.objects, document.cells)
+        return self._gives_away(document.name.encode()) or any(self._in_document_cell(id) for id, _ in cells)
+
+    def _in_document_cell_of(self, id: ObjectId) -> bool:
+        return self._gives_away(self._repo.objects.get(Kind.CHUNK, id))
+
+    def _gives_away(self, text: bytes) -> bool:
+        return self._holds(text) or self.speaks(text.decode("utf-8", "replace"))
 
     def _in_summary(self, entry: Entry) -> bool:
         id = summary_id(entry)

@@ -147,6 +147,8 @@ class Verifier:
             direct = {below: set[str]() for below in of_commit(commit) if below in self._faults}
             if commit.cell is not None and commit.cell.outputs is not None:
                 direct |= self._faults_in(Kind.OUTPUTS + commit.cell.outputs)
+            if commit.document is not None and commit.document.cells is not None:
+                direct |= self._faults_in(Kind.LIST + commit.document.cells)
             for fault, names in (direct | self._faults_in(Kind.TREE + commit.tree)).items():
                 concerned[fault][0].add(id_of(key))
                 concerned[fault][1].update(names)

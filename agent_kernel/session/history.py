@@ -17,6 +17,7 @@ from agent_kernel.repository import (
     Cell,
     Change,
     Commit,
+    Document,
     Entry,
     Head,
     Kind,
@@ -119,7 +120,7 @@ class Recorder:
             restores=draft.restores,
             chat=draft.chat,
             environment=self._environment_id(writer),
-            notebook=self._notebook(writer),
+            document=self._document(writer, head),
         )
 
     # What only commits need loads with the first one.
@@ -140,15 +141,16 @@ class Recorder:
             self._folders = tuple(folder for folder in import_folders(sys.path) if folder != here)
         return self._folders
 
-    def _notebook(self, writer: Writer) -> ObjectId | None:
+    def _document(self, writer: Writer, head: Head) -> Document | None:
         if self.notebook is None and self.told is None:
             return None
         if self._page is None:
             from agent_kernel.session.notebooks import NotebookWatch
 
             self._page = NotebookWatch()
-        payload = self._page.payload(self.notebook, self.told, self._forgotten)
-        return None if payload is None else writer.add(Kind.SMALL, payload)
+        page = self._page.snapshot(self.notebook, self.told, self._forgotten)
+        before = None if head.commit is None else self.repo.commit_at(head.commit).document
+        return None if page is None else self._page.store(writer, page, before)
 
     def _cell(self, writer: Writer, draft: Draft) -> Cell | None:
         cell = draft.cell

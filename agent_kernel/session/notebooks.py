@@ -4,6 +4,8 @@ A kernel knows the code that it ran, and not the page that it stands on: not the
 were never run. The file knows, as of the last time that somebody saved it; it is read again only after it changed, and
 outputs are skipped, since commits keep their own. A front end that has the page open may tell what stands on it: that
 counts until the file is saved after it.
+
+Each of its cells is an object of its own, which all commits share as long as it stays: a commit stores what changed.
 """
 
 from __future__ import annotations
@@ -16,12 +18,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent_kernel.repository import encode
+from agent_kernel.repository import Commit, Document, Kind, ObjectId, encode, load_list, store_list
 
 if TYPE_CHECKING:
+    from agent_kernel.repository import Objects, Writer
     from agent_kernel.session.forgotten import Forgotten
 
-__all__ = ["NotebookCell", "NotebookSnapshot", "NotebookWatch", "decode_notebook", "page_of"]
+__all__ = ["NotebookCell", "NotebookSnapshot", "NotebookWatch", "page_of", "read_notebook"]
 
 _LARGEST: Final = 64 << 20  # bytes of a file, most of them pictures, that may be read after a cell; and of a page
 
@@ -63,11 +66,21 @@ class _File(msgspec.Struct):
 
 
 _SNAPSHOT = msgspec.msgpack.Decoder(NotebookSnapshot)
+_CELL = msgspec.msgpack.Decoder(NotebookCell)
 
 
-def decode_notebook(payload: bytes) -> NotebookSnapshot:
-    """The snapshot that a commit refers to."""
-    return _SNAPSHOT.decode(payload)
+def read_notebook(objects: Objects, commit: Commit) -> NotebookSnapshot | None:
+    """The page that a commit refers to; None if it refers to none.
+
+    Raises:
+        DamagedObjectError: a part of it is missing, or is not what was stored.
+    """
+    document = commit.document
+    if document is None:
+        return None if commit.notebook is None else objects.load(Kind.SMALL, commit.notebook, _SNAPSHOT.decode)
+    ids = () if document.cells is None else [id for id, _ in load_list(objects, document.cells)]
+    cells = tuple(objects.load_many(Kind.CHUNK, ids, _CELL.decode))
+    return NotebookSnapshot(document.name, document.saved_ns, cells, document.language)
 
 
 class NotebookWatch:
@@ -76,12 +89,15 @@ class NotebookWatch:
     def __init__(self) -> None:
         self._seen: tuple[object, ...] = ()
         self._snapshot: NotebookSnapshot | None = None
-        self._payload: bytes | None = None
+        self._stored: NotebookSnapshot | None = None
+        self._document: Document | None = None
+        self._chunks: dict[NotebookCell, tuple[ObjectId, int]] = {}
+        self._epoch: bytes | None = None  # of garbage collection, when the page was stored
 
-    def payload(
+    def snapshot(
         self, path: Path | None, told: NotebookSnapshot | None = None, forgotten: Forgotten | None = None
-    ) -> bytes | None:
-        """The encoded snapshot; None where nobody told of the page, and the file is not there or cannot be read.
+    ) -> NotebookSnapshot | None:
+        """The page; None where nobody told of the page, and the file is not there or cannot be read.
 
         Args:
             told: what a front end said last.
@@ -92,7 +108,7 @@ class NotebookWatch:
             if self._seen != (told, forgotten):
                 self._seen = (told, forgotten)
                 self._take(_without(told, forgotten))
-            return self._payload
+            return self._snapshot
         if path is None or found is None:
             return None
         seen = (path, found.st_mtime_ns, found.st_size, forgotten)
@@ -100,14 +116,37 @@ class NotebookWatch:
             self._seen = seen
             read = _read(path, found.st_mtime_ns) if found.st_size <= _LARGEST else None
             self._take(None if read is None else _without(read, forgotten))
-        return self._payload
+        return self._snapshot
+
+    def store(self, writer: Writer, page: NotebookSnapshot, before: Document | None) -> Document:
+        """Store the cells that are new.
+
+        Args:
+            before: the document of the parent. If it is the one that was stored last, its cells are in the store.
+        """
+        is_kept = before is not None and before == self._document and writer.epoch == self._epoch
+        if is_kept and page is self._stored and before is not None:
+            return before
+        known = self._chunks if is_kept else {}
+        self._chunks = {}
+        for cell in page.cells:
+            if cell not in self._chunks:
+                self._chunks[cell] = known.get(cell) or _store_cell(writer, cell)
+        root = store_list(writer, [self._chunks[cell] for cell in page.cells]) if page.cells else None
+        self._document = Document(page.name, page.saved_ns, page.language, root)
+        self._stored, self._epoch = page, writer.epoch
+        return self._document
 
     def _take(self, read: NotebookSnapshot | None) -> None:
         before = self._snapshot
         # Saved again with the same cells (new outputs, mostly): the snapshot stays the one that it was.
         if read is None or before is None or (read.name, read.cells) != (before.name, before.cells):
             self._snapshot = read
-            self._payload = None if read is None else encode(read)
+
+
+def _store_cell(writer: Writer, cell: NotebookCell) -> tuple[ObjectId, int]:
+    payload = encode(cell)
+    return writer.add(Kind.CHUNK, payload), len(payload)
 
 
 def _without(page: NotebookSnapshot, forgotten: Forgotten | None) -> NotebookSnapshot:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from agent_kernel.repository import Commit, Kind, ObjectId, hex_of
-from agent_kernel.session.notebooks import NotebookCell, NotebookSnapshot, decode_notebook
+from agent_kernel.repository import Commit, ObjectId, hex_of
+from agent_kernel.session.notebooks import NotebookCell, NotebookSnapshot, read_notebook
 from agent_kernel.values import summaries
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.output import Block, Code, Json, Line, Result
@@ -22,9 +22,7 @@ __all__ = ["ShownPage", "page_of"]
 
 def page_of(repo: Repository, commit: Commit) -> NotebookSnapshot | None:
     """The page beside the commit; None where the kernel knew of none."""
-    if commit.notebook is None:
-        return None
-    return decode_notebook(repo.objects.get(Kind.SMALL, commit.notebook))
+    return read_notebook(repo.objects, commit)
 
 
 @dataclass(frozen=True)

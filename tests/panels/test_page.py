@@ -55,7 +55,7 @@ def test_the_same_page_is_stored_once(front: Front) -> None:
     channel.send(told("x = 1"))
     front.run("x = 2")
     commits = [commit for _, commit in front.extension.notebook.scope().repo.log()]
-    assert commits[0].notebook == commits[1].notebook is not None
+    assert commits[0].document == commits[1].document is not None
 
 
 def test_it_is_kept_for_the_store_that_is_bound_next(front: Front) -> None:

@@ -6,16 +6,20 @@ import json
 import os
 import re
 import sys
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+import msgspec
 import pytest
 
-from agent_kernel.repository import Kind
-from agent_kernel.session import Repository, bind
+from agent_kernel.repository import Commit, Kind, encode
+from agent_kernel.repository.pruning import Retention
+from agent_kernel.session import Repository, Session, bind, notebooks
 from agent_kernel.session.environment import EnvironmentWatch, decode_environment, installed_in
-from agent_kernel.session.notebooks import NotebookCell, NotebookWatch, decode_notebook
+from agent_kernel.session.notebooks import NotebookCell, NotebookSnapshot, NotebookWatch, read_notebook
 from agent_kernel.storage import MemoryStore
 
 
@@ -100,11 +104,15 @@ class TestEnvironment:
         assert sys.prefix.encode() not in payload
 
 
-def write_notebook(path: Path, *sources: str, **more: Any) -> None:
-    cells = [
-        {"id": f"id{at}", "cell_type": "code", "source": source, "outputs": [{"data": "x" * 1000}], "metadata": {}}
-        for at, source in enumerate(sources)
+def cells_of(ids: Sequence[str], sources: Sequence[str]) -> list[dict[str, Any]]:
+    return [
+        {"id": id, "cell_type": "code", "source": source, "outputs": [{"data": "x" * 1000}], "metadata": {}}
+        for id, source in zip(ids, sources, strict=True)
     ]
+
+
+def write_notebook(path: Path, *sources: str, **more: Any) -> None:
+    cells = cells_of([f"id{at}" for at in range(len(sources))], sources)
     path.write_text(
         json.dumps({"cells": cells, "nbformat": 4, "metadata": {"language_info": {"name": "python"}}} | more)
     )
@@ -122,57 +130,155 @@ class TestNotebook:
 
     def test_the_cells_are_kept_without_their_outputs(self, path: Path, watch: NotebookWatch) -> None:
         write_notebook(path, "x = 1", "y = 2\nz = 3")
-        payload = watch.payload(path)
-        assert payload is not None
-        page = decode_notebook(payload)
+        page = watch.snapshot(path)
+        assert page is not None
         assert (page.name, page.language, page.saved_ns) == ("study.ipynb", "python", path.stat().st_mtime_ns)
         assert page.cells == (NotebookCell("id0", "code", "x = 1"), NotebookCell("id1", "code", "y = 2\nz = 3"))
-        assert len(payload) < 200
+        assert len(encode(page)) < 200
 
     def test_sources_may_be_lists_of_lines_and_ids_may_be_missing(self, path: Path, watch: NotebookWatch) -> None:
         cells = [{"cell_type": "markdown", "source": ["# one\n", "two"], "metadata": {}}]
         write_notebook(path, cells=cells)
-        assert decode_notebook(watch.payload(path) or b"").cells == (NotebookCell("", "markdown", "# one\ntwo"),)
+        page = watch.snapshot(path)
+        assert page is not None
+        assert page.cells == (NotebookCell("", "markdown", "# one\ntwo"),)
 
     def test_it_is_read_again_when_it_was_saved_and_stays_the_same_object_if_no_cell_changed(
         self, path: Path, watch: NotebookWatch
     ) -> None:
         write_notebook(path, "x = 1")
-        first = watch.payload(path)
+        first = watch.snapshot(path)
         touch_later(path)
-        assert watch.payload(path) is first
+        assert watch.snapshot(path) is first
         write_notebook(path, "x = 2")
         touch_later(path)
-        assert watch.payload(path) != first
+        assert watch.snapshot(path) != first
 
     @pytest.mark.parametrize("content", ["", "{", "[]", '{"cells": 3}', '{"worksheets": []}'])
     def test_what_is_no_notebook_is_not_taken_for_one(self, path: Path, watch: NotebookWatch, content: str) -> None:
-        assert watch.payload(path) is None
+        assert watch.snapshot(path) is None
         path.write_text(content)
-        assert watch.payload(path) is None
+        assert watch.snapshot(path) is None
 
     def test_a_notebook_that_was_renamed_is_not_known_any_more(self, path: Path, watch: NotebookWatch) -> None:
         write_notebook(path, "x = 1")
-        assert watch.payload(path) is not None
+        assert watch.snapshot(path) is not None
         path.rename(path.with_name("other.ipynb"))
-        assert watch.payload(path) is None
+        assert watch.snapshot(path) is None
 
     def test_commits_refer_to_the_page_as_it_was_saved(self, path: Path) -> None:
-        namespace: dict[str, Any] = {}
         with Repository.open(MemoryStore()) as repo:
-            session = bind(namespace, repo)
+            session = bind({}, repo)
             pages = []
-            for number in range(3):
-                session.begin_cell(f"x = {number}")
-                namespace["x"] = number
-                report = session.end_cell()
-                assert report is not None
-                assert report.record is not None
-                pages.append(report.record.notebook)
-                write_notebook(path, *map(str, range(number + 1)))
+            for number in range(4):
+                pages.append(read_notebook(repo.objects, run(session, f"x = {number}")))
+                write_notebook(path, *(["same"] * number))
                 session.watch_notebook(path)
             session.close()
-            assert pages[0] is None
-            sizes = [len(decode_notebook(repo.objects.get(Kind.SMALL, page)).cells) for page in pages if page]
             assert repo.verify().is_sound
-        assert sizes == [1, 2]
+        assert [page and [cell.source for cell in page.cells] for page in pages] == [None, [], ["same"], ["same"] * 2]
+
+    def test_a_cell_that_changed_costs_about_that_cell_however_many_there_are(self, path: Path) -> None:
+        written = {}
+        for count in (64, 128, 256):
+            store = Counting()
+            with Repository.open(store) as repo:
+                session = bind({}, repo)
+                sources = [f"# cell {at}\n" + "work()\n" * 60 for at in range(count)]
+                ids = [f"id{at}" for at in range(count)]
+                write_notebook(path, cells=cells_of(ids, sources))
+                session.watch_notebook(path)
+                run(session, "0")
+                store.written.clear()
+                for at in range(5, count, count // 8):
+                    sources[at] += "more()"
+                    sources.insert(at, "pass")
+                    ids.insert(at, f"new{at}")
+                    write_notebook(path, cells=cells_of(ids, sources))
+                    touch_later(path)
+                    page = read_notebook(repo.objects, run(session, "0"))
+                    assert page is not None
+                    assert [cell.source for cell in page.cells] == sources
+                session.close()
+                assert repo.verify().is_sound
+            written[count] = [key[:1] for key in store.written], sum(store.written.values()) / 8
+        for kinds, size in written.values():
+            assert kinds.count(Kind.CHUNK) <= 3 * 8
+            assert kinds.count(Kind.LIST) <= 4 * 8
+            assert size < 8_000
+
+    def test_a_page_that_stays_is_not_looked_at_again(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        with Repository.open(MemoryStore()) as repo:
+            session = bind({}, repo)
+            write_notebook(path, *map(str, range(100)))
+            session.watch_notebook(path)
+            first = run(session, "0")
+            with monkeypatch.context() as patch:
+                patch.setattr(notebooks, "encode", None)
+                patch.setattr(notebooks, "store_list", None)
+                assert run(session, "1").document == first.document is not None
+            write_notebook(path, *map(str, range(100)), "more")
+            monkeypatch.setattr(notebooks, "_store_cell", (made := Counted(notebooks._store_cell)))
+            assert run(session, "2").document != first.document
+            assert made.calls == 1
+            session.close()
+
+    def test_cells_that_a_collection_took_are_stored_again(self, path: Path) -> None:
+        with Repository.open(MemoryStore()) as repo:
+            namespace: dict[str, Any] = {}
+            session = bind(namespace, repo)
+            write_notebook(path, "a", "b")
+            run(session, "0")
+            session.watch_notebook(path)
+            namespace["x"] = 1
+            run(session, "x = 1")
+            session.undo()
+            assert repo.prune(Retention(keep_last=1)).objects_deleted
+            page = read_notebook(repo.objects, run(session, "2"))
+            session.close()
+            assert repo.verify().is_sound
+        assert page is not None
+        assert [cell.source for cell in page.cells] == ["a", "b"]
+
+    def test_pages_that_earlier_releases_stored_whole_are_read(self) -> None:
+        old = NotebookSnapshot("old.ipynb", 7, (NotebookCell("a", "code", "x = 1"),), "python")
+        with Repository.open(MemoryStore()) as repo:
+            session = bind({}, repo)
+            commit = run(session, "0")
+            writer = repo.writer()
+            id = writer.add(Kind.SMALL, encode(old))
+            writer.flush()
+            stored: Commit = msgspec.structs.replace(commit, notebook=id)
+            assert read_notebook(repo.objects, stored) == old
+            session.close()
+
+
+class Counting(MemoryStore):
+    """Notes the objects that are new."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: dict[bytes, int] = {}
+
+    def swap(self, expected: Any, new: Any, items: Any = MappingProxyType({})) -> bool:
+        self.written |= {
+            key: sum(map(len, parts)) for key, parts in items.items() if key[:1] in (Kind.CHUNK, Kind.LIST)
+        }
+        return super().swap(expected, new, items)
+
+
+class Counted:
+    def __init__(self, wraps: Any) -> None:
+        self.wraps, self.calls = wraps, 0
+
+    def __call__(self, *args: Any) -> Any:
+        self.calls += 1
+        return self.wraps(*args)
+
+
+def run(session: Session, source: str) -> Commit:
+    session.begin_cell(source)
+    report = session.end_cell()
+    assert report is not None
+    assert report.record is not None
+    return report.record
