@@ -76,7 +76,7 @@ class Pickler(pickle.Pickler):
         self.plain_arrays: dict[int, Any] = {}  # by the id of an array of another class: its memory as a plain one
         self.globals_holders: dict[int, object] = {}
         self.cached_importable: dict[int, bool] = {}
-        self.watched: set[int] = set()
+        self.watched: dict[int, object] = {}
         self._steps_by_buffer = steps
         self._parts_by_buffer = parts
         self._records = records
@@ -212,8 +212,7 @@ class Pickler(pickle.Pickler):
 
     def watch(self, array: object) -> None:
         """A library made this array for itself: nobody minds that weak references to it exist."""
-        self.watched.add(id(array))
-        self.kept.append(array)
+        self.watched[id(array)] = array  # not in `kept`: a person may have a name for it
 
     def uses(self, holder: object, low: int, high: int, space: str = "cpu", *, owned: bool = False) -> None:
         """Note memory that an array or tensor looks at; `owned` by it alone, in whole and in order."""

@@ -44,37 +44,44 @@ def _pandas(kind: type) -> Handler | None:
         return immutable
     if any(base.__name__ == "BaseBlockManager" for base in kind.__mro__):
         return reduce_manager
-    if not _copies_on_write():
-        return _watched(kind)
     if issubclass(kind, pd.api.extensions.ExtensionArray):
         arrow = any(base.__name__ == "ArrowExtensionArray" for base in kind.__mro__)
-        return reduce_arrow_column if arrow else reduce_column
+        return functools.partial(
+            reduce_either, reduce_arrow_column if arrow else reduce_column, objects.handler_for(kind)
+        )
     if any(base.__name__ == "Block" for base in kind.__mro__):
-        return reduce_block
+        return functools.partial(reduce_block, objects.handler_for(kind))
     if kind.__name__ == "BlockValuesRefs":
         return reduce_references
     return None
 
 
-def _watched(kind: type) -> Handler | None:
-    if any(base.__name__ == "Block" for base in kind.__mro__):
-        return functools.partial(reduce_watched, objects.handler_for(kind), "values")
-    if any(base.__name__ == "NDArrayBackedExtensionArray" for base in kind.__mro__):
-        return functools.partial(reduce_watched, objects.handler_for(kind), "_ndarray")
-    return None
+def reduce_either(private: Handler, shared: Handler, pickler: Pickler, column: Any) -> Any:
+    """A column: where writes go through to others it is noted like any other object."""
+    if _copies_on_write():
+        return private(pickler, column)
+    pickler.watch(getattr(column, "_ndarray", None))
+    return shared(pickler, column)
 
 
-def reduce_watched(handler: Handler, attribute: str, pickler: Pickler, value: Any) -> Any:
-    """An object around an array that pandas made; writes may go through to others, so it is noted like any other."""
-    pickler.watch(getattr(value, attribute, None))
-    return handler(pickler, value)
+def _copies_on_write() -> bool:
+    """Whether pandas copies before it writes to what frames share. Before pandas 3 that is an option, and off."""
+    return _release() >= 3 or (_release() == 2 and _option())
 
 
 @functools.cache
-def _copies_on_write() -> bool:
+def _release() -> int:
     import pandas as pd
 
-    return int(pd.__version__.partition(".")[0]) >= 3
+    return int(pd.__version__.partition(".")[0])
+
+
+def _option() -> bool:
+    import pandas as pd
+
+    # The dict itself: asking through `pd.options` takes 20 µs, and this is asked for each block.
+    config: Any = pd._config.config
+    return config._global_config["mode"].get("copy_on_write") is True
 
 
 def reduce_index(pickler: Pickler, index: Any) -> Any:
@@ -94,13 +101,21 @@ def reduce_manager(pickler: Pickler, manager: Any) -> Any:
     return reduced(manager)
 
 
-def reduce_block(pickler: Pickler, block: Any) -> Any:
-    """Nothing reaches a block's array but its frame, unless a user's own array shares its memory."""
-    parts = reduced(block)
-    pickler.make_private(parts)
-    # Blocks that share an array tell each other, and pandas copies it before it writes to one of them.
-    pickler.dump_record.references.append(block.refs)
-    return (restore.block, (*parts, block.refs)) if id(block.refs) in pickler.shared_owners else parts
+def reduce_block(shared: Handler, pickler: Pickler, block: Any) -> Any:
+    """Where pandas copies before it writes, nothing reaches a block's array but its frame, or a user's own view of it."""
+    if _copies_on_write():
+        parts = reduced(block)
+        pickler.make_private(parts)
+    else:
+        pickler.watch(block.values)
+        parts = shared(pickler, block)
+    references = getattr(block, "refs", None)
+    if references is None:  # before pandas 2
+        return parts
+    # Blocks that share an array tell each other, and pandas copies it before it writes to one of them: before pandas 3
+    # where that is on, or is turned on later.
+    pickler.dump_record.references.append(references)
+    return (restore.block, (*parts, references)) if id(references) in pickler.shared_owners else parts
 
 
 def reduce_references(pickler: Pickler, references: Any) -> Any:
