@@ -20,14 +20,14 @@ from agent_kernel.browsing.memory import (
     Things,
 )
 from agent_kernel.values.peeking import Buffer, Call, calls
-from agent_kernel.verbs.stored import ARRAY, Stored, integers, items_of
+from agent_kernel.verbs.stored import ARRAY, OBJECTS, Stored, atoms_of, code_size, integers, items_of
 
 __all__ = ["elements_of", "numbers_of"]
 
 _STRINGS: Final = {"string": "i", "large_string": "q", "utf8": "i", "large_utf8": "q"}
 _ARROW: Final = "agent_kernel.values.restore.frames.arrow_column"
 _MOMENTS: Final = "pandas._libs.arrays.__pyx_unpickle_NDArrayBacked"
-_OBJECTS: Final = "agent_kernel.values.restore.arrays.object_array_bare"
+_FEW_OBJECTS: Final = "agent_kernel.values.restore.arrays.object_array_bare"
 _MASKED: Final = frozenset(f"pandas.arrays.{kind}Array" for kind in ("Boolean", "Floating", "Integer"))
 
 
@@ -59,8 +59,8 @@ def elements_of(stored: Stored, values: object, row: int = 0) -> Elements | None
             return _arrow(stored, values)
         case name if name == _MOMENTS:
             return _backed(stored, values, row)
-        case name if name == _OBJECTS:
-            return _objects(values, row)
+        case name if name in (_FEW_OBJECTS, OBJECTS):
+            return _objects(stored, values, row)
         case "pandas.core.indexes.base._new_Index" | "pandas.core.indexes.datetimes._new_DatetimeIndex":
             return _index(stored, values)
         case name if name in _MASKED:
@@ -105,8 +105,8 @@ def _backed(stored: Stored, column: Call, row: int) -> Elements | None:
     state = items_of(column.state[0]) if column.state else ()
     if len(state) < 2 or not isinstance(state[0], Call) or not isinstance(state[1], Call):
         return None
-    if state[1].name == _OBJECTS:
-        return _objects(state[1], row)
+    if state[1].name in (_FEW_OBJECTS, OBJECTS):
+        return _objects(stored, state[1], row)
     shape = integers(state[1].args[2]) if len(state[1].args) > 2 else ()
     zone = "" if state[0].name == "numpy.dtype" else "Z"
     numbers = numbers_of(stored, state[1], row, shape[0] if len(shape) == 2 else 1, zone)
@@ -117,7 +117,9 @@ def _backed(stored: Stored, column: Call, row: int) -> Elements | None:
     return None if values is None else Categories(numbers, values)
 
 
-def _objects(array: Call, row: int) -> Elements | None:
+def _objects(stored: Stored, array: Call, row: int) -> Elements | None:
+    if array.name == OBJECTS:
+        return _coded_objects(stored, array, row)
     state = items_of(array.state[0]) if array.state else ()
     found = items_of(state[0]) if state else ()
     shape = integers(array.args[0])
@@ -125,6 +127,18 @@ def _objects(array: Call, row: int) -> Elements | None:
         return None
     width = shape[-1]
     return Things(found[row * width : (row + 1) * width] if len(shape) == 2 else found)
+
+
+def _coded_objects(stored: Stored, array: Call, row: int) -> Elements | None:
+    atoms, shape = atoms_of(stored, array), integers(array.args[2])
+    if atoms is None or (len(shape) == 2 and array.args[3] != "C"):
+        return None
+    start, width = (row * shape[1], shape[1]) if len(shape) == 2 else (0, prod(shape))
+    codes = array.args[0]
+    if not isinstance(codes, Buffer) or not stored.blobs[codes.position].size:  # all are distinct
+        return Things(atoms[start : start + width])
+    numbers = Numbers(Memory(stored, codes), f"<u{code_size(len(atoms))}", start, width)
+    return Categories(numbers, Things(atoms))
 
 
 def _index(stored: Stored, index: Call) -> Elements | None:

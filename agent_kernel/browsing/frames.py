@@ -59,7 +59,11 @@ def frame_of(stored: Stored, summary: summaries.Summary) -> Frame | None:
 def _axes(stored: Stored, summary: summaries.Summary) -> tuple[object, object] | None:
     if summary.kind == "series":
         managers = calls(stored.value, _SINGLE)
-        state = items_of(managers[0].state[0]) if managers and managers[0].state else ()
+        if not managers:
+            return None
+        if len(managers[0].args) > 1:
+            return None, managers[0].args[1]
+        state = items_of(managers[0].state[0]) if managers[0].state else ()  # as earlier releases wrote it
         labels = items_of(state[0]) if state else ()
         return (None, labels[0]) if labels else None
     managers = calls(stored.value, _MANAGER)

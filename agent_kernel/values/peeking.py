@@ -6,14 +6,15 @@ its arguments and not made. That is enough to tell which buffer is which column 
 
 from __future__ import annotations
 
+import io
 import pickletools
 from typing import Final, cast
 
 import msgspec
 
-__all__ = ["Buffer", "Call", "Name", "calls", "peek"]
+__all__ = ["MOST_STEPS", "Buffer", "Call", "Name", "calls", "peek"]
 
-_MOST_STEPS: Final = 40_000  # instructions; the stream of a table has a few hundred, and two for each text in it
+MOST_STEPS: Final = 40_000  # there are two for each text
 
 
 class Buffer(msgspec.Struct, frozen=True):
@@ -40,10 +41,22 @@ class _Unreadable(Exception):  # noqa: N818 - never leaves this module
     """The stream does something that tables and arrays do not need."""
 
 
-def peek(stream: bytes) -> object:
-    """A description of the first value in the stream; None where it holds what is not understood."""
+_BY_NAME: Final = "agent_kernel.values.restore.code.by_name"
+_LITERALS: Final = ("BININT", "LONG1", "LONG4", "BINFLOAT", "SHORT_BIN", "BINUNICODE", "BINBYTES")
+
+
+def peek(stream: bytes, after: int = 0, most_steps: int = MOST_STEPS) -> object:
+    """A description of a value in the stream; None where it holds what is not understood.
+
+    Args:
+        after: how many values to pass over. Later ones may speak of what they hold.
+        most_steps: instructions of all these values; the stream of a table has a few hundred.
+    """
+    machine, source = _Machine(most_steps), io.BytesIO(stream)
     try:
-        return _Machine().run(stream)
+        for _ in range(after):
+            machine.run(source)
+        return machine.run(source)
     except (_Unreadable, IndexError, KeyError, TypeError, ValueError):
         return None
 
@@ -68,17 +81,19 @@ def calls(found: object, name: str) -> list[Call]:
 
 
 class _Machine:
-    def __init__(self) -> None:
+    def __init__(self, most_steps: int) -> None:
+        self._steps_left = most_steps
         self._stack: list[object] = []
         self._marks: list[int] = []
         self._memo: list[object] = []
         self._buffers = 0
 
-    def run(self, stream: bytes) -> object:
-        for steps, (code, argument, _) in enumerate(pickletools.genops(stream)):
+    def run(self, source: io.BytesIO) -> object:
+        for code, argument, _ in pickletools.genops(source):
             if code.name == "STOP":
                 return self._stack.pop()
-            if steps > _MOST_STEPS:
+            self._steps_left -= 1
+            if self._steps_left < 0:
                 break
             self._step(code.name, argument)
         raise _Unreadable
@@ -122,14 +137,14 @@ class _Machine:
                 called, args = self._pop(2)
                 if not isinstance(called, Name) or not isinstance(args, tuple):
                     raise _Unreadable
-                stack.append(Call(called.text, cast("tuple[object, ...]", args)))
+                stack.append(_called(called.text, cast("tuple[object, ...]", args)))
             case "BUILD":
                 (state,) = self._pop(1)
                 made = stack[-1]
                 if not isinstance(made, Call):
                     raise _Unreadable
                 made.state.append(state)
-            case _ if code.startswith(("BININT", "LONG", "BINFLOAT", "SHORT_BIN", "BINUNICODE", "BINBYTES")):
+            case _ if code.startswith(_LITERALS):
                 stack.append(argument)
             case _:
                 raise _Unreadable
@@ -154,3 +169,8 @@ class _Machine:
 
     def _since_mark(self) -> list[object]:
         return self._pop(len(self._stack) - self._marks.pop())
+
+
+def _called(name: str, args: tuple[object, ...]) -> Call | Name:
+    """What a call makes: of a function that only looks a name up, what stands under that name."""
+    return Name(".".join(map(str, args))) if name == _BY_NAME else Call(name, args)

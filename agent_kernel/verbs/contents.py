@@ -6,22 +6,39 @@ same and are not even read; of the others the bytes are compared. Nothing is unp
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Final
+from typing import Final, cast
 
 from agent_kernel.errors import StoreError
 from agent_kernel.repository import Entry
+from agent_kernel.repository.blobs import read_blob
 from agent_kernel.session import Repository
 from agent_kernel.values.peeking import Buffer, Call
 from agent_kernel.values.summaries import Summary
-from agent_kernel.verbs.stored import ARRAY, Part, Stored, columns_of, dense_array, integers, same, stored
+from agent_kernel.verbs.stored import (
+    ARRAY,
+    OBJECTS,
+    Part,
+    Stored,
+    atoms_of,
+    code_size,
+    columns_of,
+    integers,
+    items_of,
+    only_call,
+    same,
+    stored,
+)
 from agent_kernel.verbs.text import clean, plural
-from agent_kernel.verbs.unlike import Unlike, unlike
+from agent_kernel.verbs.unlike import Unlike, in_units, unlike, unlike_numbers
 
 __all__ = ["differences", "same_column", "unlike_column"]
 
 _MOST_COLUMNS: Final = 8  # that are told
+_MOST_CODES: Final = 4_000_000  # objects of a column
+_OF_A_CLASS: Final = "agent_kernel.values.restore.arrays.array_subclass"
+_ARRAYS: Final = (ARRAY, OBJECTS, _OF_A_CLASS)
 
 
 def differences(repo: Repository, old: Entry, new: Entry, summary: Summary) -> tuple[str, ...]:
@@ -34,19 +51,23 @@ def differences(repo: Repository, old: Entry, new: Entry, summary: Summary) -> t
         if summary.kind in ("frame", "series"):
             return tuple(_in_table(before, after, summary))
         return tuple(_in_array(before, after))
-    except (StoreError, IndexError, RecursionError):
+    except (StoreError, IndexError, RecursionError, ValueError):
         return ()  # damaged, or made by nobody's pickler: the summaries still say what they say
 
 
 def _in_array(before: Stored, after: Stored) -> Iterator[str]:
     old, new = before.value, after.value
-    if not (isinstance(old, Call) and isinstance(new, Call) and old.name == new.name == ARRAY):
+    if not (isinstance(old, Call) and isinstance(new, Call) and old.name == new.name and new.name in _ARRAYS):
         return
-    if old.args[1:4] != new.args[1:4]:
+    arrays = _both(old, new)
+    if arrays is None or not same(before, after, old, new, frozenset(map(id, arrays))):
         return
-    shape, order = new.args[2], new.args[3]
+    was, now = arrays
+    shape, order = now.args[2], now.args[3]
     total = prod(integers(shape))
-    found = _unlike(before, after, old, new, 0, total)
+    if was.args[2:4] != (shape, order):
+        return
+    found = _unlike(before, after, was, now, 0, total)
     if found is not None and (found.many or found.left):
         row = prod(integers(shape)[1:])  # elements of one step along the first axis, as they lie in memory
         yield found.told(total, "value", row if len(integers(shape)) == 1 or order == "C" else 0)
@@ -73,8 +94,8 @@ def _in_column(
     found = unlike_column(before, after, old[position], new[position])
     if found is None:
         return f"{column}contents differ"
-    now = dense_array(new[position][0].args[0])
-    rows = integers(now.args[2])[-1] if now is not None else 0
+    arrays = _both(old[position][0].args[0], new[position][0].args[0])
+    rows = integers(arrays[1].args[2])[-1] if arrays is not None else 0
     return column + found.told(rows, "row" if named else "value", 1) if found.many or found.left else ""
 
 
@@ -86,24 +107,80 @@ def same_column(before: Stored, after: Stored, old: Part, new: Part) -> bool:
 def unlike_column(before: Stored, after: Stored, old: Part, new: Part) -> Unlike | None:
     """Which rows of a column differ; None where that cannot be told from its memory."""
     (was, was_row), (now, row) = old, new
-    dense, former = dense_array(now.args[0]), dense_array(was.args[0])
-    if dense is None or former is None or row != was_row or not _are_alike(dense, former):
+    arrays = _both(was.args[0], now.args[0])
+    if arrays is None or row != was_row or not _are_alike(*arrays):
         return None
+    former, dense = arrays
     if not same(before, after, was.args[0], now.args[0], frozenset([id(former), id(dense)])):
         return None  # also what its values stand for
     rows = integers(dense.args[2])[-1]
     return _unlike(before, after, former, dense, row * rows, rows)
 
 
+def _both(old: object, new: object) -> tuple[Call, Call] | None:
+    """The one array that holds the values on either side: of plain memory, or of objects."""
+    for name in (ARRAY, OBJECTS):
+        was, now = only_call(old, name), only_call(new, name)
+        if was is not None and now is not None and len(was.args) > 3 and len(now.args) > 3:
+            return was, now
+    return None
+
+
 def _are_alike(one: Call, other: Call) -> bool:
     """Whether both lie in memory in the same way, column after column."""
     shape = integers(one.args[2])
-    return bool(shape) and one.args[1:4] == other.args[1:4] and (len(shape) == 1 or one.args[3] == "C")
+    return bool(shape) and one.args[2:4] == other.args[2:4] and (len(shape) == 1 or one.args[3] == "C")
 
 
 def _unlike(before: Stored, after: Stored, old: Call, new: Call, start: int, many: int) -> Unlike | None:
     was, now = old.args[0], new.args[0]
     if not isinstance(was, Buffer) or not isinstance(now, Buffer):
         return None
+    if new.name == OBJECTS:
+        return _unlike_objects(before, after, old, new, start, many)
+    if old.args[1] != new.args[1]:  # of another kind
+        return None
     whole = prod(integers(new.args[2]))
     return unlike(after.repo, before.blobs[was.position], after.blobs[now.position], whole, start, many)
+
+
+def _unlike_objects(before: Stored, after: Stored, old: Call, new: Call, start: int, many: int) -> Unlike | None:
+    """Which objects differ: equal ones may have other codes on either side, so those are numbered anew."""
+    was, now = atoms_of(before, old), atoms_of(after, new)
+    if was is None or now is None or many > _MOST_CODES:
+        return None
+    numbers = _Numbers()
+    first, second = [numbers.of(atom) for atom in was], [numbers.of(atom) for atom in now]
+    one, other = _codes(before, old, len(was), start, many), _codes(after, new, len(now), start, many)
+    return unlike_numbers(map(first.__getitem__, one), map(second.__getitem__, other), many)
+
+
+def _codes(side: Stored, array: Call, distinct: int, start: int, many: int) -> Sequence[int]:
+    codes = array.args[0]
+    blob = side.blobs[codes.position] if isinstance(codes, Buffer) else None
+    if blob is None or not blob.size:  # all are distinct
+        return range(start, start + many)
+    size = code_size(distinct)
+    return in_units(bytes(read_blob(side.repo.objects, blob)), size)[start : start + many]
+
+
+class _Numbers:
+    """Gives descriptions of atoms that nobody could tell apart the same number: 1 and True are two."""
+
+    def __init__(self) -> None:
+        self._known: dict[object, int] = {}
+        self._seen: dict[int, int] = {}  # by id: a stream may speak of the same tuple very often
+
+    def of(self, atom: object) -> int:
+        if isinstance(atom, str):
+            return self._known.setdefault(atom, len(self._known))
+        if not isinstance(atom, (Call, tuple, list)):
+            key = (type(atom), repr(atom) if isinstance(atom, float) else atom)
+            return self._known.setdefault(key, len(self._known))
+        found = self._seen.get(id(cast("object", atom)))
+        if found is None:
+            name = atom.name if isinstance(atom, Call) else ""
+            parts = (*atom.args, *atom.state) if isinstance(atom, Call) else items_of(cast("object", atom))
+            found = self._known.setdefault((Call, name, *map(self.of, parts)), len(self._known))
+            self._seen[id(cast("object", atom))] = found
+        return found

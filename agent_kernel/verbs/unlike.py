@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import accumulate, compress, count
 from operator import ne
@@ -18,7 +18,7 @@ from agent_kernel.repository.cuts import PIECE
 from agent_kernel.session import Repository
 from agent_kernel.verbs.text import plural
 
-__all__ = ["Unlike", "unlike"]
+__all__ = ["Unlike", "in_units", "unlike", "unlike_numbers"]
 
 _MOST_COMPARED: Final = 64_000_000  # bytes of both sides; of more the first pieces that differ are compared
 _LONGEST_S: Final = 1.0  # of work, after which no other piece is compared
@@ -91,7 +91,7 @@ def unlike(repo: Repository, one: Blob, other: Blob, whole: int, start: int, man
             continue
         old, new = first(), second()
         unit = next(size for size in (8, 4, 2, 1) if not (item % size or at % size or len(old) % size))
-        differ = compress(count(), map(ne, _in_units(old, unit), _in_units(new, unit)))
+        differ = compress(count(), map(ne, in_units(old, unit), in_units(new, unit)))
         if unit == item:
             found.add_all(list(differ), at // item - start, many)
         else:
@@ -101,7 +101,14 @@ def unlike(repo: Repository, one: Blob, other: Blob, whole: int, start: int, man
     return found
 
 
-def _in_units(piece: bytes, size: int) -> memoryview[int]:
+def unlike_numbers(old: Iterable[int], new: Iterable[int], many: int) -> Unlike:
+    """How many of `many` elements differ. Those of the same number are equal."""
+    found = Unlike()
+    found.add_all(list(compress(count(), map(ne, old, new))), 0, many)
+    return found
+
+
+def in_units(piece: bytes, size: int) -> memoryview[int]:
     """The bytes as numbers of this size: fewer to compare."""
     view = memoryview(piece)
     return view.cast("Q") if size == 8 else view.cast("I") if size == 4 else view.cast("H") if size == 2 else view

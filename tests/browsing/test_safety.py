@@ -122,6 +122,47 @@ def test_what_nobodys_pickler_wrote_is_still_answered(kind: str, stream: bytes) 
     assert answer["how"] == "~"
 
 
+def named(module: str, name: str) -> bytes:
+    return b"".join(b"\x8c" + bytes([len(text)]) + text.encode() for text in (module, name)) + b"\x93"
+
+
+def column_of_objects(shape: tuple[int, int], *, in_series: bool) -> bytes:
+    """The stream of a long array of objects, or of a series that holds one."""
+    sizes = b"(" + b"".join(b"J" + size.to_bytes(4, "little", signed=True) for size in shape) + b"t"
+    array = named("agent_kernel.values.restore.arrays", "object_column") + b"(\x97\x97" + sizes + b"\x8c\x01C\x88tR"
+    if in_series:
+        block = named("pandas._libs.internals", "_unpickle_block") + b"(" + array + b"NK\x01tR"
+        array = named("pandas.core.internals.managers", "SingleBlockManager") + b"(" + block + b"NtR"
+    return b"\x80\x05" + array + b"."
+
+
+def test_the_objects_of_a_column_that_nobodys_pickler_wrote_are_only_described(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    harm = named("posix", "system") + b"\x8c" + bytes([len(f"touch {ran}")]) + f"touch {ran}".encode() + b"\x85R"
+    nested = b"K\x01" + b"\x94h\x00\x86" + b"".join(b"\x94h" + bytes([at]) + b"\x86" for at in range(1, 90))
+    circle = b"]\x94(h\x00e"
+    deep = b")" + b"\x85" * 30_000
+    number = b"\x8b" + (1_000_000).to_bytes(4, "little") + b"\x7f" * 1_000_000
+    held = [b"", b"x", b"\x80\x05N.", b"\x80\x05" + b"]" * 3]
+    held += [b"\x80\x05](" + item + end + b"e." for item in (harm, nested, circle, deep, number) for end in (b"", b"N")]
+    repo = Repository.open(MemoryStore())
+    begun = time.thread_time()
+    # Codes of what is not there, and sizes that nothing has, of two plain atoms.
+    cases = [(codes, (1, 2), atoms) for codes in (b"", b"\x00\xff") for atoms in held]
+    sizes = [(2, 1), (-1, -2), (1, 2**31 - 1), (2**31 - 1, 2**31 - 1), (0, 0)]
+    cases += [(b"", shape, b"\x80\x05](K\x01Ne.") for shape in sizes]
+    for in_series in (False, True):
+        for codes, shape, atoms in cases:
+            stream = column_of_objects(shape, in_series=in_series)
+            summary = summaries.Summary("series" if in_series else "array", "x.Y", shape=shape)
+            blobs = tuple(Blob(len(part), part) for part in (stream, codes, atoms))
+            manifest = encode(Manifest(blobs=blobs, size=len(stream)))
+            commit_values(repo, {"x": Entry(manifest, summary=summaries.encode(summary))})
+            assert Reader(repo, "s").ask("variable", {"id": "HEAD", "name": "x"}) is not None
+    assert time.thread_time() - begun < 20
+    assert not ran.exists()
+
+
 def test_a_summary_that_cannot_be_read_is_said_to_be_none() -> None:
     repo = Repository.open(MemoryStore())
     commit_values(repo, {"x": "one"})

@@ -258,3 +258,93 @@ def test_a_table_in_thousands_of_pieces_is_read_where_it_changed(nb: Notebook) -
     answer, _, rows = table(nb)
     assert next(iter(rows)) == "654321"
     assert "1 cell changed in b" in answer["note"]
+
+
+WORDS = """
+import numpy as np
+import pandas as pd
+words = [f'w{n % 5_000}' for n in range(20_000)]
+python = pd.StringDtype('python')
+many = pd.DataFrame({'word': pd.Series(words, dtype=object), 'back': pd.Series(words[::-1], dtype=object)})
+many['n'] = np.arange(20_000)
+alone = pd.DataFrame({'word': pd.Series([f'x{n}' for n in range(20_000)], dtype=object)})
+block = pd.DataFrame(np.array([words, words[::-1]], dtype=object).T.copy(order='F'), columns=['word', 'back'])
+text = pd.DataFrame({'word': pd.array(words, dtype=python)})
+named = pd.DataFrame({'n': np.arange(20_000)}, index=pd.Index(alone.word, dtype=object))
+levels = pd.DataFrame({'n': np.arange(20_000)}, index=pd.MultiIndex.from_arrays([words, np.arange(20_000)]))
+gone = pd.DataFrame({'word': pd.Series(words, dtype=object)})
+mixed = pd.DataFrame({'word': pd.Series([('a', n % 3) if n % 2 else n % 7 for n in range(20_000)], dtype=object)})
+column = pd.Series(words, dtype=object)
+short = pd.Series(['a', 'b', None], dtype=object)
+shared = also = pd.DataFrame({'word': pd.Series(words, dtype=object), 'n': np.arange(20_000)})
+array = np.array(words, dtype=object)
+numbers = np.rec.array([(n, n / 2) for n in range(20)])
+"""
+CHANGES = """
+many.loc[12_345, 'word'] = 'new'
+many.loc[777, 'back'] = None
+alone.loc[777, 'word'] = 3.5
+block.loc[9, 'back'] = 'w1'
+text.loc[4, 'word'] = 'new'
+named.iloc[5, 0] = -1
+levels.iloc[3, 0] = -1
+gone = gone.drop(index=[3, 4])
+gone.loc[9, 'word'] = 'new'
+mixed.loc[[2, 3], 'word'] = 'new'
+column[17] = 'new'
+short[1] = 'new'
+shared.loc[1, 'word'] = 'new'
+array[7] = array[9_000] = 'new'
+numbers[5] = (-1, 0.5)
+"""
+
+
+def test_long_columns_of_objects_are_read_and_compared_row_by_row(nb: Notebook) -> None:
+    nb.cells(WORDS, CHANGES)
+    first = {
+        "many": ("777", "back", "w4222", "missing", "1 cell changed in word, 1 cell changed in back."),
+        "alone": ("777", "word", "x777", "3.5", "1 cell changed in word."),
+        "block": ("9", "back", "w4990", "w1", "1 cell changed in back."),
+        "text": ("4", "word", "w4", "new", "1 cell changed in word."),
+        "named": ("x5", "n", "5", "−1", "1 cell changed in n."),
+        "levels": ("w3, 3", "n", "3", "−1", "1 cell changed in n."),
+        "gone": ("9", "word", "w9", "new", "1 cell changed in word, 2 rows removed."),
+        "mixed": ("2", "word", "2", "new", "2 cells changed in word."),
+        "column": ("17", "values", "w17", "new", "1 cell changed in values."),
+        "short": ("1", "values", "b", "new", "1 cell changed in values."),
+        "shared": ("1", "word", "w1", "new", "1 cell changed in word."),
+        "also": ("1", "word", "w1", "new", "1 cell changed in word."),
+    }
+    for name, (label, column, old, new, note) in first.items():
+        answer, _, rows = table(nb, name)
+        assert next(iter(rows)) == label, name
+        assert rows[label][1][column] == {"old": old, "new": new, "how": "~"}, name
+        assert answer["note"].endswith(note), name
+    lines = {name: nb.ask("variable", id="HEAD", name=name)["lines"] for name in ("array", "numbers")}
+    assert lines["array"][-1:] == ["2 of 20,000 values differ, between rows 7 and 9,000"]
+    assert lines["numbers"][-1] == "1 of 20 values differs: row 5"
+    changes = {change["name"]: change for change in nb.ask("commit", id="HEAD")["changes"]}
+    assert all(changes[name]["opens"] for name in first)
+
+
+def test_equal_objects_are_the_same_and_different_ones_that_count_as_equal_are_not(nb: Notebook) -> None:
+    nb.run(
+        "import pandas as pd\n"
+        "found = [n % 9 for n in range(20_000)]\n"
+        "one = pd.Series(found, dtype=object)\n"
+        "other = pd.Series([float('nan') if not n else str(n) for n in found], dtype=object)"
+    )
+    nb.run(
+        "one[10_001] = True if one[10_001] == 1 else float(one[10_001])\n"
+        "other[10_001] = ''.join(list(other[10_001])); other[0] = float('nan'); other[5] = 'new'"
+    )
+    assert table(nb, "one")[0]["note"].endswith("1 cell changed in values.")
+    assert table(nb, "other")[0]["note"].endswith("1 cell changed in values.")
+
+
+def test_tables_that_share_memory_or_hang_on_a_module_are_read(nb: Notebook) -> None:
+    nb.run("import pandas as pd, warnings\ndf = pd.DataFrame({'a': range(5), 'b': list('vwxyz')})")
+    nb.run("other = df.copy(deep=False)\nheld = pd.DataFrame({'a': [1, 2]})\nheld.attrs['of'] = warnings.filters")
+    nb.run("df.loc[1, 'b'] = 'new'\nother.loc[2, 'a'] = 7\nheld.loc[1, 'a'] = 7")
+    for name, label in (("df", "1"), ("other", "2"), ("held", "1")):
+        assert {row: how for row, (how, _) in table(nb, name)[2].items() if how} == {label: "~"}, name
