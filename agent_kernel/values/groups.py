@@ -8,6 +8,7 @@ changed row stores one segment.
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import weakref
 from collections import Counter
@@ -23,7 +24,7 @@ from agent_kernel.values.cutting import NOWHERE, Cuts
 from agent_kernel.values.dump import Components, Dump, LiveNames, Loss, Memory
 from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.memory import clusters_of, overlaps_itself, owner_of
-from agent_kernel.values.pickler import FOREIGN, PROTOCOL, Phases, Pickler, dump_objects, open_dump
+from agent_kernel.values.pickler import FOREIGN, PROTOCOL, NamespaceMetError, Phases, Pickler, dump_objects, open_dump
 from agent_kernel.values.references import Named
 from agent_kernel.values.surface import called_at_death, held_by
 
@@ -122,11 +123,33 @@ def dump_group(
         RecursionError: nested too deeply.
     """
     references.look()
+    options: dict[str, Any] = {"cuts": cuts, "known": known, "anchors": anchors, "whole": whole, "defer": defer}
+    options |= {"components": components, "lead": lead}
+    with contextlib.suppress(NamespaceMetError):
+        return _dump_naming(members, names, namespace, named=named, **options)
+    # Not while the error is handled: its frames hold what was dumped, and holders are counted.
+    return _dump_naming(members, names, namespace, named={*named, id(namespace)}, **options)
+
+
+def _dump_naming(
+    members: Mapping[str, object],
+    names: LiveNames,
+    namespace: dict[str, object],
+    *,
+    cuts: Mapping[str, Cuts],
+    known: frozenset[bytes],
+    anchors: Collection[int],
+    named: Collection[int],
+    whole: bool,
+    defer: bool,
+    components: Components | None,
+    lead: Dumped | None,
+) -> Dumped:
     if len(members) == 1:
         (value,) = members.values()
         if id(type(value)) in _ATOM_IDS:
             return Dumped(_PLAIN, [pickle.dumps(value, PROTOCOL)], [], Dump(), Reach())
-        if _holds_only_atoms(value) and not references.may_be_container(value):
+        if _holds_only_atoms(value) and not references.may_be_container(value, namespace):
             return Dumped(_PLAIN, [pickle.dumps(value, PROTOCOL)], [], Dump(), Reach({id(value)}))
         if atoms.is_long(value) and _is_alone(value, namespace) and atoms.holds_atoms(value):
             digest = atoms.digest_of(value)  # first: what another thread does from here on, the next look finds
@@ -148,7 +171,7 @@ def dump_group(
     skeletons = [_skeleton(kind, names, namespace) for kind in own_classes if isinstance(kind, type)]
 
     def kinds_in(value: object) -> set[int]:
-        seen = dump_objects([value], names, namespace)
+        seen = dump_objects([value], names, namespace, named=known_named)
         return {id(type(item)) for item in (*seen.instances, *seen.opaque)}
 
     bodies = [classes.Body(kind) for kind in own_classes if isinstance(kind, type)]
@@ -189,7 +212,7 @@ def _gone_on(members: Mapping[str, object], lead: Dumped, namespace: dict[str, o
     dump = lead.dump.copy()
     try:
         pickler.go_on(_all_of(members), dump)
-    except FOREIGN:
+    except (*FOREIGN, NamespaceMetError):
         return None
     if len(dump.memory) > len(lead.dump.memory):
         ranges = [(found.space, found.low, found.high) for found in clusters_of(dump.memory, dump.views)]
@@ -242,7 +265,7 @@ def _note_farewells(members: Mapping[str, object], dump: Dump, namespace: dict[s
 
 def _is_alone(value: object, namespace: dict[str, object]) -> bool:
     """Whether no module holds the value, and nothing of the notebook's waits for its death."""
-    return not references.may_be_container(value) and not called_at_death(value, namespace)
+    return not references.may_be_container(value, namespace) and not called_at_death(value, namespace)
 
 
 def is_same(value: object, digest: bytes, namespace: dict[str, object]) -> bool:

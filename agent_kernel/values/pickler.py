@@ -39,6 +39,10 @@ PROTOCOL = 5
 FOREIGN = (Exception, SystemExit, GeneratorExit)
 
 
+class NamespaceMetError(BaseException):
+    """A value leads to the notebook's namespace. No reducer of anyone's takes this for an error of its own."""
+
+
 class Pickler(pickle.Pickler):
     """One dump. Reducers call its methods to note what they met."""
 
@@ -127,6 +131,17 @@ class Pickler(pickle.Pickler):
             memo[id(name.value)] = (memo.pop(id(name))[0], name.value)
         self.memo = memo
         self.kept.append(names)
+
+    def stop_in_namespace(self) -> None:
+        """Do not go on where a value led into the notebook's namespace, all of which pickle would save with it.
+
+        pickle asks of no dict. But every namespace has `__builtins__` among its first items, and so little was saved.
+
+        Raises:
+            NamespaceMetError: the namespace has to be among the names.
+        """
+        if id(self.namespace) not in self.dump_record.named and id(self.namespace) in self.memo.copy():
+            raise NamespaceMetError
 
     def by_name(self, reference: references.Reference) -> Any:
         self.dump_record.packages.add(reference.module.partition(".")[0])
@@ -405,7 +420,7 @@ def leads_to(value: object, goals: Container[int], names: LiveNames, namespace: 
         pickler.dump(value)
     except _ArrivedError:
         return None
-    except FOREIGN:  # it is looked at with care elsewhere
+    except (*FOREIGN, NamespaceMetError):  # it is looked at with care elsewhere
         dump.instances.append(value)
     dump.kept = pickler.kept
     return dump

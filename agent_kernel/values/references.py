@@ -318,9 +318,14 @@ class Content(msgspec.Struct, frozen=True):
     items: Any
 
 
-def containers_among(ids: AbstractSet[int], namespace: Mapping[str, object]) -> dict[int, Named]:
-    """Those of the ids that are lists, dicts and sets which modules hold."""
+_NAMESPACE = Reference("__main__", "__dict__")
+
+
+def containers_among(ids: AbstractSet[int], namespace: dict[str, object]) -> dict[int, Named]:
+    """Those of the ids that are lists, dicts and sets which modules hold, or the notebook's namespace."""
     found: dict[int, Named] = {}
+    if id(namespace) in ids:
+        found[id(namespace)] = Named(namespace, _NAMESPACE)
     for item in sorted(_containers.keys() & ids):
         for module, name in HELD[item]:
             value = _standing(module, name)
@@ -355,6 +360,6 @@ def _count_holders(item: int) -> int:
     return sys.getrefcount(_standing(*HELD[item][0]))
 
 
-def may_be_container(value: object) -> bool:
-    """Whether a list, dict or set may be a module's."""
-    return id(value) in _containers
+def may_be_container(value: object, namespace: dict[str, object]) -> bool:
+    """Whether a list, dict or set may be a module's, or is the notebook's namespace."""
+    return id(value) in _containers or value is namespace

@@ -14,6 +14,7 @@ from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore, Store
 from agent_kernel.testing.notebooks import Notebook, names_changed
 from agent_kernel.values import references
+from agent_kernel.values.groups import dump_group
 
 SECRET = "correct-horse-battery-staple"
 
@@ -327,3 +328,88 @@ class TestTheCost:
             nb.run("import sys, types, importlib.util\nnb_spec = importlib.util.find_spec('json')\nimport this as zen")
             assert looks.count("this") == 1
             assert len(looks) < 5
+
+
+# Ways to hold the notebook's own namespace, and what gives it back.
+NAMESPACES: dict[str, tuple[str, str]] = {
+    "globals()": ("@ = globals()", "@"),
+    "vars()": ("@ = vars()", "@"),
+    "locals()": ("@ = locals()", "@"),
+    "the dict of __main__": ("import __main__\n@ = __main__.__dict__\ndel __main__", "@"),
+    "the dict of a module in sys.modules": ("import sys\n@ = sys.modules['__main__'].__dict__", "@"),
+    "in a list": ("@ = [1, globals()]", "@[1]"),
+    "deep in containers": ("@ = {'a': [({'b': (globals(),)},)]}", "@['a'][0][0]['b'][0]"),
+    "in a long list": ("@ = [[i] for i in range(3000)]\n@.append(globals())", "@[-1]"),
+    "a frame's": ("import sys\n@ = [sys._getframe().f_globals]", "@[0]"),
+    "an attribute": ("class C: pass\n@ = C()\n@.n = globals()", "@.n"),
+    "an attribute of a library's object": ("import types\n@ = types.SimpleNamespace(n=globals())", "@.n"),
+    "an attribute of a class": ("class Holder:\n    n = globals()\n@ = Holder()", "@.n"),
+    "a closure": ("@ = (lambda n: lambda: n)(globals())", "@()"),
+    "a default": ("def @(n=globals()):\n    return n", "@()"),
+    "a keyword's default": ("def @(*, n=globals()):\n    return n", "@()"),
+    "a partial": ("import functools\n@ = functools.partial(dict.get, globals())", "@.args[0]"),
+    "a method": ("@ = globals().get", "@.__self__"),
+    "a view": ("@ = globals().keys()\nfrom gc import get_referents", "get_referents(@)[0]"),
+    "a chain of maps": ("import collections\n@ = collections.ChainMap({}, globals())", "@.maps[1]"),
+    "an array": ("import numpy as np\n@ = np.array([globals(), None])", "@[0]"),
+}
+
+
+
+def test_the_namespace_is_held_and_never_copied() -> None:
+    ways = {f"g{number}": way for number, way in enumerate(NAMESPACES.values())}
+    gets = {name: get.replace("@", name) for name, (_, get) in ways.items()}
+    ours = f"[{', '.join(f'{get} is globals()' for get in gets.values())}]"
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run("x, rows, text = [], [[1], [2]], 'secret' * 3")
+        for name, (make, _) in ways.items():
+            nb.run(make.replace("@", name))
+        groups = nb.session.workspace.tracking.groups
+        assert {name: groups[name].members for name in ("x", *ways)} == {name: (name,) for name in ("x", *ways)}
+        assert max(groups[name].size for name in ways) < 200_000
+        for name, get in gets.items():
+            assert (name, names_changed(nb.run(f"{get}['x'].append(1)"))) == (name, {"x"})
+        nb.run("x.clear()")
+        assert names_changed(nb.run(f"{gets['g5']}['new'] = 1")) == {"new"}
+        assert names_changed(nb.run("y = 1")) == {"y"}
+        nb.checkout("HEAD~3")
+        assert nb.look(f"(all({ours}), len(x), 'new' in globals())") == (True, len(ways), False)
+        nb.checkout("main")
+        assert nb.look(f"(all({ours}), x, new, y)") == (True, [], 1, 1)
+        assert nb.session.status().lost == ()
+    with Notebook(Repository.open(store)) as again:
+        again.checkout()
+        assert again.look(ours) == [True] * len(ways)
+        assert again.look("(x, new, rows)") == ([], 1, [[1], [2]])
+
+
+def test_the_module_of_the_notebook_comes_back_as_itself() -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run("import sys\nx = []\nmain = sys.modules['__main__']\nheld = [main]")
+        assert names_changed(nb.run("main.x.append(1)")) == {"x"}
+        assert names_changed(nb.run("setattr(held[0], 'n' + 'ew', 1)")) == {"new"}
+    with Notebook(Repository.open(store)) as again:
+        again.checkout()
+        assert again.look("main is held[0] is sys.modules['__main__'] and main.x is x")
+
+
+def test_two_names_for_the_namespace_share_nothing() -> None:
+    with Notebook() as nb:
+        nb.run("x = []\ng = globals()\nh = {'n': globals()}\ndef f(n=globals()): return n")
+        members = {name: nb.session.workspace.tracking.groups[name].members for name in ("x", "g", "h", "f")}
+        assert members == {"x": ("x",), "g": ("g",), "h": ("h",), "f": ("f",)}
+        nb.run("h['n']['x'] = [2]")
+        nb.session.undo()
+        assert nb.look("(g is h['n'] is f() is globals(), x)") == (True, [])
+
+
+def test_a_value_that_leads_to_the_namespace_saves_none_of_the_other_values() -> None:
+    with Notebook() as nb:
+        nb.run("class Dear:\n    count = 0\n    def __reduce__(self):\n        Dear.count += 1\n        return Dear, ()")
+        nb.run("dear = Dear()\na = [globals()]\nb = {'deep': [(globals().get,)]}")
+        nb.execute("Dear.count = 0")
+        for name in ("a", "b"):
+            dump_group({name: nb.look(name)}, nb.session.workspace.living, nb.namespace)
+        assert nb.look("Dear.count") == 0

@@ -125,6 +125,7 @@ def _builtin_class(kind: type) -> Any:
 
 def reduce_module(pickler: Pickler, module: types.ModuleType) -> Any:
     if module is builtins or module.__dict__ is pickler.namespace:
+        pickler.stop_in_namespace()
         pickler.dump_record.globals_used.add(ANY_NAME)
     if sys.modules.get(module.__name__) is module and module.__name__ != "__main__":
         return restore.module, (module.__name__,)
@@ -190,6 +191,8 @@ def reduce_method(pickler: Pickler, method: types.MethodType) -> Any:
 
 
 def reduce_builtin(pickler: Pickler, function: Any) -> Any:
+    if function is builtins.__build_class__:
+        pickler.stop_in_namespace()
     if id(function) in LOOKUP_IDS:  # whoever holds it may call it by any name
         pickler.dump_record.globals_used.add(ANY_NAME)
     owner = function.__self__

@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from agent_kernel.values.definitions import ANY_NAME
 from agent_kernel.values.lost import Lost, Unsavable
 from agent_kernel.values.memory import BYTE_OWNERS, Span
 from agent_kernel.values.pickler import reduced
@@ -24,7 +25,7 @@ from agent_kernel.values.references import Content, Named
 from agent_kernel.values.restore import objects as restore
 from agent_kernel.values.restore.buffers import memory
 from agent_kernel.values.restore.classes import known_slots
-from agent_kernel.values.restore.code import by_name
+from agent_kernel.values.restore.code import by_name, live_namespace
 from agent_kernel.values.summaries.reading import module_name
 
 if TYPE_CHECKING:
@@ -251,7 +252,10 @@ def reduce_unsavable(pickler: Pickler, marked: Unsavable) -> Any:
     return pickler.lose(marked.value, marked.reason)
 
 
-def reduce_named(_: Pickler, named: Named) -> Any:
+def reduce_named(pickler: Pickler, named: Named) -> Any:
+    if named.value is pickler.namespace:
+        pickler.dump_record.globals_used.add(ANY_NAME)
+        return live_namespace, ()
     module, name = named.reference.module, named.reference.name
     if named.reference.is_own:
         return restore.held, (module, name, type(named.value))

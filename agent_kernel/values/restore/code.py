@@ -94,6 +94,11 @@ def main_module() -> types.ModuleType:
     return sys.modules["__main__"]
 
 
+def live_namespace() -> dict[str, object]:
+    """The notebook's variables themselves, as `globals()` gives them."""
+    return current().namespace
+
+
 def module(name: str) -> types.ModuleType:
     return importlib.import_module(name)
 
