@@ -111,7 +111,8 @@ DISGUISES = (
     Case(
         "all objects of the collector",
         ("x = ['mark']", "import gc"),
-        "[o for o in gc.get_objects() if type(o) is list and o[:1] == ['ma' + 'rk'] and len(o) == 1][0].append(1)",
+        "[o.append(1) for o in gc.get_objects() if type(o) is list and list(map(type, o)) == [str] and o == ['ma' + 'rk']]",
+        look="len(x)",
     ),
     Case("the C API", ("x = []", "import ctypes"), "ctypes.pythonapi.PyRun_SimpleString(bytes([120]) + b'.append(1)')"),
     Case(
@@ -956,7 +957,7 @@ HOLDERS = (
             import gc as g2
             r = g2.collect()
             """,
-        look="len(x) > 0",
+        look="len(x)",
     ),
     Case(
         "print replaced in builtins",

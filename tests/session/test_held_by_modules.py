@@ -355,7 +355,6 @@ NAMESPACES: dict[str, tuple[str, str]] = {
 }
 
 
-
 def test_the_namespace_is_held_and_never_copied() -> None:
     ways = {f"g{number}": way for number, way in enumerate(NAMESPACES.values())}
     gets = {name: get.replace("@", name) for name, (_, get) in ways.items()}
@@ -407,7 +406,9 @@ def test_two_names_for_the_namespace_share_nothing() -> None:
 
 def test_a_value_that_leads_to_the_namespace_saves_none_of_the_other_values() -> None:
     with Notebook() as nb:
-        nb.run("class Dear:\n    count = 0\n    def __reduce__(self):\n        Dear.count += 1\n        return Dear, ()")
+        nb.run(
+            "class Dear:\n    count = 0\n    def __reduce__(self):\n        Dear.count += 1\n        return Dear, ()"
+        )
         nb.run("dear = Dear()\na = [globals()]\nb = {'deep': [(globals().get,)]}")
         nb.execute("Dear.count = 0")
         for name in ("a", "b"):

@@ -294,7 +294,79 @@ def test_what_a_connection_was_given_is_kept_through_later_changes_of_it() -> No
         assert "x" in names_changed(nb.run("conn.execute('select f(a) from t').fetchall()"))
 
 
+# What a connection was given, by which it would notice a statement of ours.
+HEARING = """
+import sqlite3, threading
+heard = []
+class Db:
+    pass
+def fill(conn):
+    conn.execute('create table t (a text)')
+    conn.execute("insert into t values ('1')")
+    conn.commit()
+    return conn
+def connected(where=':memory:', **options):
+    return fill(sqlite3.connect(where, **options))
+traced, watched, guarded, shaped, texted, attached = [connected() for _ in range(6)]
+traced.set_trace_callback(heard.append)
+watched.set_progress_handler(lambda: heard.append('progress'), 1)
+guarded.set_authorizer(lambda *a: heard.append(a) or sqlite3.SQLITE_DENY)
+shaped.row_factory = lambda cursor, row: heard.append(row)
+texted.text_factory = lambda raw: heard.append(raw)
+attached.execute("attach ':memory:' as other")
+both = Db()
+both.conn = connected()
+both.conn.set_trace_callback(lambda text: heard.append(text))
+levels = [connected(isolation_level=level) for level in (None, 'DEFERRED', 'IMMEDIATE', 'EXCLUSIVE')]
+in_file = connected('file.db')
+opened = connected()
+opened.execute("insert into t values ('2')")
+closed = connected()
+closed.close()
+elsewhere = []
+thread = threading.Thread(target=lambda: elsewhere.append(connected()))
+thread.start()
+thread.join()
+del thread
+heard.clear()
+"""
+
+
+def test_a_connection_notices_nothing_of_being_saved(desk: Path) -> None:
+    names = "traced watched guarded shaped texted attached both levels in_file opened closed elsewhere"
+    with Notebook() as nb:
+        report = nb.run(HEARING)
+        for _ in range(2):
+            nb.run(f"({names.replace(' ', ', ')})")
+            nb.session.commit(full=True)
+        assert nb.look("heard") == []
+        assert nb.look("opened.in_transaction and opened.execute('select count(*) from t').fetchone() == (2,)")
+        lost = {told.name for told in report.unsaved}
+        assert lost == {"traced", "watched", "guarded", "attached", "both", "in_file", "opened", "closed", "elsewhere"}
+        assert next(told.reason for told in report.unsaved if told.name == "closed").endswith("that is closed")
+        assert names_changed(nb.run("traced.execute('select 1').close()")) >= {"heard"}
+        nb.run("traced.set_trace_callback(None); heard.clear()")
+        nb.run("watched.set_progress_handler(None, 1); guarded.set_authorizer(None)\nopened.rollback()")
+        nb.run("levels.append(1); shaped.execute('delete from t'); shaped.commit(); heard.clear()")
+        nb.session.undo()
+        assert nb.look("len(heard), [conn.isolation_level for conn in levels]") == (
+            0,
+            [None, "DEFERRED", "IMMEDIATE", "EXCLUSIVE"],
+        )
+        assert nb.look("shaped.cursor().execute('select count(*) from t').fetchall()") == [None]
+        assert nb.look("heard") == [(1,)]
+
+
 if sys.version_info >= (3, 12):
+
+    def test_a_connection_keeps_how_it_commits() -> None:
+        with Notebook() as nb:
+            nb.run(
+                "import sqlite3\nconn = sqlite3.connect(':memory:', autocommit=True)\nconn.execute('create table t (a)')"
+            )
+            nb.run("del conn")
+            nb.session.undo()
+            assert nb.look("conn.autocommit") is True
 
     def test_what_other_tools_switched_off_stays_off() -> None:
         monitoring, seen = sys.monitoring, list[str]()

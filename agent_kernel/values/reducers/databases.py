@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import _sqlite3
+import gc
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +26,17 @@ def _image(connection: sqlite3.Connection) -> bytes:
 
 
 def reduce_connection(pickler: Pickler, connection: sqlite3.Connection) -> Any:
+    if any(found is _sqlite3 for found in gc.get_referents(connection)):
+        # Even `serialize` runs a statement, of which these hear.
+        reason = "a database connection with a trace callback, an authorizer or a progress handler"
+        return pickler.lose(connection, reason, "remove the callback")
     try:
-        files = [path for _, _, path in sqlite3.Connection.execute(connection, "pragma database_list")]
+        files = _files(connection)
     except sqlite3.Error as error:
-        return pickler.lose(connection, f"a database connection that is {error}")
+        closed = "closed" in str(error)
+        return pickler.lose(connection, f"a database connection {_CLOSED if closed else f'that fails: {error}'}")
     if any(files) or len(files) != 1:
-        where = next((path for path in files if path), "")
+        where = next((path for path in files if path), "several databases")
         return pickler.lose(connection, f"a database connection to {where}", "connect again in a cell")
     if connection.in_transaction:
         return pickler.lose(connection, "a database in memory with an open transaction", "commit or roll it back first")
@@ -39,4 +46,17 @@ def reduce_connection(pickler: Pickler, connection: sqlite3.Connection) -> Any:
     )  # functions that queries call are not in its pages
     image = pickler.buffer(_image(connection))
     made = (image, connection.isolation_level, connection.row_factory, connection.text_factory)
-    return restore.sqlite_memory, made
+    autocommit: object = getattr(connection, "autocommit", _LEGACY)  # from Python 3.12 on
+    return restore.sqlite_memory, made if autocommit == _LEGACY else (*made, autocommit)
+
+
+_CLOSED = "that is closed"
+_LEGACY: int = getattr(sqlite3, "LEGACY_TRANSACTION_CONTROL", -1)
+
+
+def _files(connection: sqlite3.Connection) -> list[str]:
+    """The files of all databases that are attached, "" for one in memory. Runs neither factory of the connection's."""
+    cursor = sqlite3.Connection.cursor(connection)
+    cursor.row_factory = None
+    found = cursor.execute("select cast(file as blob) from pragma_database_list()").fetchall()
+    return [bytes(path or b"").decode(errors="replace") for (path,) in found]

@@ -242,10 +242,14 @@ def byte_view(owner: Any, offset: int, size: int, shape: tuple[int, ...], form: 
     return whole.toreadonly() if readonly else whole
 
 
-def sqlite_memory(image: StoredBytes, isolation_level: Any, row_factory: Any, text_factory: Any) -> object:
+def sqlite_memory(
+    image: StoredBytes, isolation_level: Any, row_factory: Any, text_factory: Any, *autocommit: Any
+) -> object:
+    """A database in memory; `autocommit` from Python 3.12 on, where it is not the default."""
     import sqlite3
 
-    made = sqlite3.connect(":memory:", isolation_level=isolation_level)
+    options = {"autocommit": autocommit[0]} if autocommit else {}
+    made = sqlite3.connect(":memory:", isolation_level=isolation_level, **options)
     if image.size:
         made.deserialize(bytes(bytes_of(image)))
     made.row_factory = row_factory
