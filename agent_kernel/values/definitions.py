@@ -229,8 +229,8 @@ def _mark(code: CodeType, steps: list[_Step], place: int) -> str:
     if name in _DOORS:
         return "" if _attribute_after(steps, place) not in (*_BY_NAME, *_REVEALING, "") else ANY_NAME
     if name == "get_ipython":
-        called = steps[place + 1 : place + 3]
-        got = _attribute_after(steps, place + len(called) - 1) if called else ""
+        pushed = [step.does for step in steps[place + 1 : place + 2]] == ["PUSH_NULL"]  # from Python 3.13 on
+        got = _attribute_after(steps, place + 1 + pushed)
         return "" if got in _HARMLESS_OF_SHELL else ANY_NAME
     if name not in _BY_NAME or (name in _OF_THE_CALLER and _is_of_another(code, steps, place)):
         return ""
