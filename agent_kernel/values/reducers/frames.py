@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values.pickler import reduced
@@ -77,10 +78,8 @@ def _release() -> int:
 
 
 def _option() -> bool:
-    import pandas as pd
-
     # The dict itself: asking through `pd.options` takes 20 µs, and this is asked for each block.
-    config: Any = pd._config.config
+    config: Any = import_module("pandas._config.config")
     return config._global_config["mode"].get("copy_on_write") is True
 
 
