@@ -13,7 +13,6 @@ fails is replaced by a token for the live object, and all the rest is saved.
 
 from __future__ import annotations
 
-import copyreg
 import ctypes
 import io
 import pickle
@@ -160,7 +159,7 @@ class Pickler(pickle.Pickler):
         if id(value) not in self.muted:
             self.dump_record.instances.append(value)
         if is_dict_shared(value):
-            return with_shared_dict(self.protect(value) if self.careful else reduced(value))
+            return with_shared_dict(value, self.protect(value) if self.careful else reduced(value))
         return self.protect(value) if self.careful else NotImplemented
 
     def custom(self, value: Any) -> Any:
@@ -334,21 +333,17 @@ def is_dict_shared(value: Any) -> bool:
     if not type(value).__dictoffset__:
         return False
     attributes = object.__getattribute__(value, "__dict__")
-    # Its own hold, this function's, and getrefcount's argument.
-    return attributes is value or sys.getrefcount(attributes) > 3
+    return attributes is value or sys.getrefcount(attributes) > reducers.OWN_HOLDS + 1  # and this function's
 
 
-_copyreg: Any = copyreg  # typeshed lacks `__newobj__`
-
-
-def with_shared_dict(parts: Any) -> Any:
-    """Let an object that pickle makes bare be given this very dict, where pickle would copy what is in it."""
-    if isinstance(parts, str) or len(parts) < 3 or parts[0] is not _copyreg.__newobj__ or any(parts[3:]):
+def with_shared_dict(value: Any, parts: Any) -> Any:
+    """Let an object be given this very attribute dict, where pickle would copy what is in it."""
+    if isinstance(parts, str) or len(parts) < 3 or any(parts[5:]) or hasattr(type(value), "__setstate__"):
         return parts
     attributes, slots = parts[2] if type(parts[2]) is tuple and len(parts[2]) == 2 else (parts[2], None)
-    if not isinstance(attributes, dict) or hasattr(parts[1][0], "__setstate__"):
+    if attributes is not object.__getattribute__(value, "__dict__"):
         return parts
-    return parts[0], parts[1], (attributes, slots), None, None, own_dict_state
+    return *parts[:2], (attributes, slots), *(*parts[3:5], None, None)[:2], own_dict_state
 
 
 def explain(error: BaseException) -> str:

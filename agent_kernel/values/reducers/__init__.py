@@ -48,7 +48,20 @@ def leaf(_: Pickler, __: Any) -> Any:
     return NotImplemented
 
 
+OWN_HOLDS = 2  # of an attribute dict: the object's, and getrefcount's argument
+_holds_on, _attribute_of = sys.getrefcount, object.__getattribute__
+
+
 def ordinary(pickler: Pickler, value: Any) -> Any:
+    """As `pickler.instance`, for objects with an attribute dict: in line, for there may be a hundred thousand."""
+    if pickler.careful or _holds_on(_attribute_of(value, "__dict__")) > OWN_HOLDS:
+        return pickler.instance(value)
+    if not pickler.muted or id(value) not in pickler.muted:
+        pickler.dump_record.instances.append(value)
+    return NotImplemented
+
+
+def without_dict(pickler: Pickler, value: Any) -> Any:
     return pickler.instance(value)
 
 

@@ -30,15 +30,19 @@ def handler_for(kind: type[Any]) -> Handler | None:
 
 def reduce_container(pickler: Pickler, value: Any) -> Any:
     pickler.dump_record.instances.append(value)
-    if issubclass(type(value), set):
-        return restore.instance, (type(value),), (_state(value), tuple(set.copy(value))), None, None, _STATE
     is_shared = is_dict_shared(value)
+    if issubclass(type(value), set):
+        found: Any = tuple(set.copy(value))
+        shared = with_shared_dict(value, (restore.instance, (type(value),), _state(value)))
+        if is_shared and shared[-1] is restore.own_dict_state:
+            return *shared[:2], (shared[2], found), None, None, restore.container_own_dict
+        return restore.instance, (type(value),), (_state(value), found), None, None, _STATE
     parts = reduced(value)
     if parts[0] is not _NEW:
         pickler.dump_record.roots.append(parts)
         return parts
     state = parts[2] if len(parts) > 2 else None
-    shared = with_shared_dict(parts[:3]) if is_shared else parts
+    shared = with_shared_dict(value, parts[:3]) if is_shared else parts
     items: Any = list.__getitem__(value, slice(None)) if isinstance(value, list) else dict(dict.items(value))
     if shared[-1] is restore.own_dict_state:
         return restore.instance, parts[1], (shared[2], items), None, None, restore.container_own_dict

@@ -31,20 +31,31 @@ def handler_of_exception(kind: type[Any], other: Handler) -> Handler:
         made = reduce_builtin_exception if has_own_init(kind) else other
 
     def reduce_whole(pickler: Pickler, error: BaseException) -> Any:
+        is_shared = is_dict_shared(error)
         parts = made(pickler, error)
         beside = _beside(error)
-        if not beside:
+        if not beside and not is_shared:
             return parts
         parts = reduced(error) if parts is NotImplemented else parts
         if isinstance(parts, str) or parts[0] is restore.live:  # found by name, or lost
             return parts
         pickler.dump_record.roots.append(beside)
+        if is_shared and (parts[-1] is restore.exception_state or _sets_attributes(error, parts)):
+            return parts[0], parts[1], (error.__dict__, beside), None, None, restore.exception_own_dict
+        if not beside:
+            return parts
         state: Any = parts[2] if len(parts) > 2 else None
         if parts[-1] is restore.exception_state:
             state = state[0]
         return parts[0], parts[1], (state, beside), None, None, restore.exception_with
 
     return reduce_whole
+
+
+def _sets_attributes(error: BaseException, parts: Any) -> bool:
+    """Whether loading does nothing with the state but to set its items as attributes."""
+    plain: Any = BaseException.__setstate__
+    return len(parts) == 3 and parts[2] is error.__dict__ and type(error).__setstate__ is plain
 
 
 _CHAIN = ("__cause__", "__context__", "__suppress_context__")
@@ -145,7 +156,7 @@ def reduce_answering(pickler: Pickler, value: Any) -> Any:
     is_shared = is_dict_shared(value)
     parts = pickler.protect(value) if pickler.careful else reduced(value)
     if is_shared:
-        return with_shared_dict(parts)
+        return with_shared_dict(value, parts)
     if len(parts) < 3 or parts[0] is not _NEW or any(part is not None for part in parts[3:]):
         return parts
     if type(parts[2]) is dict:

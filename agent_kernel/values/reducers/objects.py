@@ -7,6 +7,7 @@ import copyreg
 import dataclasses
 import decimal
 import functools
+import gc
 import io
 import re
 import sys
@@ -20,7 +21,16 @@ from agent_kernel.values.definitions import ANY_NAME
 from agent_kernel.values.lost import Lost, Unsavable
 from agent_kernel.values.memory import BYTE_OWNERS, Span
 from agent_kernel.values.pickler import reduced
-from agent_kernel.values.reducers import Handler, custom, immutable, instances, is_notebook_type, ordinary, transparent
+from agent_kernel.values.reducers import (
+    Handler,
+    custom,
+    immutable,
+    instances,
+    is_notebook_type,
+    ordinary,
+    transparent,
+    without_dict,
+)
 from agent_kernel.values.references import Content, Named
 from agent_kernel.values.restore import objects as restore
 from agent_kernel.values.restore.buffers import memory
@@ -81,7 +91,9 @@ def _handler_for_state(kind: type[Any]) -> Handler:
         return instances.reduce_answering
     if is_notebook_type(kind) and isinstance(kind.__hash__, types.FunctionType) and not hasattr(kind, "__setstate__"):
         return instances.reduce_hashed
-    return reduce_native if _reduces_itself_in_c(kind) else ordinary
+    if _reduces_itself_in_c(kind):
+        return reduce_native
+    return ordinary if kind.__dictoffset__ else without_dict
 
 
 def _answers_for_any_name(kind: type[Any]) -> bool:
@@ -277,7 +289,26 @@ def reduce_span(pickler: Pickler, span: Span) -> Any:
 
 _dataclasses: Any = dataclasses  # one of its markers is not public
 
+
+def reduce_hash_iterator(pickler: Pickler, value: Any) -> Any:
+    """An iterator over a dict or set, which pickle makes one over a list of what is left."""
+    noted: Any = pickler.instance(value)
+    parts = reduced(value) if noted is NotImplemented else noted
+    held: list[Any] = gc.get_referents(value)
+    holder = next((found for found in held if issubclass(type(found), (dict, set))), None)
+    if holder is None or parts[0] is restore.live:  # exhausted, or over a frozenset; or lost
+        return parts
+    return restore.hash_iterator, (holder, type(value).__name__, parts[1][0])
+
+
+_bare: dict[object, object] = {}
+_HASH_ITERATORS = (
+    *map(type, (iter(_bare), iter(_bare.values()), iter(_bare.items()), iter(set[object]()))),
+    *map(type, (reversed(_bare), reversed(_bare.values()), reversed(_bare.items()))),
+)
+
 EXACT: dict[type, Handler] = {
+    **dict.fromkeys(_HASH_ITERATORS, reduce_hash_iterator),
     Span: reduce_span,
     Named: reduce_named,
     Content: reduce_content,

@@ -39,12 +39,34 @@ def exception_with(made: Any, parts: tuple[Any, dict[str, object]]) -> None:
             object.__setattr__(made, name, value)
 
 
+def exception_own_dict(made: Any, parts: tuple[dict[str, object], dict[str, object]]) -> None:
+    """As `exception_with`, with the very attribute dict that something else holds too."""
+    attributes, beside = parts
+    object.__setattr__(made, "__dict__", attributes)
+    exception_with(made, (None, beside))
+
+
 def own_dict_state(made: Any, state: tuple[dict[str, object], dict[str, object] | None]) -> None:
     """Give an object the very attribute dict that something else holds too, and its slots."""
     attributes, slots = state
-    object.__setattr__(made, "__dict__", attributes)
+    if isinstance(made, types.SimpleNamespace):
+        _replace_dict(made, attributes)
+    else:
+        object.__setattr__(made, "__dict__", attributes)
     for name, value in (slots or {}).items():
         object.__setattr__(made, name, value)
+
+
+def _replace_dict(made: Any, attributes: dict[str, object]) -> None:
+    """Put a dict into the field for it of an object that lets nobody set it: Python offers no other way."""
+    import ctypes
+
+    field = ctypes.c_void_p.from_address(id(made) + type(made).__dictoffset__)
+    before = field.value
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(attributes))
+    field.value = id(attributes)
+    if before:
+        ctypes.pythonapi.Py_DecRef(ctypes.c_void_p(before))
 
 
 def container_own_dict(made: Any, state: tuple[Any, Any]) -> None:
@@ -230,6 +252,44 @@ def set_attributes(made: Any, state: Any) -> None:
 def instance(kind: Any, *arguments: object) -> object:
     """What pickle's own way to make a bare instance does (`copyreg.__newobj__`)."""
     return kind.__new__(kind, *arguments)
+
+
+def hash_iterator(holder: Any, kind: str, rest: list[Any]) -> object:
+    """An iterator over a dict or set that stands where `rest` is left; over the rest alone where the order is another."""
+    view, go_through = _HASH_ITERATORS[kind]
+    if len(holder) < len(rest):  # not filled yet: it holds its own iterator
+        return iter(rest)
+    made = go_through(view(holder))
+    for _ in range(len(holder) - len(rest)):
+        next(made)
+    if kind == "set_iterator" and not _stands_before(holder, rest):
+        return iter(rest)
+    return made
+
+
+def _same(found: Any) -> Any:
+    return found
+
+
+_of_dict: Any = dict
+_HASH_ITERATORS: dict[str, tuple[Any, Any]] = {  # which view, and what goes through it
+    "dict_keyiterator": (_of_dict.keys, iter),
+    "dict_valueiterator": (_of_dict.values, iter),
+    "dict_itemiterator": (_of_dict.items, iter),
+    "dict_reversekeyiterator": (_of_dict.keys, reversed),
+    "dict_reversevalueiterator": (_of_dict.values, reversed),
+    "dict_reverseitemiterator": (_of_dict.items, reversed),
+    "set_iterator": (_same, set.__iter__),
+}
+
+
+def _stands_before(holder: set[Any], rest: list[Any]) -> bool:
+    """Whether the set goes through these items last, and in this order; none of them is asked."""
+    found = list(set.__iter__(holder))[len(holder) - len(rest) :]
+    return all(
+        one is other or (type(one) is type(other) and type(one) in (int, str, bytes, float) and one == other)
+        for one, other in zip(found, rest, strict=True)
+    )
 
 
 # -- memory of other kinds

@@ -1,0 +1,76 @@
+"""Who holds the attribute dict of an object, or goes through a container, does so after a checkout too."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_kernel.testing.notebooks import Notebook
+
+HOLDERS = {
+    "a namespace": "import types\nn = types.SimpleNamespace(a=[1])",
+    "a kind of namespace": "import types\nclass N(types.SimpleNamespace): pass\nn = N(a=[1])",
+    "a partial function": "import functools\nn = functools.partial(int)\nn.a = [1]",
+    "an exception": "n = ValueError(1)\nn.a = [1]\nn.__cause__ = KeyError(2)",
+    "an exception of the notebook": "class E(Exception):\n    def __init__(self, b):\n        self.a = b\nn = E([1])",
+    "an error of the system": "n = OSError(1, 'x', 'file')\nn.a = [1]",
+    "a kind of set": "class S(set): pass\nn = S([1])\nn.a = [1]",
+    "a kind of deque": "import collections\nclass D(collections.deque): pass\nn = D([1])\nn.a = [1]",
+    "a plain object": "class P: pass\nn = P()\nn.a = [1]",
+}
+
+
+def test_the_attribute_dict_stays_one() -> None:
+    with Notebook() as nb:
+        for said, made in HOLDERS.items():
+            before = nb.run(f"{made}\nd = vars(n) if hasattr(n, '__dict__') else None\nkept = n")
+            nb.run("n.b = d['a'].append(2)")
+            nb.run("del n, d")
+            nb.checkout(before)
+            assert nb.look("(d is n.__dict__, n.a is d['a'], n.a, sorted(d), kept is n)") == (
+                True,
+                True,
+                [1],
+                ["a"],
+                True,
+            ), said
+            nb.run("d['c'] = 1")
+            assert nb.look("n.c") == 1, said
+            nb.run("del n, d, kept")
+
+
+ITERATORS = {
+    "iter(held)": "{1: 2, 'b': 4, 5: 6}",
+    "iter(held.values())": "{1: [2], 'b': [4], 5: [6]}",
+    "iter(held.items())": "{1: 2, 'b': 4, 5: 6}",
+    "reversed(held)": "{1: 2, 'b': 4, 5: 6}",
+    "reversed(held.items())": "{1: 2, 'b': 4, 5: 6}",
+    "iter(held) ": "{1, 2, 3}",
+    "iter(held)  ": "__import__('collections').Counter('abcc')",
+    "enumerate(held)": "{1: 2, 3: 4, 5: 6}",
+    "zip(held, held.values())": "{1: 2, 3: 4, 5: 6}",
+    "map(str, held)": "{1, 2, 3}",
+}
+
+
+@pytest.mark.filterwarnings("ignore:Pickle, copy, and deepcopy support:DeprecationWarning")
+def test_an_iterator_goes_through_the_very_container() -> None:
+    with Notebook() as nb:
+        for iterator, held in ITERATORS.items():
+            before = nb.run(f"held = {held}\nit = {iterator}\nfirst = next(it)\nrest = list({iterator})[1:]")
+            nb.run("later = list(it)")
+            nb.checkout(before)
+            assert nb.look("list(it) == rest"), iterator
+            nb.run("del it, held")
+            nb.checkout(before)
+            nb.run("held.clear()")
+            with pytest.raises(RuntimeError, match="changed size during iteration"):
+                nb.look("next(it)")
+
+
+def test_an_iterator_over_what_holds_it_goes_on_alone() -> None:
+    with Notebook() as nb:
+        before = nb.run("held = {1: 2, 3: 4}\nheld[5] = None\nit = iter(held)\nheld[5] = it\nfirst = next(it)")
+        nb.run("del it, held")
+        nb.checkout(before)
+        assert nb.look("held[5] is it")
+        assert nb.look("list(it)") == [3, 5]
