@@ -34,6 +34,7 @@ from agent_kernel.values.atoms import Part
 from agent_kernel.values.definitions import DefinitionId
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry, shown
 from agent_kernel.values.groups import Dumped, encode_layout
+from agent_kernel.values.references import name_in
 from agent_kernel.values.summaries.reading import module_dict
 
 if TYPE_CHECKING:
@@ -247,7 +248,21 @@ def _group(
         cuts={tuple(members)[dumped.layout.long]: dumped.segments.cuts} if dumped.segments else {},
         marks=dumped.segments.marks if dumped.segments else _NO_MARKS,
         digest=dumped.digest,
+        place=_place(dumped, members),
     )
+
+
+def _place(dumped: Dumped, members: Mapping[str, object]) -> tuple[str, str]:
+    """The name of a module, if that is all that was saved: then the value cannot change by its content."""
+    dump = dumped.dump
+    noted = (dump.instances, dump.opaque, dump.roots, dump.memory, dump.classes, dump.globals_used, dump.losses)
+    if len(members) > 1 or len(dump.streams) != 1 or any(noted) or dump.held or dump.holders or dumped.reach.ids:
+        return "", ""
+    stream = dump.streams[0]
+    return name_in(stream) if len(stream) < _LONGEST_NAME else ("", "")
+
+
+_LONGEST_NAME = 600
 
 
 def remembered(

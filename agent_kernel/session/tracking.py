@@ -58,6 +58,7 @@ class Group(msgspec.Struct):
     marks: frozenset[bytes] = frozenset()
     digest: bytes = b""  # of a long container of atoms alone: it is unchanged as long as this is
     roots: dict[str, Roots] = msgspec.field(default_factory=dict[str, Roots])
+    place: tuple[str, str] = ("", "")  # the module and the name that are all that was saved
     cost_s: float = 0.0
     checked: int = 0
     stale: bool = False
@@ -117,6 +118,9 @@ class Tracking:
     def settle(self, group: Group) -> None:
         """Nothing but another binding can change the group: it need not be looked at."""
         self._by_age.pop(id(group), None)
+
+    def is_settled(self, group: Group) -> bool:
+        return id(group) not in self._by_age
 
     def looked_at(self, group: Group, turn: int) -> None:
         """The group was compared in this turn."""

@@ -22,6 +22,7 @@ from agent_kernel.values import references
 from agent_kernel.values.entries import CLASS_PREFIX, shown
 from agent_kernel.values.lost import loss_of
 from agent_kernel.values.quiet import unwarned
+from agent_kernel.values.references import is_named
 from agent_kernel.values.surface import Held
 
 if TYPE_CHECKING:
@@ -122,8 +123,22 @@ class Watching:
             if touching.mentions_outputs(uses.words):
                 closure.add(self._holding({id(value) for value in self.outputs()}))
             closure.add(self._holding(self._drawn_on(closure.touched)))
-        names = self.tracking.groups.keys() if closure.everything else closure.touched
+        names: Iterable[str] = closure.touched
+        if closure.everything:
+            groups = self.tracking.groups
+            names = groups if everything else uses.words & groups.keys() | self._able_to_change(groups)
         return Touched(frozenset(names), rebound, closure.everything, everything)
+
+    def _able_to_change(self, names: Iterable[str]) -> set[str]:
+        """Without names that only another binding can change: atoms, and what was saved as a mere name of a module."""
+        return {
+            name for name in names if (group := self.tracking.groups.get(name)) is None or not self._is_fixed(group)
+        }
+
+    def _is_fixed(self, group: Group) -> bool:
+        if group.stale:
+            return False
+        return self.tracking.is_settled(group) or is_named(*group.place, self.namespace.get(group.members[0]))
 
     def begin(self) -> None:
         """A cell begins."""
@@ -189,9 +204,9 @@ class Watching:
         while follow:
             closure = touching.Closure(self.namespace, self.tracking)
             closure.add_code_names(follow - done)
-            reached = (
-                {*self.bindings.names(self.namespace), *self.tracking.groups} if closure.everything else closure.touched
-            )
+            reached = closure.touched
+            if closure.everything:
+                reached = self._able_to_change({*self.bindings.names(self.namespace), *self.tracking.groups})
             more = set(filter(self._is_saved, reached)) - done
             done |= more | follow
             follow = staging.add(sorted(more), moved) - done

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import enum
 import os
+import re
 import sys
 import types
 import weakref
@@ -189,6 +190,31 @@ def find_class(kind: type, namespace: Mapping[str, object]) -> Reference | None:
 def holds(module: str, name: str, value: object) -> bool:
     """Whether a module holds this very object under the name."""
     return _standing(module, name) is value
+
+
+_TEXT = rb"\x8c.([\w.]+)\x94"
+_START = rb"\x80\x05\x95.{8}"
+_RESTORE = rb"\x8c\x20agent_kernel\.values\.restore\.code\x94"
+_NAME_STREAM = re.compile(
+    _START + rb"(?:" + _TEXT + _TEXT + rb"\x93\x94\."
+    rb"|" + _RESTORE + rb"\x8c.by_name\x94\x93\x94" + _TEXT + _TEXT + rb"\x86\x94R\x94\."
+    rb"|" + _RESTORE + rb"\x8c.module\x94\x93\x94" + _TEXT + rb"\x85\x94R\x94\.)",
+    re.DOTALL,
+)
+
+
+def name_in(stream: bytes) -> tuple[str, str]:
+    """The module and the name that are all there is of a stream; no name: the module itself. ("", ""): there is more."""
+    found = _NAME_STREAM.fullmatch(stream)
+    if found is None:
+        return "", ""
+    module, name = [part.decode() for part in found.groups() if part is not None] + [""] * (found.lastindex == 5)
+    return module, name
+
+
+def is_named(module: str, name: str, value: object) -> bool:
+    """Whether a value that was saved as this name is what stands there now: then it is saved as the same name again."""
+    return bool(module) and (holds(module, name, value) if name else sys.modules.get(module) is value)
 
 
 def _standing(module: str, name: str) -> object:

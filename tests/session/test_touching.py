@@ -294,6 +294,25 @@ def test_what_a_connection_was_given_is_kept_through_later_changes_of_it() -> No
         assert "x" in names_changed(nb.run("conn.execute('select f(a) from t').fetchall()"))
 
 
+def test_of_what_modules_hold_a_cell_that_touches_everything_compares_the_binding_only(dumped: list[str]) -> None:
+    with Notebook() as nb:
+        nb.run(
+            "from math import *\nfrom os.path import *\nfrom string import *\nfrom shutil import *\nimport json.decoder\nfrom string import capwords as own\nn, t = 1, 'a'"
+        )
+        nb.run("x = []\ndef find(name):\n    return globals()[name]")
+        dumped.clear()
+        assert names_changed(nb.run("find('x').append(1)")) == {"x"}
+        assert len(nb.namespace) > 120
+        assert len(dumped) < 20
+        # Where a library's name leads to something else now, what the notebook has is no longer that name.
+        dumped.clear()
+        nb.run("import string\nkept = string.capwords\nfind('string').capwords = len")
+        assert "own" in dumped
+        nb.run("string.capwords = kept\nfind('x').append(1)")
+        assert names_changed(nb.run("globals()['si' + 'n'] = []")) == {"sin"}
+        assert names_changed(nb.run("find('si' + 'n').append(1)")) == {"sin"}
+
+
 # What a connection was given, by which it would notice a statement of ours.
 HEARING = """
 import sqlite3, threading
