@@ -8,15 +8,17 @@ names that shared a value with it, and notebook classes that only it needed.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import TypeAlias
 
 import msgspec
 
 from agent_kernel.errors import DamagedObjectError, NewerFormatError
-from agent_kernel.repository import Change, Entry, Repository, Tree
+from agent_kernel.repository import Change, Entry, ObjectId, Repository, Tree
 from agent_kernel.session.history import changes_between, size_of, sorted_changes
 from agent_kernel.values.entries import CLASS_PREFIX
 
 NOTHING: frozenset[str] = frozenset()
+ClassGroups: TypeAlias = dict[tuple[str, "ObjectId | None"], list[str]]
 
 
 class Carried:
@@ -136,12 +138,23 @@ def _regrouped(tree: Tree, gone: Iterable[str], rest: Iterable[str]) -> dict[str
     }
 
 
-def needed_classes(repo: Repository, tree: Tree, names: Iterable[str]) -> set[str]:
-    """The class entries that loading these variables takes; all there are where it cannot be told."""
-    grouped: dict[object, list[str]] = {}
+def class_groups(tree: Tree) -> ClassGroups:
+    """The class entries of each value that several names share: all are read."""
+    grouped: ClassGroups = {}
     for name, of_class in tree.items(CLASS_PREFIX):
         if of_class.leader:
             grouped.setdefault((of_class.leader, of_class.manifest), []).append(name)
+    return grouped
+
+
+def needed_classes(repo: Repository, tree: Tree, names: Iterable[str], grouped: ClassGroups | None = None) -> set[str]:
+    """The class entries that loading these variables takes; all there are where it cannot be told.
+
+    Args:
+        grouped: the `class_groups` of the tree, for who asks of many names one by one.
+    """
+    if grouped is None:
+        grouped = class_groups(tree)
     needed: set[str] = set()
     todo = [name for name in names if not name.startswith(CLASS_PREFIX)]
     while todo:

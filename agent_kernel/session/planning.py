@@ -12,7 +12,7 @@ import msgspec
 
 from agent_kernel.errors import DamagedObjectError, NewerFormatError
 from agent_kernel.repository import Entry, Manifest, ObjectId, Pieces, Repository, Tree
-from agent_kernel.session.carrying import needed_classes
+from agent_kernel.session.carrying import class_groups, needed_classes
 from agent_kernel.session.living import Living
 from agent_kernel.session.tracking import Tracking
 from agent_kernel.values.entries import CLASS_PREFIX
@@ -143,9 +143,10 @@ def _add_torn(made: Plan, sharing: _Sharing, stay: frozenset[str]) -> None:
 def _add_made_of_others(repo: Repository, made: Plan, tree: Tree, target: Tree, wanted: Iterable[str]) -> None:
     """What is the same but for its class, which was altered in place."""
     altered = {name for name, old, new in tree.diff(target) if name.startswith(CLASS_PREFIX) and old and new}
+    grouped = class_groups(target) if altered else {}
     for name in wanted if altered else ():
         entry = target.get(name)
-        if entry is not None and not altered.isdisjoint(needed_classes(repo, target, [name])):
+        if entry is not None and not altered.isdisjoint(needed_classes(repo, target, [name], grouped)):
             made.entries[name] = entry
 
 

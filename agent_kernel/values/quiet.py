@@ -23,13 +23,14 @@ def unwarned() -> Generator[None]:
     """
     filters: list[tuple[object, ...]] = warnings.filters  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
     before = list(filters)
+    known = {*map(id, before), id(_IGNORE_ALL)}
     filters.insert(0, _IGNORE_ALL)
     try:
         yield
     finally:
         # What was looked at may have run anything, also `warnings.resetwarnings()`: only what it added stays.
         for found in {id(found): found for found in (filters, warnings.filters)}.values():
-            added = [one for one in found if one is not _IGNORE_ALL and not any(one is known for known in before)]
+            added = [one for one in found if id(one) not in known]
             found[:] = [*added, *before]  # type: ignore[index]  # pyright: ignore[reportIndexIssue]
 
 

@@ -90,7 +90,7 @@ def with_trial(kind: type[Any], handler: Handler) -> Handler:
 def _is_told_by_name(kind: type[Any], handler: Handler) -> bool:
     from agent_kernel.values.reducers import code, leaf, objects
 
-    return handler is leaf or issubclass(kind, type) or kind in code.EXACT or kind in objects.EXACT
+    return handler is leaf or issubclass(kind, type) or id(kind) in code.EXACT or id(kind) in objects.EXACT
 
 
 def _runs_own_code(kind: type) -> bool:

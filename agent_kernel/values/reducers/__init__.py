@@ -98,8 +98,8 @@ def _find(kind: type[Any]) -> Handler:
     from agent_kernel.values.reducers import code, containers, objects
 
     for exact in (code.EXACT, objects.EXACT):
-        if kind in exact:
-            return exact[kind]
+        if id(kind) in exact:
+            return exact[id(kind)]
     if issubclass(kind, type):
         return code.reduce_class
     if kind.__name__ in ("cython_function_or_method", "fused_cython_function"):
@@ -187,7 +187,11 @@ def goes_whole(kind: type, handler: Handler) -> bool:
     from agent_kernel.values.reducers import code, objects
 
     handler = trials.own_handler(handler)
-    if handler in (leaf, immutable, transparent, code.reduce_class) or kind in code.EXACT or kind in objects.EXACT:
+    if (
+        handler in (leaf, immutable, transparent, code.reduce_class)
+        or id(kind) in code.EXACT
+        or id(kind) in objects.EXACT
+    ):
         return False
     module = module_name(kind).partition(".")[0]
     return module not in _OPEN_MODULES and not is_notebook_type(kind)

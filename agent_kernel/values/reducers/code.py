@@ -353,7 +353,7 @@ def _views_of(made: dict[Any, Any]) -> tuple[Any, ...]:
     return made.keys(), made.values(), made.items()
 
 
-EXACT: dict[type, Handler] = {
+_EXACT: dict[type, Handler] = {
     Later: reduce_later,
     enum.property: reduce_enum_property,
     types.DynamicClassAttribute: reduce_dynamic_attribute,
@@ -393,3 +393,5 @@ EXACT: dict[type, Handler] = {
     logging.RootLogger: leaf,
     **dict.fromkeys(map(type, (*_views_of({}), *_views_of(collections.OrderedDict[Any, Any]()))), reduce_dict_view),
 }
+# By id: hashing a type runs its metaclass.
+EXACT = {id(kind): handler for kind, handler in _EXACT.items()}

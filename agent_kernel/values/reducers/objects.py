@@ -307,7 +307,7 @@ _HASH_ITERATORS = (
     *map(type, (reversed(_bare), reversed(_bare.values()), reversed(_bare.items()))),
 )
 
-EXACT: dict[type, Handler] = {
+_EXACT: dict[type, Handler] = {
     **dict.fromkeys(_HASH_ITERATORS, reduce_hash_iterator),
     Span: reduce_span,
     Named: reduce_named,
@@ -328,3 +328,5 @@ EXACT: dict[type, Handler] = {
     dataclasses.Field: reduce_by_slots,
     _dataclasses._DataclassParams: reduce_by_slots,
 }
+# By id: hashing a type runs its metaclass.
+EXACT = {id(kind): handler for kind, handler in _EXACT.items()}
