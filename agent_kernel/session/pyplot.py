@@ -10,16 +10,18 @@ out, so a change is found through whatever library it is made, and open figures 
 from __future__ import annotations
 
 import sys
+import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, ValuesView
+from collections.abc import Iterator, Mapping, ValuesView
 from types import FrameType
 from typing import Any
 
 
-def draws(namespace: Mapping[str, object], touched: Iterable[str]) -> bool:
-    """Whether pyplot was touched, which changes the current figure without naming it."""
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    return pyplot is not None and any(namespace.get(name) is pyplot for name in touched)
+class _Watch:
+    """What pyplot was asked for since one cell began. Cells of several sessions may run at once, or one in another."""
+
+    def __init__(self) -> None:
+        self.asked_for: set[int] = set()
 
 
 class _WatchedFigures(OrderedDict[object, Any]):
@@ -29,11 +31,13 @@ class _WatchedFigures(OrderedDict[object, Any]):
     """
 
     def __init__(self, figures: Mapping[object, Any]) -> None:
-        self.asked_for: set[int] = set()
+        self.watches: weakref.WeakSet[_Watch] = weakref.WeakSet()
         super().__init__(figures)
 
     def note(self, manager: Any) -> Any:
-        self.asked_for.add(id(getattr(getattr(manager, "canvas", None), "figure", None)))
+        figure = id(getattr(getattr(manager, "canvas", None), "figure", None))
+        for watch in self.watches:
+            watch.asked_for.add(figure)
         return manager
 
     def __getitem__(self, key: object) -> Any:
@@ -66,6 +70,12 @@ class _WatchedFigures(OrderedDict[object, Any]):
 
     def copy(self) -> Any:
         return OrderedDict(self.items())
+
+    def __reduce__(self) -> Any:
+        return OrderedDict, (list(self.items()),)
+
+    def __repr__(self) -> str:
+        return repr(self.copy())
 
 
 class _WatchedValues(ValuesView[Any]):
@@ -105,8 +115,9 @@ def watch_figures() -> object:
         figures = registry.figs = _WatchedFigures(figures)
     if type(figures) is not _WatchedFigures:
         return None
-    figures.asked_for.clear()
-    return figures
+    watch = _Watch()
+    figures.watches.add(watch)
+    return watch
 
 
 def leave_figures() -> None:
@@ -119,11 +130,13 @@ def leave_figures() -> None:
 def changed_figures(watch: object) -> set[int] | None:
     """The ids of the figures that may have been changed through pyplot since then; None if nobody knows."""
     figures = getattr(_registry(), "figs", None)
-    if type(figures) is not _WatchedFigures or figures is not watch:
+    if type(figures) is not _WatchedFigures or not isinstance(watch, _Watch) or watch not in figures.watches:
         return None
-    return figures.asked_for.copy()
+    return watch.asked_for.copy()
 
 
 def open_figures() -> set[int]:
     """The ids of the figures that pyplot holds."""
-    return {id(manager.canvas.figure) for manager in OrderedDict.values(_registry().figs)}
+    figures = getattr(_registry(), "figs", None)
+    managers = OrderedDict.values(figures) if isinstance(figures, OrderedDict) else ()
+    return {id(getattr(getattr(manager, "canvas", None), "figure", None)) for manager in managers}

@@ -122,7 +122,7 @@ class Watching:
                 closure.add(self._holding(held.ids))
             if touching.mentions_outputs(uses.words):
                 closure.add(self._holding({id(value) for value in self.outputs()}))
-            closure.add(self._holding(self._drawn_on(closure.touched)))
+            closure.add(self._holding(self._drawn_on()))
         names: Iterable[str] = closure.touched
         if closure.everything:
             groups = self.tracking.groups
@@ -168,12 +168,10 @@ class Watching:
                 found.names |= touching.marks_of(function)
         return found
 
-    def _drawn_on(self, touched: Iterable[str]) -> set[int]:
+    def _drawn_on(self) -> set[int]:
         """The ids of figures that may have changed through pyplot, which need not be named for that."""
         found = pyplot.changed_figures(self._figures)
-        if found is not None:
-            return found
-        return pyplot.open_figures() if pyplot.draws(self.namespace, touched) else set()
+        return pyplot.open_figures() if found is None else found
 
     def _only_shown(self, source: str) -> set[str]:
         """The name of a library's object with nothing of the notebook's in it, if all that a cell does is to show that."""

@@ -23,7 +23,7 @@ from agent_kernel.values.aliases import Reach, find, held_elsewhere, joined, rea
 from agent_kernel.values.cutting import NOWHERE, Cuts
 from agent_kernel.values.dump import Components, Dump, LiveNames, Loss, Memory
 from agent_kernel.values.entries import CLASS_PREFIX
-from agent_kernel.values.memory import clusters_of, overlaps_itself, owner_of
+from agent_kernel.values.memory import BY_PLACE, clusters_of, overlaps_itself, owner_of
 from agent_kernel.values.pickler import FOREIGN, PROTOCOL, NamespaceMetError, Phases, Pickler, dump_objects, open_dump
 from agent_kernel.values.references import Named
 from agent_kernel.values.surface import called_at_death, held_by
@@ -327,6 +327,7 @@ def _open_shared(
     """Pickle once to see what shares memory, and again with that memory stored once where any does."""
     pickler = open_dump(phases, names, namespace, named=named, components=components)
     dump = pickler.dump_record
+    dump.memory.sort(key=BY_PLACE)  # whoever looks for what meets there sorts it again
     clusters = clusters_of(dump.memory, dump.views)
     owners = _shared_owners(dump)
     if clusters or owners:

@@ -82,7 +82,7 @@ def overlapping(uses: Iterable[MemoryUse]) -> list[list[MemoryUse]]:
     """Group memory uses whose address ranges overlap."""
     groups: list[list[MemoryUse]] = []
     space, reach = "", -1
-    for use in sorted(uses, key=_BY_PLACE):
+    for use in sorted(uses, key=BY_PLACE):
         if groups and use.space == space and use.low < reach:
             groups[-1].append(use)
             reach = max(reach, use.high)
@@ -92,7 +92,7 @@ def overlapping(uses: Iterable[MemoryUse]) -> list[list[MemoryUse]]:
     return groups
 
 
-_BY_PLACE = attrgetter("space", "low", "high")
+BY_PLACE = attrgetter("space", "low", "high")
 
 
 def find_cluster(clusters: tuple[Cluster, ...], address: int, space: str = "cpu") -> Cluster | None:

@@ -14,10 +14,13 @@ fails is replaced by a token for the live object, and all the rest is saved.
 from __future__ import annotations
 
 import ctypes
+import gc
 import io
 import pickle
 import sys
+import weakref
 from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values import reducers, references
@@ -91,13 +94,27 @@ class Pickler(pickle.Pickler):
         self.spanning: set[int] = set()  # arrays that own their memory, and are in the stream in any case
         self.small_arrays = 0
         self.sink = sink
+        self.is_done = False
+        self._memo_ids: AbstractSet[int] | None = None
+        key = id(self)
+        _picklers[key] = weakref.ref(self, lambda _: _picklers.pop(key, None))
         self.trial: Trial | None = None  # of which this is the dump
         self.left_untried: set[int] = set()  # ids of types of which an object was too large to be tried
 
     def go_on(self, value: object, record: Dump) -> None:
         """Dump one more value with the same memo, and note in another record what is met."""
         self.dump_record = self._records[0] = record
+        self._memo_ids, self.is_done = None, False
         self.dump(value)
+        self.is_done = True
+
+    def memo_ids(self) -> AbstractSet[int]:
+        """The ids of what the memo holds; kept once the dump is done."""
+        found = self._memo_ids
+        if found is None:
+            found = frozenset(map(id, gc.get_referents(self)))
+            self._memo_ids = found if self.is_done else None
+        return found
 
     def reducer_override(self, obj: Any, /) -> Any:
         handler = _HANDLERS.get(id(type(obj)))
@@ -333,7 +350,19 @@ def is_dict_shared(value: Any) -> bool:
     if not type(value).__dictoffset__:
         return False
     attributes = object.__getattribute__(value, "__dict__")
-    return attributes is value or sys.getrefcount(attributes) > reducers.OWN_HOLDS + 1  # and this function's
+    if attributes is value:
+        return True
+    held = sys.getrefcount(attributes) - reducers.OWN_HOLDS - 1  # and this function's
+    return held > 0 and held > _count_memos(attributes)
+
+
+# A dump that others go on from, or in the middle of which another one is made, holds what it met in its memo.
+_picklers: dict[int, weakref.ref[Pickler]] = {}  # listed at once, for other threads dump too
+
+
+def _count_memos(value: object) -> int:
+    picklers = [pickler for reference in list(_picklers.values()) if (pickler := reference()) is not None]
+    return sum(id(value) in pickler.memo_ids() for pickler in picklers)
 
 
 def with_shared_dict(value: Any, parts: Any) -> Any:
@@ -502,6 +531,7 @@ def write_phases(pickler: Pickler, phases: list[object] | Phases, named: Mapping
     own = [found for found in named.values() if found.reference.is_own]
     if own:
         pickler.dump([references.Content(found.value, found.value.copy()) for found in own])
+    pickler.is_done = True
     dump.kept = pickler.kept
     dump.streams.append(pickler.sink.getvalue())
 

@@ -22,6 +22,7 @@ import types
 import weakref
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from itertools import compress
 from operator import not_
 from typing import Any
@@ -378,6 +379,12 @@ def count_holders(package: str) -> None:
 
 
 def _containers_of(package: str) -> list[int]:
+    return _list_containers(package, len(_containers))
+
+
+@lru_cache(maxsize=1)
+def _list_containers(package: str, _: int) -> list[int]:
+    """Kept for as long as there are so many of them."""
     places = ((item, *HELD[item][0]) for item in _containers)
     return [item for item, module, name in places if name != "__dict__" and module.partition(".")[0] == package]
 

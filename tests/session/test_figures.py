@@ -5,6 +5,8 @@ pyplot changes figures that a cell does not name: those that it was asked for, a
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from agent_kernel.session import pyplot
 from agent_kernel.session.watching import Watching
 from agent_kernel.testing.notebooks import Notebook
 from agent_kernel.testing.shells import ShellNotebook
@@ -253,6 +256,73 @@ def test_pyplots_figures_are_left_as_they_were_when_a_session_ends() -> None:
     registry.destroy_all()
 
 
+def ask_pyplot(plt: Any, registry: Any) -> list[object]:
+    """What pyplot and its registry answer to all that is asked of them; ends with no figure open."""
+    found: list[object] = []
+    for number in (1, 2, 7, "named"):
+        plt.figure(number)
+    figures = registry.figs
+    found += [plt.get_fignums(), plt.get_figlabels(), list(figures), len(figures), 7 in figures, plt.fignum_exists(99)]
+    found += [registry.get_active() is figures[next(reversed(figures))], plt.figure(2).number, list(figures)]
+    found += [[manager.num for manager in figures.values()], [manager.num for manager in reversed(figures.values())]]
+    found += [[number == manager.num for number, manager in figures.items()], figures == OrderedDict(figures.items())]
+    found += [
+        isinstance(figures, OrderedDict),
+        type(figures.copy()) is OrderedDict,
+        figures.get(99),
+        figures.pop(99, ""),
+    ]
+    found += [pickle.loads(pickle.dumps(OrderedDict(a=1))), type(copy.copy(figures)) is OrderedDict]
+    figures.move_to_end(1)
+    found += [registry.get_active().num, [manager.num for manager in registry.get_all_fig_managers()]]
+    closed: list[int] = []
+    for manager in list(figures.values()):
+        manager.canvas.mpl_connect("close_event", lambda event: closed.append(event.canvas.manager.num))
+    plt.close(2)
+    plt.close(plt.figure(7))
+    plt.close("named")
+    found += [plt.get_fignums(), list(closed)]
+    plt.figure()
+    plt.switch_backend("svg")
+    found += [plt.get_fignums(), type(plt.figure().canvas.manager).__name__, plt.get_fignums(), repr(figures)[:12]]
+    plt.switch_backend("agg")
+    plt.close("all")
+    found += [plt.get_fignums(), list(closed), len(registry.figs), figures is registry.figs]
+    return found
+
+
+def test_pyplot_answers_while_it_is_watched_as_it_does_before_and_afterwards() -> None:
+    import matplotlib.pyplot as plt
+    from matplotlib._pylab_helpers import Gcf
+
+    plt.switch_backend("agg")
+    plt.close("all")
+    before = ask_pyplot(plt, Gcf)
+    with Notebook() as outer:
+        outer.run(START)
+        assert type(Gcf.figs) is not OrderedDict
+        assert ask_pyplot(plt, Gcf) == before
+        with Notebook() as inner:
+            inner.run(START)
+            assert ask_pyplot(plt, Gcf) == before
+        assert ask_pyplot(plt, Gcf) == before
+        outer.run("x = 1")
+        assert ask_pyplot(plt, Gcf) == before
+    assert type(Gcf.figs) is OrderedDict
+    assert ask_pyplot(plt, Gcf) == before
+
+
+def test_a_cell_of_another_session_takes_nothing_from_what_this_one_is_told(nb: Notebook) -> None:
+    with Notebook() as other:
+        nb.run("a = plt.figure()\nplt.plot([1])\nfrom matplotlib._pylab_helpers import Gcf")
+        other.run("y = 1")
+        nb.namespace["run_other"] = other.run
+        assert changed(nb, "plt.title('t')\nrun_other('y = 2')") & {"a"} == {"a"}
+        nb.namespace["end_other"] = pyplot.leave_figures
+        assert changed(nb, "plt.title('u')\nend_other()") & {"a"} == {"a"}
+    assert changed(nb, "getattr(plt, 'title')('v')") & {"a"} == {"a"}
+
+
 def test_a_figure_that_is_only_shown_is_not_looked_at(visited: dict[str, int], tmp_path: Path) -> None:
     with ShellNotebook(tmp_path / "store") as nb:
         nb.run(START + "fig, ax = plt.subplots()\nplt.close()")
@@ -268,3 +338,10 @@ def test_a_figure_that_is_only_shown_is_not_looked_at(visited: dict[str, int], t
             "class Mine(type(fig)):\n    def __repr__(self):\n        self.times = 1\n        return ''\n\nmine = Mine()"
         )
         assert {change.name for change in nb.run("mine").changed} == {"mine"}
+
+
+def test_a_dump_that_others_go_on_from_does_not_count_as_a_holder(nb: Notebook) -> None:
+    nb.run("grid, axes = plt.subplots(1, 2)\nimage = axes[0].imshow([[1, 2], [3, 4]])\ncmap = image.cmap")
+    assert changed(nb, "other = image.norm") == {"other"}
+    assert changed(nb, "axes[1].set_title('t')") >= {"grid", "axes", "image"}
+    assert "cmap" not in changed(nb, "axes[1].set_title('u')")
