@@ -276,8 +276,14 @@ class Dumps:
                 compared = saving.compare(self._dump_or_lose(members, before, defer=defer, alone=alone))
             dumped = compared.dumped
         except KeyboardInterrupt:
-            self.interrupt(members, before)
-            return None
+            if self.living.arrived != [] or self.living.interrupted.isdisjoint(members):
+                self.interrupt(members, before)
+                return None
+            # Twice, and by nobody: the value's own code raises that, and would stop every checkout.
+            compared = saving.compare(self._lost(members, "saving it is interrupted by its own code"))
+            dumped = compared.dumped
+        else:
+            self.living.interrupted.difference_update(members)
         # No code of anyone else's ran for plain containers, so they waited for nothing but a busy machine.
         took = time.perf_counter() - began
         if took > LEAST_COST_S and not (dumped.dump.instances or dumped.dump.opaque):
@@ -320,8 +326,17 @@ class Dumps:
             reason = "it is nested too deeply to be saved"
         except FOREIGN as error:
             reason = explain(error)
-        replaced = {name: Unsavable(value, reason) for name, value in members.items()}
-        return dump_group(replaced, self.living, self.namespace)
+        return self._lost(members, reason)
+
+    def _lost(self, members: Mapping[str, object], reason: str) -> Dumped:
+        """Dump the members as what cannot be saved; where even a look at them fails, as nothing that is known."""
+        try:
+            return dump_group(
+                {name: Unsavable(value, reason) for name, value in members.items()}, self.living, self.namespace
+            )
+        except FOREIGN:
+            nothing = {name: Unsavable(object(), reason) for name in members}
+            return dump_group(nothing, self.living, self.namespace)
 
     def _items_beside(self, members: Mapping[str, object], group: Group) -> AbstractSet[int]:
         """What the long containers hold with which this one was saved: it is no news that they hold the same rows."""
@@ -333,6 +348,7 @@ class Dumps:
 
     def interrupt(self, members: Mapping[str, object], before: Group | None) -> None:
         self.staged.interrupted = True
+        self.living.interrupted.update(members)
         if before is not None:
             self.tracking.mark_stale(before)
         for name, value in members.items():

@@ -37,6 +37,8 @@ class Living:
         self._objects: dict[str, _Hold] = {}
         self._origins: dict[str, str] = {}
         self._made: set[str] = set()
+        self.interrupted: set[str] = set()  # names whose saving was interrupted the last time
+        self.arrived: list[int] | None = None  # a Ctrl-C each, since a commit looks at values; None: it cannot be told
         self._placeholders: weakref.WeakValueDictionary[str, Lost] = weakref.WeakValueDictionary()
 
     @functools.cached_property
@@ -57,7 +59,7 @@ class Living:
         known = self._tokens.get(id(value))
         if known is not None and _target(known[0]) is value:
             return known[1]
-        token = f"{type(value).__name__}-{self.session}-{secrets.token_hex(6)}"
+        token = f"{type.__getattribute__(type(value), '__name__')}-{self.session}-{secrets.token_hex(6)}"
         self._name(token, value)
         self._origins[token] = self.cell
         return token

@@ -15,6 +15,7 @@ import msgspec
 from agent_kernel.repository import Repository, Unsaved, Writer
 from agent_kernel.session import pyplot, touching
 from agent_kernel.session.bindings import BUILTIN_IDS, HELD_BYTES, Bindings, Rebound
+from agent_kernel.session.interrupts import noted_interrupts
 from agent_kernel.session.living import Living
 from agent_kernel.session.monitoring import Monitor
 from agent_kernel.session.tracking import LEAST_COST_S, Group, Tracking
@@ -188,7 +189,7 @@ class Watching:
         """Dump what was touched, and what new code reaches from there, and store what changed."""
         from agent_kernel.session.staging import Staging
 
-        with unwarned():
+        with unwarned(), noted_interrupts() as self.living.arrived:
             return self._staged(
                 Staging(self.namespace, self.tracking, self.living, writer, touched.full, touched.asked), touched
             )

@@ -21,6 +21,7 @@ import msgspec
 import xxhash
 
 from agent_kernel.values.definitions import names_used
+from agent_kernel.values.summaries.reading import instance_dict
 
 _PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None)})
 _PLAIN_IDS = frozenset(map(id, _PLAIN))  # hashing a type runs its metaclass
@@ -41,10 +42,7 @@ def surface_digest(value: object) -> bytes:
                 found = _read(descriptor, value)
                 if _is_plain(found):
                     seen.append((name, found))
-    try:
-        attributes: Any = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        attributes = None
+    attributes = instance_dict(value)
     if type(attributes) is dict:  # exactly: a subclass would run its own code
         seen.extend((name, found) for name, found in attributes.items() if _is_plain(found))
     return xxhash.xxh3_64_digest(repr(seen).encode("utf-8", "surrogatepass"))

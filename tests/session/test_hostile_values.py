@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_kernel.testing.notebooks import Notebook
+from agent_kernel.testing.notebooks import Notebook, names_changed
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -273,3 +273,26 @@ def test_a_class_that_names_no_module_is_saved_with_its_instances(module: str) -
         nb.run("made = kept = None")
         nb.checkout(was)
         assert nb.look("(made.twice(), type(made) is Made, type(kept[0]) is Kept)") == ([[1], [1]], True, True)
+
+
+RAISES_AT_A_LOOK = {
+    "__dict__": "class A:\n    @property\n    def __dict__(self):\n        raise KeyError('d')\na = A()",
+    "its metaclass": "class M(type):\n    def __getattribute__(cls, name):\n        raise AttributeError(name)\n"
+    "class A(metaclass=M):\n    pass\na = type.__call__(A)",
+    "a hash of its class": "class M(type):\n    def __hash__(cls):\n        raise RuntimeError('h')\n"
+    "class A(metaclass=M):\n    pass\na = A()",
+    "an interrupt of its own": "class A:\n    def __reduce__(self):\n        raise KeyboardInterrupt\na = A()",
+}
+
+
+@pytest.mark.parametrize("how", RAISES_AT_A_LOOK)
+def test_a_value_that_raises_when_it_is_looked_at_stops_no_commit_and_no_checkout(how: str) -> None:
+    with Notebook() as nb:
+        first = nb.run("keep = [1]")
+        assert "a" in {one.name for one in nb.run(RAISES_AT_A_LOOK[how]).unsaved}
+        assert {"keep", "w"} <= names_changed(nb.run("keep.append(2); w = 3"))
+        nb.checkout(first)
+        assert nb.look("keep") == [1]
+        nb.session.switch("main")
+        assert nb.look("(keep, w)") == ([1, 2], 3)
+        assert nb.session.undo().commit is not None

@@ -168,3 +168,21 @@ def test_an_interrupt_while_a_variable_is_taken_with_its_older_class_waits_too(m
         assert not nb.session.commit(full=True).changed
         nb.session.undo()
         assert nb.look("(K.n, k.n)") == (2, 2)
+
+
+def test_an_interrupt_that_a_person_repeats_still_leaves_everything_as_it_was() -> None:
+    """Only where nobody pressed Ctrl-C is it the value's own doing."""
+    with Notebook() as nb:
+        first = nb.run(
+            "import os, signal\nclass Slow:\n    on = False\n    def __reduce__(self):\n"
+            "        if Slow.on:\n            os.kill(os.getpid(), signal.SIGINT)\n            [0] * 10\n        return Slow, ()\n"
+            "slow = Slow(); x = 1"
+        )
+        nb.run("slow.v = 2; x = 2; Slow.on = True")
+        for _ in range(3):
+            with pytest.raises(KeyboardInterrupt):
+                nb.checkout(first)
+            assert nb.look("x") == 2
+        nb.run("Slow.on = False")
+        nb.checkout(first)
+        assert nb.look("x") == 1
