@@ -52,7 +52,8 @@ def library_constants(packages: Iterable[str], among: set[int]) -> set[int]:
                 held.modules.add(name)
                 module = sys.modules.get(name)
                 values = list(holdings.of(module)) if module is not None and _is_installed(module) else []
-                held.values += values
+                # An object keeps its attribute dict: held twice, it would look shared.
+                held.values += (value for value in values if id(value) not in holdings.attributes)
                 held.ids.update(map(id, values))
         found |= among & held.ids
     return found
@@ -93,6 +94,7 @@ class _Holdings:
         self._data = _PLAIN | {id(loaded("numpy", "ndarray"))}
         self._other: set[int] = set()  # types of which nothing is held
         self._own: dict[int, bool] = {}  # the package's types, and whether things may hang on their objects
+        self.attributes: set[int] = set()  # ids of attribute dicts that were met
 
     def of(self, module: ModuleType) -> Iterator[object]:
         """What the module and its classes hold."""
@@ -137,6 +139,7 @@ class _Holdings:
         """
         attributes = instance_dict(value)
         if attributes:
+            self.attributes.add(id(attributes))
             yield attributes
             yield from filter(self._is_data, list(attributes.values()))
         if derives_from(type(value), dict):
