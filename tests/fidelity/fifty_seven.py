@@ -511,8 +511,8 @@ OBJECTS = (
         """
         class GS:
             def __init__(s):
-                s.f = open("/dev/null")
-                s.v = 1
+                with open("/dev/null") as s.f:
+                    s.v = 1
             def __getstate__(s):
                 return {"v": s.v}
             def __setstate__(s, d):

@@ -95,7 +95,7 @@ def handler_for(kind: type) -> Handler:
 
 
 def _find(kind: type[Any]) -> Handler:
-    from agent_kernel.values.reducers import code, containers, objects
+    from agent_kernel.values.reducers import code, containers, instances, objects
 
     for exact in (code.EXACT, objects.EXACT):
         if id(kind) in exact:
@@ -118,7 +118,8 @@ def _find(kind: type[Any]) -> Handler:
         return leaf
     if module.startswith(objects.IMMUTABLE_PACKAGES):
         return immutable
-    return containers.handler_for(kind) or objects.handler_for(kind)
+    found = containers.handler_for(kind) or objects.handler_for(kind)
+    return instances.past_own_new(kind, found) if is_notebook_type(kind) else found
 
 
 def dispatch_table() -> Mapping[type, Callable[[Any], Any]]:

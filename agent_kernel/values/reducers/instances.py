@@ -9,6 +9,7 @@ those of its `__init__`. The streams of these say instead how the object is made
 from __future__ import annotations
 
 import copyreg
+import itertools
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,75 @@ if TYPE_CHECKING:
 
 _copyreg: Any = copyreg  # typeshed lacks `__newobj__`
 _NEW = _copyreg.__newobj__
+_MAKES = (_NEW, _copyreg.__newobj_ex__, restore.instance, restore.with_attributes, restore.exception)
+
+
+def past_own_new(kind: type[Any], handler: Handler) -> Handler:
+    """Let no `__new__` of the notebook's run while its objects are loaded: what it did is saved already.
+
+    It may read what its class or a global holds, which is not there yet, or change that: count, give another object.
+    """
+    maker = _maker_past(kind)
+    if maker is None:
+        return handler
+    valued: Any = maker if any(maker is base for base in _VALUED) else None
+
+    def reduce_bare(pickler: Pickler, value: Any) -> Any:
+        parts = handler(pickler, value)
+        parts = reduced(value) if parts is NotImplemented else parts
+        makes = parts[0]
+        if not any(makes is other for other in _MAKES) or _leaves_out(value, parts):
+            return parts
+        arguments = () if valued is None else valued.__getnewargs__(value)
+        if makes is restore.exception:
+            arguments = parts[1][1]
+        if makes is restore.with_attributes:
+            return restore.bare_with_attributes, (kind, maker, arguments, parts[1][2]), *parts[2:]
+        return restore.bare_instance, (kind, maker, *arguments), *parts[2:]
+
+    return reduce_bare
+
+
+_VALUED = (int, float, complex, str, bytes, tuple)  # what they are is an argument
+_FILLED = (object, list, dict, set)  # all that they hold is given to them later
+
+
+def _maker_past(kind: type[Any]) -> type | None:
+    """The builtin base that makes objects of a notebook class which has a `__new__` of its own, or None."""
+    making = [base for base in kind.__mro__ if "__new__" in vars(base)]
+    own = list(itertools.takewhile(_is_written_in_notebook, making))
+    maker = making[len(own)]
+    makes_bare = issubclass(maker, BaseException) or any(maker is base for base in (*_VALUED, *_FILLED))
+    if not makes_bare or all(map(_only_fills_fields, own)) or _says_how_it_is_made(kind):
+        return None
+    return maker
+
+
+def _says_how_it_is_made(kind: type[Any]) -> bool:
+    own: Any = kind.__reduce_ex__
+    if kind in copyreg.dispatch_table or own is not object.__reduce_ex__:
+        return True
+    return isinstance(kind.__reduce__, types.FunctionType)
+
+
+def _is_written_in_notebook(kind: type) -> bool:  # what nobody can import may be written in C, too
+    return is_notebook_type(kind) and type(vars(kind)["__new__"]) is not types.BuiltinFunctionType
+
+
+def _only_fills_fields(kind: type) -> bool:
+    """Whether the `__new__` is the one that `collections.namedtuple` writes: it does no more than `tuple`'s."""
+    own = vars(kind)["__new__"]
+    code = getattr(getattr(own, "__func__", own), "__code__", None)
+    return "_fields" in vars(kind) and code is not None and code.co_names == ("_tuple_new",)
+
+
+def _leaves_out(value: Any, parts: Any) -> bool:
+    """Whether the class's own `__getstate__` leaves attributes to its `__new__`."""
+    if not isinstance(getattr(type(value), "__getstate__", None), types.FunctionType):
+        return False
+    state = parts[2] if len(parts) > 2 else None
+    held = object.__getattribute__(value, "__dict__") if type(value).__dictoffset__ else {}
+    return type(state) is not dict or not held.keys() <= state.keys()
 
 
 def handler_of_exception(kind: type[Any], other: Handler) -> Handler:

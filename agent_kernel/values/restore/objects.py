@@ -254,6 +254,18 @@ def instance(kind: Any, *arguments: object) -> object:
     return kind.__new__(kind, *arguments)
 
 
+def bare_instance(kind: Any, maker: Any, *arguments: object) -> object:
+    """A bare instance, past the `__new__` of the notebook's classes."""
+    return maker.__new__(kind, *arguments)
+
+
+def bare_with_attributes(kind: Any, maker: Any, arguments: tuple[object, ...], plain: dict[str, object]) -> Any:
+    """As `with_attributes`, past the `__new__` of the notebook's classes."""
+    made = maker.__new__(kind, *arguments)
+    attributes_state(made, plain)
+    return made
+
+
 def hash_iterator(holder: Any, kind: str, rest: list[Any]) -> object:
     """An iterator over a dict or set that stands where `rest` is left; over the rest alone where the order is another."""
     view, go_through = _HASH_ITERATORS[kind]

@@ -416,4 +416,231 @@ CLASS_BODIES = (
         assert Sub()["q"] is Sub.default
         """,
     ),
+    Kind(
+        "classes whose __new__ reads or changes what lies around it",
+        """
+        import dataclasses
+        import enum
+        from typing import NamedTuple
+
+        _pool = {}
+        _made = []
+
+
+        class Single:
+            inst = None
+
+            def __new__(cls):
+                if cls.inst is None:
+                    cls.inst = super().__new__(cls)
+                    cls.inst.d = []
+                return cls.inst
+
+
+        class Multi:
+            pool = {}
+
+            def __new__(cls, key="d"):
+                if key not in cls.pool:
+                    cls.pool[key] = super().__new__(cls)
+                    cls.pool[key].key = key
+                return cls.pool[key]
+
+            def __getnewargs__(self):
+                return (self.key,)
+
+
+        class Pooled:
+            def __new__(cls, key, *, size=0):
+                made = _pool.setdefault(key, super().__new__(cls))
+                made.key, made.size = key, size
+                return made
+
+            def __getnewargs_ex__(self):
+                return (self.key,), {"size": self.size}
+
+
+        class Tree:
+            count = 0
+
+            def __new__(cls, *arguments):
+                cls.count += 1
+                _made.append(cls.__name__)
+                return super().__new__(cls)
+
+
+        class Oak(Tree):
+            def __init__(self, age):
+                self.age = age
+
+
+        class Slotted:
+            __slots__ = ("a",)
+            count = 0
+
+            def __new__(cls, a):
+                Slotted.count += 1
+                made = super().__new__(cls)
+                made.a = a
+                return made
+
+
+        class Hashed(Tree):
+            def __init__(self, a):
+                self.a, self.own = a, {}
+
+            def __hash__(self):
+                return hash(self.a)
+
+            def __eq__(self, other):
+                return self.a == other.a
+
+
+        class Answers(Tree):
+            def __getattr__(self, name):
+                if name.startswith("_"):
+                    raise AttributeError(name)
+                return self.found[name]
+
+
+        class Stated(Tree):
+            def __getstate__(self):
+                return dict(self.__dict__, more=1)
+
+            def __setstate__(self, state):
+                self.__dict__.update(state)
+
+
+        class Leaves:
+            def __new__(cls):
+                made = super().__new__(cls)
+                made.cache = "made by __new__"
+                return made
+
+            def __getstate__(self):
+                return {name: held for name, held in self.__dict__.items() if name != "cache"}
+
+
+        class Metres(float):
+            count = 0
+
+            def __new__(cls, value, unit):
+                cls.count += 1
+                made = super().__new__(cls, value * 1000)
+                made.unit = unit
+                return made
+
+
+        class Number(int):
+            def __new__(cls):
+                _made.append("Number")
+                return super().__new__(cls, len(_made) * 10**20)
+
+
+        class Word(str):
+            def __new__(cls, first, second):
+                return super().__new__(cls, first + second)
+
+
+        class Pair(tuple):
+            count = 0
+
+            def __new__(cls, first, second):
+                cls.count += 1
+                return super().__new__(cls, (first, second))
+
+
+        class Record(NamedTuple):
+            x: int
+            y: list
+
+
+        class Origin(Record):
+            def __new__(cls, x):
+                _made.append("Origin")
+                return super().__new__(cls, x, [x])
+
+
+        class Stack(list):
+            count = 0
+
+            def __new__(cls, *arguments):
+                cls.count += 1
+                return super().__new__(cls)
+
+
+        class Table(dict):
+            def __new__(cls, *arguments, **named):
+                return _pool.setdefault("table", super().__new__(cls))
+
+
+        class Bag(set):
+            def __new__(cls, *arguments):
+                return _pool.setdefault("bag", super().__new__(cls))
+
+
+        class Wrong(Exception):
+            count = 0
+
+            def __new__(cls, *arguments):
+                Wrong.count += 1
+                return super().__new__(cls, *arguments)
+
+
+        @dataclasses.dataclass(frozen=True)
+        class Frozen:
+            x: int
+
+            def __new__(cls, *arguments, **named):
+                _made.append("Frozen")
+                return super().__new__(cls)
+
+
+        class Colour(enum.Enum):
+            RED = 1, "r"
+
+            def __new__(cls, value, letter):
+                made = object.__new__(cls)
+                made._value_, made.letter = value, letter
+                return made
+
+
+        single = Single()
+        single.d.append(1)
+        multi, other = Multi("a"), Multi()
+        pooled = Pooled("p", size=2)
+        tree, oak = Tree(), Oak(100)
+        slotted = Slotted([1])
+        hashed = Hashed(1)
+        hashed.own[hashed] = 2
+        answers = Answers()
+        answers.found = {"a": 1}
+        stated, leaves = Stated(), Leaves()
+        metres, number, word, pair = Metres(2, "m"), Number(), Word("a", "b"), Pair(1, [])
+        pair[1].append(pair)
+        origin, stack, table, bag = Origin(3), Stack(), Table(), Bag()
+        stack.append(stack)
+        table["a"] = bag
+        bag.add(1)
+        wrong, frozen, red = Wrong("a", 1), Frozen(4), Colour.RED
+        made_before = tuple(_made)
+        """,
+        """
+        assert tuple(_made) == made_before
+        assert Single.inst is single and Single() is single and single.d == [1]
+        assert Multi.pool == {"a": multi, "d": other} and Multi("a") is multi and Multi() is other
+        assert _pool["p"] is pooled and (pooled.key, pooled.size) == ("p", 2)
+        assert (Tree.count, Oak.count, Hashed.count, Answers.count, Stated.count) == (1, 2, 2, 2, 2), Tree.count
+        assert oak.age == 100 and Slotted.count == 1 and slotted.a == [1]
+        assert hashed.own[hashed] == 2 and answers.a == 1 and leaves.cache == "made by __new__"
+        assert (metres, metres.unit, Metres.count) == (2000.0, "m", 1)
+        assert number == (made_before.index("Number") + 1) * 10**20
+        assert word == "ab" and pair[0] == 1 and pair[1][0] is pair and Pair.count == 1
+        assert origin == (3, [3]) and origin.y == [3]
+        assert stack[0] is stack and Stack.count == 1
+        assert _pool["table"] is table and table["a"] is bag and _pool["bag"] is bag and bag == {1}
+        assert wrong.args == ("a", 1) and Wrong.count == 1 and frozen.x == 4
+        assert red is Colour.RED and red.letter == "r"
+        """,
+    ),
 )
