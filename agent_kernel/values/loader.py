@@ -7,6 +7,7 @@ nothing with it but the groups that need a class of its.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -24,6 +25,7 @@ from agent_kernel.values.quiet import seldom_collected
 from agent_kernel.values.recompiling import stand_in
 from agent_kernel.values.restore.objects import instance, set_content
 from agent_kernel.values.streams import Failure, StoredGroup, Streams
+from agent_kernel.values.summaries.reading import class_dict
 
 
 class Source(Protocol):
@@ -82,6 +84,7 @@ class Loader:
         self._sets_back = sets_back
         self._held: set[int] = set()
         self._lent: dict[str, object] = {}
+        self._said: dict[tuple[int, str], tuple[type, object]] = {}
         self._wanted: dict[str, str] = {}  # names that notebook code asked for while it was loading, and their classes
 
     def load(self, groups: Sequence[StoredGroup]) -> list[tuple[object, ...] | Failure]:
@@ -92,6 +95,7 @@ class Loader:
             StoreUnavailableError: the store is gone.
         """
         streams = [Streams(group) for group in groups]
+        self._keep_what_classes_say()
         with restoring(self), self._lending() as lent:
             self._run(streams)
             self._lent = lent
@@ -100,6 +104,7 @@ class Loader:
                 self.namespace |= missing
                 streams = [stream if stream.failure is None else Streams(stream.group) for stream in streams]
                 self._run([stream for stream in streams if not stream.is_done])
+        self._say_it_again()
         for stream in streams:
             self.contents += stream.contents
             stream.let_go()
@@ -113,12 +118,26 @@ class Loader:
                 self._broken.pop(uid, None)
         self._try(streams, lambda stream: list(map(self.find_class, stream.class_ids)))
         self._try(streams, Streams.fill_methods)
+        self._keep_what_classes_say()
         self._lend_classes()
         self._fill_bodies(streams)
         self._try(streams, Streams.load_values)
         for uid in (uid for stream in streams if stream.failure is not None for uid in stream.class_ids):
             self.classes.pop(uid, None)
             self.made.pop(uid, None)
+
+    def _keep_what_classes_say(self) -> None:
+        """Note the plain attributes of all classes before there are instances: making those may count on the class."""
+        for kind in self.classes.values():
+            if not issubclass(type(kind), enum.EnumType):  # the masks of a flag grow with its members
+                for name, held in list(class_dict(kind).items()):
+                    if any(type(held) is atom for atom in _ATOMS) and not name.startswith("__"):
+                        self._said.setdefault((id(kind), name), (kind, held))
+
+    def _say_it_again(self) -> None:
+        for (_, name), (kind, held) in self._said.items():
+            if class_dict(kind).get(name, self) is not held:
+                type.__setattr__(kind, name, held)
 
     def _missing(self, streams: Sequence[Streams]) -> dict[str, object]:
         """Globals that notebook code wanted while it was loading, and that are loaded but nowhere yet."""
@@ -273,6 +292,9 @@ def _standing(module: str, name: str) -> object:
         return vars(import_module(module)).get(name)
     except ModuleNotFoundError:
         return None
+
+
+_ATOMS = (int, float, complex, bool, str, bytes, type(None))
 
 
 # The bytes of a stream that holds nothing but a class, beside the class's id.

@@ -643,4 +643,50 @@ CLASS_BODIES = (
         assert red is Colour.RED and red.letter == "r"
         """,
     ),
+    Kind(
+        "classes that count what is made while it is loaded",
+        """
+        class Called:
+            count, last = 0, None
+
+            def __init__(self, name):
+                self.name = name
+                Called.count += 1
+                Called.last = name
+
+            def __reduce__(self):
+                return Called, (self.name,)
+
+
+        class Stated:
+            count = 0
+
+            def __init__(self):
+                self.a = [1]
+
+            def __setstate__(self, state):
+                Stated.count += 1
+                self.__dict__.update(state)
+
+
+        class Ordered(frozenset):
+            count = 0
+
+            def __new__(cls, *arguments):
+                cls.count += 1
+                return super().__new__(cls, *arguments)
+
+
+        class Holder:
+            held = [Called("h"), Stated()]
+
+
+        called, stated, ordered = [Called("a"), Called("b")], Stated(), Ordered([1])
+        """,
+        """
+        assert (Called.count, Called.last, Stated.count, Ordered.count) == (3, "b", 0, 1), Called.count
+        assert [one.name for one in (*called, Holder.held[0])] == ["a", "b", "h"]
+        assert stated.a == Holder.held[1].a == [1] and ordered == {1}
+        """,
+    ),
 )
