@@ -94,7 +94,6 @@ class Pickler(pickle.Pickler):
         self.spanning: set[int] = set()  # arrays that own their memory, and are in the stream in any case
         self.small_arrays = 0
         self.sink = sink
-        self.is_done = False
         self._memo_ids: AbstractSet[int] | None = None
         key = id(self)
         _picklers[key] = weakref.ref(self, lambda _: _picklers.pop(key, None))
@@ -104,19 +103,17 @@ class Pickler(pickle.Pickler):
     def go_on(self, value: object, record: Dump) -> None:
         """Dump one more value with the same memo, and note in another record what is met."""
         self.dump_record = self._records[0] = record
-        self._memo_ids, self.is_done = None, False
+        self._memo_ids = None
         self.dump(value)
-        self.is_done = True
 
     def memo_ids(self) -> AbstractSet[int]:
-        """The ids of what the memo holds; kept once the dump is done."""
-        found = self._memo_ids
-        if found is None:
-            found = frozenset(map(id, gc.get_referents(self)))
-            self._memo_ids = found if self.is_done else None
-        return found
+        """The ids of what the memo holds; kept until the dump goes on."""
+        if self._memo_ids is None:
+            self._memo_ids = frozenset(map(id, gc.get_referents(self)))
+        return self._memo_ids
 
     def reducer_override(self, obj: Any, /) -> Any:
+        self._memo_ids = None
         handler = _HANDLERS.get(id(type(obj)))
         if handler is None:
             handler = reducers.handler_for(type(obj))
@@ -175,7 +172,7 @@ class Pickler(pickle.Pickler):
         """Note an ordinary mutable object, and let pickle reduce it; in a careful dump, find out if it can."""
         if id(value) not in self.muted:
             self.dump_record.instances.append(value)
-        if is_dict_shared(value):
+        if is_dict_shared(self, value):
             return with_shared_dict(value, self.protect(value) if self.careful else reduced(value))
         return self.protect(value) if self.careful else NotImplemented
 
@@ -345,24 +342,25 @@ def reduced(value: Any) -> Any:
     return registered(value) if registered is not None else value.__reduce_ex__(PROTOCOL)
 
 
-def is_dict_shared(value: Any) -> bool:
-    """Whether something else holds the attribute dict of this object."""
+def is_dict_shared(pickler: Pickler, value: Any) -> bool:
+    """Whether something else holds the attribute dict of this object, which the pickler is about to reduce."""
     if not type(value).__dictoffset__:
         return False
     attributes = object.__getattribute__(value, "__dict__")
     if attributes is value:
         return True
     held = sys.getrefcount(attributes) - reducers.OWN_HOLDS - 1  # and this function's
-    return held > 0 and held > _count_memos(attributes)
+    return held > 0 and held > _count_memos(pickler, attributes)
 
 
 # A dump that others go on from, or in the middle of which another one is made, holds what it met in its memo.
 _picklers: dict[int, weakref.ref[Pickler]] = {}  # listed at once, for other threads dump too
 
 
-def _count_memos(value: object) -> int:
+def _count_memos(running: Pickler, value: object) -> int:
+    # What the running one has met before its owner was led to by something else, so it is shared in any case.
     picklers = [pickler for reference in list(_picklers.values()) if (pickler := reference()) is not None]
-    return sum(id(value) in pickler.memo_ids() for pickler in picklers)
+    return sum(id(value) in pickler.memo_ids() for pickler in picklers if pickler is not running)
 
 
 def with_shared_dict(value: Any, parts: Any) -> Any:
@@ -531,7 +529,6 @@ def write_phases(pickler: Pickler, phases: list[object] | Phases, named: Mapping
     own = [found for found in named.values() if found.reference.is_own]
     if own:
         pickler.dump([references.Content(found.value, found.value.copy()) for found in own])
-    pickler.is_done = True
     dump.kept = pickler.kept
     dump.streams.append(pickler.sink.getvalue())
 

@@ -49,7 +49,7 @@ def reduce_function(pickler: Pickler, function: types.FunctionType) -> Any:
     definition, payload = define(function.__code__, pickler.namespace)
     pickler.dump_record.definitions[definition] = payload
     extra: Any = _own_globals(function) if home is not None and not isinstance(home, str) else None
-    is_shared = is_dict_shared(function)
+    is_shared = is_dict_shared(pickler, function)
     state: tuple[Any, ...] = (
         function.__dict__,
         function.__kwdefaults__,

@@ -30,7 +30,7 @@ def handler_for(kind: type[Any]) -> Handler | None:
 
 def reduce_container(pickler: Pickler, value: Any) -> Any:
     pickler.dump_record.instances.append(value)
-    is_shared = is_dict_shared(value)
+    is_shared = is_dict_shared(pickler, value)
     if issubclass(type(value), set):
         found: Any = tuple(set.copy(value))
         shared = with_shared_dict(value, (restore.instance, (type(value),), _state(value)))

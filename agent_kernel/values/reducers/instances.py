@@ -101,7 +101,7 @@ def handler_of_exception(kind: type[Any], other: Handler) -> Handler:
         made = reduce_builtin_exception if has_own_init(kind) else other
 
     def reduce_whole(pickler: Pickler, error: BaseException) -> Any:
-        is_shared = is_dict_shared(error)
+        is_shared = is_dict_shared(pickler, error)
         parts = made(pickler, error)
         beside = _beside(error)
         if not beside and not is_shared:
@@ -223,7 +223,7 @@ def _is_plain(found: Any) -> bool:
 def reduce_answering(pickler: Pickler, value: Any) -> Any:
     """An object that answers for any name: pickle would ask it for `__setstate__` before it has its attributes."""
     pickler.dump_record.instances.append(value)
-    is_shared = is_dict_shared(value)
+    is_shared = is_dict_shared(pickler, value)
     parts = pickler.protect(value) if pickler.careful else reduced(value)
     if is_shared:
         return with_shared_dict(value, parts)
