@@ -16,7 +16,7 @@ from agent_kernel.repository.collecting import collect
 from agent_kernel.repository.commits import Blob, Commit, Entry, Manifest, encode
 from agent_kernel.repository.cuts import digest_pieces, plan_cuts
 from agent_kernel.repository.ids import Kind, ObjectId
-from agent_kernel.repository.leases import Holder
+from agent_kernel.repository.leases import Holder, start_of
 from agent_kernel.repository.refs import Head
 from agent_kernel.repository.repository import Repository
 from agent_kernel.repository.writer import Writer
@@ -147,8 +147,8 @@ def test_garbage_is_seen_once_and_deleted_after_the_grace(repo: Repository, monk
 def test_collecting_at_once_is_refused_while_somebody_else_works(repo: Repository) -> None:
     _abandon(repo, {"a": "1"})
     repo.acquire_lease("main", Holder.here("ours"))
-    repo.acquire_lease("side", msgspec.structs.replace(Holder.here("far"), host="elsewhere"))
-    with pytest.raises(BranchInUseError, match="elsewhere"):
+    repo.acquire_lease("side", msgspec.structs.replace(Holder.here("far"), pid=1, started=start_of(1)))
+    with pytest.raises(BranchInUseError, match="session far, process 1"):
         repo.gc(grace_s=0)
     repo.gc(grace_s=3600)
 

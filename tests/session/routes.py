@@ -634,12 +634,12 @@ HOLDERS = (
             import contextvars
             x = []
             cv = contextvars.ContextVar('cv')
-            t = cv.set([x])
+            t = cv.set(['held', x])
             ctx = contextvars.copy_context()
             del cv, t
             """,
         ),
-        "next(v for v in ctx.values() if type(v) is list)[0].append(1)",
+        "next(v for v in ctx.values() if type(v) is list and v[:1] == ['held'])[1].append(1)",
     ),
     Case(
         "a partial in a lock's holder",
