@@ -159,7 +159,7 @@ _SILENT = frozenset({"CACHE", "RESUME", "EXTENDED_ARG", "NOP", "PRECALL"})
 def _lookups(code: CodeType) -> set[str]:
     """How this code reaches names that it does not show, by marks.
 
-    An attribute or a text that is spelled like a builtin is none of it: `model.eval()` looks nothing up.
+    An attribute or a text may be spelled like a builtin without being one: `model.eval()` looks nothing up.
     """
     steps = _steps(code)
     places = [place for place, step in enumerate(steps) if step.text in _SUSPECTS or step.text in _MODULES]

@@ -129,7 +129,7 @@ def dense_array(values: object) -> Call | None:
 
 
 def only_call(values: object, name: str) -> Call | None:
-    """The one call of this name; None if there is none, or several."""
+    """The only call of this name. Returns None if there are several, or no such call."""
     found = calls(values, name)
     return found[0] if len(found) == 1 else None
 

@@ -113,7 +113,7 @@ def _find(kind: type[Any]) -> Handler:
                 return found
     if issubclass(kind, enum.Enum):
         return code.reduce_member if is_notebook_type(kind) else leaf
-    module = module_name(kind)  # a class may name none, or something that is no name
+    module = module_name(kind)  # some classes have no `__module__`, or one that is not a text
     if module in objects.IMMUTABLE_MODULES:
         return leaf
     if module.startswith(objects.IMMUTABLE_PACKAGES):
