@@ -3,16 +3,21 @@
 Everything is made in a temporary folder, so a build leaves nothing in the sources. An editable install takes the panels
 from `widgets/` each time they are imported; what lies outside the package (the extension, the server's configuration) is
 copied by pip in any case, so it is installed again to see a change there.
+
+An editable install compiles the package where it lies, as pip does with what it copies: without it, each start of a
+kernel compiles again where PYTHONDONTWRITEBYTECODE is set. Python compares the time of each source, so none goes stale.
 """
 
 from __future__ import annotations
 
+import compileall
 import importlib.util
 import json
 import shutil
 import sys
 import tempfile
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from types import ModuleType
 from typing import Any
 
@@ -33,7 +38,9 @@ class FrontEnd(BuildHookInterface[Any]):
         self._made = Path(tempfile.mkdtemp(prefix="agent-kernel-build-"))
         for name, text in _extension(Path(self.root), release).items():
             build_data["shared_data"][self._put(f"lab/{name}", text)] = f"{_LAB}/{name}"
-        if version != "editable":
+        if version == "editable":
+            _compile(Path(self.root))
+        else:
             for name, text in _panels(Path(self.root)).items():
                 build_data["force_include"][self._put(f"panels/{name}", text)] = f"{_PANELS}/{name}"
 
@@ -46,6 +53,14 @@ class FrontEnd(BuildHookInterface[Any]):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
         return str(path)
+
+
+def _compile(root: Path) -> None:
+    """Leave bytecode beside the sources; where that may not be written, leave them as they are."""
+    # The time of a source says whether it changed. Unless told, Python would hash it where SOURCE_DATE_EPOCH is set.
+    mode = PycInvalidationMode.TIMESTAMP
+    compileall.compile_dir(root / "agent_kernel", quiet=2, invalidation_mode=mode)
+    compileall.compile_file(root / "widgets" / "bundle.py", quiet=2, invalidation_mode=mode)
 
 
 def _panels(root: Path) -> dict[str, str]:
