@@ -77,7 +77,7 @@ bench: $(VENV)/.demo $(VENV)/.test $(VENV)/.e2e  ## the benchmarks, with the mac
 	$(RUN) -m benchmarks
 
 # The tests come last, so that their summary is the last thing to read.
-check: lint types docs demo e2e test  ## all of the above but lab, bench and the slow tests; CI runs exactly this
+check: $(VENV)/.check lint types docs demo e2e test  ## all of the above but lab, bench and the slow tests; CI runs exactly this
 
 clean:  ## remove .venv and everything that was built
 	rm -rf $(VENV) $(OLDEST) $(VENV)-matrix-* widgets/node_modules build dist site .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
@@ -113,3 +113,8 @@ $(NODE_MODULES): widgets/package.json widgets/package-lock.json
 $(VENV)/.demo $(VENV)/.lab $(VENV)/.test $(VENV)/.e2e $(VENV)/.lint $(VENV)/.docs: $(VENV)/.%: $(VENV)/.made $(COPIED)
 	$(PIP) --editable '.[$*]'
 	@touch $@
+
+# All of them at once: pip resolves and builds once.
+$(VENV)/.check: $(VENV)/.made $(COPIED)
+	$(PIP) --editable '.[demo,docs,e2e,lint,test]'
+	@touch $(addprefix $(VENV)/.,demo docs e2e lint test) $@
