@@ -90,7 +90,7 @@ class Staging:
         own = {name: self._dumps.owns.get(name) or self._dumps.alone[name].own for name in names}
         try:
             sizes = {name: alone.size for name in names if (alone := self._dumps.alone.get(name)) is not None}
-            roots = {name: roots_of(alone.dumped.dump) for name, alone in self._dumps.alone.items() if name in members}
+            roots = {name: roots_of(alone.dumped.dump) for name in names if (alone := self._dumps.alone.get(name))}
             made = saving.save(self.writer, compared, members, group if same_members else None, own, sizes, roots)
         except KeyboardInterrupt:
             self._dumps.interrupt(members, group)

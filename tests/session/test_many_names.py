@@ -16,12 +16,14 @@ from typing import Any
 import pytest
 
 import agent_kernel
+from agent_kernel.session import watching
 from agent_kernel.testing.notebooks import Notebook
 
 PACKAGE = str(Path(agent_kernel.__file__).parent)
 NUMBER = 25
 # What does not grow makes the second step look smaller than it is, never larger.
 MOST_FOR_TWICE_THE_NAMES = 2.3
+MOST_FOR_TWELVE_TIMES_THE_NAMES = 13
 
 
 class Lines:
@@ -76,6 +78,16 @@ WORK = {
 }
 
 
+@pytest.fixture(autouse=True)
+def only_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is counted that runs once in a process, nor what depends on the time between cells."""
+    monkeypatch.setattr(watching, "_ROLLING_S", 0.0)
+    with Notebook() as nb:
+        before = nb.run("v = [1]")
+        nb.run("v.append(2)")
+        nb.checkout(before)
+
+
 @pytest.mark.parametrize(("make", "change"), WORK.values(), ids=WORK.keys())
 def test_a_cell_and_the_way_back_cost_in_proportion_to_the_names(make: str, change: str) -> None:
     counts = [lines_of(make.format(n=n), change.format(n=n)) for n in (NUMBER, 2 * NUMBER, 4 * NUMBER)]
@@ -95,3 +107,10 @@ def lines_of(make: str, change: str) -> tuple[int, ...]:
         with counted() as back:
             nb.checkout(before)
         return made.count, changed.count, back.count
+
+
+def test_a_loop_over_all_names_for_each_name_shows_where_there_are_many() -> None:
+    """Few lines for each pair of names are hidden by many for each name, until there are hundreds."""
+    one, few, many = (lines_of(SINGLE.format(n=n), APPEND.format(n=n)) for n in (1, 2 * NUMBER, 24 * NUMBER))
+    growth = [(most - least) / (some - least) for least, some, most in zip(one, few, many, strict=True)]
+    assert max(growth) <= MOST_FOR_TWELVE_TIMES_THE_NAMES
