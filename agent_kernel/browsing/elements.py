@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from math import prod
-from typing import Final
+from typing import Final, TypeAlias
 
 from agent_kernel.browsing.memory import (
     FORMATS,
@@ -28,21 +28,64 @@ _STRINGS: Final = {"string": "i", "large_string": "q", "utf8": "i", "large_utf8"
 _ARROW: Final = "agent_kernel.values.restore.frames.arrow_column"
 _MOMENTS: Final = "pandas._libs.arrays.__pyx_unpickle_NDArrayBacked"
 _FEW_OBJECTS: Final = "agent_kernel.values.restore.arrays.object_array_bare"
-_MASKED: Final = frozenset(f"pandas.arrays.{kind}Array" for kind in ("Boolean", "Floating", "Integer"))
+_MASKED: Final = ("BooleanArray", "FloatingArray", "IntegerArray")  # of another module in each release
+_VIEW: Final = "agent_kernel.values.restore.arrays.view"
+_SPAN: Final = "agent_kernel.values.restore.buffers.memory"
 
 
-def numbers_of(stored: Stored, array: object, row: int = 0, rows: int = 1, zone: str = "") -> Numbers | None:
-    """The numbers of an array, or of one of its `rows` rows; None if it holds something else."""
-    if not isinstance(array, Call) or array.name != ARRAY or not isinstance(array.args[0], Buffer):
+def numbers_of(stored: Stored, array: object, row: int = 0, zone: str = "") -> Numbers | None:
+    """The numbers of an array, or of a row of one that has two dimensions; None if it holds something else."""
+    placed = _place(array)
+    if placed is None:
         return None
-    dtype, shape = array.args[1], integers(array.args[2])
-    if not isinstance(dtype, str) or (dtype[1:] not in FORMATS and dtype[1:4] != "M8["):
+    buffer, offset, dtype, shape, strides = placed
+    item = _size_of(dtype)
+    if len(shape) == 2 and 0 <= row < shape[0]:
+        offset, shape, strides = offset + row * strides[0], shape[1:], strides[1:]
+    memory = Memory(stored, buffer)
+    if len(shape) != 1 or len(strides) != 1 or offset % item or strides[0] % item:
         return None
-    total = prod(shape)
-    memory = Memory(stored, array.args[0])
-    if memory.size != total * struct.calcsize(f"<{FORMATS['i8' if dtype[1:3] == 'M8' else dtype[1:]]}"):
+    last = offset + max(0, shape[0] - 1) * strides[0]
+    if shape[0] and not 0 <= min(offset, last) <= max(offset, last) <= memory.size - item:
         return None
-    return Numbers(memory, dtype, row * (total // rows), total // rows, zone)
+    return Numbers(memory, dtype, offset // item, shape[0], zone, strides[0] // item)
+
+
+_Place: TypeAlias = "tuple[Buffer, int, str, tuple[int, ...], tuple[int, ...]]"
+
+
+def _place(array: object) -> _Place | None:
+    """The memory that an array looks at, the offset of its first item in bytes, its dtype, shape and strides."""
+    if not isinstance(array, Call):
+        return None
+    if array.name == ARRAY:
+        buffer, dtype, shape = array.args[0], array.args[1], integers(array.args[2])
+        if not isinstance(buffer, Buffer) or not isinstance(dtype, str) or not _size_of(dtype):
+            return None
+        return buffer, 0, dtype, shape, _dense_strides(shape, _size_of(dtype), str(array.args[3]))
+    if array.name != _VIEW or len(array.args) < 5 or not isinstance(array.args[0], Call):
+        return None
+    owner, offset, dtype = array.args[0], array.args[1], array.args[4]
+    buffer = owner.args[0] if owner.name in (ARRAY, _SPAN) and owner.args else None
+    if not isinstance(buffer, Buffer) or not isinstance(offset, int) or not isinstance(dtype, str):
+        return None
+    return (buffer, offset, dtype, integers(array.args[2]), integers(array.args[3])) if _size_of(dtype) else None
+
+
+def _size_of(dtype: str) -> int:
+    """The bytes of an item; 0 where such items are not read here."""
+    if dtype[1:4] == "M8[":
+        return 8
+    return struct.calcsize(f"<{FORMATS[dtype[1:]]}") if dtype[1:] in FORMATS else 0
+
+
+def _dense_strides(shape: tuple[int, ...], item: int, order: str) -> tuple[int, ...]:
+    last_first = range(len(shape)) if order == "F" else reversed(range(len(shape)))
+    strides, step = [0] * len(shape), item
+    for axis in last_first:
+        strides[axis] = step
+        step *= shape[axis]
+    return tuple(strides)
 
 
 def elements_of(stored: Stored, values: object, row: int = 0) -> Elements | None:
@@ -50,11 +93,8 @@ def elements_of(stored: Stored, values: object, row: int = 0) -> Elements | None
     if not isinstance(values, Call):
         return None
     match values.name:
-        case name if name == ARRAY:
-            shape = integers(values.args[2])
-            if len(shape) == 2 and values.args[3] != "C":
-                return None
-            return numbers_of(stored, values, row, shape[0] if len(shape) == 2 else 1)
+        case name if name in (ARRAY, _VIEW):
+            return numbers_of(stored, values, row)
         case name if name == _ARROW:
             return _arrow(stored, values)
         case name if name == _MOMENTS:
@@ -63,7 +103,7 @@ def elements_of(stored: Stored, values: object, row: int = 0) -> Elements | None
             return _objects(stored, values, row)
         case "pandas.core.indexes.base._new_Index" | "pandas.core.indexes.datetimes._new_DatetimeIndex":
             return _index(stored, values)
-        case name if name in _MASKED:
+        case name if name.endswith(_MASKED):
             return _masked(stored, values)
         case _:
             return None
@@ -107,9 +147,8 @@ def _backed(stored: Stored, column: Call, row: int) -> Elements | None:
         return None
     if state[1].name in (_FEW_OBJECTS, OBJECTS):
         return _objects(stored, state[1], row)
-    shape = integers(state[1].args[2]) if len(state[1].args) > 2 else ()
     zone = "" if state[0].name == "numpy.dtype" else "Z"
-    numbers = numbers_of(stored, state[1], row, shape[0] if len(shape) == 2 else 1, zone)
+    numbers = numbers_of(stored, state[1], row, zone)
     if numbers is None or not state[0].name.endswith("CategoricalDtype"):
         return numbers
     found = calls(state[0], "pandas.core.indexes.base._new_Index")

@@ -48,6 +48,7 @@ FORMATS: Final = {
     "u2": "H",
     "u1": "B",
 }
+_OF_SIZE: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _MICROSECONDS: Final = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 _NEVER: Final = -(1 << 63)  # numpy's missing date
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -118,11 +119,11 @@ class Memory:
 
 
 class Numbers:
-    """Numbers, truth values or dates that lie one after the other."""
+    """Numbers, truth values or dates that lie one after the other, or `step` items apart."""
 
-    def __init__(self, memory: Memory, dtype: str, start: int, count: int, zone: str = "") -> None:
+    def __init__(self, memory: Memory, dtype: str, start: int, count: int, zone: str = "", step: int = 1) -> None:
         self._memory = memory
-        self._start, self.count = start, count
+        self._start, self.count, self._step = start, count, step
         self._show: Callable[[object], object] = _moments(dtype, zone) if dtype[1:3] == "M8" else _plain
         self.is_number = dtype[1:3] != "M8"
         code = FORMATS["i8" if dtype[1:3] == "M8" else dtype[1:]]
@@ -137,8 +138,17 @@ class Numbers:
         return struct.unpack(f"{self._order}{count}{self._code}", self._bytes(place, count))
 
     def _bytes(self, place: int, count: int) -> bytes:
-        at = (self._start + place) * self._item
-        return self._memory.read(at, at + count * self._item)
+        first = self._start + place * self._step
+        if self._step == 1:
+            return self._memory.read(first * self._item, (first + count) * self._item)
+        if not count:
+            return b""
+        last = first + (count - 1) * self._step
+        low, high = min(first, last), max(first, last)
+        around = memoryview(self._memory.read(low * self._item, (high + 1) * self._item))
+        if not self._step:  # one number stands in all places
+            return around.tobytes() * count
+        return around.cast(_OF_SIZE[self._item])[:: self._step].tobytes()
 
     def unlike(self, other: Numbers) -> list[int] | None:
         """The places at which the two differ; None where they are of different kinds, or too long to compare."""

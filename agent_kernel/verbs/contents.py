@@ -14,7 +14,7 @@ from agent_kernel.errors import StoreError
 from agent_kernel.repository import Entry
 from agent_kernel.repository.blobs import read_blob
 from agent_kernel.session import Repository
-from agent_kernel.values.peeking import Buffer, Call
+from agent_kernel.values.peeking import Buffer, Call, calls
 from agent_kernel.values.summaries import Summary
 from agent_kernel.verbs.stored import (
     ARRAY,
@@ -38,6 +38,7 @@ __all__ = ["differences", "same_column", "unlike_column"]
 _MOST_COLUMNS: Final = 8  # that are told
 _MOST_CODES: Final = 4_000_000  # objects of a column
 _OF_A_CLASS: Final = "agent_kernel.values.restore.arrays.array_subclass"
+_VIEW: Final = "agent_kernel.values.restore.arrays.view"
 _ARRAYS: Final = (ARRAY, OBJECTS, _OF_A_CLASS)
 
 
@@ -118,7 +119,9 @@ def unlike_column(before: Stored, after: Stored, old: Part, new: Part) -> Unlike
 
 
 def _both(old: object, new: object) -> tuple[Call, Call] | None:
-    """The one array that holds the values on either side: of plain memory, or of objects."""
+    """The one array that holds the values on either side: of plain memory, or of objects; none where they are views."""
+    if calls(old, _VIEW) or calls(new, _VIEW):
+        return None  # of the memory that they look at other tables may hold the rest
     for name in (ARRAY, OBJECTS):
         was, now = only_call(old, name), only_call(new, name)
         if was is not None and now is not None and len(was.args) > 3 and len(now.args) > 3:
