@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 from agent_kernel.repository import Blob, Kind
 from agent_kernel.repository.blobs import chunks_of
@@ -48,7 +48,7 @@ FORMATS: Final = {
     "u2": "H",
     "u1": "B",
 }
-_OF_SIZE: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
+_OF_SIZE: Final[dict[int, Literal["B", "H", "I", "Q"]]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _MICROSECONDS: Final = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 _NEVER: Final = -(1 << 63)  # numpy's missing date
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

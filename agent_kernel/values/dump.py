@@ -96,6 +96,9 @@ class Dump(msgspec.Struct):
     memory: list[MemoryUse] = msgspec.field(default_factory=list[MemoryUse])
     views: dict[int, object] = msgspec.field(default_factory=dict[int, object])  # by id: the array each is a view of
     object_arrays: list[Any] = msgspec.field(default_factory=list[Any])
+    labels: list[Any] = msgspec.field(
+        default_factory=list[Any]
+    )  # object arrays of an Index, which groups nothing by them
     references: list[object] = msgspec.field(
         default_factory=list[object]
     )  # of each block: what knows who has its array

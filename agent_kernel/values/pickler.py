@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values import reducers, references
 from agent_kernel.values.dump import OBJECTS, CannotSaveError, Components, Dump, LiveNames, Loss, MemoryUse
+from agent_kernel.values.memory import owner_of
 from agent_kernel.values.restore.objects import own_dict_state
 from agent_kernel.values.surface import held_by, surface_digest
 
@@ -218,12 +219,12 @@ class Pickler(pickle.Pickler):
     def mute(self, parts: object) -> None:
         """Do not note the objects that stand directly in `parts` when they are visited."""
         self.kept.append(parts)
-        self.muted.update(map(id, _leaves(parts)))
+        self.muted.update(map(id, leaves_of(parts)))
 
     def make_private(self, parts: object) -> None:
         """Arrays that stand directly in `parts` belong to a copy-on-write frame."""
         self.kept.append(parts)
-        self.private.update(map(id, _leaves(parts)))
+        self.private.update(map(id, leaves_of(parts)))
 
     def buffer(self, memory: Any, step: int | None = None) -> pickle.PickleBuffer:
         """Send memory out of band; `step` is the bytes of one step along the slowest axis, for cutting chunks."""
@@ -252,6 +253,11 @@ class Pickler(pickle.Pickler):
         if id(value) not in self.muted:
             use = MemoryUse(value, OBJECTS, id(value), id(value) + 1, id(value) in self.private)
             self.dump_record.memory.append(use)
+
+    def identify_items(self, array: Any, *, private: bool = False) -> None:
+        """Note whose memory an array of objects looks at: it cannot be stored as bytes, but is shared as any array's."""
+        owner = owner_of(array)
+        self.dump_record.memory.append(MemoryUse(array, OBJECTS, id(owner), id(owner) + 1, private))
 
     def lose(self, value: Any, reason: str, remedy: str = "", *, again: str = "", by_itself: bool = False) -> Any:
         """Save a token in the place of an object that cannot be saved; only a careful dump knows where that may be.
@@ -536,7 +542,7 @@ def write_phases(pickler: Pickler, phases: list[object] | Phases, named: Mapping
 _CONTAINER_IDS = frozenset(map(id, (list, tuple, set, frozenset)))
 
 
-def _leaves(parts: object) -> list[object]:
+def leaves_of(parts: object) -> list[object]:
     """The non-container objects directly in nested exact containers."""
     found: list[object] = []
     todo: list[Any] = [parts]

@@ -369,5 +369,7 @@ def test_columns_that_are_views_of_memory_are_read_where_they_lie(nb: Notebook) 
         rows = table(nb, name)[2]
         found = {(row, at): cell for row, (_, cells) in rows.items() for at, cell in cells.items() if cell["how"]}
         assert found.keys() == cells.keys(), name
-        told = {place: tuple(str(cell[side]).removesuffix(".0") for side in ("old", "new")) for place, cell in found.items()}
+        told = {
+            place: tuple(str(cell[side]).removesuffix(".0") for side in ("old", "new")) for place, cell in found.items()
+        }
         assert told == cells, name

@@ -85,3 +85,73 @@ def _look(nb: Notebook) -> dict[str, object]:
     pairs = ", ".join(f"('{name}', {name})" for name in ("df", "s", "x") if name in nb.namespace)
     seen: Any = nb.look(f"[(name, str(np.asarray(value).tolist())) for name, value in [{pairs}]]")
     return dict(seen)
+
+
+# What a table leads to beside its columns: a cell that makes it, one that changes it, and what tells one from the other.
+BESIDE = {
+    "the attributes of a table": ("df = pd.DataFrame({'a': [1]}); x = df.attrs", "x['k'] = 1", "(df.attrs, df.attrs is x)"),
+    "those of a column": ("df = pd.Series([1]); x = df.attrs", "df.attrs['k'] = 1", "(x, df.attrs is x)"),
+    "what they hold": ("x = [1]; df = pd.Series([1]); df.attrs['x'] = x", "x.append(2)", "df.attrs['x'] is x, x"),
+    "an attribute that a person set": ("df = pd.DataFrame({'a': [1]}); df.note = 'one'", "df.note = 'two'", "df.note"),
+    "an object as such an attribute": ("x = {1}; df = pd.Series([1]); df.tags = x", "x.add(2)", "(df.tags is x, x)"),
+    "the categories": ("s = pd.Series(list('aba'), dtype='category'); x = s.cat.categories", "s[0] = 'b'", "s.cat.categories is x, s.tolist()"),
+    "the categories in a list": ("x = pd.Categorical(list('aba')); s = [x, x.categories]", "s.append(1)", "s[0].categories is s[1], len(s)"),
+    "groups": ("df = pd.DataFrame({'k': list('aab'), 'v': [1, 2, 3]}); x = df.groupby('k')", "df.loc[0, 'v'] = 9", "x.obj is df, x['v'].sum().tolist()"),
+    "windows": ("s = pd.Series([1., 2.]); x = s.rolling(2)", "s[0] = 9", "x.obj is s, x.sum().tolist()[1:]"),
+    "indexers": ("df = pd.DataFrame({'a': [1]}); x = [df.loc, df.iat]", "x[0][0, 'a'] = 9", "x[1].obj is df, df.values.tolist()"),
+    "a name of the index": ("df = pd.DataFrame({'a': [1]}); x = df.index", "x.name = 'n'", "df.index is x, df.index.name"),
+    "dates that may not be changed": ("x = pd.period_range('2020', periods=3, freq='M').array.copy(); df = [x]", "x[0] = x[1]", "df[0] is x, str(x[0])"),
+}  # fmt: skip
+BEFORE_PANDAS_3 = {
+    "a column that a frame keeps": ("df = pd.DataFrame({'a': [1, 2]}); s = df['a']", "s[0] = 5", "df['a'] is s, df['a'].tolist()"),
+    "and tells of another type": ("df = pd.DataFrame({'a': [1, 2]}); s = df['a']", "s[0] = 1.5", "df['a'] is s, df['a'].tolist()"),
+    "and of a name": ("df = pd.DataFrame({'a': [1, 2]}); s = df['a']", "s.name = 'n'", "df['a'] is s, s.name"),
+    "a column that is replaced": ("df = pd.DataFrame({'a': [1, 2]}); s = df['a']", "df['a'] = [8, 9]", "s.tolist(), df['a'].tolist()"),
+    "a column of which a value is set": ("df = pd.DataFrame({'a': [1, 2], 't': ['x', 'y']}); s = df['t']", "df['t'][0] = 'z'", "s.tolist(), df.loc[0, 't']"),
+    "labels": ("df = pd.DataFrame({'a': [1], 'b': [2]})", "df.columns.values[0] = 'z'", "list(df.columns)"),
+    "labels of text that a name holds": ("df = pd.DataFrame({'a': [1], 'b': [2]}); x = df.columns.values", "x[0] = 'z'", "list(df.columns)"),
+    "a view of labels": ("df = pd.DataFrame({'a': [1], 'b': [2]}); x = df.columns.values[:1]", "x[0] = 'z'", "list(df.columns)"),
+    "labels made of an array": ("x = np.array([1, 2]); df = pd.DataFrame({'a': [1, 2]}, index=pd.Index(x))", "x[0] = 9", "list(df.index)"),
+    "days that a name holds": ("df = pd.Series([1, 2], index=pd.date_range('2020', periods=2)); x = df.index.values", "x[0] = x[1]", "list(df.index)"),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_a_table_leads_to_beside_its_columns_is_as_before(notebook: Notebook) -> None:
+    nb = notebook
+    wrong: list[str] = []
+    writes_through = BEFORE_3 and not pd.options.mode.copy_on_write
+    for title, (make, change, look) in (BESIDE | (BEFORE_PANDAS_3 if writes_through else {})).items():
+        nb.run("df = s = x = None")
+        made = nb.run(make)
+        before = repr(nb.look(look))
+        assert names_changed(nb.run("str(df), str(s), str(x)")) == set(), title
+        report = nb.run(change)
+        after = repr(nb.look(look))
+        nb.checkout(made)
+        back = repr(nb.look(look))
+        nb.execute(change)
+        again = repr(nb.look(look))
+        if before == after or not names_changed(report) or (back, again) != (before, after):
+            wrong.append(f"{title}: {before}, {after}; then {back}, {again}; {names_changed(report)} reported")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_tables_are_not_grouped_by_labels_that_both_have(notebook: Notebook) -> None:
+    nb = notebook
+    nb.run(
+        "df = pd.DataFrame({'a': [1, 2], 'b': [3, 4]}, index=list('xy')); d2 = df.copy(); d3 = df * 2; s = d3['a'] + 1"
+    )
+    groups = nb.session.workspace.tracking.groups
+    assert {name: groups[name].members for name in ("df", "d2", "d3", "s")} == {
+        name: (name,) for name in ("df", "d2", "d3", "s")
+    }
+    nb.run("before = df['a'].sum(), df['b'].mean()")
+    for read in (
+        "df['a'].sum()",
+        "df['b'].describe()",
+        "[column for column in df.items()]",
+        "df.astype(str)['a'].str.len()",
+    ):
+        assert names_changed(nb.run(f"len(str({read}))")) == set(), read

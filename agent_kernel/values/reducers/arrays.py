@@ -170,6 +170,8 @@ def _reduce_objects(pickler: Pickler, array: Any) -> Any:
     if id(array) not in pickler.muted:
         pickler.dump_record.opaque.append(array)
         pickler.dump_record.object_arrays.append(array)
+        if array.dtype == object:
+            pickler.identify_items(array)
     owner = _object_owner(array)
     if owner is not None and id(owner) in pickler.shared_owners and _as_plain(pickler, owner) is not array:
         return _object_view(pickler, array, owner)

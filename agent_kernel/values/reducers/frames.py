@@ -9,12 +9,14 @@ nobody can tell, or nearly so: that groups nothing. Where a variable holds it as
 
 from __future__ import annotations
 
+import copyreg
 import functools
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from agent_kernel.values.pickler import reduced
+from agent_kernel.values.dump import MemoryUse
+from agent_kernel.values.pickler import leaves_of, reduced
 from agent_kernel.values.reducers import Handler, immutable, leaf, objects
 from agent_kernel.values.restore import frames as restore
 from agent_kernel.values.summaries.reading import module_name
@@ -35,6 +37,8 @@ def handler_for(kind: type) -> Handler | None:
 def _pandas(kind: type) -> Handler | None:
     import pandas as pd
 
+    if issubclass(kind, pd.CategoricalDtype):
+        return reduce_categories
     if issubclass(kind, pd.api.extensions.ExtensionDtype):
         return immutable
     if kind is type(pd.NaT):
@@ -54,7 +58,68 @@ def _pandas(kind: type) -> Handler | None:
         return functools.partial(reduce_block, objects.handler_for(kind))
     if kind.__name__ == "BlockValuesRefs":
         return reduce_references
+    if issubclass(kind, (pd.DataFrame, pd.Series)) and _pickles_like_pandas(kind):
+        return reduce_table
     return None
+
+
+def _pickles_like_pandas(kind: Any) -> bool:
+    import pandas as pd
+
+    hooks = ("__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__new__")
+    return kind not in copyreg.dispatch_table and all(getattr(kind, at) is getattr(pd.DataFrame, at) for at in hooks)
+
+
+def reduce_table(pickler: Pickler, table: Any) -> Any:
+    """A frame or series, with what pandas itself leaves out or copies when it loads one.
+
+    That is the dict of its `attrs`, which may be held by another name too, attributes that a person set, and the columns
+    that a frame keeps for who has taken them: before pandas 3 such a column and the frame tell each other of writes.
+    """
+    parts = pickler.custom(table)
+    if not isinstance(parts, tuple) or len(parts) < 3 or type(parts[2]) is not dict:
+        return parts
+    columns, own = _taken_columns(pickler, table), _own_attributes(table, parts[2])
+    if id(table) not in pickler.muted:
+        pickler.dump_record.roots.append((columns, own))
+    return *parts[:2], (parts[2], columns, own), None, None, restore.table_state
+
+
+def _taken_columns(pickler: Pickler, table: Any) -> dict[object, Any]:
+    cache = vars(table).get("_item_cache")
+    if not cache or _copies_on_write():
+        return {}
+    return {label: cache[label] for label in list(cache) if _is_taken(cache[label])}
+
+
+def _is_taken(column: Any) -> bool:
+    """Whether a column has more holders than the cache, its own accessors (`.str`, `.dt`), and this call."""
+    kept = [found for name, found in vars(column).items() if hasattr(type(column), name) and hasattr(found, "__dict__")]
+    by_accessors = sum(held is column for found in kept for held in vars(found).values())
+    return sys.getrefcount(column) > _OF_A_CACHE + by_accessors
+
+
+_OF_A_CACHE = 3  # and the parameter, and getrefcount's argument
+
+
+def _own_attributes(table: Any, state: dict[str, Any]) -> dict[str, object]:
+    """What a person set; accessors that pandas keeps in the same dict are attributes of the class too."""
+    internal, kind = table._internal_names_set, type(table)
+    return {
+        name: found
+        for name, found in vars(table).items()
+        if name not in internal and name not in state and not hasattr(kind, name)
+    }
+
+
+def reduce_categories(pickler: Pickler, dtype: Any) -> Any:
+    """Which Index holds the categories may show: a variable may hold it as well."""
+    parts = pickler.immutable(dtype)
+    categories = vars(dtype).get("_categories")
+    if categories is not None and id(dtype) not in pickler.muted:
+        pickler.muted.discard(id(categories))
+        pickler.private.add(id(categories))
+    return parts
 
 
 def reduce_either(private: Handler, shared: Handler, pickler: Pickler, column: Any) -> Any:
@@ -62,7 +127,8 @@ def reduce_either(private: Handler, shared: Handler, pickler: Pickler, column: A
     if _copies_on_write():
         return private(pickler, column)
     pickler.watch(getattr(column, "_ndarray", None))
-    return shared(pickler, column)
+    parts = shared(pickler, column)
+    return _without_cache(reduced(column) if parts is NotImplemented else parts)
 
 
 def _copies_on_write() -> bool:
@@ -84,9 +150,36 @@ def _option() -> bool:
 
 
 def reduce_index(pickler: Pickler, index: Any) -> Any:
-    """An Index is immutable but for its name, so only which object it is can be shared in a way that shows."""
+    """An Index is immutable but for its name, so only which object it is can be shared in a way that shows.
+
+    Before pandas 3 it also shows where a variable holds the array that it was made of: writes to that go through.
+    """
     pickler.identify(index)
-    return pickler.immutable(index)
+    parts = pickler.immutable(index)
+    if _release() < 3 and id(index) not in pickler.muted:
+        for held in leaves_of(parts):
+            _note_labels(pickler, getattr(held, "_ndarray", None) if is_extension_array(held) else held)
+    return parts
+
+
+def is_extension_array(held: object) -> bool:
+    import pandas as pd
+
+    return isinstance(held, pd.api.extensions.ExtensionArray)
+
+
+def _note_labels(pickler: Pickler, array: Any) -> None:
+    import numpy as np
+
+    from agent_kernel.values.reducers.arrays import bounds  # polars works without numpy
+
+    if type(array) is not np.ndarray or not array.flags.writeable or not array.size:
+        return
+    if array.dtype == object:
+        pickler.dump_record.labels.append(array)
+        pickler.identify_items(array, private=True)
+    elif not array.dtype.hasobject:
+        pickler.dump_record.memory.append(MemoryUse(array, "cpu", *bounds(array), private=True))
 
 
 def reduce_manager(pickler: Pickler, manager: Any) -> Any:
@@ -132,13 +225,18 @@ def reduce_column(pickler: Pickler, column: Any) -> Any:
         parts = reduced(column)
         if id(column) in pickler.private:
             pickler.make_private(parts)
+    return _without_cache(parts)
+
+
+def _without_cache(parts: Any) -> Any:
     state = parts[2] if isinstance(parts, tuple) and len(parts) > 2 else None
     if isinstance(state, dict) and "_cache" in state:
         kept = {name: value for name, value in state.items() if name != "_cache"}
         return *parts[:2], kept, *parts[3:]
     if isinstance(state, tuple) and isinstance(state[-1], dict) and "_cache" in state[-1]:
         kept = {name: value for name, value in state[-1].items() if name != "_cache"}
-        return *parts[:2], (*state[:-1], kept) if kept else state[:-1]
+        # Before pandas 3 it does not load without a dict, though that be empty.
+        return *parts[:2], (*state[:-1], kept) if kept or _release() < 3 else state[:-1]
     return parts
 
 

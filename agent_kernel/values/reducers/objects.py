@@ -58,6 +58,7 @@ _ALIASES = frozenset(
         ("typing", "_BaseGenericAlias"),  # typing keeps these, so every annotation with Optional[int] is one object
     }
 )
+_PANDAS_CACHED = "CachedProperty"  # which keeps the answers of all in one dict
 _CACHES = frozenset({"cached_property", "_cached_property", "cache_readonly"})
 
 
@@ -146,7 +147,10 @@ def reduce_native(pickler: Pickler, value: object) -> Any:
 
 def _find_caches(kind: type) -> frozenset[str]:
     return frozenset(
-        name for base in kind.__mro__ for name, found in vars(base).items() if type(found).__name__ in _CACHES
+        "_cache" if type(found).__name__ == _PANDAS_CACHED else name
+        for base in kind.__mro__
+        for name, found in vars(base).items()
+        if type(found).__name__ in _CACHES or type(found).__name__ == _PANDAS_CACHED
     )
 
 

@@ -32,6 +32,18 @@ def arrow_column(kind: Any, chunks: Any, state: dict[str, object]) -> Any:
     return made
 
 
+def table_state(made: Any, state: tuple[dict[str, Any], dict[object, Any], dict[str, object]]) -> None:
+    """Fill a frame or series, and let it have the very dict of its attributes, and the columns that others took."""
+    ours, columns, own = state
+    made.__setstate__(dict(ours))
+    object.__setattr__(made, "_attrs", ours["attrs"])
+    for label, column in columns.items():
+        made._item_cache[label] = column
+        column._set_as_cached(label, made)
+    for name, found in own.items():
+        object.__setattr__(made, name, found)
+
+
 def references() -> Any:
     """What pandas knows of the blocks that share memory, so that it copies before it writes."""
     internals: Any = import_module("pandas._libs.internals")
