@@ -23,6 +23,7 @@ from agent_kernel.values.entries import CLASS_PREFIX, class_entry
 from agent_kernel.values.groups import Dumped, Layout, dump_group, is_same
 from agent_kernel.values.lost import Unsavable
 from agent_kernel.values.pickler import FOREIGN, explain, type_name
+from agent_kernel.values.references import is_named
 from agent_kernel.values.segments import is_long
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ class Dumps:
     def _check_group(self, group: Group, follow: set[str]) -> list[str]:
         """Dump a group whose names are bound as they were. Unchanged as a whole means unchanged."""
         members = self.values(group.members)
-        if members is not None and self._is_same(group, members):
+        if members is not None and (self._is_same_name(group, members) or self._is_same(group, members)):
             return []
         compared = None if members is None else self.dump(members, group, defer=len(group.members) > 1)
         if members is None or compared is None:
@@ -164,6 +165,13 @@ class Dumps:
         self.staged.drop(group)
         self.joint[group.members] = compared
         return [name for member in group.members for name in self.dump_alone(member, follow)]
+
+    def _is_same_name(self, group: Group, members: Mapping[str, object]) -> bool:
+        """Whether this was saved as a mere name of a module, and is what stands there: then it is not dumped."""
+        if not is_named(*group.place, members[group.members[0]]):
+            return False
+        self.staged.unchanged.append((group, Dumped(Layout(), [], [], Dump(), group.reach)))
+        return True
 
     def _is_same(self, group: Group, members: Mapping[str, object]) -> bool:
         """Whether this is a long container of atoms with the items that were saved: then it is not dumped."""

@@ -148,11 +148,17 @@ def called_at_death(value: object, namespace: dict[str, object]) -> list[object]
     # A proxy answers for its object, and does not tell what it calls.
     references = (found for found in weakref.getweakrefs(value) if issubclass(type(found), weakref.ReferenceType))
     callbacks = (reference.__callback__ for reference in references)
-    return [
-        found
-        for found in callbacks
-        if found is not None and (type(found) is not types.FunctionType or found.__globals__ is namespace)
-    ]
+    return [found for found in callbacks if found is not None and not _is_of_library(found, namespace)]
+
+
+def _is_of_library(callback: object, namespace: dict[str, object]) -> bool:
+    """Whether nothing of the notebook's can be in what a weak reference calls."""
+    if type(callback) is types.FunctionType:
+        return callback.__globals__ is not namespace
+    if type(callback) is not types.BuiltinFunctionType or callback.__name__ != "_destroy":
+        return False
+    # What an abstract class has each class call that it was asked of: its set drops the weak reference to that.
+    return type(callback.__self__) is weakref.ReferenceType
 
 
 def is_of_library(kind: type) -> bool:

@@ -313,6 +313,32 @@ def test_of_what_modules_hold_a_cell_that_touches_everything_compares_the_bindin
         assert names_changed(nb.run("find('si' + 'n').append(1)")) == {"sin"}
 
 
+def test_what_modules_hold_is_not_dumped_by_a_cell_that_names_it(dumped: list[str]) -> None:
+    with Notebook() as nb:
+        nb.run(
+            "import math, string\nfrom math import sin\nfrom collections import OrderedDict\nfrom string import capwords"
+        )
+        nb.run("from collections.abc import Mapping\nissubclass(OrderedDict, Mapping)\nmade = OrderedDict(a=1)")
+        dumped.clear()
+        nb.run("math.pi, string, sin(1), OrderedDict, Mapping, capwords('a')")
+        assert set(dumped) <= {"made"}  # looked at in the background
+        # With a function of the notebook's in its place it is content of the notebook.
+        nb.run("kept = string.capwords\nstring.capwords = lambda s: s")
+        assert "capwords" in dumped
+        nb.run("string.capwords = kept\ncapwords('b')")
+        assert names_changed(nb.run("sin = []")) == {"sin"}
+        assert names_changed(nb.run("sin.append(1)")) == {"sin"}
+
+
+def test_what_dies_and_calls_the_notebook_is_still_followed_where_a_library_is_asked_of_it() -> None:
+    with Notebook() as nb:
+        nb.run("import weakref\nfrom collections.abc import Sized\nlog = []\nclass Kept:\n    pass\nkept = Kept()")
+        nb.run(
+            "isinstance(kept, Sized)\nwatch = weakref.ref(kept, lambda _: log.append(1))\nfin = weakref.finalize(kept, log.append, 2)"
+        )
+        assert "log" in names_changed(nb.run("del kept"))
+
+
 # What a connection was given, by which it would notice a statement of ours.
 HEARING = """
 import sqlite3, threading
