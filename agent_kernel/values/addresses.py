@@ -1,19 +1,22 @@
 """Where many objects lie, at once: what `id` says of each of them, in a third of the time.
 
-CPython keeps the addresses of a tuple's items side by side behind its header. Copied out as bytes they can be compared
-in one step, where a list of ids makes a number of each first. A namespace is looked at twice in every cell, so this is
-most of what ten thousand names cost that stayed as they were.
+CPython keeps the addresses of a tuple's items side by side behind its header, and those of a dict's keys and values in
+one table. Copied out as bytes they can be compared in one step, where a list of ids makes a number of each first. A
+namespace is looked at twice in every cell, so this is most of what ten thousand names cost that stayed as they were.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+import sys
+from collections.abc import Iterable, Iterator
 from ctypes import string_at
-from itertools import zip_longest
+from itertools import chain, zip_longest
 
 ADDRESS_BYTES = tuple.__itemsize__
+ROW_BYTES = 2 * ADDRESS_BYTES
 _HEADER = tuple.__basicsize__
-_STRETCH = 64 * ADDRESS_BYTES
+_STRETCHES = (64 * 64 * ADDRESS_BYTES, 64 * ADDRESS_BYTES)
 
 
 def addresses(values: Iterable[object]) -> bytes:
@@ -22,17 +25,73 @@ def addresses(values: Iterable[object]) -> bytes:
     return string_at(id(items) + _HEADER, len(items) * ADDRESS_BYTES)
 
 
-def ids_in(found: bytes) -> Sequence[int]:
+def ids_in(found: bytes) -> memoryview[int]:
     """The addresses as numbers: each object's `id`."""
     return memoryview(found).cast("P")
+
+
+def rows_of(namespace: dict[str, object]) -> bytes:
+    """The addresses of each name and of its value, in order, as of one moment. A row of zeros: a name was deleted there."""
+    if type(namespace) is dict and _knows_tables():
+        found = _table(namespace.copy())  # nobody else has the copy: no thread can alter it while it is read
+        if found is not None:
+            return found
+    return addresses(chain.from_iterable(list(namespace.items())))
+
+
+# Where CPython, 3.11 to 3.14, keeps the table of a dict, and what of it: the header of the keys is followed by an index
+# and then by the rows.
+_KEYS_AT, _VALUES_AT, _DICT_BYTES, _OBJECT_BYTES = 32, 40, 48, 16
+_KEYS_BYTES, _INDEX_SIZE, _KIND, _COUNT = 32, 9, 10, 24
+_OF_TEXTS = 1  # the kind of a table with nothing but texts as keys
+
+
+def _table(own: dict[str, object]) -> bytes | None:
+    """The rows of a dict; None where they are kept in another form."""
+    if _number(id(own) + _VALUES_AT):
+        return None
+    keys = _number(id(own) + _KEYS_AT)
+    header = string_at(keys, _KEYS_BYTES)
+    if header[_KIND] != _OF_TEXTS:
+        return None
+    count = int.from_bytes(header[_COUNT:], sys.byteorder)
+    return string_at(keys + _KEYS_BYTES + (1 << header[_INDEX_SIZE]), count * ROW_BYTES)
+
+
+def _number(place: int) -> int:
+    return int.from_bytes(string_at(place, ADDRESS_BYTES), sys.byteorder)
+
+
+@functools.cache
+def _knows_tables() -> bool:
+    """Whether this Python keeps dicts as we know it: tried on some, after what would make the trial itself dangerous."""
+    same = (dict.__basicsize__, object.__basicsize__, ADDRESS_BYTES) == (_DICT_BYTES, _OBJECT_BYTES, 8)
+    if sys.implementation.name != "cpython" or not (3, 11) <= sys.version_info[:2] <= (3, 14) or not same:
+        return False
+    for size in (1, 5, 300):
+        some: dict[str, object] = {f"name {number}": [number] for number in range(size)}
+        if _table(some) != addresses(chain.from_iterable(list(some.items()))):
+            return False
+        del some["name 0"]
+        if _table(some) != bytes(ROW_BYTES) + addresses(chain.from_iterable(list(some.items()))):
+            return False
+    return True
 
 
 def differences(before: bytes, now: bytes) -> list[int]:
     """Places at which two long rows of addresses differ. Most do at a few, so they are compared a stretch at a time."""
     found: list[int] = []
-    for start in range(0, max(len(before), len(now)), _STRETCH):
-        then, here = before[start : start + _STRETCH], now[start : start + _STRETCH]
-        if then != here:
-            pairs = enumerate(zip_longest(ids_in(then), ids_in(here)), start // ADDRESS_BYTES)
-            found += [place for place, (a, b) in pairs if a != b]
+    for start, end in _unlike(before, now, 0, max(len(before), len(now)), *_STRETCHES):
+        pairs = enumerate(zip_longest(ids_in(before[start:end]), ids_in(now[start:end])), start // ADDRESS_BYTES)
+        found += [place for place, (a, b) in pairs if a != b]
     return found
+
+
+def _unlike(before: bytes, now: bytes, start: int, end: int, size: int, *smaller: int) -> Iterator[tuple[int, int]]:
+    for place in range(start, end, size):
+        behind = min(place + size, end)
+        if before[place:behind] != now[place:behind]:
+            if smaller:
+                yield from _unlike(before, now, place, behind, *smaller)
+            else:
+                yield place, behind

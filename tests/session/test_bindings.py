@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
+import random
 
 import pytest
 
 from agent_kernel.session.bindings import Bindings, Rebound
-from agent_kernel.values.addresses import addresses, differences, ids_in
+from agent_kernel.values.addresses import ROW_BYTES, addresses, differences, ids_in, rows_of
 
 
 def bound(namespace: dict[str, object]) -> Bindings:
@@ -133,3 +134,108 @@ def test_places_that_differ(length: int) -> None:
     for place in {0, length // 2, length - 1} & set(range(length)):
         now = addresses([*values[:place], other, *values[place + 1 :]])
         assert differences(before, now) == [place]
+
+
+class Renamed(dict[str, object]):
+    """No plain dict."""
+
+
+def test_rows_are_names_and_values_in_order_however_the_dict_keeps_them() -> None:
+    class Point: ...
+
+    point = Point()
+    point.__dict__.update(x=[1], y=[2])
+    mixed: dict[object, object] = {"a": [1], 7: [2]}
+    for some in ({}, {"a": [1]}, Renamed(a=[1], b=[2]), vars(point), mixed, {f"v{n}": [n] for n in range(70_000)}):
+        flat = [part for item in some.items() for part in item]
+        assert rows_of(some) == addresses(flat)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def test_a_row_of_a_name_that_was_deleted_is_empty() -> None:
+    some: dict[str, object] = {f"v{n}": [n] for n in range(20)}
+    before = rows_of(some)
+    del some["v7"]
+    assert rows_of(some) == before[: 7 * ROW_BYTES] + bytes(ROW_BYTES) + before[8 * ROW_BYTES :]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_is_done_to_names_between_two_looks(seed: int) -> None:
+    """Bound, bound anew, deleted, deleted and bound again, all of them again in another order: as a plain comparison says."""
+    rng = random.Random(seed)
+    namespace: dict[str, object] = {f"v{n}": [n] for n in range(rng.choice([3, 40, 600]))}
+    bindings, saved = bound(namespace), dict(namespace)
+    for turn in range(60):
+        for _ in range(rng.choice([0, 1, 1, 3, 50])):
+            _do_something(namespace, rng, turn)
+        told = moved(bindings.changed(namespace))
+        assert told == moved(_compared(saved, namespace))
+        saved = {name: value for name, value in namespace.items() if not name.startswith("_")}
+        for name in told[0] | told[1]:
+            bindings.bind(name, namespace[name], small=False)
+        for name in told[2]:
+            bindings.unbind(name)
+        bindings.note(namespace, as_looked=rng.random() < 0.9)
+        assert bindings.names(namespace) == list(saved)
+
+
+def _do_something(namespace: dict[str, object], rng: random.Random, turn: int) -> None:
+    name = rng.choice([*namespace, "first"])
+    match rng.randrange(8):
+        case 0 | 1:
+            namespace[f"new{turn}_{rng.randrange(5)}"] = [turn]
+        case 2:
+            namespace[f"_{rng.randrange(5)}"] = [turn]
+        case 3:
+            namespace[name] = [turn]
+        case 4:
+            namespace.pop(name, None)
+        case 5:
+            namespace[name] = namespace.pop(name, [turn])  # the same object, now the last
+        case 6:
+            namespace[name], namespace["swapped"] = namespace.get("swapped", []), namespace.get(name, [])
+        case _ if rng.random() < 0.1:
+            items = list(namespace.items())
+            namespace.clear()
+            namespace.update(rng.sample(items, len(items)))
+        case _:
+            pass
+
+
+def _compared(saved: dict[str, object], namespace: dict[str, object]) -> Rebound:
+    now = {name: value for name, value in namespace.items() if not name.startswith("_")}
+    rebound = {name for name in now.keys() & saved.keys() if now[name] is not saved[name]}
+    return Rebound(frozenset(now.keys() - saved.keys()), frozenset(rebound), frozenset(saved.keys() - now.keys()))
+
+
+def test_a_value_that_was_seen_and_not_saved_is_told_of_again(namespace: dict[str, object]) -> None:
+    bindings = bound(namespace)
+    namespace["v5"] = ["not saved"]
+    for _ in range(3):
+        assert bindings.changed(namespace).rebound == {"v5"}
+        bindings.note(namespace, as_looked=True)
+
+
+def test_names_that_stayed_are_not_asked_for(namespace: dict[str, object]) -> None:
+    """The rule for names is asked of those whose rows moved, and the rows of all others are compared as bytes."""
+    asked: list[str] = []
+    bindings = bound(namespace)
+    bindings._versioned = _Counted(asked)
+    for number in range(5):
+        namespace["v300"] = namespace[f"new{number}"] = [number]
+        bindings.changed(namespace)
+        for name in ("v300", f"new{number}"):
+            bindings.bind(name, namespace[name], small=False)
+        bindings.note(namespace, as_looked=True)
+    assert set(asked) == {"v300", *(f"new{number}" for number in range(5))}
+
+
+class _Counted(dict[str, bool]):
+    """Verdicts on names, and which were asked for."""
+
+    def __init__(self, asked: list[str]) -> None:
+        super().__init__()
+        self._asked = asked
+
+    def get(self, name: str, default: bool | None = None) -> bool | None:  # type: ignore[override]
+        self._asked.append(name)
+        return super().get(name, default)
