@@ -141,7 +141,10 @@ class Bindings:
 
     def is_settled(self, name: str) -> bool:
         """Whether the name is bound to an immutable builtin that is kept: only another binding can change it."""
-        return id(type(self._held.get(name, self))) in _ATOM_IDS
+        held = self._held.get(name, self)
+        if type(held) is tuple:
+            return all(map(_ATOM_IDS.__contains__, map(id, map(type, held))))  # pyright: ignore[reportUnknownArgumentType]
+        return id(type(held)) in _ATOM_IDS
 
     def bind(self, name: str, value: object, *, small: bool) -> None:
         """The name's value was saved. `small`: it is builtin data of at most `HELD_BYTES`, which may be kept."""

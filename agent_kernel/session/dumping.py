@@ -41,12 +41,12 @@ def is_class_entry(name: str) -> bool:
 class Staged(msgspec.Struct):
     """What a commit will hold: new entries by name (None: gone), and what to say about them."""
 
-    entries: dict[str, Entry | None] = msgspec.field(default_factory=dict[str, "Entry | None"])
-    changes: dict[str, Change] = msgspec.field(default_factory=dict[str, Change])
-    unsaved: dict[tuple[str, str], Unsaved] = msgspec.field(default_factory=dict[tuple[str, str], Unsaved])
-    groups: list[Group] = msgspec.field(default_factory=list[Group])
-    dropped: dict[int, Group] = msgspec.field(default_factory=dict[int, Group])  # by their ids: each once
-    unchanged: list[tuple[Group, Dumped]] = msgspec.field(default_factory=list["tuple[Group, Dumped]"])
+    entries: dict[str, Entry | None] = {}
+    changes: dict[str, Change] = {}
+    unsaved: dict[tuple[str, str], Unsaved] = {}
+    groups: list[Group] = []
+    dropped: dict[int, Group] = {}  # by their ids: each once
+    unchanged: list[tuple[Group, Dumped]] = []
     interrupted: bool = False
 
     def drop(self, group: Group) -> None:

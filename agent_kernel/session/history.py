@@ -48,7 +48,7 @@ class Draft(msgspec.Struct):
     cell: Cell | None = None
     changed: tuple[Change, ...] = ()
     unsaved: tuple[Unsaved, ...] = ()
-    labels: list[str] = msgspec.field(default_factory=list[str])
+    labels: list[str] = []
     restores: ObjectId | None = None
     chat: ObjectId | None = None
     other_parents: tuple[ObjectId, ...] = ()

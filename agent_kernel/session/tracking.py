@@ -54,10 +54,10 @@ class Group(msgspec.Struct):
     size: int
     held: frozenset[int] = frozenset()  # ids of what lies in objects that cannot be saved
     holders: frozenset[str] = frozenset()  # tokens of objects that may keep functions where nobody sees them
-    cuts: dict[str, Cuts] = msgspec.field(default_factory=dict[str, "Cuts"])  # of the long containers
+    cuts: dict[str, Cuts] = {}  # of the long containers
     marks: frozenset[bytes] = frozenset()
     digest: bytes = b""  # of a long container of atoms alone: it is unchanged as long as this is
-    roots: dict[str, Roots] = msgspec.field(default_factory=dict[str, Roots])
+    roots: dict[str, Roots] = {}
     place: tuple[str, str] = ("", "")  # the module and the name that are all that was saved
     cost_s: float = 0.0
     checked: int = 0

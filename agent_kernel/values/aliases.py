@@ -45,11 +45,11 @@ class Reach(msgspec.Struct):
     the values that name them.
     """
 
-    ids: set[int] = msgspec.field(default_factory=set[int])
-    memory: list[MemoryUse] = msgspec.field(default_factory=list[MemoryUse])
+    ids: set[int] = set()
+    memory: list[MemoryUse] = []
     complete: bool = True
     deferred: bool = False
-    named: set[int] = msgspec.field(default_factory=set[int])
+    named: set[int] = set()
 
 
 def reach(values: Iterable[object], dump: Dump) -> Reach:

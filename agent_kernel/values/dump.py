@@ -85,38 +85,34 @@ class Dump(msgspec.Struct):
     """What pickling gave: streams and buffers to store, and what was visited, to compare and to walk."""
 
     pickles: int = 0
-    streams: list[bytes] = msgspec.field(default_factory=list[bytes])
-    buffers: list[Memory] = msgspec.field(default_factory=list["Memory"])
-    steps: list[int | None] = msgspec.field(default_factory=list[int | None])
+    streams: list[bytes] = []
+    buffers: list[Memory] = []
+    steps: list[int | None] = []
     # Positions of buffers that a library's own reducer gave: it wants memory back, ours read when they know what for.
-    foreign: list[int] = msgspec.field(default_factory=list[int])
-    instances: list[object] = msgspec.field(default_factory=list[object])
-    opaque: list[object] = msgspec.field(default_factory=list[object])
-    roots: list[object] = msgspec.field(default_factory=list[object])
-    memory: list[MemoryUse] = msgspec.field(default_factory=list[MemoryUse])
-    views: dict[int, object] = msgspec.field(default_factory=dict[int, object])  # by id: the array each is a view of
-    object_arrays: list[Any] = msgspec.field(default_factory=list[Any])
-    labels: list[Any] = msgspec.field(
-        default_factory=list[Any]
-    )  # object arrays of an Index, which groups nothing by them
-    references: list[object] = msgspec.field(
-        default_factory=list[object]
-    )  # of each block: what knows who has its array
-    globals_used: set[str] = msgspec.field(default_factory=set[str])
-    classes: dict[str, type] = msgspec.field(default_factory=dict[str, type])
-    definitions: dict[DefinitionId, bytes] = msgspec.field(default_factory=dict["DefinitionId", bytes])
-    held: set[int] = msgspec.field(default_factory=set[int])  # ids of what lies in objects that cannot be saved
+    foreign: list[int] = []
+    instances: list[object] = []
+    opaque: list[object] = []
+    roots: list[object] = []
+    memory: list[MemoryUse] = []
+    views: dict[int, object] = {}  # by id: the array each is a view of
+    object_arrays: list[Any] = []
+    labels: list[Any] = []  # object arrays of an Index, which groups nothing by them
+    references: list[object] = []  # of each block: what knows who has its array
+    globals_used: set[str] = set()
+    classes: dict[str, type] = {}
+    definitions: dict[DefinitionId, bytes] = {}
+    held: set[int] = set()  # ids of what lies in objects that cannot be saved
     # Tokens of objects that may keep functions where nobody sees them.
-    holders: set[str] = msgspec.field(default_factory=set[str])
-    losses: dict[str, Loss] = msgspec.field(default_factory=dict[str, Loss])
-    live: dict[str, object] = msgspec.field(default_factory=dict[str, object])
-    class_level: set[int] = msgspec.field(default_factory=set[int])
+    holders: set[str] = set()
+    losses: dict[str, Loss] = {}
+    live: dict[str, object] = {}
+    class_level: set[int] = set()
     # Lists, dicts and sets that modules hold, by id, and the packages of all that was saved as a name of a module.
-    named: dict[int, Named] = msgspec.field(default_factory=dict[int, "Named"])
-    packages: set[str] = msgspec.field(default_factory=set[str])
+    named: dict[int, Named] = {}
+    packages: set[str] = set()
     # What reducers made on the way: ids above stay true only while these live.
-    kept: list[object] = msgspec.field(default_factory=list[object])
-    met: list[Any] = msgspec.field(default_factory=list[Any])  # the components that numbers in the stream stand for
+    kept: list[object] = []
+    met: list[Any] = []  # the components that numbers in the stream stand for
 
     def copy(self) -> Dump:
         """The same notes, to be gone on with."""

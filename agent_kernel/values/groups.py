@@ -89,6 +89,7 @@ _UNCUT: Mapping[str, Cuts] = {}
 _NONE_NAMED: Mapping[int, Named] = {}
 _SHORT = 256
 # By id: hashing a type runs its metaclass.
+_SHORT_IDS = frozenset(map(id, (list, tuple, set, dict)))
 _ATOM_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
 
 
@@ -150,7 +151,8 @@ def _dump_naming(
         if id(type(value)) in _ATOM_IDS:
             return Dumped(_PLAIN, [pickle.dumps(value, PROTOCOL)], [], Dump(), Reach())
         if _holds_only_atoms(value) and not references.may_be_container(value, namespace):
-            return Dumped(_PLAIN, [pickle.dumps(value, PROTOCOL)], [], Dump(), Reach({id(value)}))
+            reached = set[int]() if type(value) is tuple else {id(value)}
+            return Dumped(_PLAIN, [pickle.dumps(value, PROTOCOL)], [], Dump(), Reach(reached))
         if atoms.is_long(value) and _is_alone(value, namespace) and atoms.holds_atoms(value):
             digest = atoms.digest_of(value)  # first: what another thread does from here on, the next look finds
             made = _dump_atoms(members, names, namespace, cuts)
@@ -294,9 +296,9 @@ def reach_of(members: Mapping[str, object], dump: Dump, bodies: Sequence[classes
 
 
 def _holds_only_atoms(value: object) -> bool:
-    """Whether this is a short list, set or dict of numbers and texts, for which nothing else needs to be noted."""
+    """Whether this is a short list, tuple, set or dict of numbers and texts, for which nothing else needs to be noted."""
     kind = type(value)
-    if (kind is not list and kind is not dict and kind is not set) or len(value) > _SHORT:  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    if id(kind) not in _SHORT_IDS or len(value) > _SHORT:  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         return False
     items: Any = value
     if not all(map(_ATOM_IDS.__contains__, map(id, map(type, items)))):

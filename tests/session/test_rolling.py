@@ -81,3 +81,24 @@ def test_what_is_held_is_looked_at_in_turn() -> None:
         assert isinstance(last, list)
         last.append("by the library")
         found_in(nb, "n39", 40)
+
+
+def test_a_tuple_of_numbers_and_texts_is_not_looked_at_again_and_any_other_is() -> None:
+    with Notebook() as nb:
+        nb.run(
+            "from collections import namedtuple\n"
+            "class Row(tuple): pass\n"
+            "class Text(str): pass\n"
+            "flat, empty = (1, 'a', None, 2.5), ()\n"
+            "nested, row, pair, text = (1, [2]), Row((1,)), namedtuple('Pair', 'a b')(1, 2), (Text('a'), 1)"
+        )
+        tracking = nb.session.workspace.tracking
+        settled = {name for name, group in tracking.groups.items() if tracking.is_settled(group)}
+        assert settled >= {"flat", "empty"}
+        assert settled.isdisjoint({"nested", "row", "text"})
+        before = nb.run("same = flat")
+        assert nb.run("flat = (1, 'a', None, 2.5)").changed == ()
+        assert [change.name for change in nb.run("flat += (3,)").changed] == ["flat"]
+        nb.run("text[0].more = 1\nnested[1].append(3)")
+        nb.checkout(before)
+        assert nb.look("(flat, nested, hasattr(text[0], 'more'))") == ((1, "a", None, 2.5), (1, [2]), False)
