@@ -106,15 +106,18 @@ class Fact(msgspec.Struct):
 class Encoded:
     """An array as the codes and the distinct atoms that it consists of, encoded when somebody asks for the bytes."""
 
-    def __init__(self, items: Any, are_plain: bool, facts: tuple[Fact, ...] = ()) -> None:
+    def __init__(
+        self, items: Any, are_plain: bool, facts: tuple[Fact, ...] = (), made: tuple[bytes, bytes] | None = None
+    ) -> None:
         self.items = items
         self.are_plain = are_plain
-        self._made: tuple[bytes, bytes] | None = None
+        self._made = made
         self.facts = facts or tuple(Fact(len(part), part if len(part) <= _FEW_BYTES else None) for part in self.parts())
 
     def parts(self) -> tuple[bytes, bytes]:
         if self._made is None:
-            self._made = _encode(self.items, self.are_plain)
+            codes, distinct = _distinct(self.items)
+            self._made = codes, _pickle_atoms(distinct, self.are_plain)
         return self._made
 
 
@@ -163,10 +166,14 @@ def encode_array(array: Any, order: str, *, watched: bool) -> Encoded | None:
         return Encoded(kept.items, kept.are_plain, kept.facts)
     _kept.pop(id(array), None)
     items = flat.copy()  # from here on other threads may do with the array what they like
-    kinds = _kinds_of(items.tolist())
+    if not _may_be_atoms(items.flat):
+        return None
+    codes, distinct = _distinct(items)
+    kinds = _kinds_of(distinct)
     if kinds is None:
         return None
-    made = Encoded(items, kinds <= _SCALAR_IDS)
+    are_plain = kinds <= _SCALAR_IDS
+    made = Encoded(items, are_plain, made=(codes, _pickle_atoms(distinct, are_plain)))
     if watched:
         _keep(array, items, are_plain=made.are_plain, facts=made.facts)
     return made
@@ -206,18 +213,68 @@ def _pointers(flat: Any) -> Any:
     return np.asarray(_Pointers(flat))
 
 
-def _encode(items: Any, are_plain: bool) -> tuple[bytes, bytes]:
-    """The codes (none where all objects are distinct), and the distinct objects pickled."""
+def _distinct(items: Any) -> tuple[bytes, list[object]]:
+    """The codes (none where all objects are distinct), and the distinct objects in order of appearance.
+
+    Addresses are others in each process, and equal columns are to have equal bytes.
+    """
     import numpy as np
 
-    _, first, codes = np.unique(_pointers(items), return_index=True, return_inverse=True)
+    places = _pointers(items)
+    codes = _codes_of_few(places)
+    if codes is None:
+        _, first, codes = np.unique(places, return_index=True, return_inverse=True)
+        codes = codes.reshape(-1)
+    else:
+        first = _first_places(codes)
     if len(first) == items.size:
-        return b"", _pickle_atoms(items.tolist(), are_plain)
-    # In order of appearance: addresses are others in each process, and equal columns are to have equal bytes.
+        return b"", items.tolist()
     order = np.argsort(first)
     rank = np.empty(len(order), code_type(len(order)))
     rank[order] = np.arange(len(order), dtype=rank.dtype)
-    return rank[codes.reshape(-1)].tobytes(), _pickle_atoms(items[first[order]].tolist(), are_plain)
+    return rank[codes].tobytes(), items[first[order]].tolist()
+
+
+_SAMPLE, _FEW, _STEP = 4_096, 256, 1 << 20
+
+
+def _codes_of_few(places: Any) -> Any:
+    """A number for each of the addresses, where few of them differ: then there is nothing to sort. None: too many do.
+
+    A column of categories is mostly so. Those that a sample lacks are added; with more than a few of them it is left.
+    """
+    import numpy as np
+
+    known = np.unique(places[:: max(1, places.size // _SAMPLE)])
+    if not 0 < len(known) <= _FEW:
+        return None
+    numbers = np.arange(len(known))  # an address keeps its number when others come
+    codes = np.empty(places.size, np.intp)
+    for start in range(0, places.size, _STEP):
+        part = places[start : start + _STEP]
+        found = np.minimum(np.searchsorted(known, part), len(known) - 1)
+        missing = known[found] != part
+        if missing.any():
+            new = np.unique(part[missing])
+            if len(known) + len(new) > 2 * _FEW:
+                return None
+            where = np.searchsorted(known, new)
+            known = np.insert(known, where, new)
+            numbers = np.insert(numbers, where, np.arange(len(numbers), len(numbers) + len(new)))
+            found = np.searchsorted(known, part)
+        codes[start : start + _STEP] = numbers[found]
+    return codes
+
+
+def _first_places(codes: Any) -> Any:
+    """Where each of the numbers 0 … n stands first."""
+    import numpy as np
+
+    first = np.empty(int(codes.max()) + 1, np.intp)
+    for start in range((codes.size - 1) // _STEP * _STEP, -1, -_STEP):
+        part = codes[start : start + _STEP]
+        first[part[::-1]] = np.arange(start + part.size - 1, start - 1, -1)  # the last one that is set stays
+    return first
 
 
 def _pickle_atoms(items: list[object], are_plain: bool) -> bytes:

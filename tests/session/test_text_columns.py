@@ -25,13 +25,13 @@ FRAME = (
 def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of the arrays whose items were looked at one by one."""
     sizes: list[int] = []
-    encode: Callable[..., tuple[bytes, bytes]] = atoms._encode
+    distinct: Callable[..., tuple[bytes, list[object]]] = atoms._distinct
 
-    def noted(items: list[object], are_plain: bool) -> tuple[bytes, bytes]:
+    def noted(items: list[object]) -> tuple[bytes, list[object]]:
         sizes.append(len(items))
-        return encode(items, are_plain)
+        return distinct(items)
 
-    monkeypatch.setattr(atoms, "_encode", noted)
+    monkeypatch.setattr(atoms, "_distinct", noted)
     return sizes
 
 

@@ -235,6 +235,43 @@ def test_a_type_that_a_person_reduces_is_none_of_ours(monkeypatch: pytest.Monkey
     assert not atoms.only_atoms(items)
 
 
+def test_a_column_of_few_objects_has_the_codes_that_sorting_it_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(atoms, "_STEP", 1_000)
+    monkeypatch.setattr(atoms, "_SAMPLE", 64)
+    texts = [f"text {n}" for n in range(900)]
+    rare = [*texts[:3] * 4_000, texts[7], *texts[:3], texts[8]]
+    grows = [texts[n // 40] for n in range(36_000)]
+    columns: list[list[object]] = [[texts[0]] * 5_000, [*rare], [*grows], [*texts], [None, 1.0, "a", True, 1] * 900]
+    few = 0
+    for items in columns:
+        codes, distinct = atoms._distinct(column(items))
+        found = atoms._codes_of_few(atoms._pointers(column(items)))
+        few += found is not None
+        order = list(dict.fromkeys(map(id, items)))
+        assert list(map(id, distinct)) == order
+        if len(order) == len(items):
+            assert codes == b""
+            continue
+        width = len(codes) // len(items)
+        read = np.frombuffer(codes, f"u{width}").tolist()
+        assert read == [order.index(id(item)) for item in items]
+    assert few == 3
+
+
+def test_no_more_than_the_distinct_objects_are_asked_for_their_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    kinds_of = atoms._kinds_of
+
+    def noted(items: Sequence[object]) -> set[int] | None:
+        asked.append(len(items))
+        return kinds_of(items)
+
+    monkeypatch.setattr(atoms, "_kinds_of", noted)
+    for size in (N, 2 * N, 4 * N):
+        atoms.encode_array(column(["a", "b", "c", "d"] * (size // 4)), "C", watched=False)
+    assert asked == [4, 4, 4]
+
+
 # -- what is kept
 
 
