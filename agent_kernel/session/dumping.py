@@ -24,10 +24,11 @@ from agent_kernel.values.groups import Dumped, Layout, dump_group, is_same
 from agent_kernel.values.lost import Unsavable
 from agent_kernel.values.pickler import FOREIGN, explain, type_name
 from agent_kernel.values.references import is_named
-from agent_kernel.values.segments import is_long
+from agent_kernel.values.segments import Parts, is_long
 
 if TYPE_CHECKING:
     from agent_kernel.session.living import Living
+    from agent_kernel.values.cutting import Cuts
 
 
 def _instances(met: Iterable[Component]) -> Iterable[object]:
@@ -77,6 +78,7 @@ class Dumps:
         self._class_objects: dict[str, type] = {}
         self.components = Components(living, namespace)
         self._as_before: dict[frozenset[int], Components | None] = {}
+        self._segments: dict[int, Parts] = {}  # of long containers, by their ids: each is dumped once
 
     def add(self, names: Iterable[str], rebound: frozenset[str] = frozenset()) -> set[str]:
         """Dump these names, and what they are grouped with; returns globals that new code uses, to be touched too."""
@@ -310,8 +312,10 @@ class Dumps:
     def _dump_or_lose(
         self, members: Mapping[str, object], before: Group | None, *, defer: bool, alone: bool = False
     ) -> Dumped:
-        groups = ((name, self.tracking.groups.get(name)) for name in members)
-        cuts = {name: group.cuts[name] for name, group in groups if group is not None and name in group.cuts}
+        groups = [group for name in members if (group := self.tracking.groups.get(name)) is not None]
+        cuts: dict[str | int, Cuts] = {}
+        for group in groups:
+            cuts |= group.cuts
         known = before.marks if before and not self._everything else frozenset[bytes]()
         anchors = self._items_beside(members, before) if before is not None and known else ()
         named = before.reach.named if before is not None else ()
@@ -327,6 +331,7 @@ class Dumps:
                 named=named,
                 defer=defer,
                 components=components,
+                dumped=self._segments,
             )
             dumped.pickler = None  # its memo would hold all that it met
             return dumped
@@ -369,6 +374,7 @@ class Dumps:
         for dumped in (*(found.dumped for found in (*self.alone.values(), *self.joint.values())), *self._unchanged()):
             if dumped.segments is not None:
                 dumped.segments.let_go()
+        self._segments.clear()
         self.components.let_go()
 
     def _unchanged(self) -> Iterable[Dumped]:

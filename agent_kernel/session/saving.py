@@ -40,6 +40,7 @@ from agent_kernel.values.summaries.reading import module_dict
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from agent_kernel.values.cutting import Cuts
     from agent_kernel.values.dump import Memory
 
 INLINE_MANIFEST = 320
@@ -70,7 +71,7 @@ class Compared(msgspec.Struct):
             beside = (component.compared.own for component in self.dumped.dump.met)
             return xxh3_128_digest(b"".join([self.signature, *beside]))
         cut = self.dumped.segments
-        if cut is None:
+        if cut is None or self.dumped.layout.within:
             return self.signature
         buffers = (piece for pieces in self.digests[self.dumped.streams :] for piece in pieces)
         return xxh3_128_digest(b"".join([*(segment.digest for segment in cut.segments), *buffers]))
@@ -245,11 +246,21 @@ def _group(
         classes=frozenset(dumped.dump.classes) or _NONE,
         losses=tuple(dumped.dump.losses.values()),
         size=size,
-        cuts={tuple(members)[dumped.layout.long]: dumped.segments.cuts} if dumped.segments else {},
+        cuts=cuts_of(dumped, members),
         marks=dumped.segments.marks if dumped.segments else _NO_MARKS,
         digest=dumped.digest,
         place=_place(dumped, members),
     )
+
+
+def cuts_of(dumped: Dumped, members: Mapping[str, object]) -> dict[str | int, Cuts]:
+    """Where long containers were cut: of a member by its name, of one within the members by its id."""
+    cut = dumped.segments
+    if cut is None:
+        return {}
+    if dumped.layout.within:
+        return dict(zip(map(id, cut.values), cut.cuts, strict=True))
+    return {tuple(members)[dumped.layout.long]: cut.cuts[0]}
 
 
 def _place(dumped: Dumped, members: Mapping[str, object]) -> tuple[str, str]:

@@ -121,25 +121,34 @@ class Sharing:
                 self._dumps.tracking.refresh(group, dumped)
 
     def _walk_segments(self) -> None:
-        """Walk all of a long container when another dumped name may hold a part of it."""
-        for name, dumped in self._long_ones():
-            if dumped.segments is None or not dumped.segments.unwalked or not self._others_are_held(name):
+        """Walk all of what is cut into segments when another dumped name may hold a part of it."""
+        for names, dumped in self._segmented():
+            if dumped.segments is None or not dumped.segments.unwalked or not self._others_are_held(*names):
                 continue
+            name = names[0]
+            group = self._dumps.tracking.groups.get(name)
             if dumped.segments.walk_rest():
                 dumped.reach.ids |= dumped.segments.reach.ids
-                group = self._dumps.tracking.groups.get(name)
                 if group is not None and name not in self._dumps.alone:
                     self._dumps.tracking.refresh(group, dumped)
+            elif group is not None and len(names) > 1:
+                self._dump_members(group)
             else:
                 whole = dump_group(
                     {name: self._dumps.value(name)}, self._dumps.living, self._dumps.namespace, whole=True
                 )
                 self._dumps.alone[name] = saving.compare(whole)
 
+    def _segmented(self) -> list[tuple[tuple[str, ...], Dumped]]:
+        """What was cut into segments, and its names: of a long container and what holds its rows, that of the container."""
+        dumped: list[tuple[tuple[str, ...], Dumped]] = []
+        dumped += (((name,), found.dumped) for name, found in self._dumps.alone.items())
+        for group, found in self._dumps.staged.unchanged:
+            dumped.append((group.members if found.layout.within else (group.members[found.layout.long],), found))
+        return [(names, found) for names, found in dumped if found.segments is not None]
+
     def _long_ones(self) -> list[tuple[str, Dumped]]:
-        dumped = [(name, found.dumped) for name, found in self._dumps.alone.items()]
-        dumped += [(group.members[found.layout.long], found) for group, found in self._dumps.staged.unchanged]
-        return [(name, found) for name, found in dumped if found.segments is not None]
+        return [(names[0], found) for names, found in self._segmented() if not found.layout.within]
 
     def _others_are_held(self, *names: str) -> bool:
         # Whoever was dumped together with the long one was looked for in it already.

@@ -97,9 +97,11 @@ class Staging:
             return
         made.cost_s = compared.dumped.seconds
         if compared.dumped.segments is None and len(names) > 1:  # each long one was cut for its own content alone
-            found = {name: cut for name in names if (cut := self._dumps.alone[name].dumped.segments) is not None}
-            made.cuts = {name: cut.cuts for name, cut in found.items()}
-            made.marks = made.marks.union(*(cut.marks for cut in found.values()))
+            for name in names:
+                dumped = self._dumps.alone[name].dumped
+                if dumped.segments is not None:
+                    made.cuts |= saving.cuts_of(dumped, {name: members[name]})
+                    made.marks |= dumped.segments.marks
         self._record(names, before, made, compared.dumped)
 
     def _hold_back(self, names: list[str], members: Mapping[str, object], compared: saving.Compared) -> bool:

@@ -54,7 +54,7 @@ class Group(msgspec.Struct):
     size: int
     held: frozenset[int] = frozenset()  # ids of what lies in objects that cannot be saved
     holders: frozenset[str] = frozenset()  # tokens of objects that may keep functions where nobody sees them
-    cuts: dict[str, Cuts] = {}  # of the long containers
+    cuts: dict[str | int, Cuts] = {}  # of the long containers, by name, or by id if they lie within a value
     marks: frozenset[bytes] = frozenset()
     digest: bytes = b""  # of a long container of atoms alone: it is unchanged as long as this is
     roots: dict[str, Roots] = {}

@@ -17,7 +17,7 @@ import re
 import sys
 import types
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import compress, islice
 from operator import lt, not_
 from typing import Any
@@ -52,8 +52,12 @@ class Reach(msgspec.Struct):
     named: set[int] = set()
 
 
-def reach(values: Iterable[object], dump: Dump) -> Reach:
-    """Walk what the pickler visited below `values`. Call it while the dump is alive: its own objects have ids too."""
+def reach(values: Iterable[object], dump: Dump, stops: Collection[int] = ()) -> Reach:
+    """Walk what the pickler visited below `values`. Call it while the dump is alive: its own objects have ids too.
+
+    Args:
+        stops: ids of containers that were dumped elsewhere: nothing below them is looked at.
+    """
     found = Reach(memory=[MemoryUse(None, use.space, use.low, use.high, use.private) for use in dump.memory])
     values = list(values)
     # A frozen set cannot change, but a weak reference may lead to it.
@@ -62,8 +66,9 @@ def reach(values: Iterable[object], dump: Dump) -> Reach:
     )
     _note_visited(dump, found)
     libraries = {item for item, named in dump.named.items() if not named.reference.is_own}
-    roots = [root for root in _entered(values, dump) if id(root) not in libraries]
-    _walk([*roots, *dump.roots], found, dump, leaves=dump.class_level | libraries)
+    leaves = dump.class_level.union(libraries, stops)
+    roots = [root for root in _entered(values, dump) if id(root) not in libraries and id(root) not in stops]
+    _walk([*roots, *dump.roots], found, dump, leaves=leaves)
     found.ids.difference_update(map(id, dump.kept))
     found.named = found.ids & dump.named.keys()
     found.ids -= libraries
@@ -84,13 +89,14 @@ def held_below(items: object, dump: Dump) -> set[int]:
     return found.ids
 
 
-def held_elsewhere(values: Sequence[object], dump: Dump, holders: int) -> set[int]:
+def held_elsewhere(values: Sequence[object], dump: Dump, holders: int, stops: Collection[int] = ()) -> set[int]:
     """The ids of mutable objects that something but the values themselves may hold.
 
     Errs on the safe side: a reference that cannot be explained counts as a holder.
 
     Args:
         holders: how many references to each of the values their keepers account for.
+        stops: ids of containers that were dumped elsewhere: nothing below them is looked at.
     """
     found = Reach(complete=False)
     explained = Counter(dict.fromkeys(map(id, values), holders))
@@ -101,8 +107,8 @@ def held_elsewhere(values: Sequence[object], dump: Dump, holders: int) -> set[in
     counts = list(map(sys.getrefcount, noted))
     found.ids.update(map(id, compress(noted, map(lt, limits, counts))))
     del noted
-    _walk([list(values)], found, dump, copies=holders)
-    _walk([*_entered((), dump), *dump.roots], found, dump, leaves=dump.class_level)
+    _walk([list(values)], found, dump, copies=holders, leaves=stops)
+    _walk([*_entered((), dump), *dump.roots], found, dump, leaves=dump.class_level.union(stops))
     found.ids.difference_update(map(id, dump.kept))
     return found.ids
 
@@ -132,12 +138,12 @@ def ids_of_items(container: Any) -> set[int]:
     return set(map(id, _items_of(container)))
 
 
-def find(ids: set[int], values: Iterable[object], dump: Dump) -> list[Any]:
+def find(ids: set[int], values: Iterable[object], dump: Dump, stops: Collection[int] = ()) -> list[Any]:
     """The objects of these ids below the values, in an order that depends on the values alone."""
     values = list(values)
     found = {id(value): value for value in (*values, *dump.instances, *dump.opaque) if id(value) in ids}
-    level = [*_entered(values, dump), *dump.roots]
-    visited = {id(value) for value in level}
+    level = [value for value in (*_entered(values, dump), *dump.roots) if id(value) not in stops]
+    visited = {id(value) for value in level}.union(stops)
     while level and len(found) < len(ids):
         level = [
             value for value in gc.get_referents(*level) if id(type(value)) in _FOLLOWED_IDS and id(value) not in visited

@@ -9,6 +9,7 @@ changed row stores one segment.
 from __future__ import annotations
 
 import contextlib
+import io
 import pickle
 import weakref
 from collections import Counter
@@ -39,6 +40,8 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
     holds the objects that segments refer to by number, and after them the other members. `names`: the stream begins with
     a pickle of what modules hold under names (1), and ends with one of what goes back into those of them that are in the
     person's own modules (2). `lead` counts the pickles of what the members lead to, before the members themselves.
+    `within` are the long containers that lie within the members, the type and the segments of each: the first stream holds
+    the objects that segments refer to by number, and then the members, which refer to those containers by number.
     """
 
     skeletons: tuple[str, ...] = ()
@@ -51,6 +54,7 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
     long: int = -1
     names: int = 0
     lead: int = 0
+    within: tuple[tuple[str, int], ...] = ()
 
 
 class Dumped(msgspec.Struct):
@@ -85,7 +89,7 @@ def decode_layout(payload: bytes) -> Layout:
 
 
 _PLAIN = Layout()
-_UNCUT: Mapping[str, Cuts] = {}
+_UNCUT: Mapping[str | int, Cuts] = {}
 _NONE_NAMED: Mapping[int, Named] = {}
 _SHORT = 256
 # By id: hashing a type runs its metaclass.
@@ -98,7 +102,7 @@ def dump_group(
     names: LiveNames,
     namespace: dict[str, object],
     *,
-    cuts: Mapping[str, Cuts] = _UNCUT,
+    cuts: Mapping[str | int, Cuts] = _UNCUT,
     known: frozenset[bytes] = frozenset(),
     anchors: Collection[int] = (),
     named: Collection[int] = (),
@@ -106,12 +110,13 @@ def dump_group(
     defer: bool = False,
     components: Components | None = None,
     lead: Dumped | None = None,
+    dumped: dict[int, segments.Parts] | None = None,
 ) -> Dumped:
     """Pickle the members together.
 
     Args:
         members: by entry name, in the order of their slots; a notebook class under `class_entry(uid)`.
-        cuts: where the segments of long containers began the last time, by name.
+        cuts: where the segments of long containers began the last time, by name, or by id if they lie within a value.
         known: marks of the segments of the last time, in which shared objects need not be looked for again.
         anchors: ids of objects that are saved once beside a single long container, wherever it holds them.
         named: ids of lists, dicts and sets of modules that were met the last time.
@@ -119,13 +124,14 @@ def dump_group(
         defer: leave the walk of a large value to the caller, who may know without it what the value shares.
         components: what was dumped before, for a dump that is only compared, and never stored where it meets one.
         lead: the dump of what the members lead to, to be gone on with.
+        dumped: by id the segments of long containers that were dumped before in this commit, and are now.
 
     Raises:
         RecursionError: nested too deeply.
     """
     references.look()
     options: dict[str, Any] = {"cuts": cuts, "known": known, "anchors": anchors, "whole": whole, "defer": defer}
-    options |= {"components": components, "lead": lead}
+    options |= {"components": components, "lead": lead, "dumped": dumped}
     with contextlib.suppress(NamespaceMetError):
         return _dump_naming(members, names, namespace, named=named, **options)
     # Not while the error is handled: its frames hold what was dumped, and holders are counted.
@@ -137,7 +143,7 @@ def _dump_naming(
     names: LiveNames,
     namespace: dict[str, object],
     *,
-    cuts: Mapping[str, Cuts],
+    cuts: Mapping[str | int, Cuts],
     known: frozenset[bytes],
     anchors: Collection[int],
     named: Collection[int],
@@ -145,6 +151,7 @@ def _dump_naming(
     defer: bool,
     components: Components | None,
     lead: Dumped | None,
+    dumped: dict[int, segments.Parts] | None,
 ) -> Dumped:
     if len(members) == 1:
         (value,) = members.values()
@@ -161,11 +168,9 @@ def _dump_naming(
     own_classes = [value for name, value in members.items() if name.startswith(CLASS_PREFIX)]
     known_named = references.containers_among({*named, *map(id, members.values())}, namespace)
     if not own_classes and not whole and not known_named:
-        long_ones = [name for name, value in members.items() if segments.is_long(value)]
-        if len(long_ones) == 1:
-            cut = _cut(members, long_ones[0], names, namespace, cuts.get(long_ones[0], NOWHERE), known, anchors)
-            if cut is not None and not references.containers_among(cut.reach.ids, namespace):
-                return cut
+        cut = _cut(members, names, namespace, cuts, known, anchors, dumped)
+        if cut is not None and not references.containers_among(cut.reach.ids, namespace):
+            return cut
     if lead is not None and not own_classes:
         behind = _gone_on(members, lead, namespace)
         if behind is not None:
@@ -277,13 +282,15 @@ def is_same(value: object, digest: bytes, namespace: dict[str, object]) -> bool:
 
 
 def _dump_atoms(
-    members: Mapping[str, object], names: LiveNames, namespace: dict[str, object], cuts: Mapping[str, Cuts]
+    members: Mapping[str, object], names: LiveNames, namespace: dict[str, object], cuts: Mapping[str | int, Cuts]
 ) -> Dumped:
     """Dump a value that holds nothing but atoms, below which there is nothing to walk."""
-    ((name, value),) = members.items()
-    cut = segments.dump_segments(value, names, namespace, cuts.get(name, NOWHERE), of_atoms=True)
-    if cut is not None:
-        return _segmented(value, cut, [], -1, cut.reach)
+    (value,) = members.values()
+    if segments.is_long(value):
+        before = [_cuts_of(value, members, cuts)]
+        cut = segments.dump_segments([value], names, namespace, before, of_atoms={id(value)})
+        if cut is not None:
+            return _segmented(cut, [], cut.reach, form=type(value).__name__)
     dump = _dump_shared(_phases(members, ()), names, namespace)
     made = assemble(members, (), dump)
     made.reach = reach_of(members, dump)
@@ -402,48 +409,155 @@ def _shareable(members: Mapping[str, object], bodies: Sequence[classes.Body]) ->
 
 def _cut(
     members: Mapping[str, object],
+    names: LiveNames,
+    namespace: dict[str, object],
+    cuts: Mapping[str | int, Cuts],
+    known: frozenset[bytes],
+    anchors: Collection[int],
+    dumped: dict[int, segments.Parts] | None,
+) -> Dumped | None:
+    """Dump a group in which there are long containers in segments; None if there are none, or they share too much."""
+    top = [name for name, value in members.items() if segments.is_long(value)]
+    others = [value for name, value in members.items() if name not in top]
+    within = segments.find_long(others)
+    if within or (len(top) > 1 and len({id(members[name]) for name in top}) < len(top)):
+        longs = {id(value): value for value in (*within, *(members[name] for name in top))}
+        return _cut_within(members, list(longs.values()), names, namespace, cuts, known, dumped)
+    if len(top) != 1:
+        return None
+    if others:
+        return _cut_beside(members, top[0], names, namespace, cuts, known, dumped)
+    (value,) = members.values()
+    before = [_cuts_of(value, members, cuts)]
+    cut = segments.dump_segments([value], names, namespace, before, known, anchors, dumped=dumped)
+    return None if cut is None else _segmented(cut, [], cut.reach, form=type(value).__name__)
+
+
+def _cuts_of(value: object, members: Mapping[str, object], cuts: Mapping[str | int, Cuts]) -> Cuts:
+    named = (cuts[name] for name, member in members.items() if member is value and name in cuts)
+    return cuts.get(id(value)) or next(named, NOWHERE)
+
+
+def _cut_beside(
+    members: Mapping[str, object],
     long: str,
     names: LiveNames,
     namespace: dict[str, object],
-    before: Cuts,
+    cuts: Mapping[str | int, Cuts],
     known: frozenset[bytes],
-    anchors: Collection[int],
+    dumped: dict[int, segments.Parts] | None,
 ) -> Dumped | None:
     """Dump a group whose member `long` is cut into segments; None if its parts hang together too much for that."""
     value = members[long]
     others = tuple(member for name, member in members.items() if name != long)
-    if not others:
-        cut = segments.dump_segments(value, names, namespace, before, known, anchors)
-        return None if cut is None else _segmented(value, cut, [], -1, cut.reach)
     beside = _dump_shared([others], names, namespace)
     near = reach(others, beside)
     held = held_elsewhere(others, beside, holders=2)
-    cut = segments.dump_segments(value, names, namespace, before, known, near.ids)
+    before = [_cuts_of(value, members, cuts)]
+    cut = segments.dump_segments(
+        [value], names, namespace, before, known, near.ids, dumped=dumped, notes_met=bool(held)
+    )
     if cut is None or id(value) in near.ids or beside.memory:
         return None
     # Also where a new segment holds them all: a known one may hold them too, and has to name them as well.
-    if held and not cut.walk_rest(near.ids):
+    if held and not cut.walk_around(near.ids | held):
         return None
     shared = find(cut.reach.ids & near.ids, others, beside)
+    _name_anchors(cut, shared, names, namespace)
+    first = dump_objects([shared, others], names, namespace)
+    everything = Reach(near.ids | cut.reach.ids, near.memory, complete=False)
+    return _segmented(cut, [first], everything, form=type(value).__name__, long=list(members).index(long))
+
+
+def _cut_within(
+    members: Mapping[str, object],
+    longs: list[Any],
+    names: LiveNames,
+    namespace: dict[str, object],
+    cuts: Mapping[str | int, Cuts],
+    known: frozenset[bytes],
+    dumped: dict[int, segments.Parts] | None,
+) -> Dumped | None:
+    """Dump a group with long containers below its members, or held by several: a number stands for each where it is met."""
+    values = tuple(members.values())
+    numbers = {id(long): number for number, long in enumerate(longs)}
+    beside, leading = _dump_around([], values, numbers, names, namespace)
+    met = set[int]().union(*leading)
+    if len(met) < len(longs):  # what a reducer leaves out is not stored
+        longs = [longs[number] for number in sorted(met)]
+        numbers = {id(long): number for number, long in enumerate(longs)}
+    if not longs or clusters_of(beside.memory, beside.views) or _shared_owners(beside):
+        return None
+    near = reach(values, beside, stops=numbers)
+    before = [_cuts_of(long, members, cuts) for long in longs]
+    of_atoms = {id(long) for long in longs if atoms.holds_atoms(long)}
+    # That an item leads to a member which leads to a container shows as that is dumped: it would lead to all of it.
+    lead = {id(value) for value, found in zip(values, leading, strict=True) if found}
+    held = held_elsewhere(values, beside, holders=2, stops=numbers) - lead
+    cut = segments.dump_segments(
+        longs, names, namespace, before, known, near.ids, of_atoms, dumped, notes_met=bool(held)
+    )
+    if cut is None or (held and not cut.walk_around(near.ids | held)):
+        return None
+    shared = find(cut.reach.ids.intersection(near.ids).difference(numbers), values, beside, stops=numbers)
+    _name_anchors(cut, shared, names, namespace)
+    first, leading = _dump_around(shared, values, numbers, names, namespace, joined=True)
+    if len(set[int]().union(*leading)) < len(longs):
+        return None
+    everything = Reach(near.ids | cut.reach.ids | numbers.keys(), near.memory, complete=False)
+    counts = [len(found.starts) for found in cut.cuts]
+    within = tuple((type(long).__name__, count) for long, count in zip(longs, counts, strict=True))
+    _note_farewells(members, first, namespace)
+    return _segmented(cut, [first], everything, within=within)
+
+
+def _dump_around(
+    shared: list[Any],
+    values: tuple[object, ...],
+    numbers: Mapping[int, int],
+    names: LiveNames,
+    namespace: dict[str, object],
+    *,
+    joined: bool = False,
+) -> tuple[Dump, list[set[int]]]:
+    """Dump what segments refer to, and then the values, and say which of the long containers each is seen to lead to.
+
+    None of them if one is met too early: segments have to be loaded before that can be.
+    """
+    sink, dump = io.BytesIO(), Dump()
+    pickler = segments.open_pointing(sink, dump, names, namespace, numbers)
+    pickler.dump(shared)
+    if pickler.met:
+        return dump, []
+    leading: list[set[int]] = []
+    for value in [values] if joined and len(values) > 1 else values:
+        before = len(pickler.met)
+        pickler.dump(value)
+        leading.append(set(pickler.met[before:]))
+    dump.kept = pickler.kept
+    dump.streams.append(sink.getvalue())
+    return dump, leading
+
+
+def _name_anchors(cut: segments.Segments, shared: list[Any], names: LiveNames, namespace: dict[str, object]) -> None:
+    """Let the segments that hold a shared object refer to it by its number."""
     anchors = {id(anchor): number for number, anchor in enumerate(shared)}
     for segment in cut.segments:
         if segment.held and not anchors.keys().isdisjoint(segment.held):
-            segment.dump = segments.pickle_items(segment.items, names, namespace, anchors)
-    first = dump_objects([shared, others], names, namespace)
-    everything = Reach(near.ids | cut.reach.ids, near.memory, complete=False)
-    return _segmented(value, cut, [first], list(members).index(long), everything)
+            segment.dump = Dump()
+            segments.pickle_items(segment.items, names, namespace, anchors, dump=segment.dump)
 
 
-def _segmented(value: object, cut: segments.Segments, first: list[Dump], slot: int, found: Reach) -> Dumped:
+def _segmented(cut: segments.Segments, first: list[Dump], found: Reach, **said: Any) -> Dumped:
+    """Args: said: of the layout, what the segments are."""
     streams = [*(segments.Segment(None, dump, b"") for dump in first), *cut.segments]
     dump, counts = segments.joined(streams)
     layout = Layout(
         streams=len(dump.streams),
         buffers=tuple(counts) if any(counts) else (),
-        form=type(value).__name__,
         losses=_losses(dump),
         foreign=tuple(dump.foreign),
-        long=slot,
+        **said,
     )
     dump.kept += [segment.dump for segment in streams]
     return Dumped(layout, [*dump.streams, *dump.buffers], dump.steps, dump, found, cut)

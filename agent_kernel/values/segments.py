@@ -7,6 +7,9 @@ move all the others.
 An object held by two segments would come back twice, so a container with more references than its segment explains is
 looked for in the others; when it is there too, the value is pickled whole. Objects that other variables hold (the last
 row, after a loop) are `anchors`: segments refer to them by number, and they are pickled once, beside those variables.
+
+A very long container that lies within a value (the items of a JSON document, a list that two names hold) is cut like
+one that stands alone: a number stands for it in the stream of the value.
 """
 
 # What is handled here is anyone's object, so its type has no parameters to know.
@@ -14,27 +17,64 @@ row, after a loop) are `anchors`: segments refer to them by number, and they are
 
 from __future__ import annotations
 
+import gc
 import io
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from itertools import islice
 from typing import Any
 
 import msgspec
 from xxhash import xxh3_128_digest
 
-from agent_kernel.values import aliases
+from agent_kernel.values import aliases, reducers
 from agent_kernel.values.addresses import ADDRESS_BYTES, addresses, ids_in
-from agent_kernel.values.cutting import LENGTH, NOWHERE, Cuts, cut
+from agent_kernel.values.cutting import LENGTH, Cuts, cut
 from agent_kernel.values.dump import Dump, LiveNames
 from agent_kernel.values.pickler import FOREIGN, Pickler
 
 FROM_LENGTH = 2 * LENGTH
+FROM_LENGTH_WITHIN = 10_000
 _FORM_IDS = frozenset(map(id, (list, dict, set, tuple)))
+_MOST_LOOKED_AT = 2_000  # objects in which long containers are looked for
 
 
 def is_long(value: object) -> bool:
     """Whether a container is cut into segments."""
     return id(type(value)) in _FORM_IDS and len(value) >= FROM_LENGTH  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def find_long(values: Iterable[object]) -> list[Any]:
+    """The very long containers that lie within the values, each once; none in what holds too much besides.
+
+    Looks through builtin containers and attributes, and at no more than a few thousand objects.
+    """
+    found: dict[int, Any] = {}
+    waiting: list[Any] = list(values)
+    seen = set(map(id, waiting))
+    left = _MOST_LOOKED_AT
+    while waiting:
+        value = waiting.pop()
+        if id(type(value)) in _FORM_IDS and len(value) >= FROM_LENGTH_WITHIN:
+            found[id(value)] = value
+            continue
+        below = _below(value)
+        left -= len(below)
+        if left < 0:
+            return []
+        waiting += [item for item in below if id(item) not in seen]
+        seen.update(map(id, below))
+    return list(found.values())
+
+
+def _below(value: Any) -> Collection[Any]:
+    kind = id(type(value))
+    below: Collection[Any] = ()
+    if kind in _FORM_IDS:
+        below = value.values() if kind == id(dict) else value
+    elif type(value).__dictoffset__ and reducers.is_ordinary(type(value)):
+        below = object.__getattribute__(value, "__dict__").values()
+    return below
 
 
 class Segment(msgspec.Struct):
@@ -45,14 +85,21 @@ class Segment(msgspec.Struct):
     digest: bytes
     mark: bytes = b""  # covers the content and which objects the items are
     held: set[int] | None = None  # what something outside the segment holds too; None: not walked
+    met: bytes | None = None  # the addresses of what was pickled; None: not noted
+
+
+Parts = tuple[Any, Cuts, list[Segment]]  # a long container, where it was cut, and its segments
 
 
 class Segments(msgspec.Struct):
-    """All segments of one container, and where they begin. `shares`: two of them hold the same object, an anchor."""
+    """All segments of some containers, one container after the other, and where they begin in each.
 
-    value: Any
+    `shares`: two of them hold the same object, an anchor.
+    """
+
+    values: list[Any]
     segments: list[Segment]
-    cuts: Cuts
+    cuts: list[Cuts]
     reach: aliases.Reach = msgspec.field(default_factory=aliases.Reach)
     shares: bool = False
 
@@ -69,12 +116,20 @@ class Segments(msgspec.Struct):
         """Look for objects shared between any two segments; False when there are some that are no anchors."""
         return all(self._walk(segment, anchors) for segment in self.segments if segment.held is None)
 
+    def walk_around(self, anchors: set[int]) -> bool:
+        """Look for objects in those segments that hold an anchor; False when any two share one that is none."""
+        waiting = (segment for segment in self.segments if segment.held is None)
+        holding = (part for part in waiting if part.met is None or not anchors.isdisjoint(ids_in(part.met)))
+        return all(self._walk(segment, anchors) for segment in holding)
+
     def walk_new(self, known: Collection[bytes], anchors: Collection[int]) -> bool:
         """Walk the segments that were not seen before, and all of them if one holds what someone else holds too."""
         fresh = [segment for segment in self.segments if segment.mark not in known]
         if not all(self._walk(segment, anchors) for segment in fresh):
             return False
-        unexplained = len(self.reach.ids) > 1 and any(held not in anchors for held in self.reach.ids - {id(self.value)})
+        unexplained = len(self.reach.ids) > len(self.values) and any(
+            held not in anchors for held in self.reach.ids.difference(map(id, self.values))
+        )
         return not unexplained or self.walk_rest(anchors)
 
     def _walk(self, segment: Segment, anchors: Collection[int]) -> bool:
@@ -87,47 +142,82 @@ class Segments(msgspec.Struct):
     def let_go(self) -> None:
         """Drop the copies of items: they would count as holders the next time, and keep rows alive."""
         for segment in self.segments:
-            segment.items = None
+            segment.items = segment.met = None
             segment.held = segment.held or set()
-        self.value = None
+        self.values = []
 
 
 def dump_segments(
-    value: Any,
+    values: Sequence[Any],
     names: LiveNames,
     namespace: dict[str, object],
-    before: Cuts = NOWHERE,
+    before: Sequence[Cuts],
     known: frozenset[bytes] = frozenset(),
     anchors: Collection[int] = (),
-    of_atoms: bool = False,
+    of_atoms: Collection[int] = (),
+    dumped: dict[int, Parts] | None = None,
+    *,
+    notes_met: bool = False,
 ) -> Segments | None:
-    """Pickle a long container in segments, or say (None) that it has to be pickled whole.
+    """Pickle long containers in segments, or say (None) that they have to be pickled whole.
 
     Args:
-        before: where segments began the last time.
+        before: where segments began the last time, of each container.
         known: marks of the segments of the last time. Only others are walked for shared objects at once.
         anchors: ids of objects that may stand in several segments, because they will be stored beside them.
-        of_atoms: the items cannot change, so nobody sees whether two segments share some.
+        of_atoms: ids of containers whose items cannot change, so nobody sees whether two segments share some.
+        dumped: by id what was dumped of containers before in this commit, and what is dumped now.
+        notes_met: note for each segment what was pickled.
     """
-    if not is_long(value):
-        return None
-    places = addresses(value)
-    cuts = cut(ids_in(places), before)
-    made = Segments(value, [], cuts)
-    below = addresses(value.values()) if type(value) is dict else places
-    made.reach.ids.add(id(value))
+    made = Segments(list(values), [], [])
+    made.reach.ids.update(map(id, values))
     made.reach.complete = False
+    for value, starts in zip(values, before, strict=True):
+        found = dumped.get(id(value)) if dumped is not None else None
+        if found is None:
+            cuts = cut(ids_in(addresses(value)), starts)
+            are_atoms = id(value) in of_atoms
+            parts = _dump_parts(value, cuts, names, namespace, are_atoms=are_atoms, notes_met=notes_met)
+            if parts is None:
+                return None
+            found = value, cuts, parts
+            if dumped is not None:
+                dumped[id(value)] = found
+        made.cuts.append(found[1])
+        # Copies: which object each refers to by number depends on what they are dumped beside.
+        made.segments += found[2] if dumped is None else map(copy, found[2])
+    return made if len(of_atoms) == len(values) or made.walk_new(known, anchors) else None
+
+
+def _dump_parts(
+    value: Any, cuts: Cuts, names: LiveNames, namespace: dict[str, object], *, are_atoms: bool, notes_met: bool
+) -> list[Segment] | None:
+    """Pickle each part of a container; None where that cannot be done part by part."""
+    found: list[Segment] = []
+    below = addresses(value.values() if type(value) is dict else value)
+    shortest = 0
     for items, (start, end) in zip(_slices(value, cuts), cuts.spans, strict=True):
+        dump = Dump()
         try:
-            dump = pickle_items(items, names, namespace)
+            pickler = pickle_items(items, names, namespace, dump=dump)
         except FOREIGN:  # something needs care, which only a whole dump takes
             return None
         if dump.memory:
             return None
+        # An item may lead back to the whole container: then each segment would hold all of it.
+        size = len(dump.streams[0])
+        if not are_atoms and (not shortest or not shortest <= size <= shortest * _ALIKE):
+            if id(value) in pickler.memo_ids():
+                return None
+            shortest = min(shortest or size, size)
         digest = xxh3_128_digest(dump.streams[0])
         mark = xxh3_128_digest(digest + below[start * ADDRESS_BYTES : end * ADDRESS_BYTES])
-        made.segments.append(Segment(items, dump, digest, mark, set() if of_atoms else None))
-    return made if of_atoms or made.walk_new(known, anchors) else None
+        met = addresses(gc.get_referents(pickler)) if notes_met and not are_atoms else None
+        found.append(Segment(items, dump, digest, mark, set() if are_atoms else None, met))
+    return found
+
+
+_ALIKE = 1.5
 
 
 def _slices(value: Any, cuts: Cuts) -> Iterator[Any]:
@@ -141,32 +231,45 @@ def _slices(value: Any, cuts: Cuts) -> Iterator[Any]:
         yield make(islice(items, end - start))
 
 
-class _Anchored(Pickler):
-    """Writes a number in the place of an object that is stored elsewhere in the group."""
+class Pointing(Pickler):
+    """Writes a number in the place of an object that is stored elsewhere in the group; `met` are the numbers, in order."""
 
-    anchors: Mapping[int, int]
+    numbers: Mapping[int, int]
+    met: list[int]
 
     def persistent_id(self, obj: Any, /) -> int | None:
-        return self.anchors.get(id(obj))
+        number = self.numbers.get(id(obj))
+        if number is not None:
+            self.met.append(number)
+        return number
 
 
 def pickle_items(
-    items: Any, names: LiveNames, namespace: dict[str, object], anchors: Mapping[int, int] | None = None
-) -> Dump:
+    items: Any,
+    names: LiveNames,
+    namespace: dict[str, object],
+    anchors: Mapping[int, int] | None = None,
+    *,
+    dump: Dump,
+) -> Pickler:
     """Pickle the items of one segment; `anchors` gives the numbers of objects stored elsewhere, by id.
 
     Asking for each object whether it is an anchor doubles the time, so only segments that hold one are pickled so.
     """
     sink = io.BytesIO()
-    dump = Dump()
-    pickler = Pickler(sink, dump, names, namespace)
-    if anchors is not None:
-        pickler = _Anchored(sink, dump, names, namespace)
-        pickler.anchors = anchors
+    pickler = open_pointing(sink, dump, names, namespace, anchors) if anchors else Pickler(sink, dump, names, namespace)
     pickler.dump(items)
     dump.kept = pickler.kept
     dump.streams.append(sink.getvalue())
-    return dump
+    return pickler
+
+
+def open_pointing(
+    sink: io.BytesIO, dump: Dump, names: LiveNames, namespace: dict[str, object], numbers: Mapping[int, int]
+) -> Pointing:
+    pickler = Pointing(sink, dump, names, namespace)
+    pickler.numbers, pickler.met = numbers, []
+    return pickler
 
 
 def joined(segments: list[Segment]) -> tuple[Dump, list[int]]:

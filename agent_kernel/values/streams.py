@@ -50,7 +50,7 @@ class Streams:
         self.class_ids = layout.skeletons
         self._skeleton_count = len(layout.skeletons)
         self._stream_count = self._skeleton_count + layout.streams
-        self._unpicklers: dict[int, pickle.Unpickler] = {}
+        self._unpicklers: dict[int, _Unpickler] = {}
         self._anchors: list[object] = []
 
     def skeletons(self) -> Iterable[tuple[str, Callable[[], type]]]:
@@ -101,6 +101,8 @@ class Streams:
         layout = self.group.layout
         if layout.form:
             return self._segmented(layout)
+        if layout.within:
+            return self._filled(layout)
         for _ in range(layout.lead):
             self._unpickler(self._skeleton_count).load()  # its memo holds it
         loaded: Any = self._unpickler(self._skeleton_count).load()
@@ -121,7 +123,20 @@ class Streams:
         long = join(layout.form, [self._unpickler(number).load() for number in range(1, layout.streams)])
         return (*others[: layout.long], long, *others[layout.long :])
 
-    def _unpickler(self, position: int) -> pickle.Unpickler:
+    def _filled(self, layout: Layout) -> tuple[object, ...]:
+        """Values with long containers below them."""
+        first = self._unpickler(0)
+        self._anchors = first.load()
+        longs: list[object] = []
+        number = 1
+        for form, count in layout.within:
+            longs.append(join(form, [self._unpickler(at).load() for at in range(number, number + count)]))
+            number += count
+        first.pointed = longs
+        loaded: Any = first.load()
+        return loaded if self.group.count > 1 else (loaded,)
+
+    def _unpickler(self, position: int) -> _Unpickler:
         if position not in self._unpicklers:
             stream = self.group.stream(position)
             self._unpicklers[position] = _Unpickler(io.BytesIO(stream), self._buffers(position), self._anchors)
@@ -137,14 +152,14 @@ class Streams:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Finds by number what segments have in common with other members of their group."""
+    """Finds by number what segments have in common with others of their group, and the containers that they make up."""
 
     def __init__(self, stream: io.BytesIO, buffers: Iterator[Any], anchors: list[object]) -> None:
         super().__init__(stream, buffers=buffers)
-        self._anchors = anchors
+        self.pointed = anchors
 
     def persistent_load(self, pid: Any) -> object:
-        return self._anchors[pid]
+        return self.pointed[pid]
 
     def find_class(self, module: str, name: str, /) -> Any:
         try:

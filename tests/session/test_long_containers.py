@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from agent_kernel.session import Repository
+from agent_kernel.storage import MemoryStore
 from agent_kernel.testing.notebooks import Notebook, names_changed
+from agent_kernel.values import segments
 
 LONG = {
     "lists": "rows = [[n] for n in range(5000)]",
@@ -213,3 +218,122 @@ def test_a_long_container_of_parts_of_instances_stays_shared_when_another_part_c
         nb.run("held = rows = None")
         nb.checkout(changed)
         assert nb.look("all(rows[n].t is held[n] for n in range(1000))")
+
+
+N = 2_500
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "FROM_LENGTH_WITHIN", N)
+
+
+ROWS = f"[{{'id': n, 'tags': [n]}} for n in range({N})]"
+CLASS = "class Box:\n    def __init__(self, rows):\n        self.rows, self.name = rows, 'b'"
+# What is made, a change below it, what shows the change, and what has to hold in every state.
+WITHIN_VALUES = {
+    "a document": (f"doc = {{'meta': {{'n': 1}}, 'rows': {ROWS}}}", "doc['rows'][7]['tags'].append(1)", "doc['rows'][7]", "len(doc)"),
+    "beside the rows": (f"doc = {{'meta': {{'n': 1}}, 'rows': {ROWS}}}", "doc['meta']['n'] = 2", "doc['meta']", "len(doc['rows'])"),
+    "a list of two names": (f"doc = {ROWS}; other = doc", "other[5]['id'] = -1", "doc[5]", "doc is other"),
+    "words of two names": (f"doc = [str(n) for n in range({N})]; other = doc", "other[5] = 'x'", "doc[5]", "doc is other"),
+    "an attribute": (f"{CLASS}\ndoc = Box({ROWS})", "doc.rows[5]['id'] = -1", "doc.rows[5]", "doc.name"),
+    "a name and an attribute": (f"{CLASS}\nrows = {ROWS}; doc = Box(rows)", "rows[5]['id'] = -1", "rows[5]", "doc.rows is rows"),
+    "a name and an item": (f"rows = {ROWS}; doc = {{'r': [rows]}}", "rows.append(1)", "len(rows)", "doc['r'][0] is rows"),
+    "twice in one value": (f"doc = [{ROWS}] * 2", "doc[0].pop()", "len(doc[1])", "doc[0] is doc[1]"),
+    "a tuple": (f"doc = {{'r': tuple({ROWS})}}", "doc['r'][3]['id'] = 9", "doc['r'][3]", "type(doc['r'])"),
+    "a set": (f"doc = {{'r': set(range({N}))}}", "doc['r'].discard(5); doc['r'].add(-5)", "(5 in doc['r'], -5 in doc['r'])", "type(doc['r'])"),
+    "a dict": (f"doc = [{{n: [n] for n in range({N})}}]", "doc[0][77].append(1)", "doc[0][77]", "list(doc[0])[:3]"),
+    "two of them": (f"doc = {{'a': {ROWS}, 'b': {ROWS}}}", "doc['b'][3]['id'] = 'x'", "(doc['a'][3], doc['b'][3])", "doc['a'] is doc['b']"),
+    "two that share a row": (f"doc = {{'a': {ROWS}, 'b': {ROWS}}}; doc['b'][8] = doc['a'][9]", "doc['b'][8]['id'] = 'x'", "doc['a'][9]", "doc['b'][8] is doc['a'][9]"),
+    "one row twice": (f"doc = {{'a': {ROWS}}}; doc['a'][8] = doc['a'][2400]", "doc['a'][8]['id'] = 'x'", "doc['a'][2400]", "doc['a'][8] is doc['a'][2400]"),
+    "the loop variable": (f"doc = {{'a': {ROWS}}}\nfor row in doc['a']: pass", "row['id'] = 'x'", "doc['a'][-1]", "doc['a'][-1] is row"),
+    "a row beside the rows": (f"doc = {{'a': {ROWS}}}; doc['first'] = doc['a'][0]", "doc['first']['id'] = 'x'", "doc['a'][0]", "doc['a'][0] is doc['first']"),
+    "what lies in a row": (f"doc = {{'a': {ROWS}}}; tags = doc['a'][4]['tags']", "tags.append('x')", "doc['a'][4]", "doc['a'][4]['tags'] is tags"),
+    "rows that lead back": (f"doc = {{'a': {ROWS}}}\nfor row in doc['a']: row['in'] = doc\ndel row", "doc['a'][3]['id'] = 'x'", "doc['a'][3]['id']", "doc['a'][-1]['in'] is doc"),
+    "one row leads back": (f"doc = {{'a': {ROWS}}}; doc['a'][1500]['in'] = doc['a']", "doc['a'][3]['id'] = 'x'", "doc['a'][3]['id']", "doc['a'][1500]['in'] is doc['a']"),
+    "beside an array": (f"import numpy as np\ndoc = {{'a': {ROWS}, 'x': np.arange(9.0)}}", "doc['x'][2] = -1", "doc['x'].tolist()", "len(doc['a'])"),
+    "beside a view": (f"import numpy as np\nx = np.arange(9.0)\ndoc = {{'a': {ROWS}, 'x': x[3:]}}", "x[4] = -1", "doc['x'].tolist()", "doc['x'].base is x"),
+    "made of it": (f"class Sum:\n    def __init__(self, rows):\n        self.rows, self.sum = rows, sum(rows)\n    def __reduce__(self):\n        return Sum, (self.rows,)\ndoc = Sum(list(range({N})))", "doc.rows[0] = 5; doc.sum += 5", "(doc.rows[0], doc.sum)", "type(doc.rows)"),
+    "with a state": (f"class S(str): pass\ndoc = {{'a': [S(n) for n in range({N})]}}", "doc['a'][5].note = 'x'", "vars(doc['a'][5])", "type(doc['a'][5]) is S"),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize(("made", "change", "shows", "holds"), WITHIN_VALUES.values(), ids=WITHIN_VALUES)
+def test_a_long_container_within_a_value_comes_back_with_all_that_it_shares(
+    made: str, change: str, shows: str, holds: str
+) -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        first = nb.run(made)
+        before, always = nb.look(f"repr({shows})"), nb.look(f"repr({holds})")
+        assert not nb.run(f"{shows}; {holds}").changed
+        second = nb.run(change)
+        assert second.changed
+        after = nb.look(f"repr({shows})")
+        assert not nb.session.commit(full=True).changed
+        for commit, expected in ((first, before), (second, after), (first, before)):
+            nb.checkout(commit)
+            assert nb.look(f"(repr({shows}), repr({holds}))") == (expected, always)
+            assert not nb.run(f"{shows}; {holds}").changed
+        assert nb.run(change).changed
+    with Notebook(Repository.open(store)) as again:
+        again.checkout()
+        assert again.look(f"(repr({shows}), repr({holds}))") == (after, always)
+
+
+@pytest.mark.usefixtures("short")
+def test_what_a_class_leaves_out_of_its_state_is_not_stored() -> None:
+    with Notebook() as nb:
+        nb.run("class Box:\n    def __getstate__(self):\n        return {'n': self.n}")
+        commit = nb.run(f"box = Box(); box.n = 1; box.cache = ['secret' + str(n) for n in range({N})]")
+        assert commit.written_bytes < 10_000
+        assert not nb.run("box.cache.append(1)").changed
+        nb.run("box = None")
+        nb.checkout(commit)
+        assert nb.look("vars(box)") == {"n": 1}
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize(
+    "made", ["rows = {n}; other = rows", "rows = {n}; other = {{'r': [rows]}}", "rows = {{'r': {n}}}"]
+)
+def test_a_long_container_is_dumped_once_in_a_commit_however_many_hold_it(
+    made: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dumped: list[int] = []
+    dump_parts = segments._dump_parts
+
+    def noted(value: Any, *args: Any, **options: Any) -> Any:
+        dumped.append(len(value))
+        return dump_parts(value, *args, **options)
+
+    monkeypatch.setattr(segments, "_dump_parts", noted)
+    with Notebook() as nb:
+        for cell in (made.format(n=ROWS), "rows", "(rows['r'] if type(rows) is dict else rows)[7]['id'] = -1"):
+            dumped.clear()
+            report = nb.run(cell)
+            assert dumped == [N]
+        assert report.written_bytes < 200_000  # a segment, not all of them
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("made", ["rows", "{'r': rows}"])
+def test_rows_that_all_lead_back_are_not_dumped_again_for_each_segment(
+    made: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pickled: list[int] = []
+    pickle_items = segments.pickle_items
+
+    def noted(items: Any, *args: Any, **options: Any) -> Any:
+        pickled.append(len(items))
+        return pickle_items(items, *args, **options)
+
+    monkeypatch.setattr(segments, "pickle_items", noted)
+    with Notebook() as nb:
+        for n in (2 * N, 4 * N, 8 * N):
+            pickled.clear()
+            nb.run(
+                f"rows = [{{}} for n in range({n})]\nvalue = {made}\nfor row in rows: row['in'] = rows\ndel rows, row"
+            )
+            assert len(pickled) <= 4

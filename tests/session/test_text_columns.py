@@ -138,9 +138,9 @@ def test_a_long_set_in_a_function_costs_no_dump_of_it(monkeypatch: pytest.Monkey
         dumped: list[int] = []
         dump_segments = segments.dump_segments
 
-        def noted(value: Any, *args: Any, **options: Any) -> Any:
-            dumped.append(len(value))
-            return dump_segments(value, *args, **options)
+        def noted(values: Any, *args: Any, **options: Any) -> Any:
+            dumped.extend(map(len, values))
+            return dump_segments(values, *args, **options)
 
         monkeypatch.setattr(segments, "dump_segments", noted)
         nb.run("# known")

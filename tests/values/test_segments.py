@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agent_kernel.session.saving import cuts_of
 from agent_kernel.values.cutting import LENGTH, LONGEST, SHORTEST, Cuts
 from agent_kernel.values.groups import Dumped, dump_group
 from agent_kernel.values.segments import FROM_LENGTH, dump_segments
@@ -20,7 +21,7 @@ class Saved(Namespace):
     def __init__(self, source: str) -> None:
         super().__init__()
         self.run(source)
-        self.cuts: dict[str, Cuts] = {}
+        self.cuts: dict[str | int, Cuts] = {}
         self.known: frozenset[bytes] = frozenset()
 
     def save(self, *names: str) -> Dumped:
@@ -31,7 +32,7 @@ class Saved(Namespace):
         cut = dumped.segments
         self.cuts, self.known = {}, frozenset()
         if cut is not None:
-            self.cuts, self.known = {list(members)[dumped.layout.long]: cut.cuts}, cut.marks
+            self.cuts, self.known = cuts_of(dumped, members), cut.marks
             cut.let_go()
         return dumped
 
@@ -141,7 +142,7 @@ def test_segments_stay_within_their_bounds() -> None:
     notebook = Saved(f"rows = [[n] for n in range({LONG})]")
     notebook.save()
     notebook.run(f"rows[:] = rows[:10] + rows[40:{LENGTH}] + [[-1]] * 0 + [[n] for n in range(9_000)] + rows[-5:]")
-    cut = dump_segments(notebook["rows"], notebook.living, notebook.names, notebook.cuts["rows"], notebook.known)
+    cut = dump_segments([notebook["rows"]], notebook.living, notebook.names, [notebook.cuts["rows"]], notebook.known)
     assert cut is not None
     sizes = [len(segment.items) for segment in cut.segments]
     assert sum(sizes) == len(notebook["rows"])

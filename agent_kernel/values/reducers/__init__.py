@@ -81,6 +81,13 @@ def transparent(pickler: Pickler, value: Any) -> Any:
     return parts
 
 
+def is_ordinary(kind: type) -> bool:
+    """Whether pickle saves an object of this type by its attribute dict."""
+    from agent_kernel.values.trials import own_handler
+
+    return own_handler(handler_for(kind)) is ordinary
+
+
 def reduced(value: Any) -> Any:
     from agent_kernel.values.pickler import reduced
 
