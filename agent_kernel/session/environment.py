@@ -12,6 +12,7 @@ import platform
 import re
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,14 @@ import msgspec
 
 from agent_kernel.repository import encode
 
-__all__ = ["Environment", "EnvironmentWatch", "decode_environment", "import_folders", "installed_in"]
+__all__ = [
+    "Environment",
+    "EnvironmentWatch",
+    "decode_environment",
+    "import_folders",
+    "installed_in",
+    "installed_version",
+]
 
 # The name stops at the first dash: in these file names a dash inside a name is written as an underscore.
 _METADATA: Final = re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(?:-py[\d.]+(?:-.+)?)?\.(?:dist|egg)-info")
@@ -111,12 +119,27 @@ def _changed_ns(folder: str) -> int:
 def installed_in(folders: list[str]) -> list[str]:
     """The distributions in these folders as `name==version`; of one that is in several, the one that is imported."""
     found: dict[str, str] = {}
-    for folder in folders:
-        for name in _entries(folder):
-            metadata = _METADATA.fullmatch(name) if name.endswith("-info") else None
-            if metadata is not None:
-                found.setdefault(_SEPARATORS.sub("-", metadata["name"]).lower(), metadata["version"])
+    for folder in reversed(folders):
+        found.update(_distributions(folder, _changed_ns(folder)))
     return [f"{name}=={version}" for name, version in sorted(found.items())]
+
+
+def installed_version(package: str) -> str:
+    """The version of the distribution that has a package's name; nothing if there is none."""
+    name = _SEPARATORS.sub("-", package).lower()
+    found = (_distributions(folder, _changed_ns(folder)).get(name) for folder in _folders(sys.path))
+    return next(filter(None, found), "")
+
+
+@lru_cache(maxsize=64)
+def _distributions(folder: str, _changed: int) -> dict[str, str]:
+    """Versions by the names of the distributions in a folder, read once until it changes."""
+    found: dict[str, str] = {}
+    for name in _entries(folder):
+        metadata = _METADATA.fullmatch(name) if name.endswith("-info") else None
+        if metadata is not None:
+            found.setdefault(_SEPARATORS.sub("-", metadata["name"]).lower(), metadata["version"])
+    return found
 
 
 def _entries(folder: str) -> list[str]:

@@ -331,9 +331,6 @@ def version_now(package: str) -> str:
     version = module_dict(module).get("__version__") if isinstance(module, ModuleType) else None
     if isinstance(version, str):
         return str(version)
-    from importlib import metadata
+    from agent_kernel.session.environment import installed_version
 
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return ""
+    return installed_version(package)

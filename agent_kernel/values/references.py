@@ -23,8 +23,8 @@ import weakref
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
+from importlib import machinery
 from itertools import compress
-from operator import not_
 from typing import Any
 
 import msgspec
@@ -42,18 +42,16 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 _CONTAINERS = frozenset(map(id, (list, dict, set)))
-# These cannot change, or pickle by name. Types of types are found as they are met.
-_LEFT_OUT = {
-    id(kind)
-    for kind in (
-        *(int, float, complex, bool, str, bytes, type(None), tuple, frozenset, range, slice, type),
-        *(types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.CodeType, types.GenericAlias),
-        *(type(Ellipsis), type(NotImplemented), types.UnionType),
-    )
-}
+# These cannot change, or pickle by name, or come with every module. Types of types are found as they are met.
+_LEFT_OUT = (
+    *(int, float, complex, bool, str, bytes, type(None), tuple, frozenset, range, slice, type),
+    *(types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.CodeType, types.GenericAlias),
+    *(type(Ellipsis), type(NotImplemented), types.UnionType),
+    *(machinery.ModuleSpec, machinery.SourceFileLoader, machinery.ExtensionFileLoader),
+)
 _LEFT_OUT_MODULES = frozenset({"typing", "typing_extensions", "re", "datetime", "_ctypes", "__future__", "pathlib"})
 _LEFT_OUT_BASES = frozenset(map(id, (type, enum.Enum)))
-_COUNTING: set[int] = set()
+_COUNTS = dict.fromkeys(map(id, _LEFT_OUT), False)  # by the id of a type: whether its objects are noted
 _OF_EVERY_MODULE = frozenset(
     {"__builtins__", "__spec__", "__loader__", "__path__", "__annotations__", "__all__", "__warningregistry__"}
 )
@@ -79,9 +77,9 @@ class _Seen(msgspec.Struct):
 _seen = _Seen()
 # By id: under which names of which modules an object may stand. Most objects are asked for here, and are not in it.
 HELD: dict[int, list[tuple[str, str]]] = {}
-# Those of `HELD` that are exact lists, dicts and sets, of which pickle does not ask: how many held each when that counted.
+# Those of `HELD` that are exact lists, dicts and sets, of which pickle does not ask: how many held each when that was
+# counted last; 0 for the dict of a module.
 _containers: dict[int, int] = {}
-_uncounted: list[int] = []
 _kinds: list[type] = []  # kept, so that no other type comes to have the id of one that is left out
 _found: dict[int, Reference | None] = {}
 
@@ -104,50 +102,54 @@ def look() -> None:
 
 
 def note(name: str) -> None:
-    _note_attributes(name)
-    while _uncounted:  # now that nothing here holds them
-        item = _uncounted.pop()
-        _containers[item] = _count_holders(item)
-
-
-def _note_attributes(name: str) -> None:
+    """Note what a module holds. A library has thousands of functions and classes: they are passed over in C."""
     _seen.modules.add(name)
     module = sys.modules.get(name)
-    if name.partition(".")[0] in _EXCLUDED or not derives_from(type(module), types.ModuleType):
+    if name.partition(".")[0] in _EXCLUDED or not _is_module(module):
         return
     attributes = module_dict(module)
-    names, values = list(attributes), list(attributes.values())
-    if len(names) != len(values):  # another thread imports
-        return
-    kept = list(map(not_, map(_LEFT_OUT.__contains__, map(id, map(type, values)))))
-    for attribute, value in zip(compress(names, kept), compress(values, kept), strict=True):
-        if attribute not in _OF_EVERY_MODULE and _counts(type(value)):
-            _add(value, name, attribute)
-    _add(attributes, name, "__dict__")
+    _containers.setdefault(id(attributes), 0)
+    _add(id(attributes), name, "__dict__")
+    for attribute in _note_attributes(name, attributes):  # counted now that nothing here holds them
+        _containers[id(attributes.get(attribute))] = sys.getrefcount(attributes.get(attribute))
 
 
-def _add(value: object, module: str, name: str) -> None:
-    place = (module, name)
-    places = HELD.get(id(value))
+def _is_module(value: object) -> bool:
+    return type(value) is types.ModuleType or derives_from(type(value), types.ModuleType)
+
+
+def _note_attributes(module: str, attributes: dict[str, object]) -> list[str]:
+    """Note where objects stand; returns under which names there are lists, dicts and sets."""
+    attributes = attributes.copy()  # another thread may import
+    counts = list(map(_COUNTS.get, map(id, map(type, attributes.values()))))
+    if None in counts:
+        counts = [_counts(type(value)) for value in attributes.values()]
+    found: list[str] = []
+    for name, value in compress(attributes.items(), counts):
+        if name not in _OF_EVERY_MODULE:
+            _add(id(value), module, name)
+            if id(type(value)) in _CONTAINERS:
+                found.append(name)
+    return found
+
+
+def _add(item: int, module: str, name: str) -> None:
+    places = HELD.get(item)
     if places is None:
-        HELD[id(value)] = [place]
-    elif place not in places:
-        places.append(place)
-    if id(type(value)) in _CONTAINERS:
-        _uncounted.append(id(value))
+        HELD[item] = [(module, name)]
+    elif (module, name) not in places:
+        places.append((module, name))
 
 
 def _counts(kind: type) -> bool:
-    if id(kind) in _COUNTING:
-        return True
-    bases = set(map(id, bases_of(kind)))
-    left_out = not bases.isdisjoint(_LEFT_OUT_BASES) or module_name(kind) in _LEFT_OUT_MODULES
-    if left_out:
-        _LEFT_OUT.add(id(kind))
-    else:
-        _COUNTING.add(id(kind))
-    _kinds.append(kind)
-    return not left_out
+    """Whether objects of the type are noted."""
+    known = _COUNTS.get(id(kind))
+    if known is None:
+        bases = set(map(id, bases_of(kind)))
+        known = bases.isdisjoint(_LEFT_OUT_BASES) and module_name(kind) not in _LEFT_OUT_MODULES
+        _COUNTS[id(kind)] = known
+        _kinds.append(kind)
+    return known
 
 
 def find(value: object, namespace: Mapping[str, object]) -> Reference | None:
@@ -180,7 +182,7 @@ def find_class(kind: type, namespace: Mapping[str, object]) -> Reference | None:
             for module in list(sys.modules)
             if module.partition(".")[0] == package and package not in _EXCLUDED
             for name, value in list(module_dict(sys.modules[module]).items())
-            if value is kind and derives_from(type(sys.modules[module]), types.ModuleType)
+            if value is kind and _is_module(sys.modules[module])
         )
         ordered = sorted(places, key=lambda place: _rank(place, kind))
         known = next((Reference(*place) for place in ordered if is_library(place[0])), None)
@@ -220,7 +222,7 @@ def is_named(module: str, name: str, value: object) -> bool:
 
 def _standing(module: str, name: str) -> object:
     holder = sys.modules.get(module)
-    if not derives_from(type(holder), types.ModuleType):
+    if not _is_module(holder):
         return None
     attributes = module_dict(holder)
     return attributes if name == "__dict__" else attributes.get(name)

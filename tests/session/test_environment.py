@@ -18,7 +18,7 @@ import pytest
 from agent_kernel.repository import Commit, Kind, encode
 from agent_kernel.repository.pruning import Retention
 from agent_kernel.session import Repository, Session, bind, notebooks
-from agent_kernel.session.environment import EnvironmentWatch, decode_environment, installed_in
+from agent_kernel.session.environment import EnvironmentWatch, decode_environment, installed_in, installed_version
 from agent_kernel.session.notebooks import NotebookCell, NotebookSnapshot, NotebookWatch, read_notebook
 from agent_kernel.storage import MemoryStore
 
@@ -63,6 +63,18 @@ class TestEnvironment:
         for folder, version in (("first", "2.0"), ("second", "1.0")):
             (tmp_path / folder / f"thing-{version}.dist-info").mkdir(parents=True)
         assert installed_in([str(tmp_path / "first"), str(tmp_path / "second")]) == ["thing==2.0"]
+
+    def test_a_version_is_found_by_any_spelling_of_the_name_and_follows_what_is_installed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+        assert installed_version("numpy") == metadata.version("numpy")
+        (tmp_path / "Brand.New-1.0.dist-info").mkdir()
+        touch_later(tmp_path)
+        assert [installed_version(name) for name in ("brand_new", "Brand-New", "brand")] == ["1.0", "1.0", ""]
+        (tmp_path / "Brand.New-1.0.dist-info").rename(tmp_path / "Brand.New-2.0.dist-info")
+        touch_later(tmp_path)
+        assert installed_version("brand_new") == "2.0"
 
     def test_installing_something_makes_another_environment(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
