@@ -25,7 +25,7 @@ from agent_kernel.testing.notebooks import Notebook, names_changed
 from agent_kernel.testing.shells import ShellNotebook
 from agent_kernel.values import surface
 from agent_kernel.values.groups import dump_group
-from agent_kernel.values.surface import MOST_HELD, held_by
+from agent_kernel.values.surface import MOST_HELD, called_at_death, held_by
 from tests.session.adversarial import Case
 from tests.session.routes import DISGUISES, HOLDERS
 
@@ -277,6 +277,16 @@ def test_no_more_than_some_thousand_objects_are_looked_at_below_one(monkeypatch:
         counted.append(next(looks))
     assert counted[0] <= MOST_HELD
     assert counted[1:] == counted[:2]
+
+
+def test_a_class_that_abstract_classes_were_asked_about_is_mourned_by_nobody_of_the_notebook() -> None:
+    with Notebook() as nb:
+        nb.run("import collections.abc as abc, weakref\nclass Model:\n    n = 0\nx = []")
+        nb.run("asked = [isinstance(Model(), getattr(abc, name)) for name in abc.__all__]")
+        assert called_at_death(nb.namespace["Model"], nb.namespace) == []
+        nb.run("watch = weakref.ref(Model, x.append)")
+        assert called_at_death(nb.namespace["Model"], nb.namespace) == [nb.look("x.append")]
+        assert "x" in names_changed(nb.run("import gc\ndel Model\ngc.collect()\nn = len(x)"))
 
 
 def test_the_shell_is_not_entered(tmp_path: Path) -> None:
