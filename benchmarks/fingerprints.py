@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 import hashlib
+import inspect
 import io
 import marshal
 import random
@@ -333,7 +334,7 @@ class _Digest:
         kept = _as_copied(value)
         self._seen[id(kept)] = self._seen[id(value)]  # methods bound to the copy are its own
         self._kept.append(kept)
-        state = {**getattr(kept, "__dict__", {}), **_slots(kept)}
+        state = {**_without_cached(kept), **_slots(kept)}
         factory = getattr(value, "default_factory", None) if isinstance(value, dict) else None
         self._add(factory)
         for name, held in sorted(state.items(), key=lambda item: str(item[0])):
@@ -372,6 +373,13 @@ def _as_copied(value: object) -> object:
         return copy.copy(value) if said else value
     except Exception:  # noqa: BLE001 - a class that cannot do it has all its attributes compared
         return value
+
+
+def _without_cached(value: object) -> dict[str, object]:
+    """The attributes without those that a cached property works out from the others when it is asked."""
+    found: dict[str, object] = getattr(value, "__dict__", {})
+    kinds = {name: inspect.getattr_static(type(value), name, None) for name in found}
+    return {name: held for name, held in found.items() if not isinstance(kinds[name], functools.cached_property)}
 
 
 def _slots(value: object) -> dict[str, object]:

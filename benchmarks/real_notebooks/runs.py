@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,13 @@ _FOREIGN = tuple(
 )
 
 
+def list_fonts(folder: Path) -> None:
+    """Let matplotlib, if there is one, write into a folder which fonts this machine has: that takes it seconds, once."""
+    if find_spec("matplotlib") is not None:
+        asked = {**environment(), "MPLCONFIGDIR": os.fspath(folder)}
+        subprocess.run([sys.executable, "-c", "import matplotlib.font_manager"], env=asked, check=True)
+
+
 class Runner:
     """Runs one notebook after another.
 
@@ -75,9 +83,12 @@ class Runner:
             including the top folder below `within`, so that `../data` is there too.
         limit_s: seconds (by the clock) that each process gets.
         rounds: how often cells are run where they seem to cost more; of the times of a cell the least counts.
+        matplotlib: what matplotlib finds in its folder, as `list_fonts` leaves it: each run has a copy of its own, or the
+            one that is first would list the fonts for the others.
     """
 
-    def __init__(self, within: Path, limit_s: float = 300.0, rounds: int = 2) -> None:
+    def __init__(self, within: Path, limit_s: float = 300.0, rounds: int = 2, matplotlib: Path | None = None) -> None:
+        self._matplotlib = matplotlib
         self._within = within
         self._limit_s = limit_s
         self._rounds = rounds
@@ -119,6 +130,8 @@ class Runner:
     def _cells(self, notebook: Path, result: Result, work: Path, way: str, *, looks: bool) -> dict[str, Any]:
         top = _top(notebook, self._within)
         shutil.copytree(top, work / "files", symlinks=True, ignore=shutil.ignore_patterns(".git", "*.ipynb"))
+        if self._matplotlib is not None:
+            shutil.copytree(self._matplotlib, work / "matplotlib")
         task = {"way": way, "cells": result.sources, "folder": str(work / "place"), "looks": looks}
         return self._process(task, work, _inside(notebook, self._within))
 
@@ -180,7 +193,7 @@ def _environment(work: Path) -> dict[str, str]:
     private = {
         "XDG_DATA_HOME": work / "data",
         "IPYTHONDIR": work / "ipython",
-        "MPLCONFIGDIR": work.parent / "matplotlib",
+        "MPLCONFIGDIR": work / "matplotlib",
     }
     # As in a notebook: figures are drawn and shown at the end of the cell that made them.
     shown = {"MPLBACKEND": "module://matplotlib_inline.backend_inline"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -36,8 +37,13 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
     )
     (folder / "first" / "data").mkdir()
     (folder / "first" / "data" / "words.txt").write_text("one two three")
+    fonts = tmp_path_factory.mktemp("fonts")
+    (fonts / "fontlist.json").write_text("{}")
+    seen = "import os, pathlib\nplace = pathlib.Path(os.environ['MPLCONFIGDIR'])"
+    listed = "assert [one.name for one in place.iterdir()] == ['fontlist.json']\n(place / 'own').touch()"
+    a_notebook(folder / "fonts.ipynb", seen, listed, "del place")
     a_notebook(folder / "holds.ipynb", "count = 1", "lines = (line for line in 'abc')", "count += 1", "%%bash\nexit 1")
-    runner = Runner(folder, limit_s=60, rounds=1)
+    runner = Runner(folder, limit_s=60, rounds=1, matplotlib=fonts)
     return {path.stem: runner.run(path, turn) for turn, path in enumerate(find(folder))}
 
 
@@ -53,6 +59,10 @@ def test_it_goes_to_three_earlier_commits_and_back_and_restarts(results: dict[st
     assert [(one["refused"], one["wrong"]) for one in words.checkouts] == [("", [])] * 4
     assert words.restart["exact"]
     assert problems(words) == []
+
+
+def test_each_run_finds_the_fonts_of_the_machine_listed_and_what_no_other_run_wrote(results: dict[str, Result]) -> None:
+    assert (results["fonts"].stopped, results["fonts"].failed, results["fonts"].errors) == ("", 0, [])
 
 
 def test_what_is_not_saved_counts_as_said(results: dict[str, Result]) -> None:
@@ -132,6 +142,23 @@ def test_a_fingerprint_sees_the_content(make: Callable[[int], object]) -> None:
     one, same, other = (fingerprints({"value": make(n)}, set()) for n in (1, 1, 2))
     assert differences(one, same) == []
     assert differences(one, other) == ["value"]
+
+
+class Shape:
+    def __init__(self, sides: int) -> None:
+        self.sides = sides
+
+    @functools.cached_property
+    def corners(self) -> list[int]:
+        return [*range(self.sides)]
+
+
+def test_what_a_cached_property_keeps_is_no_content() -> None:
+    asked, other = Shape(3), Shape(4)
+    assert asked.corners == [0, 1, 2]
+    found = [fingerprints({"value": value}, set()) for value in (asked, Shape(3), other)]
+    assert differences(found[0], found[1]) == []
+    assert differences(found[0], found[2]) == ["value"]
 
 
 def test_a_fingerprint_says_what_it_cannot_compare() -> None:
