@@ -160,4 +160,5 @@ class Writer:
 
     def _note(self, keys: Iterable[bytes]) -> None:
         if self._presence.epoch == self.epoch:
-            self._presence.note(key for key in keys if not key.startswith(Kind.COMMIT))  # no other is the same
+            # No other commit is the same, and hardly a tree node is made again that an edit replaced.
+            self._presence.note(key for key in keys if not key.startswith((Kind.COMMIT, Kind.TREE)))

@@ -235,7 +235,7 @@ class Dumps:
         before = dict(group.roots.get(name, ()))
         now = dict(roots_of(self.alone[name].dumped.dump))
         changed = any(now.get(root, digest) != digest for root, digest in before.items())
-        if name not in group.own or changed or before.keys() == now.keys():
+        if group.own_of(name) is None or changed or before.keys() == now.keys():
             return False
         components = self._components_of(frozenset(before))
         members = self.values([name])
@@ -243,7 +243,7 @@ class Dumps:
             return False
         try:
             dumped = dump_group(members, self.living, self.namespace, components=components)
-            return saving.compare(dumped).own == group.own[name]
+            return saving.compare(dumped).own == group.own_of(name)
         except FOREIGN:
             return False
 

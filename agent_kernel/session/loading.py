@@ -26,7 +26,7 @@ from agent_kernel.session import saving
 from agent_kernel.session.components import Components, roots_of
 from agent_kernel.session.living import Living
 from agent_kernel.session.planning import Plan
-from agent_kernel.session.tracking import Group
+from agent_kernel.session.tracking import NO_NAMES, NO_PIECES, Group
 from agent_kernel.session.unloaded import Failed
 from agent_kernel.values.aliases import Reach
 from agent_kernel.values.definitions import DefinitionId
@@ -212,11 +212,11 @@ def unread(members: tuple[str, ...], entries: Mapping[str, Entry]) -> Group:
         members=members,
         signature=b"",
         own={},
-        entries=dict(entries),
-        pieces=[],
+        stored=entries[members[0]] if len(members) == 1 else dict(entries),
+        pieces=NO_PIECES,
         reach=Reach(),
-        globals_used=frozenset(),
-        classes=frozenset(),
+        globals_used=NO_NAMES,
+        classes=NO_NAMES,
         losses=(),
         size=0,
         stale=True,

@@ -28,7 +28,17 @@ from agent_kernel.repository import (
     store_blob,
     stream_cuts,
 )
-from agent_kernel.session.tracking import Group, Roots
+from agent_kernel.session.tracking import (
+    NO_CUTS,
+    NO_IDS,
+    NO_MARKS,
+    NO_NAMES,
+    NO_OWN,
+    NO_PIECES,
+    NO_ROOTS,
+    Group,
+    Roots,
+)
 from agent_kernel.values import summaries
 from agent_kernel.values.atoms import Part
 from agent_kernel.values.definitions import DefinitionId
@@ -45,8 +55,6 @@ if TYPE_CHECKING:
 
 INLINE_MANIFEST = 320
 _ONE_PIECE = 4096
-_NONE: frozenset[str] = frozenset()
-_NO_MARKS: frozenset[bytes] = frozenset()
 _NOTHING_READ: Mapping[int, Pieces] = {}
 
 
@@ -232,22 +240,23 @@ def _group(
     roots: Mapping[str, Roots],
 ) -> Group:
     dumped = compared.dumped
+    names = tuple(members)
     return Group(
-        members=tuple(members),
+        members=names,
         signature=compared.signature,
-        own=dict(own),
-        roots={name: found for name, found in roots.items() if found},
-        entries=entries,
-        pieces=pieces,
+        own=NO_OWN if own == dict.fromkeys(names, compared.signature) else dict(own),
+        roots={name: found for name, found in roots.items() if found} or NO_ROOTS,
+        stored=entries if len(names) > 1 else next(iter(entries.values())),
+        pieces=pieces if any(kept.ids for kept in pieces) else NO_PIECES,
         reach=dumped.reach,
-        globals_used=frozenset(dumped.dump.globals_used) or _NONE,  # an empty set takes as much as one of four
-        held=frozenset(dumped.dump.held),
-        holders=frozenset(dumped.dump.holders) or _NONE,
-        classes=frozenset(dumped.dump.classes) or _NONE,
+        globals_used=frozenset(dumped.dump.globals_used) or NO_NAMES,
+        held=frozenset(dumped.dump.held) or NO_IDS,
+        holders=frozenset(dumped.dump.holders) or NO_NAMES,
+        classes=frozenset(dumped.dump.classes) or NO_NAMES,
         losses=tuple(dumped.dump.losses.values()),
         size=size,
-        cuts=cuts_of(dumped, members),
-        marks=dumped.segments.marks if dumped.segments else _NO_MARKS,
+        cuts=cuts_of(dumped, members) or NO_CUTS,
+        marks=dumped.segments.marks if dumped.segments else NO_MARKS,
         digest=dumped.digest,
         place=_place(dumped, members),
     )

@@ -151,7 +151,7 @@ class Staging:
         return None if alone.dumped.dump.met else alone
 
     def _is_another(self, name: str, group: Group, made: Group) -> bool:
-        return group.own.get(name) != made.own[name] and not self._dumps.is_as_before(name, group)
+        return group.own_of(name) != made.own_of(name) and not self._dumps.is_as_before(name, group)
 
     def _note_change(self, name: str, how: str, made: Group) -> None:
         if not name.startswith(CLASS_PREFIX):

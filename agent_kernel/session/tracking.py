@@ -27,9 +27,19 @@ if TYPE_CHECKING:
 MANY = 2_000
 LEAST_COST_S = 1e-4  # what a look at a group is counted as at least
 
-
 # The components that a value's own digest is worked out by: the id of the root of each, and its digest.
 Roots = tuple[tuple[int, bytes], ...]
+
+# What thousands of groups have in common, each of which would take as much by itself as one that holds something.
+NO_NAMES: frozenset[str] = frozenset()
+NO_IDS: frozenset[int] = frozenset()
+NO_MARKS: frozenset[bytes] = frozenset()
+NO_CUTS: dict[str, Cuts] = {}
+NO_ROOTS: dict[str, Roots] = {}
+NO_PIECES: list[Pieces] = []
+NO_OWN: dict[str, bytes] = {}
+_NO_MEMORY: list[MemoryUse] = []
+_NONE_NAMED: set[int] = set()
 
 
 class Unloaded(msgspec.Struct, frozen=True):
@@ -44,8 +54,8 @@ class Group(msgspec.Struct):
 
     members: tuple[str, ...]
     signature: bytes
-    own: dict[str, bytes]
-    entries: dict[str, Entry]
+    own: dict[str, bytes]  # digests of the members alone, where they are others than the signature
+    stored: Entry | dict[str, Entry]  # of a single member without its name: a dict of one takes more than what it holds
     pieces: list[Pieces]
     reach: Reach
     globals_used: frozenset[str]
@@ -64,6 +74,15 @@ class Group(msgspec.Struct):
     stale: bool = False
     unloaded: Unloaded | None = None
 
+    @property
+    def entries(self) -> dict[str, Entry]:
+        """What the tree holds for the members, by name."""
+        return self.stored if isinstance(self.stored, dict) else {self.members[0]: self.stored}
+
+    def own_of(self, name: str) -> bytes | None:
+        """The digest of what a member is by itself; None if it is not known."""
+        return self.own.get(name) or (self.signature if self.own is NO_OWN else None)
+
 
 class Tracking:
     """All groups of a namespace, with indexes by name, object id and memory."""
@@ -71,7 +90,6 @@ class Tracking:
     def __init__(self) -> None:
         self.groups: dict[str, Group] = {}
         self.class_entries: set[str] = set()
-        self._all: dict[int, Group] = {}
         self._stale: dict[int, Group] = {}
         self._unloaded: dict[int, Group] = {}
         # Those that can change unseen, the one not looked at for longest first.
@@ -87,7 +105,7 @@ class Tracking:
 
     def __iter__(self) -> Iterator[Group]:
         """Each group once."""
-        return iter(self._all.values())
+        return iter({id(group): group for group in self.groups.values()}.values())
 
     def by_age(self) -> Iterator[Group]:
         """Groups that can change unseen, the one not looked at for longest first."""
@@ -133,9 +151,12 @@ class Tracking:
         if reach.complete and not (reach.ids or reach.memory or reach.deferred):
             # Numbers and texts, the most of all values, share one that says nothing: it is never changed.
             group.reach = self._nothing_reached = self._nothing_reached or type(reach)()
+        # An empty list or set takes as much as one of a few: most reaches hold nothing in two of three.
+        group.reach.memory = group.reach.memory or _NO_MEMORY
+        group.reach.named = group.reach.named or _NONE_NAMED
         if group.stale:
             self._stale[id(group)] = group
-        self._all[id(group)] = self._by_age[id(group)] = group
+        self._by_age[id(group)] = group
         if group.unloaded is not None:
             self._unloaded[id(group)] = group
         for name in group.members:
@@ -153,7 +174,6 @@ class Tracking:
             self._memory.stale = True
 
     def remove(self, group: Group) -> None:
-        self._all.pop(id(group), None)
         self._stale.pop(id(group), None)
         self._unloaded.pop(id(group), None)
         self._by_age.pop(id(group), None)
@@ -188,9 +208,9 @@ class Tracking:
     def refresh(self, group: Group, dumped: Dumped) -> None:
         """The group was found unchanged: take over what the new dump reaches, for ids may be others."""
         found = dumped.reach
-        group.globals_used = frozenset(dumped.dump.globals_used)
-        group.held = frozenset(dumped.dump.held)
-        group.holders = frozenset(dumped.dump.holders)
+        group.globals_used = frozenset(dumped.dump.globals_used) or NO_NAMES
+        group.held = frozenset(dumped.dump.held) or NO_IDS
+        group.holders = frozenset(dumped.dump.holders) or NO_NAMES
         same = found.ids == group.reach.ids and found.memory == group.reach.memory
         if same and group.classes == dumped.dump.classes.keys():
             return
@@ -200,7 +220,7 @@ class Tracking:
 
             found = Reach(ids=found.ids | group.reach.ids, complete=False)
         group.reach = found
-        group.classes = frozenset(dumped.dump.classes)
+        group.classes = frozenset(dumped.dump.classes) or NO_NAMES
         self.add(group)
 
     def sharing(self, reach: Reach) -> Iterable[Group]:

@@ -163,7 +163,7 @@ def _group(repo: Repository, failed: Failed, cells: dict[str, str], classes: fro
         members=failed.members,
         signature=b"",
         own={},
-        entries=failed.entries,
+        stored=failed.entries,
         pieces=[],
         reach=Reach(),
         globals_used=frozenset(),
@@ -191,7 +191,7 @@ def without(group: Group, names: Collection[str]) -> Group | None:
     placeholders = {name: found for name, found in group.unloaded.placeholders.items() if name in rest}
     told = {name: found for name, found in group.unloaded.told.items() if name in rest}
     entries = {name: group.entries[name] for name in rest}
-    return msgspec.structs.replace(group, members=rest, entries=entries, unloaded=Unloaded(placeholders, told))
+    return msgspec.structs.replace(group, members=rest, stored=entries, unloaded=Unloaded(placeholders, told))
 
 
 # -- where a value comes from

@@ -13,8 +13,10 @@ import pytest
 
 from agent_kernel.repository import Entry, Tree
 from agent_kernel.session import Repository
+from agent_kernel.session.tracking import Group
 from agent_kernel.testing.notebooks import Notebook
 from agent_kernel.values import reducers
+from agent_kernel.values.aliases import Reach
 from agent_kernel.values.entries import CLASS_PREFIX
 
 CLASSES = """
@@ -90,6 +92,32 @@ def kept_bytes(run: Callable[[int], object], cells: int) -> float:
 def test_a_cell_that_changes_a_number_keeps_less_than_a_kilobyte(tmp_path: Path) -> None:
     with Repository.open(tmp_path / "store") as repo, Notebook(repo) as nb:
         assert kept_bytes(lambda number: nb.run(f"x = {number}"), 30) < 1_000
+
+
+def test_what_is_remembered_of_a_small_variable_has_no_empty_containers_of_its_own() -> None:
+    with Notebook() as nb:
+        nb.run("a, b, c = [1], [2], 3")
+        nb.run("a.append(0); b.append(0)")
+        nb.run("a, b  # looked at once more")
+        one, other, number = (nb.session.workspace.tracking.groups[name] for name in "abc")
+        for group in (one, other, number):
+            held = [group.own, group.pieces, group.cuts, group.roots, group.marks, group.classes, group.globals_used]
+            assert not any(held)
+        shared = {id(part) for part in parts_of(one)} & {id(part) for part in parts_of(other)}
+        own = [part for part in parts_of(one) if id(part) not in shared]
+        assert {type(part) for part in own} == {Reach, set, tuple}  # what it reaches, the ids of that, and its names
+        assert len(own) == 3
+        assert one.entries.keys() == {"a"}
+
+
+def parts_of(group: Group) -> list[object]:
+    """The containers that a group leads to, as far as they are its session's."""
+    fields = [getattr(group, name) for name in group.__struct_fields__]
+    return [
+        part
+        for part in (*fields, group.reach.ids, group.reach.memory, group.reach.named)
+        if isinstance(part, (set, frozenset, dict, list, tuple, Reach)) and part != ()
+    ]
 
 
 def test_after_a_restart_a_cell_keeps_nothing_for_each_name_that_is_not_loaded(tmp_path: Path) -> None:
