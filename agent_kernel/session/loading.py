@@ -15,6 +15,7 @@ from agent_kernel.repository import (
     Blob,
     Entry,
     Kind,
+    Manifest,
     ObjectId,
     Pieces,
     Repository,
@@ -191,8 +192,12 @@ def stored(
         decode_layout(manifest.layout),
         stream,
         buffer,
-        frozenset(needed.removeprefix(CLASS_PREFIX) for needed in manifest.classes),
+        _classes_needed(manifest),
     )
+
+
+def _classes_needed(manifest: Manifest) -> frozenset[str]:
+    return frozenset(needed.removeprefix(CLASS_PREFIX) for needed in manifest.classes) or NO_NAMES
 
 
 def _unreadable(members: tuple[str, ...], error: Exception) -> StoredGroup:
@@ -206,7 +211,7 @@ def _unreadable(members: tuple[str, ...], error: Exception) -> StoredGroup:
 # -- what is remembered of loaded values
 
 
-def unread(members: tuple[str, ...], entries: Mapping[str, Entry]) -> Group:
+def unread(members: tuple[str, ...], entries: Mapping[str, Entry], manifest: Manifest | None = None) -> Group:
     """A group that was loaded and not read again yet: whatever is found counts as a change."""
     return Group(
         members=members,
@@ -216,7 +221,7 @@ def unread(members: tuple[str, ...], entries: Mapping[str, Entry]) -> Group:
         pieces=NO_PIECES,
         reach=Reach(),
         globals_used=NO_NAMES,
-        classes=NO_NAMES,
+        classes=_classes_needed(manifest) if manifest is not None else NO_NAMES,
         losses=(),
         size=0,
         stale=True,
@@ -253,6 +258,8 @@ def baseline(
     manifest = repo.read_manifest(entries[first])
     pieces: list[Pieces] = [pieces_of(repo.objects, blob, plan.digests) for blob in manifest.blobs]
     group = saving.remembered(compared, values, dict(entries), pieces, own, roots)
+    # A library may make another class as it loads the value: what is stored goes on to need the one it was saved with.
+    group.classes = group.classes | _classes_needed(manifest) or NO_NAMES
     known = {loss.token: loss for loss in losses_of(decode_layout(manifest.layout))}
     group.losses = tuple(known.values()) or group.losses
     return group

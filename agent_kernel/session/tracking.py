@@ -212,7 +212,7 @@ class Tracking:
         group.held = frozenset(dumped.dump.held) or NO_IDS
         group.holders = frozenset(dumped.dump.holders) or NO_NAMES
         same = found.ids == group.reach.ids and found.memory == group.reach.memory
-        if same and group.classes == dumped.dump.classes.keys():
+        if same and group.classes >= dumped.dump.classes.keys():  # its stored form may need more
             return
         self.remove(group)
         if dumped.segments is not None and dumped.segments.unwalked:
@@ -220,7 +220,7 @@ class Tracking:
 
             found = Reach(ids=found.ids | group.reach.ids, complete=False)
         group.reach = found
-        group.classes = frozenset(dumped.dump.classes) or NO_NAMES
+        group.classes = group.classes | dumped.dump.classes.keys() or NO_NAMES
         self.add(group)
 
     def sharing(self, reach: Reach) -> Iterable[Group]:

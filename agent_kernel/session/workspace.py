@@ -150,7 +150,7 @@ class Workspace(Watching):
             for group in {id(group): group for group in (*gone, *stale)}.values():
                 self.tracking.remove(group)
             for members, entries in loaded.plan.groups_there():
-                self.tracking.add(loading.unread(members, entries))
+                self.tracking.add(loading.unread(members, entries, loaded.plan.manifests.get(members[0])))
             for group in loaded.unloaded:
                 self._stand_in(group)
             self.bindings.note(self.namespace)

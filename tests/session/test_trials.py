@@ -34,6 +34,13 @@ class Leaves(Bad):
 class Deep(Fine):
     def __setstate__(self, state):
         self.__setstate__(state)
+def remake(kind, state):
+    made = object.__new__(type(kind.__name__, (kind,), {}))
+    made.__dict__.update(state)
+    return made
+class Remade(Fine):
+    def __reduce__(self):
+        return remake, (type(self), self.__dict__)
 class WantsArguments(tuple):
     def __new__(cls, first, second):
         return super().__new__(cls, (first, second))
@@ -192,6 +199,31 @@ def test_a_used_mock_comes_back_with_its_calls() -> None:
     with Notebook(Repository.open(store)) as nb:
         nb.session.checkout()
         assert nb.look(f"({used})") == ((1,), 2, 3, True)
+
+
+def test_a_mock_has_the_class_that_it_had() -> None:
+    with Notebook() as nb:
+        first = nb.run("from unittest.mock import Mock\nm = Mock()\n_ = m.f(1)\nbases = len(type(m).__mro__)")
+        nb.run("_ = m.f(2)")
+        nb.checkout(first)
+        assert nb.look("len(type(m).__mro__) == bases and len(type(m.f).__mro__) == bases")
+        assert names_changed(nb.run("m.f.call_count")) == set()
+
+
+@pytest.mark.usefixtures("loads")
+def test_what_a_library_loads_as_another_class_keeps_the_class_that_it_is_stored_with() -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run("import oddlib\na = oddlib.remake(oddlib.Remade, {'part': 1})\nb = 1")
+        first = nb.run("a.part = 2")
+        nb.run("a.part = 3")
+        nb.checkout(first)
+        nb.session.undo()
+        nb.checkout("main")
+        last = nb.run("b = 2")
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(last)
+        assert nb.look("(a.part, b)") == (3, 2)
 
 
 def test_what_the_standard_library_cannot_load_keeps_nobody_from_a_checkout() -> None:

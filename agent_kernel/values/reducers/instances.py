@@ -32,7 +32,7 @@ def past_own_new(kind: type[Any], handler: Handler) -> Handler:
     """
     maker = _maker_past(kind)
     if maker is None:
-        return handler
+        return _exact(kind, handler) if _makes_in_python(kind) else handler
     valued: Any = maker if any(maker is base for base in _VALUED) else None
 
     def reduce_bare(pickler: Pickler, value: Any) -> Any:
@@ -49,6 +49,26 @@ def past_own_new(kind: type[Any], handler: Handler) -> Handler:
         return restore.bare_instance, (kind, maker, *arguments), *parts[2:]
 
     return reduce_bare
+
+
+def _makes_in_python(kind: type[Any]) -> bool:
+    """Whether a library's `__new__` makes the objects, and pickle goes through it: it may make a class for each, as mocks do."""
+    making = next(base for base in kind.__mro__ if "__new__" in vars(base))
+    foreign = not is_notebook_type(making) and type(vars(making)["__new__"]) is not types.BuiltinFunctionType
+    return foreign and not _says_how_it_is_made(kind)
+
+
+def _exact(kind: type[Any], handler: Handler) -> Handler:
+    """Let what is loaded be an instance of the class that was saved, and of no other."""
+
+    def reduce_exact(pickler: Pickler, value: Any) -> Any:
+        parts = handler(pickler, value)
+        parts = reduced(value) if parts is NotImplemented else parts
+        if parts[0] is not _NEW:
+            return parts
+        return restore.exact_instance, parts[1], *parts[2:]
+
+    return reduce_exact
 
 
 _VALUED = (int, float, complex, str, bytes, tuple)  # what they are is an argument

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agent_kernel.values.restore.buffers import StoredBytes, bytes_of
+from agent_kernel.values.restore.classes import maker_of
 from agent_kernel.values.restore.context import current
 
 
@@ -252,6 +253,12 @@ def set_attributes(made: Any, state: Any) -> None:
 def instance(kind: Any, *arguments: object) -> object:
     """What pickle's own way to make a bare instance does (`copyreg.__newobj__`)."""
     return kind.__new__(kind, *arguments)
+
+
+def exact_instance(kind: Any, *arguments: object) -> object:
+    """An instance of no other class than this: a library's `__new__` may make one for each object, as those of mocks do."""
+    made = kind.__new__(kind, *arguments)
+    return made if type(made) is kind else maker_of(kind).__new__(kind)
 
 
 def bare_instance(kind: Any, maker: Any, *arguments: object) -> object:
