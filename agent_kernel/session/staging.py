@@ -100,7 +100,8 @@ class Staging:
             for name in names:
                 dumped = self._dumps.alone[name].dumped
                 if dumped.segments is not None:
-                    made.cuts |= saving.cuts_of(dumped, {name: members[name]})
+                    # Not in place: groups that were not cut have one dict in common.
+                    made.cuts = made.cuts | saving.cuts_of(dumped, {name: members[name]})
                     made.marks |= dumped.segments.marks
         self._record(names, before, made, compared.dumped)
 

@@ -31,10 +31,11 @@ LEAST_COST_S = 1e-4  # what a look at a group is counted as at least
 Roots = tuple[tuple[int, bytes], ...]
 
 # What thousands of groups have in common, each of which would take as much by itself as one that holds something.
+# Never changed in place.
 NO_NAMES: frozenset[str] = frozenset()
 NO_IDS: frozenset[int] = frozenset()
 NO_MARKS: frozenset[bytes] = frozenset()
-NO_CUTS: dict[str, Cuts] = {}
+NO_CUTS: dict[str | int, Cuts] = {}
 NO_ROOTS: dict[str, Roots] = {}
 NO_PIECES: list[Pieces] = []
 NO_OWN: dict[str, bytes] = {}

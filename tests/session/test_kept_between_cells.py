@@ -12,8 +12,8 @@ from typing import cast
 import pytest
 
 from agent_kernel.repository import Entry, Tree
-from agent_kernel.session import Repository
-from agent_kernel.session.tracking import Group
+from agent_kernel.session import Repository, tracking
+from agent_kernel.session.tracking import NO_CUTS, NO_OWN, NO_PIECES, NO_ROOTS, Group
 from agent_kernel.testing.notebooks import Notebook
 from agent_kernel.values import reducers
 from agent_kernel.values.aliases import Reach
@@ -108,6 +108,19 @@ def test_what_is_remembered_of_a_small_variable_has_no_empty_containers_of_its_o
         assert {type(part) for part in own} == {Reach, set, tuple}  # what it reaches, the ids of that, and its names
         assert len(own) == 3
         assert one.entries.keys() == {"a"}
+
+
+def test_what_variables_have_in_common_stays_empty_whatever_is_saved() -> None:
+    with Notebook() as nb:
+        nb.run(
+            "rows = [[i] for i in range(3_000)]; others = [[i, 'x'] for i in range(3_000)]; index = [rows[5], others[7]]"
+        )
+        before = nb.run("rows[5].append(1)")
+        nb.run("import logging; kept = logging.root.handlers; index.append(rows); fig = {'rows': rows}; del others")
+        nb.checkout(before)
+        nb.run("rows.append(index)")
+    common = (NO_CUTS, NO_OWN, NO_PIECES, NO_ROOTS, tracking._NO_MEMORY, tracking._NONE_NAMED)
+    assert not any(common)
 
 
 def parts_of(group: Group) -> list[object]:
