@@ -20,7 +20,7 @@ from agent_kernel.session.tracking import LEAST_COST_S, Group, Tracking
 from agent_kernel.values.aliases import Reach, ids_of_items, joined
 from agent_kernel.values.dump import Dump
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry
-from agent_kernel.values.groups import Dumped, Layout, dump_group, is_same
+from agent_kernel.values.groups import Dumped, Layout, dump_group, is_same, reach_of
 from agent_kernel.values.lost import Unsavable
 from agent_kernel.values.pickler import FOREIGN, explain, type_name
 from agent_kernel.values.references import is_named
@@ -156,9 +156,12 @@ class Dumps:
             if not compared.dumped.reach.deferred:
                 # At once: ids may be others now, and sharing is judged by them.
                 self.tracking.refresh(group, compared.dumped)
+                group.met = compared.dumped.met
             group.digest = compared.dumped.digest
             self.staged.unchanged.append((group, compared.dumped))
             return self._new_classes(compared.dumped)
+        if len(group.members) == 1 and compared.dumped.reach.deferred:
+            compared.dumped.reach = reach_of(members, compared.dumped.dump)
         if len(group.members) == 1 and not self.components.is_led(members):
             self._keep(group.members[0], members, compared)
             return self._new_classes(compared.dumped)
@@ -332,6 +335,7 @@ class Dumps:
                 defer=defer,
                 components=components,
                 dumped=self._segments,
+                last=None if alone else self._last(members, before),
             )
             dumped.pickler = None  # its memo would hold all that it met
             return dumped
@@ -340,6 +344,12 @@ class Dumps:
         except FOREIGN as error:
             reason = explain(error)
         return self._lost(members, reason)
+
+    def _last(self, members: Mapping[str, object], before: Group | None) -> tuple[bytes, Reach] | None:
+        """What is known of the group from the last time, if these are all of its members and it need not be walked."""
+        if before is None or not before.met or self._everything or before.members != tuple(members):
+            return None
+        return before.met, before.reach
 
     def _lost(self, members: Mapping[str, object], reason: str) -> Dumped:
         """Dump the members as what cannot be saved; where even a look at them fails, as nothing that is known."""

@@ -257,6 +257,7 @@ def _group(
         size=size,
         cuts=cuts_of(dumped, members) or NO_CUTS,
         marks=dumped.segments.marks if dumped.segments else NO_MARKS,
+        met=dumped.met,
         digest=dumped.digest,
         place=_place(dumped, members),
     )

@@ -68,6 +68,7 @@ class Dumped(msgspec.Struct):
     segments: segments.Segments | None = None
     seconds: float = 0.0
     digest: bytes = b""  # of a long container of atoms alone: tells without a dump that it is unchanged
+    met: bytes = b""  # which objects were pickled: where it is the same, the value reaches what it reached before
     pickler: Pickler | None = None
 
     @property
@@ -111,6 +112,7 @@ def dump_group(
     components: Components | None = None,
     lead: Dumped | None = None,
     dumped: dict[int, segments.Parts] | None = None,
+    last: tuple[bytes, Reach] | None = None,
 ) -> Dumped:
     """Pickle the members together.
 
@@ -125,13 +127,14 @@ def dump_group(
         components: what was dumped before, for a dump that is only compared, and never stored where it meets one.
         lead: the dump of what the members lead to, to be gone on with.
         dumped: by id the segments of long containers that were dumped before in this commit, and are now.
+        last: of these members alone, which objects were met the last time, and what was reached then.
 
     Raises:
         RecursionError: nested too deeply.
     """
     references.look()
     options: dict[str, Any] = {"cuts": cuts, "known": known, "anchors": anchors, "whole": whole, "defer": defer}
-    options |= {"components": components, "lead": lead, "dumped": dumped}
+    options |= {"components": components, "lead": lead, "dumped": dumped, "last": last}
     with contextlib.suppress(NamespaceMetError):
         return _dump_naming(members, names, namespace, named=named, **options)
     # Not while the error is handled: its frames hold what was dumped, and holders are counted.
@@ -152,6 +155,7 @@ def _dump_naming(
     components: Components | None,
     lead: Dumped | None,
     dumped: dict[int, segments.Parts] | None,
+    last: tuple[bytes, Reach] | None,
 ) -> Dumped:
     if len(members) == 1:
         (value,) = members.values()
@@ -199,14 +203,25 @@ def _dump_naming(
         made.reach = Reach(complete=False, deferred=True, named=set(known_named))
         made.pickler = pickler
         return made
+    met_digest = pickler.digest_met() if not own_classes and sum(map(len, dump.streams)) > _WALKED_BYTES else b""
+    if met_digest and last is not None and last[0] == met_digest:
+        made = assemble(members, skeletons, dump)
+        made.met = met_digest
+        # Of a large value only what others hold too was noted, and that may have become more.
+        before = last[1]
+        made.reach = msgspec.structs.replace(before, ids=set(before.ids), deferred=not before.complete)
+        made.pickler = pickler
+        return made
     found = reach_of(members, dump, bodies)
     met = references.containers_among(found.ids.union(found.named) if found.named else found.ids, namespace)
     if met.keys() != known_named.keys():  # the walk sees what pickle does not ask of
         pickler = open_naming(met)
         dump = pickler.dump_record
         found = reach_of(members, dump, bodies)
+        met_digest = b""
     made = assemble(members, skeletons, dump)
     made.reach = found
+    made.met = met_digest
     made.pickler = pickler
     return made
 
@@ -256,6 +271,7 @@ def _added(before: Dump, after: Dump) -> Dump:
 
 
 _LARGE_BYTES = 1_000_000
+_WALKED_BYTES = 100_000  # of a stream, from which it pays to note what was met
 
 
 _MOST_MOURNED = 1_000

@@ -18,12 +18,18 @@ import gc
 import io
 import pickle
 import sys
+import types
 import weakref
+from array import array
 from collections.abc import Callable, Container, Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from itertools import compress, filterfalse
 from typing import TYPE_CHECKING, Any
 
+from xxhash import xxh3_128
+
 from agent_kernel.values import reducers, references
+from agent_kernel.values.addresses import addresses
 from agent_kernel.values.dump import OBJECTS, CannotSaveError, Components, Dump, LiveNames, Loss, MemoryUse
 from agent_kernel.values.memory import owner_of
 from agent_kernel.values.restore.objects import own_dict_state
@@ -112,6 +118,24 @@ class Pickler(pickle.Pickler):
         if self._memo_ids is None:
             self._memo_ids = frozenset(map(id, gc.get_referents(self)))
         return self._memo_ids
+
+    def digest_met(self) -> bytes:
+        """Covers which objects that can change were pickled, and where the memory is that they look at; else empty."""
+        dump = self.dump_record
+        if dump.definitions or dump.named or dump.met:
+            return b""
+        own = set(map(id, (*vars(self).values(), vars(self))))
+        found = gc.get_referents(self)  # what the memo holds, first of all
+        mutable = compress(found, map(_MUTABLE_IDS.__contains__, map(id, map(type, found))))
+        # In order, for the memo's own depends on what else was put into it, and on where that lies.
+        ids = array("Q", sorted(filterfalse(own.__contains__, map(id, mutable))))
+        uses = [(use.space, use.low, use.high, use.private) for use in dump.memory]
+        others = (dump.instances, dump.opaque, dump.object_arrays, dump.references)
+        parts = (ids.tobytes(), *map(addresses, others), repr(uses).encode())
+        whole = xxh3_128()
+        for part in parts:
+            whole.update(len(part).to_bytes(8, "little") + part)
+        return whole.digest()
 
     def reducer_override(self, obj: Any, /) -> Any:
         self._memo_ids = None
@@ -338,6 +362,7 @@ class _Nowhere:
     def write(self, _: object) -> None: ...
 
 
+_MUTABLE_IDS = frozenset(map(id, (list, dict, set, bytearray, types.CellType)))
 _HELD = references.HELD
 _HANDLERS: dict[int, Callable[[Pickler, Any], Any]] = reducers.HANDLERS.by_id
 

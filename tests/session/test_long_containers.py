@@ -9,7 +9,9 @@ import pytest
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
 from agent_kernel.testing.notebooks import Notebook, names_changed
-from agent_kernel.values import segments
+from agent_kernel.values import groups, segments
+from agent_kernel.values.aliases import reach
+from agent_kernel.values.dump import Dump
 
 LONG = {
     "lists": "rows = [[n] for n in range(5000)]",
@@ -337,3 +339,39 @@ def test_rows_that_all_lead_back_are_not_dumped_again_for_each_segment(
                 f"rows = [{{}} for n in range({n})]\nvalue = {made}\nfor row in rows: row['in'] = rows\ndel rows, row"
             )
             assert len(pickled) <= 4
+
+
+@pytest.mark.parametrize("n", [3_000, 21_000])  # of fewer all objects are noted, of more those that others hold
+def test_what_a_large_value_reaches_is_looked_for_again_only_where_it_met_other_objects(
+    n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walked: list[int] = []
+
+    def noted(values: Any, dump: Dump, stops: Any = ()) -> Any:
+        walked.extend(len(stream) for stream in dump.streams if len(stream) > n)
+        return reach(values, dump, stops)
+
+    with Notebook() as nb:
+        nb.run(
+            f"from collections import OrderedDict\nd = OrderedDict((i, [i, 'word' + str(i) * 9]) for i in range({n}))"
+        )
+        monkeypatch.setattr(groups, "reach", noted)
+        for cell in ("d", "len(d)", "# d"):
+            assert not nb.run(cell).changed
+        assert not walked
+        nb.run("one = {}; d")  # another name, which may hold a part of it
+        assert not nb.run("d[5] = list(d[5])").changed
+        assert walked  # an equal one is another object
+        before = nb.run("x = 1")
+        shared = nb.run("one['d'] = d[5]")
+        assert names_changed(shared) == {"one"}
+        both = nb.run("one['d'].append(1)")
+        assert names_changed(both) == {"d", "one"}
+        assert names_changed(nb.run("two = d[7]; d[8].append(1)")) == {"d", "two"}
+        assert names_changed(nb.run("two.append(2)")) == {"d", "two"}
+        assert not nb.session.commit(full=True).changed
+        for commit, length in ((both, 3), (shared, 2)):
+            nb.checkout(commit)
+            assert nb.look("(one['d'] is d[5], len(d[5]))") == (True, length)
+        nb.checkout(before)
+        assert nb.look("(one, len(d[5]))") == ({}, 2)
