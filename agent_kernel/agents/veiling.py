@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import fractions
 import os
 import re
 import uuid
@@ -47,10 +46,8 @@ _MAPPINGS: ExactTypes[bool] = ExactTypes([(kind, True) for kind in (dict, Ordere
 _SEQUENCES: ExactTypes[bool] = ExactTypes([(kind, True) for kind in (list, tuple, set, frozenset, deque)])
 _NUMBERS: ExactTypes[bool] = ExactTypes([(kind, True) for kind in (int, float, complex)])
 _SPELLED: ExactTypes[bool] = ExactTypes(
-    [
-        (kind, True)
-        for kind in (decimal.Decimal, fractions.Fraction, uuid.UUID, datetime.date, datetime.datetime, datetime.time)
-    ]
+    [(kind, True) for kind in (decimal.Decimal, uuid.UUID, datetime.date, datetime.datetime, datetime.time)],
+    {"fractions:Fraction": True},
 )
 _LEAVES: ExactTypes[bool] = ExactTypes([(kind, True) for kind in (bool, type(None), FunctionType, ModuleType, type)])
 _TABLES: ExactTypes[str] = ExactTypes(

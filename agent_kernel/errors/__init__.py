@@ -7,26 +7,8 @@ the layer that raises it, and its name is `agent_kernel.errors.<its name>` all t
 
 from __future__ import annotations
 
-from agent_kernel.errors.agents import (
-    AgentError,
-    CellThreadError,
-    ModelError,
-    MoveNotMadeError,
-    NoModelError,
-    PreviewNotAcceptedError,
-    PreviewRefusedError,
-    RaceError,
-    RunBusyError,
-    RunElsewhereError,
-    RunNotFoundError,
-    RunStateError,
-    StepBusyError,
-    TaskClarifyError,
-    TaskFailedError,
-    TaskInterruptedError,
-    TaskPendingError,
-    UnknownPriceError,
-)
+from typing import TYPE_CHECKING
+
 from agent_kernel.errors.base import (
     AgentKernelError,
     MissingExtraError,
@@ -71,6 +53,28 @@ from agent_kernel.errors.values import (
     MissingCodeError,
     NameNotFoundError,
 )
+
+if TYPE_CHECKING:
+    from agent_kernel.errors.agents import (
+        AgentError,
+        CellThreadError,
+        ModelError,
+        MoveNotMadeError,
+        NoModelError,
+        PreviewNotAcceptedError,
+        PreviewRefusedError,
+        RaceError,
+        RunBusyError,
+        RunElsewhereError,
+        RunNotFoundError,
+        RunStateError,
+        StepBusyError,
+        TaskClarifyError,
+        TaskFailedError,
+        TaskInterruptedError,
+        TaskPendingError,
+        UnknownPriceError,
+    )
 
 __all__ = [
     "AgentError",
@@ -123,3 +127,13 @@ __all__ = [
     "UnrelatedHistoriesError",
     "UntrustedStoreError",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from agent_kernel.errors import agents
+
+    value: object = getattr(agents, name)
+    globals()[name] = value  # the next access skips this function
+    return value

@@ -8,7 +8,6 @@ magics. Only what is not Python is left for the cell magic, which says so.
 from __future__ import annotations
 
 import ast
-import re
 import shlex
 import warnings
 from argparse import Namespace
@@ -17,13 +16,13 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from agent_kernel.errors import InvalidRefNameError
+from agent_kernel.magics.cells import has_agent_header
 from agent_kernel.magics.prose import first_line, is_question, reads_as_words
 from agent_kernel.repository.refnames import check_ref_name
 from agent_kernel.verbs.parsing import Parser, UsageProblem, count
 
-__all__ = ["AgentCell", "Blanker", "header_parser", "is_python", "runs", "split_cell"]
+__all__ = ["AgentCell", "header_parser", "is_python", "runs", "split_cell"]
 
-_HEADER = re.compile(r"%%agent(?=\s|$)")
 _DEFAULT = "agent"
 _MOST_FORKS = 64
 _APPROVES = ("risky", "always", "auto", "never")
@@ -85,10 +84,9 @@ def split_cell(source: str) -> AgentCell | None:
         Helped: the header asks for help.
         InvalidRefNameError: this cannot be an agent's name.
     """
-    text = source.lstrip("\n")
-    if not _HEADER.match(text):
+    if not has_agent_header(source):
         return None
-    header, _, body = text.partition("\n")
+    header, _, body = source.lstrip("\n").partition("\n")
     return read_header(header.removeprefix("%%agent"), body)
 
 
@@ -134,33 +132,6 @@ def _check_fork(options: Namespace) -> None:
             raise UsageProblem(f"--fork and {name} do not go together")
     if options.fork and options.fork.isdecimal() and not 1 <= int(options.fork) <= _MOST_FORKS:
         raise UsageProblem(f"--fork takes a number from 1 to {_MOST_FORKS}, or names of models with commas between")
-
-
-class Blanker:
-    """The input transformer. IPython may run it several times for one cell: it changes nothing but the lines."""
-
-    # Said so that IPython leaves it out where it asks whether what is typed is a whole cell. In a terminal a cell magic
-    # then ends with an empty line, as they all do; a header that is blanked already would end with its first statement.
-    has_side_effects = True
-
-    def __init__(self, transform: Callable[[str], str], names: Callable[[], Iterable[str]] = tuple) -> None:
-        self._transform = transform  # IPython's own, for the body
-        self._names = names
-
-    def __call__(self, lines: list[str]) -> list[str]:
-        if not lines or not _HEADER.match(lines[0]):
-            return lines
-        if not any(line.strip() for line in lines[1:]):
-            # With no body at all IPython would not even ask the cell magic, which explains itself.
-            return [f"{lines[0].rstrip()}\n", "\n"]
-        try:
-            cell = split_cell("".join(lines))
-        except Exception:  # noqa: BLE001 - the cell magic meets the same error, and shows it
-            return lines
-        if cell is None or not runs(cell, self._transform, self._names()):
-            return lines
-        # A cell magic must stand first, so below %%agent it moves up; otherwise every line keeps its number.
-        return lines[1:] if lines[1].startswith("%%") else ["\n", *lines[1:]]
 
 
 def runs(cell: AgentCell, transform: Callable[[str], str], names: Iterable[str] = ()) -> bool:

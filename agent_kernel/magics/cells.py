@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from agent_kernel.magics.shell import CellInfo, Outcome
 
-__all__ = ["CellHooks", "Recorder", "cell_id_of", "is_only_agent_lines"]
+__all__ = ["CellHooks", "Recorder", "cell_id_of", "has_agent_header", "is_only_agent_lines"]
 
 _AGENT_HEADER = re.compile(r"%%agent(?:\s|$)")
 _AGENT_LINE = re.compile(r"\s*%agent(?:\s|\?|$)")
@@ -106,6 +106,11 @@ def is_only_agent_lines(source: str) -> bool:
     if lines and _AGENT_HEADER.match(lines[0]):
         del lines[0]
     return bool(lines) and all(_AGENT_LINE.match(line) for line in lines)
+
+
+def has_agent_header(source: str) -> bool:
+    """Whether the cell begins with `%%agent`."""
+    return _AGENT_HEADER.match(source.lstrip("\n")) is not None
 
 
 def cell_id_of(info: CellInfo) -> str:

@@ -20,10 +20,9 @@ from traitlets import Bool, Enum, Unicode
 from traitlets.config import Configurable
 
 from agent_kernel.agents.current import stands_here
-from agent_kernel.magics.agent_cell import Blanker
 from agent_kernel.magics.beside import Nothing
 from agent_kernel.magics.cells import CellHooks
-from agent_kernel.magics.magic import AgentMagics, VerbHelp
+from agent_kernel.magics.magic import AgentMagics, Blanker, VerbHelp
 from agent_kernel.magics.notebook import LiveNotebook, starts_with_the_kernel
 
 if TYPE_CHECKING:

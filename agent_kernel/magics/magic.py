@@ -10,6 +10,7 @@ import dis
 import inspect
 import json
 import shutil
+from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import TYPE_CHECKING, cast
 
@@ -18,9 +19,7 @@ from IPython.core.inputtransformer2 import TokenTransformBase
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
 from agent_kernel.errors import AgentKernelError, MergeConflictError
-from agent_kernel.magics.agent_cell import header_parser, is_python, read_header
-from agent_kernel.magics.prose import reads_as_words
-from agent_kernel.verbs.parsing import Helped, Question, UsageProblem
+from agent_kernel.magics.cells import has_agent_header
 
 if TYPE_CHECKING:
     from tokenize import TokenInfo
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
     from agent_kernel.verbs.output import Json, Result
 
-__all__ = ["AgentMagics", "VerbHelp"]
+__all__ = ["AgentMagics", "Blanker", "VerbHelp"]
 
 _SHOWN_NEXT = {"POP_TOP", "PRINT_EXPR", "CALL_INTRINSIC_1"}
 
@@ -67,6 +66,8 @@ class AgentMagics(Magics):
         %agent VERB …       `%agent` alone lists the verbs, `%agent VERB --help` explains one
         %%agent [NAME]      the cell is that agent's: its commit names the agent as the author
         """
+        from agent_kernel.verbs.parsing import Question, UsageProblem
+
         try:
             if cell is None:
                 return self._line(line)
@@ -82,6 +83,7 @@ class AgentMagics(Magics):
             raise UsageError(str(problem)) from None
 
     def _line(self, line: str) -> Result | Json:
+        from agent_kernel.verbs.parsing import UsageProblem
         from agent_kernel.verbs.table import answer, error_json, wants_json, words_of
 
         self._notebook.bind_first()
@@ -116,6 +118,10 @@ class AgentMagics(Magics):
 
     def _cell(self, line: str, cell: str) -> object:
         """Do what is left of a `%%agent` cell when the input transformer did not take it: a task, above all."""
+        from agent_kernel.magics.agent_cell import header_parser, is_python, read_header
+        from agent_kernel.magics.prose import reads_as_words
+        from agent_kernel.verbs.parsing import Helped, UsageProblem
+
         try:
             parsed = read_header(line, cell)
         except Helped as told:
@@ -176,3 +182,32 @@ class VerbHelp(TokenTransformBase):
         at = self._at
         asked = f"{lines[at].rstrip().rstrip('?').rstrip()} --help\n"
         return [*lines[:at], asked, *lines[at + 1 :]]
+
+
+class Blanker:
+    """The input transformer. IPython may run it several times for one cell: it changes nothing but the lines."""
+
+    # Said so that IPython leaves it out where it asks whether what is typed is a whole cell. In a terminal a cell magic
+    # then ends with an empty line, as they all do; a header that is blanked already would end with its first statement.
+    has_side_effects = True
+
+    def __init__(self, transform: Callable[[str], str], names: Callable[[], Iterable[str]] = tuple) -> None:
+        self._transform = transform  # IPython's own, for the body
+        self._names = names
+
+    def __call__(self, lines: list[str]) -> list[str]:
+        if not lines or not has_agent_header(lines[0]):
+            return lines
+        if not any(line.strip() for line in lines[1:]):
+            # With no body at all IPython would not even ask the cell magic, which explains itself.
+            return [f"{lines[0].rstrip()}\n", "\n"]
+        from agent_kernel.magics.agent_cell import runs, split_cell
+
+        try:
+            cell = split_cell("".join(lines))
+        except Exception:  # noqa: BLE001 - the cell magic meets the same error, and shows it
+            return lines
+        if cell is None or not runs(cell, self._transform, self._names()):
+            return lines
+        # A cell magic must stand first, so below %%agent it moves up; otherwise every line keeps its number.
+        return lines[1:] if lines[1].startswith("%%") else ["\n", *lines[1:]]

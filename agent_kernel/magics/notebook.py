@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from agent_kernel.errors import AgentKernelError, InvalidRefNameError, StoreReadOnlyError, StoreUnavailableError
-from agent_kernel.magics.agent_cell import runs, split_cell
 from agent_kernel.magics.binding import Binding, Options
+from agent_kernel.magics.cells import has_agent_header
 from agent_kernel.repository import Author
 from agent_kernel.session.branches import person
-from agent_kernel.verbs.parsing import Helped, UsageProblem
 from agent_kernel.verbs.text import place_text
 
 if TYPE_CHECKING:
+    from agent_kernel.magics.agent_cell import AgentCell
     from agent_kernel.magics.shell import Shell
     from agent_kernel.magics.tasks.door import Tasks
     from agent_kernel.verbs.scope import Scope
@@ -82,11 +82,9 @@ class LiveNotebook(Binding):
         if self._options.commits == "off":
             return False
         self.bind_first()
-        try:
-            agent = split_cell(source)
-        except (UsageProblem, Helped, InvalidRefNameError):
-            return False  # nothing runs: the magic meets the same problem, and says so
-        if agent is not None and not runs(agent, self._shell.transform_cell, list(self._shell.user_ns)):
+        is_agents = has_agent_header(source)
+        agent = self._agent_of(source) if is_agents else None
+        if is_agents and agent is None:
             return False
         if self.session is None or (self._options.commits == "agent" and agent is None):
             return False
@@ -109,6 +107,18 @@ class LiveNotebook(Binding):
         if found is not None:
             self._notices.report(found)
         return True
+
+    def _agent_of(self, source: str) -> AgentCell | None:
+        """The agent whose Python this cell is; None where none of it runs."""
+        from agent_kernel.magics.agent_cell import runs, split_cell
+        from agent_kernel.verbs.parsing import Helped, UsageProblem
+
+        try:
+            agent = split_cell(source)
+        except (UsageProblem, Helped, InvalidRefNameError):
+            return None  # the magic meets the same problem, and says so
+        is_python = agent is not None and runs(agent, self._shell.transform_cell, list(self._shell.user_ns))
+        return agent if is_python else None
 
     def _warn_of_a_verb(self, agent: str) -> None:
         from agent_kernel.verbs.table import VERBS

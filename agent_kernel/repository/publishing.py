@@ -14,7 +14,6 @@ import msgspec
 from agent_kernel.errors import BranchMovedError, StoreUnavailableError
 from agent_kernel.repository.commits import Commit, encode
 from agent_kernel.repository.ids import Kind, ObjectId
-from agent_kernel.repository.marking import missing_for
 from agent_kernel.repository.pointers import EPOCH, HEADS, HeadRecord, Move, Ref
 from agent_kernel.repository.refnames import check_ref_name
 from agent_kernel.repository.refs import Head, branch_key, head_key, head_log, set_head
@@ -89,6 +88,8 @@ def _rely(repo: Repository, writer: Writer, id: ObjectId, commit: Commit, epoch:
     if epoch == writer.epoch:
         return
     repo.presence.at(epoch)
+    from agent_kernel.repository.marking import missing_for
+
     repo.objects.forget_cached()
     writer.put_back(epoch, ())
     writer.flush()

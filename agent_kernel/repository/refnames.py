@@ -11,7 +11,7 @@ from agent_kernel.errors import InvalidRefNameError
 MAX_BYTES: Final = 200
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]")
 _UNSEEN: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
-_TURNING = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_TURNING: Final = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def check_ref_name(name: str) -> str:
@@ -41,7 +41,7 @@ def check_new_ref_name(name: str) -> str:
 def _objection(name: str) -> str:
     if not name:
         return "it is empty"
-    if any(unicodedata.category(char) in _UNSEEN for char in name) or _TURNING.search(name):
+    if any(unicodedata.category(char) in _UNSEEN for char in name) or not _TURNING.isdisjoint(name):
         return "it holds control characters"
     if len(name.encode()) > MAX_BYTES:
         return f"it is longer than {MAX_BYTES} bytes"

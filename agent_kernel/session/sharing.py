@@ -15,7 +15,6 @@ from agent_kernel.session import saving
 from agent_kernel.session.dumping import Dumps
 from agent_kernel.session.tracking import MANY, Group
 from agent_kernel.values.aliases import common_item, held_elsewhere, memory_pairs
-from agent_kernel.values.constants import library_constants, packages_of
 from agent_kernel.values.groups import Dumped, dump_group, reach_of
 
 
@@ -65,6 +64,8 @@ class Sharing:
         dumped = self._dumps.alone[name].dumped
         if name in self._without_constants:
             return
+        from agent_kernel.values.constants import library_constants, packages_of
+
         self._without_constants.add(name)
         reach = dumped.reach
         dumps = [dumped.dump, *(component.dump for component in dumped.dump.met)]

@@ -11,8 +11,7 @@ from agent_kernel.session import saving
 from agent_kernel.session.components import roots_of
 from agent_kernel.session.dumping import Dumps, Staged
 from agent_kernel.session.sharing import Sharing
-from agent_kernel.session.tracking import Group, Tracking
-from agent_kernel.session.unloaded import without
+from agent_kernel.session.tracking import Group, Tracking, without
 from agent_kernel.values import summaries
 from agent_kernel.values.aliases import joined
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry

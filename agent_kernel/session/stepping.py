@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent_kernel.errors import DamagedObjectError, StepBusyError
+from agent_kernel.errors import DamagedObjectError
 from agent_kernel.session.committing import Committing
 from agent_kernel.session.history import LooseRecorder
 from agent_kernel.session.operations import Operation, Position
@@ -68,6 +68,8 @@ class Stepping(Committing):
 
     def _take_turn(self) -> None:
         if not self._steps.acquire(timeout=_TURN_S):
+            from agent_kernel.errors import StepBusyError
+
             raise StepBusyError(_TURN_S)
 
     def end_step(self, *, error: BaseException | None = None, outputs: Outputs | None = None) -> Report | None:

@@ -64,8 +64,8 @@ _SHELL_COMMANDS = frozenset({"system", "getoutput", "sx"})
 _RUN_TEXT = frozenset({"run", "runctx", "timeit", "repeat", "Timer", "interact"})
 _OUTPUTS = re.compile(r"(?:_{1,3}|_\d+|Out|_oh)")
 _MAGIC = re.compile(r"^\s*[%!?,;/]|=\s*[%!]|\?\s*$", re.MULTILINE)
-_LOOKED_UP = re.compile(rf"(?<![\w.])(?:{'|'.join(sorted(_SUSPICIOUS - _RUN_TEXT))})(?!\w)")
-_CALLED = re.compile(_LOOKED_UP.pattern + r"\s*[(\[]")
+_LOOKED_UP = rf"(?<![\w.])(?:{'|'.join(sorted(_SUSPICIOUS - _RUN_TEXT))})(?!\w)"
+_CALLED = _LOOKED_UP + r"\s*[(\[]"
 _EXPANDED = re.compile(r"\{.*?\}", re.DOTALL)
 
 
@@ -130,7 +130,7 @@ def _uses_of_code(code: CodeType) -> Uses:
     words = {name for name in used if name != ANY_NAME and name not in LOOKUPS}
     for text in _texts(code):
         words |= words_of(text)
-        if not used.isdisjoint(_RUN_TEXT) and _CALLED.search(text):
+        if not used.isdisjoint(_RUN_TEXT) and re.search(_CALLED, text):
             used.add(ANY_NAME)
     words |= {part for name in words if "." in name for part in name.split(".")}
     return Uses(words, used & {ANY_NAME, *LOOKUPS}, set())
@@ -156,7 +156,7 @@ def _uses_of_text(text: str) -> Uses:
     A line may begin with the name of a magic: IPython needs no sign for those.
     """
     firsts = {line.split(maxsplit=1)[0] for line in text.splitlines() if line.strip()}
-    looks = _LOOKED_UP.search(text) is not None or not firsts.isdisjoint(_RUN_ANYTHING)
+    looks = re.search(_LOOKED_UP, text) is not None or not firsts.isdisjoint(_RUN_ANYTHING)
     return Uses(words_of(text), {ANY_NAME} if looks else set(), set())
 
 

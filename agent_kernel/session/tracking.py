@@ -7,7 +7,7 @@ says that two groups share something, both are dumped again before anything is c
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import accumulate, chain, groupby
 from operator import itemgetter
@@ -293,3 +293,16 @@ class _MemoryIndex:
                     found.add(number)
                 place -= 1
         return [self.groups[number] for number in found]
+
+
+def without(group: Group, names: Collection[str]) -> Group | None:
+    """The group when these names have left it; None if nothing is left, or if it was loaded."""
+    if group.unloaded is None:
+        return None
+    rest = tuple(name for name in group.members if name not in names)
+    if not rest:
+        return None
+    placeholders = {name: found for name, found in group.unloaded.placeholders.items() if name in rest}
+    told = {name: found for name, found in group.unloaded.told.items() if name in rest}
+    entries = {name: group.entries[name] for name in rest}
+    return msgspec.structs.replace(group, members=rest, stored=entries, unloaded=Unloaded(placeholders, told))

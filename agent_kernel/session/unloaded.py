@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -179,19 +179,6 @@ def _type(repo: Repository, entry: Entry) -> str:
         return summaries.decode(repo.read_summary(entry)).type
     except (DamagedObjectError, NewerFormatError, msgspec.MsgspecError):
         return ""
-
-
-def without(group: Group, names: Collection[str]) -> Group | None:
-    """The group when these names have left it; None if nothing is left, or if it was loaded."""
-    if group.unloaded is None:
-        return None
-    rest = tuple(name for name in group.members if name not in names)
-    if not rest:
-        return None
-    placeholders = {name: found for name, found in group.unloaded.placeholders.items() if name in rest}
-    told = {name: found for name, found in group.unloaded.told.items() if name in rest}
-    entries = {name: group.entries[name] for name in rest}
-    return msgspec.structs.replace(group, members=rest, stored=entries, unloaded=Unloaded(placeholders, told))
 
 
 # -- where a value comes from

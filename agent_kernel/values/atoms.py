@@ -30,7 +30,6 @@ import msgspec
 from xxhash import xxh3_128
 
 from agent_kernel.values.addresses import addresses
-from agent_kernel.values.restore.arrays import code_type
 
 LONG = 10_000  # items, from which it pays
 _DEEPEST = 4  # tuples in tuples
@@ -229,6 +228,8 @@ def _distinct(items: Any) -> tuple[bytes, list[object]]:
         first = _first_places(codes)
     if len(first) == items.size:
         return b"", items.tolist()
+    from agent_kernel.values.restore.arrays import code_type
+
     order = np.argsort(first)
     rank = np.empty(len(order), code_type(len(order)))
     rank[order] = np.arange(len(order), dtype=rank.dtype)

@@ -13,13 +13,13 @@ import io
 import pickle
 import weakref
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agent_kernel.values import atoms, classes, references, segments
+from agent_kernel.values import atoms, references, segments
 from agent_kernel.values.aliases import Reach, find, held_elsewhere, joined, reach
 from agent_kernel.values.cutting import NOWHERE, Cuts
 from agent_kernel.values.dump import Components, Dump, LiveNames, Loss, Memory
@@ -28,6 +28,9 @@ from agent_kernel.values.memory import BY_PLACE, clusters_of, overlaps_itself, o
 from agent_kernel.values.pickler import FOREIGN, PROTOCOL, NamespaceMetError, Phases, Pickler, dump_objects, open_dump
 from agent_kernel.values.references import Named
 from agent_kernel.values.surface import called_at_death, held_by
+
+if TYPE_CHECKING:
+    from agent_kernel.values import classes
 
 
 class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -185,8 +188,7 @@ def _dump_naming(
         seen = dump_objects([value], names, namespace, named=known_named)
         return {id(type(item)) for item in (*seen.instances, *seen.opaque)}
 
-    bodies = [classes.Body(kind) for kind in own_classes if isinstance(kind, type)]
-    bodies = classes.in_order(bodies, kinds_in)
+    bodies = _bodies(own_classes, kinds_in) if own_classes else []
 
     def open_naming(named: Mapping[int, Named]) -> Pickler:
         opened = _open_shared(_phases(members, bodies), names, namespace, named, components)
@@ -329,8 +331,18 @@ def _holds_only_atoms(value: object) -> bool:
     return kind is not dict or all(map(_ATOM_IDS.__contains__, map(id, map(type, items.values()))))
 
 
+def _bodies(kinds: Iterable[object], kinds_in: Callable[[object], set[int]]) -> list[classes.Body]:
+    from agent_kernel.values import classes
+
+    return classes.in_order([classes.Body(kind) for kind in kinds if isinstance(kind, type)], kinds_in)
+
+
 def _phases(members: Mapping[str, object], bodies: Sequence[classes.Body]) -> list[object] | Phases:
-    return classes.phases(bodies, tuple(members.values())) if bodies else [_all_of(members)]
+    if not bodies:
+        return [_all_of(members)]
+    from agent_kernel.values import classes
+
+    return classes.phases(bodies, tuple(members.values()))
 
 
 def _all_of(members: Mapping[str, object]) -> object:
@@ -379,6 +391,8 @@ def _shared_owners(dump: Dump) -> frozenset[int]:
 
 
 def _skeleton(kind: type, names: LiveNames, namespace: dict[str, object]) -> Dump:
+    from agent_kernel.values import classes
+
     return dump_objects([classes.skeleton(kind)], names, namespace)
 
 

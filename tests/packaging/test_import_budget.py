@@ -59,6 +59,31 @@ COMMITTING = {
     "agent_kernel.values.summaries.dispatch",
     "agent_kernel.values.summaries.masking",
 }
+# What only cells of agents and `%agent` lines need.
+AGENTS = {
+    "agent_kernel.errors.agents",
+    "agent_kernel.magics.agent_cell",
+    "agent_kernel.magics.prose",
+    "agent_kernel.verbs.parsing",
+}
+# What only some kinds of values need, and only some commits.
+BY_KIND = {
+    "agent_kernel.repository.marking",
+    "agent_kernel.session.unloaded",
+    "agent_kernel.values.classes",
+    "agent_kernel.values.constants",
+    "agent_kernel.values.reducers.code",
+    "agent_kernel.values.reducers.objects",
+    "agent_kernel.values.restore.arrays",
+    "agent_kernel.values.summaries.arrays",
+    "agent_kernel.values.summaries.code",
+    "agent_kernel.values.summaries.foreign",
+    "agent_kernel.values.summaries.frames",
+    "agent_kernel.values.summaries.tensors",
+    "fractions",
+}
+# Each module costs a quarter of a millisecond, and one or two more where Python keeps no bytecode.
+MOST_TO_LOAD, MOST_TO_COMMIT = 100, 31
 MODELS = {"genai_prices", "httpx2", "mcp", "openai", "opentelemetry", "pydantic", "pydantic_ai"}
 STANDARD = {"asyncio", "difflib", "fractions", "http", "importlib.metadata", "multiprocessing", "ssl", "urllib.request"}
 
@@ -114,7 +139,8 @@ def test_loading_the_extension_adds_nothing_costly_of_the_standard_library(after
 
 def test_loading_the_extension_leaves_commits_verbs_and_upkeep_for_later(after_loading: set[str]) -> None:
     assert "agent_kernel.session.session" in after_loading
-    assert not after_loading & (UPKEEP | COMMITTING)
+    assert not after_loading & (UPKEEP | COMMITTING | AGENTS | BY_KIND)
+    assert len([name for name in after_loading if name.startswith("agent_kernel")]) <= MOST_TO_LOAD
 
 
 def test_loading_the_extension_makes_no_dataclass(tmp_path: Path) -> None:
@@ -140,10 +166,11 @@ def test_opening_a_panel_loads_nothing_that_answers_other_questions(tmp_path: Pa
     assert not loaded & {f"agent_kernel.browsing.{name}" for name in others}
 
 
-def test_a_first_plain_cell_loads_what_commits_need_and_no_more(tmp_path: Path) -> None:
+def test_a_first_plain_cell_loads_what_commits_need_and_no_more(after_loading: set[str], tmp_path: Path) -> None:
     loaded = modules_after(f'{A_KERNEL}\nshell.run_cell("x = 1", store_history=True)', tmp_path)
     assert "agent_kernel.session.staging" in loaded
-    assert not loaded & ({*UPKEEP, *HEAVY, "importlib.metadata", "ssl"} - {"lmdb"})
+    assert not loaded & ({*UPKEEP, *AGENTS, *BY_KIND, *HEAVY, "importlib.metadata", "ssl"} - {"lmdb"})
+    assert len([name for name in loaded - after_loading if name.startswith("agent_kernel")]) <= MOST_TO_COMMIT
 
 
 A_RUN = """

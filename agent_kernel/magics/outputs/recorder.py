@@ -120,13 +120,17 @@ class OutputRecorder:
 
     def _listen(self) -> tuple[Tap, Collector]:
         from agent_kernel.magics.outputs.collecting import Collector
-        from agent_kernel.magics.outputs.kernel import KernelTap
-        from agent_kernel.magics.outputs.terminal import TerminalTap
 
         collector = Collector()
         session = getattr(getattr(self._shell, "kernel", None), "session", None)
-        tap: Tap = TerminalTap(collector, self._shell)
-        if session is not None:
+        tap: Tap
+        if session is None:
+            from agent_kernel.magics.outputs.terminal import TerminalTap
+
+            tap = TerminalTap(collector, self._shell)
+        else:
+            from agent_kernel.magics.outputs.kernel import KernelTap
+
             tap = KernelTap(collector, self._shell, session)
         tap.install()
         return tap, collector

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import fractions
 import pathlib
 import re
 import uuid
 from collections.abc import Callable
 from types import EllipsisType, NoneType, NotImplementedType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_kernel.values.summaries.known import ExactTypes
 from agent_kernel.values.summaries.masking import holds_a_secret
 from agent_kernel.values.summaries.reading import bases_of, class_dict, entry, exact_items, exact_str, type_name
 from agent_kernel.values.summaries.wording import MASK, MORE, clean, cut
+
+if TYPE_CHECKING:
+    import fractions
 
 CELL = 24  # characters of one cell in a table or a list
 _WINDOW = 400  # characters of a long text that are looked at
@@ -196,7 +198,6 @@ _WRITERS: ExactTypes[Write] = ExactTypes(
         (datetime.timedelta, lambda value, room: str(value)),
         (datetime.timezone, lambda value, room: clean(str(value)[:_WINDOW])),
         (decimal.Decimal, _decimal),
-        (fractions.Fraction, _fraction),
         (uuid.UUID, _uuid),
         (pathlib.PosixPath, _path),
         (pathlib.PurePosixPath, _path),
@@ -205,6 +206,7 @@ _WRITERS: ExactTypes[Write] = ExactTypes(
         (range, _range),
     ],
     {
+        "fractions:Fraction": _fraction,
         **{f"numpy:{name}": _number for name in _NUMPY_NUMBERS.split()},
         "numpy:datetime64": _numpy_date,
         "numpy:timedelta64": lambda value, room: str(value),

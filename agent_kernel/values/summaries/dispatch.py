@@ -1,16 +1,16 @@
-"""From a value to its summary, by exact type."""
+"""From a value to its summary, by exact type. What a kind of value needs loads when the first of them is summarized."""
 
 from __future__ import annotations
 
 import functools
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
+from importlib import import_module
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from agent_kernel.values.summaries import arrays, arrow, code, frames, plain, polars_frames, tensors
+from agent_kernel.values.summaries import plain
 from agent_kernel.values.summaries.cells import is_plain
-from agent_kernel.values.summaries.foreign import foreign
 from agent_kernel.values.summaries.known import ExactTypes
 from agent_kernel.values.summaries.masking import names_a_secret
 from agent_kernel.values.summaries.model import Summary, fit
@@ -31,13 +31,25 @@ def summarize(value: object, name: str = "") -> Summary:
     try:
         if is_plain(value) and _TEXTS.find(kind) is None:
             return plain.scalar(value, hide)
-        return fit((_BY_TYPE.find(kind) or foreign)(value, hide))
+        return fit((_BY_TYPE.find(kind) or _FOREIGN)(value, hide))
     except Exception:  # noqa: BLE001
         # A library's object in a state that its own accessors refuse (released, half built, another release's
         # layout), or a container that another thread changes. A summary is never worth failing a commit.
         return Summary("object", type_text(kind), size_bytes=shallow_size(value), masked=hide)
 
 
+def _lazily(home: str) -> Summarize:
+    """The function `module:name` beside this module."""
+    module, _, name = home.partition(":")
+
+    def summarize_as(value: object, hide: bool) -> Summary:
+        found: Summarize = getattr(import_module(f"agent_kernel.values.summaries.{module}"), name)
+        return found(value, hide)
+
+    return summarize_as
+
+
+_FOREIGN = _lazily("foreign:foreign")
 _ARROW_NAMES = (
     "Boolean Int8 Int16 Int32 Int64 UInt8 UInt16 UInt32 UInt64 HalfFloat Float Double String LargeString StringView "
     "Binary LargeBinary Date32 Date64 Timestamp Decimal128 Null List LargeList Struct Dictionary"
@@ -56,32 +68,32 @@ _BY_TYPE: ExactTypes[Summarize] = ExactTypes(
         (memoryview, plain.view),
         *((kind, plain.sequence) for kind in (list, tuple, set, frozenset, deque)),
         *((kind, plain.mapping) for kind in (dict, OrderedDict, defaultdict, Counter)),
-        (FunctionType, code.function),
-        (MethodType, code.method),
-        (BuiltinFunctionType, code.builtin),
-        (functools.partial, code.partial),
-        (type(functools.lru_cache(summarize)), code.cached),
-        (ModuleType, code.module),
-        (type, code.class_),
+        (FunctionType, _lazily("code:function")),
+        (MethodType, _lazily("code:method")),
+        (BuiltinFunctionType, _lazily("code:builtin")),
+        (functools.partial, _lazily("code:partial")),
+        (type(functools.lru_cache(summarize)), _lazily("code:cached")),
+        (ModuleType, _lazily("code:module")),
+        (type, _lazily("code:class_")),
     ],
     {
-        "numpy:ndarray": arrays.ndarray,
-        **{f"scipy.sparse:{layout}_array": arrays.sparse for layout in _SPARSE_LAYOUTS},
-        **{f"scipy.sparse:{layout}_matrix": arrays.sparse for layout in _SPARSE_LAYOUTS},
-        "pandas:DataFrame": frames.dataframe,
-        "pandas:Series": frames.series,
+        "numpy:ndarray": _lazily("arrays:ndarray"),
+        **{f"scipy.sparse:{layout}_array": _lazily("arrays:sparse") for layout in _SPARSE_LAYOUTS},
+        **{f"scipy.sparse:{layout}_matrix": _lazily("arrays:sparse") for layout in _SPARSE_LAYOUTS},
+        "pandas:DataFrame": _lazily("frames:dataframe"),
+        "pandas:Series": _lazily("frames:series"),
         **{
-            f"pandas:{kind}Index": frames.index
+            f"pandas:{kind}Index": _lazily("frames:index")
             for kind in ("", "Range", "Multi", "Datetime", "Timedelta", "Period", "Categorical", "Interval")
         },
-        "polars:DataFrame": polars_frames.polars_frame,
-        "polars:Series": polars_frames.polars_series,
-        "polars:LazyFrame": polars_frames.polars_lazy,
-        "pyarrow:Table": arrow.arrow_table,
-        "pyarrow:RecordBatch": arrow.arrow_table,
-        "pyarrow:ChunkedArray": arrow.arrow_array,
-        **{f"pyarrow:{name}Array": arrow.arrow_array for name in _ARROW_NAMES.split()},
-        "torch:Tensor": tensors.tensor,
-        "torch.nn:Parameter": tensors.tensor,
+        "polars:DataFrame": _lazily("polars_frames:polars_frame"),
+        "polars:Series": _lazily("polars_frames:polars_series"),
+        "polars:LazyFrame": _lazily("polars_frames:polars_lazy"),
+        "pyarrow:Table": _lazily("arrow:arrow_table"),
+        "pyarrow:RecordBatch": _lazily("arrow:arrow_table"),
+        "pyarrow:ChunkedArray": _lazily("arrow:arrow_array"),
+        **{f"pyarrow:{name}Array": _lazily("arrow:arrow_array") for name in _ARROW_NAMES.split()},
+        "torch:Tensor": _lazily("tensors:tensor"),
+        "torch.nn:Parameter": _lazily("tensors:tensor"),
     },
 )

@@ -15,7 +15,12 @@ from functools import lru_cache
 import msgspec
 
 from agent_kernel.values.summaries.lexing import Lexeme, lexemes, literal_text
-from agent_kernel.values.summaries.masking import PRIVATE_KEY, names_a_secret, speaks_of_secrets, without_secrets
+from agent_kernel.values.summaries.masking import (
+    names_a_secret,
+    speaks_of_secrets,
+    without_private_keys,
+    without_secrets,
+)
 from agent_kernel.values.summaries.wording import MASK
 
 __all__ = ["mask_code", "mask_text"]
@@ -55,7 +60,7 @@ def mask_code(source: str, names: frozenset[str] = frozenset()) -> tuple[str, fr
     if _FOREIGN.match(source):
         return without_secrets(source), frozenset()
     hidden: set[str] = set()
-    source = PRIVATE_KEY.sub(MASK, source)  # its lines may be those of a text that never ends
+    source = without_private_keys(source)  # its lines may be those of a text that never ends
     shown = "".join(_Reader(names, hidden).read(lexemes(source)))
     shown = _COMMAND.sub(lambda line: without_secrets(line[0]), shown)
     for literal in sorted(hidden, key=len, reverse=True):  # a cell may spell out elsewhere what it assigned

@@ -7,7 +7,7 @@ model's context is a key to replace.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import cast
 
@@ -21,19 +21,44 @@ _NUMBER = re.compile("[0-9]+")
 _ANYWHERE = re.compile(
     r"passw(?:or)?d|passphrase|secret(?!ar)|api_?key|credential|private_?key|access_?key|authori[sz]ation|bearer"
 )
-_KEY_OWNER = re.compile("ssh|encryption|signing|master|account|auth|service|session|storage|license|client")
-_PASS_OWNER = re.compile("db|user|smtp|imap|pop|ftp|ssh|mail|email|admin|root|sudo|login|pg|sql|redis|http|proxy")
-_TOKEN_OWNER = re.compile("auth|access|api|refresh|bearer|bot|user|id|csrf")
-_WHOLE_WORD = re.compile(".*token|pwd|pw|auth|cookies?|dsn")
+# Whole words are sets: an expression of them takes longer to compile than all names of a notebook to look up.
+_KEY_OWNERS = frozenset(
+    ["ssh", "encryption", "signing", "master", "account", "auth", "service", "session", "storage", "license", "client"]
+)
+_PASS_OWNERS = frozenset(
+    [
+        "db",
+        "user",
+        "smtp",
+        "imap",
+        "pop",
+        "ftp",
+        "ssh",
+        "mail",
+        "email",
+        "admin",
+        "root",
+        "sudo",
+        "login",
+        "pg",
+        "sql",
+        "redis",
+        "http",
+        "proxy",
+    ]
+)
+_TOKEN_OWNERS = frozenset(["auth", "access", "api", "refresh", "bearer", "bot", "user", "id", "csrf"])
+_WHOLE_WORDS = frozenset(["pwd", "pw", "auth", "cookie", "cookies", "dsn"])
 # Last words that say the name is of a number or a kind: token_count, secret_type.
-_MEASURE = re.compile("counts?|len|length|size|limit|usage|index|idx|ratio|ids|types?")
+_MEASURES = frozenset(
+    ["count", "counts", "len", "length", "size", "limit", "usage", "index", "idx", "ratio", "ids", "type", "types"]
+)
 # In a record one entry may name what another one holds: {"name": "password", "value": "hunter2"}.
-_NAMING = re.compile("name|key|header|field|variable|setting", re.IGNORECASE)
+_NAMING = frozenset(["name", "key", "header", "field", "variable", "setting"])
 
 _PRIVATE_KEY = r"""-----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY(?:.*?-----END[ ][A-Z ]*PRIVATE[ ]KEY-----|[^"']*)"""
-PRIVATE_KEY = re.compile(_PRIVATE_KEY, re.DOTALL)
 # Each alternative takes a secret to its end and no further, for a text that is shown without it.
-_CONTENT = re.compile(
+_CONTENT = (
     _PRIVATE_KEY
     + r"""
     | (?<![A-Za-z0-9])(?:
@@ -49,8 +74,7 @@ _CONTENT = re.compile(
     | (?P<login>://[^/\s:@]*:)[^@/\s]+(?=@)
     | (?P<said>(?i:passw(?:or)?d|\bpwd|secret|token|api[_-]?key|access[_-]?key|account[_-]?key)["']?\s*[=:]\s*["']?)
       (?!\{[^{}]*\}|•)[^\s"',;]{4,}
-    """,
-    re.VERBOSE | re.DOTALL,
+    """
 )
 _KEPT = ("bearer", "basic", "login", "said")  # what stands before the secret and says what it is
 
@@ -63,6 +87,12 @@ _HINTS = (
     *("akia", "asia", "aiza", "ya29.", "xox", "hf_", "npm_", "pypi-", "eyj", "sg.", "earer", "asic"),
     *("://", "passw", "pwd", "secret", "token", "key"),
 )
+
+
+@cache
+def _content() -> re.Pattern[str]:
+    """Compiled for the first text that gives a hint of a secret."""
+    return re.compile(_CONTENT, re.VERBOSE | re.DOTALL)
 
 
 def speaks_of_secrets(code: str) -> bool:
@@ -89,21 +119,21 @@ def names_a_secret(name: str) -> bool:
 @lru_cache(maxsize=2_048)
 def _names_a_secret(name: str) -> bool:
     words = [word.lower() for word in _WORDS.findall(name)]
-    if not words or _MEASURE.fullmatch(words[-1]):
+    if not words or words[-1] in _MEASURES:
         return False
     if _ANYWHERE.search("_".join(words)) or _ANYWHERE.search("".join(words)):
         return True
-    if any(_WHOLE_WORD.fullmatch(word) for word in words):
+    if any(word in _WHOLE_WORDS or word.endswith("token") for word in words):
         return True
     return any(_is_secret_pair(before, after) for before, after in pairwise(words))
 
 
 def _is_secret_pair(before: str, after: str) -> bool:
     if after in ("key", "keys"):
-        return _KEY_OWNER.fullmatch(before) is not None
+        return before in _KEY_OWNERS
     if after == "pass":
-        return _PASS_OWNER.fullmatch(before) is not None
-    return after == "tokens" and _TOKEN_OWNER.fullmatch(before) is not None
+        return before in _PASS_OWNERS
+    return after == "tokens" and before in _TOKEN_OWNERS
 
 
 def labels_a_secret(label: object) -> bool:
@@ -119,7 +149,7 @@ def names_its_neighbours(label: object, value: object) -> bool:
     """Whether this entry of a record says that the entries beside it hold a secret."""
     if type(label) is not str or type(value) is not str or len(label) > _LONGEST_LABEL:
         return False
-    return _NAMING.fullmatch(label) is not None and names_a_secret(value)
+    return label.casefold() in _NAMING and names_a_secret(value)
 
 
 def holds_a_secret(text: str) -> bool:
@@ -129,7 +159,12 @@ def holds_a_secret(text: str) -> bool:
     [True, True, False]
     """
     window = text[:_WINDOW]
-    return len(window) >= 8 and _may_hold_a_secret(window) and _CONTENT.search(window) is not None
+    return len(window) >= 8 and _may_hold_a_secret(window) and _content().search(window) is not None
+
+
+def without_private_keys(text: str) -> str:
+    """The whole text, with a mask in place of each private key."""
+    return re.sub(_PRIVATE_KEY, MASK, text, flags=re.DOTALL) if "-----BEGIN" in text else text
 
 
 def without_secrets(text: str) -> str:
@@ -138,7 +173,7 @@ def without_secrets(text: str) -> str:
     >>> without_secrets("token: abcdef123, then ghp_" + "x" * 36)
     'token: •••• masked, then •••• masked'
     """
-    return _CONTENT.sub(_mask, text) if _may_hold_a_secret(text) else text
+    return _content().sub(_mask, text) if _may_hold_a_secret(text) else text
 
 
 def _mask(found: re.Match[str]) -> str:
