@@ -11,7 +11,7 @@ import pytest
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
 from agent_kernel.testing.notebooks import Notebook, names_changed
-from agent_kernel.values import trials
+from agent_kernel.values import reducers, trials
 
 LIBRARY = """
 import random, sys, weakref
@@ -234,3 +234,21 @@ def test_what_the_standard_library_cannot_load_keeps_nobody_from_a_checkout() ->
         assert names_changed(nb.run("x = 2")) == {"x"}
         nb.session.undo()
         assert nb.look("c") is codec
+
+
+def test_how_a_type_is_saved_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[str] = []
+    find = reducers._find
+
+    def noted(kind: type) -> reducers.Handler:
+        found.append(kind.__name__)
+        return find(kind)
+
+    monkeypatch.setattr(reducers, "_find", noted)
+    with Notebook() as nb:
+        nb.run("class Shape:\n    pass\nshape, other = Shape(), Shape()\ndef area(s):\n    return s")
+        for _ in range(3):
+            nb.run("shape, other, area")
+            nb.run("shape.x = area(1)")
+    assert found.count("Shape") == 1
+    assert found.count("function") <= 1

@@ -85,7 +85,7 @@ def is_ordinary(kind: type) -> bool:
     """Whether pickle saves an object of this type by its attribute dict."""
     from agent_kernel.values.trials import own_handler
 
-    return own_handler(handler_for(kind)) is ordinary
+    return own_handler(HANDLERS.get(kind) or handler_for(kind)) is ordinary
 
 
 def reduced(value: Any) -> Any:
