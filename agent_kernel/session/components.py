@@ -48,7 +48,8 @@ class Component(msgspec.Struct, eq=False):
         """Let what it reaches be known, now that a name is compared by it."""
         dumped = self.compared.dumped
         if dumped.reach.deferred:
-            dumped.reach = reach_of({"": self.root}, dumped.dump)
+            dumped.reach = reach_of({"": self.root}, dumped.dump, (), dumped.pickler or dumped.remembers)
+            dumped.remembers = None
         self.is_told = True
 
 
@@ -128,7 +129,7 @@ class Components:
         lead = self._lead(members)
         if lead is None:
             return None
-        if len(members) == 1 and lead.root in members.values():
+        if len(members) == 1 and lead.root in members.values() and not lead.dump.loose:
             lead.tell_reach()
             return lead.compared
         if lead.compared.dumped.pickler is None:  # it has been gone on with
@@ -163,7 +164,9 @@ class Components:
         try:
             self._met_figures = True
             named = {*self._named, *references.newly_held(_PACKAGE)}
-            dumped = dump_group({"": root}, self._names, self._namespace, whole=True, named=named, defer=self._defer)
+            dumped = dump_group(
+                {"": root}, self._names, self._namespace, whole=True, named=named, defer=self._defer, packs=True
+            )
             return saving.compare(dumped)
         except FOREIGN:
             return None

@@ -169,10 +169,15 @@ class Sharing:
     def _tell_constants(self) -> None:
         """Where two dumped names that were not saved together seem to share, leave out what libraries hold."""
         for name, other in dict.fromkeys(self._meeting()):
+            if self._roots_of(name) & self._roots_of(other):  # they share a figure, whatever else
+                continue
             group = self._dumps.tracking.groups.get(name)
             if group is None or other not in group.members:
                 self._leave_constants(name)
                 self._leave_constants(other)
+
+    def _roots_of(self, name: str) -> set[int]:
+        return {component.root_id for component in self._dumps.alone[name].dumped.dump.met}
 
     def _meeting(self) -> Iterator[tuple[str, str]]:
         """Pairs of names that reach an object in common: enough of them to tell which names belong together."""

@@ -18,6 +18,7 @@ import sys
 import types
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import compress, islice
 from operator import lt, not_
 from typing import Any
@@ -73,6 +74,43 @@ def reach(values: Iterable[object], dump: Dump, stops: Collection[int] = ()) -> 
     found.named = found.ids & dump.named.keys()
     found.ids -= libraries
     return found
+
+
+def reach_of_saved(values: Iterable[object], dump: Dump, saved: list[object], not_saved: Iterable[int]) -> Reach:
+    """What a large dump reaches, told by all that its pickler remembers: nothing goes from one object to the next.
+
+    Of containers only those count that more than one thing holds: what holds another one alone is in the dump itself.
+
+    Args:
+        saved: what the pickler holds in its memo; of `not_saved`, by id, it knows for other reasons.
+    """
+    found = Reach(memory=[MemoryUse(None, use.space, use.low, use.high, use.private) for use in dump.memory])
+    _note_visited(dump, found)
+    counts = list(map(sys.getrefcount, saved))
+    over = list(compress(saved, map(_OF_ONE_SAVED.__lt__, counts)))
+    found.ids.update(map(id, compress(over, map(_MUTABLE_IDS.__contains__, map(id, map(type, over))))))
+    if dump.named:  # the pickler was told of all of these, but not every one was met
+        found.ids -= dump.named.keys() - _held_in(saved, dump.named.keys())
+    # Of functions a copy is saved.
+    level = [part for value in dump.instances if type(value) is types.FunctionType for part in _parts_of(value)]
+    _walk([value for value in [*values, *level] if id(type(value)) in _FOLLOWED_IDS], found, dump)
+    found.complete = False
+    libraries = {item for item, named in dump.named.items() if not named.reference.is_own}
+    found.ids.difference_update(dump.class_level, map(id, dump.kept), map(id, dump.roots))
+    found.ids.difference_update(not_saved)
+    found.named = found.ids & dump.named.keys()
+    found.ids -= libraries
+    return found
+
+
+def _held_in(saved: list[object], ids: AbstractSet[int]) -> set[int]:
+    """Those of the ids that containers among what was saved hold."""
+    holders = compress(saved, map(_FOLLOWED_IDS.__contains__, map(id, map(type, saved))))
+    return set(ids).intersection(map(id, gc.get_referents(*(held for held in holders if id(held) not in ids))))
+
+
+# The memo, a holder, the list, and getrefcount's argument.
+_OF_ONE_SAVED = 4
 
 
 def held_below(items: object, dump: Dump) -> set[int]:
@@ -168,9 +206,14 @@ def _entered(values: Iterable[object], dump: Dump) -> list[object]:
     code = list(map(_CODE_IDS.__contains__, map(id, map(type, dump.instances))))
     roots.extend(compress(dump.instances, map(not_, code)))
     for value in compress(dump.instances, code):
-        if isinstance(value, types.FunctionType):  # its globals are the namespace, which everything would share
-            roots.extend((value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__))
+        if isinstance(value, types.FunctionType):
+            roots.extend(_parts_of(value))
     return roots
+
+
+def _parts_of(function: types.FunctionType) -> tuple[Any, ...]:
+    """Without its globals: they are the namespace, which everything would share."""
+    return function.__closure__, function.__defaults__, function.__kwdefaults__, function.__dict__
 
 
 def _walk(level: list[Any], found: Reach, dump: Dump, copies: int = 0, leaves: Iterable[int] = ()) -> None:

@@ -97,6 +97,8 @@ class Dump(msgspec.Struct):
     views: dict[int, object] = {}  # by id: the array each is a view of
     object_arrays: list[Any] = []
     labels: list[Any] = []  # object arrays of an Index, which groups nothing by them
+    # Of arrays that were packed into the state of their holder those that something else holds too: holder, name, array.
+    loose: list[tuple[Any, str, Any]] = []
     references: list[object] = []  # of each block: what knows who has its array
     globals_used: set[str] = set()
     classes: dict[str, type] = {}

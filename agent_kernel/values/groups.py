@@ -20,12 +20,21 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from agent_kernel.values import atoms, references, segments
-from agent_kernel.values.aliases import Reach, find, held_elsewhere, joined, reach
+from agent_kernel.values.aliases import Reach, find, held_elsewhere, joined, reach, reach_of_saved
 from agent_kernel.values.cutting import NOWHERE, Cuts
 from agent_kernel.values.dump import Components, Dump, LiveNames, Loss, Memory
 from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.memory import BY_PLACE, clusters_of, overlaps_itself, owner_of
-from agent_kernel.values.pickler import FOREIGN, PROTOCOL, NamespaceMetError, Phases, Pickler, dump_objects, open_dump
+from agent_kernel.values.pickler import (
+    FOREIGN,
+    PROTOCOL,
+    Later,
+    NamespaceMetError,
+    Phases,
+    Pickler,
+    dump_objects,
+    open_dump,
+)
 from agent_kernel.values.references import Named
 from agent_kernel.values.surface import called_at_death, held_by
 
@@ -73,6 +82,7 @@ class Dumped(msgspec.Struct):
     digest: bytes = b""  # of a long container of atoms alone: tells without a dump that it is unchanged
     met: bytes = b""  # which objects were pickled: where it is the same, the value reaches what it reached before
     pickler: Pickler | None = None
+    remembers: Pickler | None = None  # of a figure whose reach is not known yet: it tells that
 
     @property
     def streams(self) -> int:
@@ -116,6 +126,7 @@ def dump_group(
     lead: Dumped | None = None,
     dumped: dict[int, segments.Parts] | None = None,
     last: tuple[bytes, Reach] | None = None,
+    packs: bool = False,
 ) -> Dumped:
     """Pickle the members together.
 
@@ -131,13 +142,14 @@ def dump_group(
         lead: the dump of what the members lead to, to be gone on with.
         dumped: by id the segments of long containers that were dumped before in this commit, and are now.
         last: of these members alone, which objects were met the last time, and what was reached then.
+        packs: this is such a dump, of a figure: it is quicker, and what others share with it is written behind it.
 
     Raises:
         RecursionError: nested too deeply.
     """
     references.look()
     options: dict[str, Any] = {"cuts": cuts, "known": known, "anchors": anchors, "whole": whole, "defer": defer}
-    options |= {"components": components, "lead": lead, "dumped": dumped, "last": last}
+    options |= {"components": components, "lead": lead, "dumped": dumped, "last": last, "packs": packs}
     with contextlib.suppress(NamespaceMetError):
         return _dump_naming(members, names, namespace, named=named, **options)
     # Not while the error is handled: its frames hold what was dumped, and holders are counted.
@@ -159,6 +171,7 @@ def _dump_naming(
     lead: Dumped | None,
     dumped: dict[int, segments.Parts] | None,
     last: tuple[bytes, Reach] | None,
+    packs: bool,
 ) -> Dumped:
     if len(members) == 1:
         (value,) = members.values()
@@ -191,7 +204,7 @@ def _dump_naming(
     bodies = _bodies(own_classes, kinds_in) if own_classes else []
 
     def open_naming(named: Mapping[int, Named]) -> Pickler:
-        opened = _open_shared(_phases(members, bodies), names, namespace, named, components)
+        opened = _open_shared(_phases(members, bodies), names, namespace, named, components, packs)
         made = opened.dump_record
         _note_farewells(members, made, namespace)
         # The walk notes ids of what was made to take classes apart: alive, nothing else has them in this commit.
@@ -205,7 +218,9 @@ def _dump_naming(
         made.reach = Reach(complete=False, deferred=True, named=set(known_named))
         made.pickler = pickler
         return made
-    met_digest = pickler.digest_met() if not own_classes and sum(map(len, dump.streams)) > _WALKED_BYTES else b""
+    met_digest = (
+        pickler.digest_met() if not (own_classes or packs) and sum(map(len, dump.streams)) > _WALKED_BYTES else b""
+    )
     if met_digest and last is not None and last[0] == met_digest:
         made = assemble(members, skeletons, dump)
         made.met = met_digest
@@ -214,13 +229,13 @@ def _dump_naming(
         made.reach = msgspec.structs.replace(before, ids=set(before.ids), deferred=not before.complete)
         made.pickler = pickler
         return made
-    found = reach_of(members, dump, bodies)
+    found = reach_of(members, dump, bodies, pickler if packs else None)
     met = references.containers_among(found.ids.union(found.named) if found.named else found.ids, namespace)
     if met.keys() != known_named.keys():  # the walk sees what pickle does not ask of
         pickler = open_naming(met)
         dump = pickler.dump_record
-        found = reach_of(members, dump, bodies)
         met_digest = b""
+        found = reach_of(members, dump, bodies, pickler if packs else None)
     made = assemble(members, skeletons, dump)
     made.reach = found
     made.met = met_digest
@@ -231,11 +246,20 @@ def _dump_naming(
 def _gone_on(members: Mapping[str, object], lead: Dumped, namespace: dict[str, object]) -> Dumped | None:
     """Dump the members behind what they lead to, once for each lead; None if they do not go into one stream with it."""
     pickler, lead.pickler = lead.pickler, None
+    lead.remembers = pickler if lead.reach.deferred else None
     if pickler is None or lead.layout.names > 1:
         return None
     dump = lead.dump.copy()
+    leads = 1
     try:
         pickler.go_on(_all_of(members), dump)
+        shared = shared_of(pickler, dump)
+        if shared:
+            from agent_kernel.values.restore.arrays import shared_arrays
+
+            leads = 3
+            pickler.go_on(Later(shared_arrays, None, shared), dump)
+            pickler.go_on(_all_of(members), dump)
     except (*FOREIGN, NamespaceMetError):
         return None
     if len(dump.memory) > len(lead.dump.memory):
@@ -247,7 +271,7 @@ def _gone_on(members: Mapping[str, object], lead: Dumped, namespace: dict[str, o
     dump.streams = [pickler.sink.getvalue()]
     _note_farewells(members, dump, namespace)
     made = assemble(members, (), dump)
-    made.layout = msgspec.structs.replace(made.layout, lead=1)
+    made.layout = msgspec.structs.replace(made.layout, lead=leads)
     added = reach_of(members, _added(lead.dump, dump))
     met = references.containers_among(added.ids.union(added.named), namespace)
     if not met.keys() <= lead.dump.named.keys():
@@ -255,6 +279,18 @@ def _gone_on(members: Mapping[str, object], lead: Dumped, namespace: dict[str, o
     deferred = Reach(complete=False, deferred=True, named=set(lead.dump.named))
     made.reach = deferred if lead.reach.deferred else joined([lead.reach, added])
     return made
+
+
+def shared_of(pickler: Pickler, dump: Dump) -> list[tuple[Any, str, Any]]:
+    """Of what was packed into the state of its holder that which something else in the dump holds too."""
+    if not dump.loose:
+        return []
+    # A column of a line's points becomes a view of those in any case.
+    owned = [(found, {id(found[2]), id(owner_of(found[2]))}) for found in dump.loose if id(found[2]) not in dump.views]
+    owned += [(found, {id(found[2])}) for found in dump.loose if id(found[2]) in dump.views]
+    holders = Counter(item for _, items in owned for item in items)
+    met = holders.keys() & set(filter(holders.__contains__, map(id, pickler.saved())))
+    return [found for found, items in owned if any(holders[item] > 1 or item in met for item in items)]
 
 
 def _added(before: Dump, after: Dump) -> Dump:
@@ -315,8 +351,20 @@ def _dump_atoms(
     return made
 
 
-def reach_of(members: Mapping[str, object], dump: Dump, bodies: Sequence[classes.Body] = ()) -> Reach:
-    """Walk what these members, dumped together, reach; of classes what `bodies` hold."""
+def reach_of(
+    members: Mapping[str, object], dump: Dump, bodies: Sequence[classes.Body] = (), pickler: Pickler | None = None
+) -> Reach:
+    """Find what these members, dumped together, reach; of classes what `bodies` hold.
+
+    Args:
+        pickler: the one that dumped them, where what it remembers tells that, and nothing has to be walked.
+    """
+    if pickler is not None and pickler.muted:  # it remembers what is below immutable objects, too, which does not count
+        held = (value for value in dump.opaque if type(value).__dictoffset__)
+        dump.roots.extend(object.__getattribute__(value, "__dict__") for value in held)
+    elif pickler is not None:
+        own = (id(pickler.dispatch_table),)
+        return reach_of_saved(_shareable(members, bodies), dump, pickler.saved(), own)
     return reach(_shareable(members, bodies), dump)
 
 
@@ -360,9 +408,10 @@ def _open_shared(
     namespace: dict[str, object],
     named: Mapping[int, Named],
     components: Components | None,
+    packs: bool = False,
 ) -> Pickler:
     """Pickle once to see what shares memory, and again with that memory stored once where any does."""
-    pickler = open_dump(phases, names, namespace, named=named, components=components)
+    pickler = open_dump(phases, names, namespace, named=named, components=components, packs=packs)
     dump = pickler.dump_record
     dump.memory.sort(key=BY_PLACE)  # whoever looks for what meets there sorts it again
     clusters = clusters_of(dump.memory, dump.views)
@@ -376,6 +425,7 @@ def _open_shared(
             shared_owners=owners,
             named=named,
             components=components,
+            packs=packs,
         )
     return pickler
 

@@ -100,6 +100,7 @@ class Pickler(pickle.Pickler):
         self.waiting: list[Later] | None = None
         self.spanning: set[int] = set()  # arrays that own their memory, and are in the stream in any case
         self.small_arrays = 0
+        self.packs = False  # whether small arrays go into the state of the objects of matplotlib that hold them
         self.sink = sink
         self._memo_ids: AbstractSet[int] | None = None
         key = id(self)
@@ -116,7 +117,7 @@ class Pickler(pickle.Pickler):
     def memo_ids(self) -> AbstractSet[int]:
         """The ids of what the memo holds; kept until the dump goes on."""
         if self._memo_ids is None:
-            self._memo_ids = frozenset(map(id, gc.get_referents(self)))
+            self._memo_ids = frozenset(map(id, self.saved()))
         return self._memo_ids
 
     def digest_met(self) -> bytes:
@@ -136,6 +137,10 @@ class Pickler(pickle.Pickler):
         for part in parts:
             whole.update(len(part).to_bytes(8, "little") + part)
         return whole.digest()
+
+    def saved(self) -> list[object]:
+        """What the memo holds, and some objects of the pickler's own."""
+        return gc.get_referents(self)
 
     def reducer_override(self, obj: Any, /) -> Any:
         self._memo_ids = None
@@ -212,7 +217,7 @@ class Pickler(pickle.Pickler):
             return self.lose(value, explain(error))
         if isinstance(parts, str):
             return parts
-        self._note_class_level(type(value))
+        self.note_class_level(type(value))
         if id(value) in self.muted:
             self.mute(parts)
         elif len(parts) > 3:  # items come from an iterator, which cannot be looked into
@@ -234,7 +239,7 @@ class Pickler(pickle.Pickler):
             self.mute(parts)
         return parts
 
-    def _note_class_level(self, kind: type) -> None:
+    def note_class_level(self, kind: type) -> None:
         """What a library's class holds is not shared by its instances in a way that shows: each gets a copy anyway."""
         if id(kind) not in self._levelled:
             self._levelled[id(kind)] = kind
@@ -514,12 +519,13 @@ def open_dump(
     shared_owners: frozenset[int] = frozenset(),
     named: Mapping[int, Named] = _NOTHING,
     components: Components | None = None,
+    packs: bool = False,
 ) -> Pickler:
     """Like `dump_objects`, and gives the pickler, which can go on."""
     if not callable(phases):
         phases = list(phases)
     try:
-        return _dump(phases, names, namespace, clusters, shared_owners, named, components=components)
+        return _dump(phases, names, namespace, clusters, shared_owners, named, components=components, packs=packs)
     except RecursionError:
         raise
     except FOREIGN:  # foreign reducers run here, and may raise anything
@@ -536,6 +542,7 @@ def _dump(
     *,
     careful: bool = False,
     components: Components | None = None,
+    packs: bool = False,
 ) -> Pickler:
     sink = io.BytesIO()
     dump = Dump()
@@ -546,6 +553,7 @@ def _dump(
         pickler = BesidePickler(sink, dump, names, namespace, clusters, careful)
         pickler.components = components
     pickler.shared_owners = shared_owners
+    pickler.packs = packs
     write_phases(pickler, phases, named)
     return pickler
 

@@ -15,10 +15,13 @@ from typing import Any
 import pytest
 
 from agent_kernel.session import pyplot
+from agent_kernel.session.components import Components
+from agent_kernel.session.living import Living
 from agent_kernel.session.watching import Watching
 from agent_kernel.testing.notebooks import Notebook
 from agent_kernel.testing.shells import ShellNotebook
-from agent_kernel.values import pickler
+from agent_kernel.values import memory, pickler
+from agent_kernel.values.reducers import arrays
 
 pytest.importorskip("matplotlib")
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -345,3 +348,133 @@ def test_a_dump_that_others_go_on_from_does_not_count_as_a_holder(nb: Notebook) 
     assert changed(nb, "other = image.norm") == {"other"}
     assert changed(nb, "axes[1].set_title('t')") >= {"grid", "axes", "image"}
     assert "cmap" not in changed(nb, "axes[1].set_title('u')")
+
+
+# Arrays that a figure holds in thousands of transforms and lines: how each is reached by a name, and by which attribute.
+INNER_ARRAYS = {
+    "points of a box": ("ax.dataLim.get_points()", "ax.dataLim._points"),
+    "a matrix": ("fig.dpi_scale_trans.get_matrix()", "fig.dpi_scale_trans._mtx"),
+    "what a line was given": ("line.get_xdata()", "line._xorig"),
+    "a column of what a line draws": ("line.get_ydata(orig=False)", "line._y"),
+    "the base of the points of a box": ("held._points.base", "held._points.base"),
+    "points that two boxes share": ("ax._position._points", "ax._originalPosition._points"),
+}
+
+
+@pytest.mark.parametrize("what", INNER_ARRAYS)
+def test_a_small_array_inside_a_figure_is_found_and_comes_back_shared_when_a_name_takes_it(
+    nb: Notebook, what: str
+) -> None:
+    taken, inside = INNER_ARRAYS[what]
+    nb.run(
+        "fig, ax = plt.subplots()\nline, = ax.plot([1.0, 2.0, 3.0], [4.0, 5.0, 6.0])\nfig.canvas.draw()\nplt.close()"
+    )
+    nb.run("held = fig.held = matplotlib.transforms.Bbox.from_extents(1.0, 2.0, 3.0, 4.0)")
+    assert changed(nb, f"points = {taken}") == {"points"}
+    whole = nb.run("x = 1")
+    before = nb.look("points.tolist()")
+    assert changed(nb, "points += 1") >= {"points", "fig", "ax"}
+    nb.checkout(whole)
+    assert nb.look(f"points.tolist() == {before} and {inside} is points")
+    assert changed(nb, "points[...] = 7") >= {"points", "fig", "ax"}
+    assert nb.look(f"{inside}.ravel()[0] == 7")
+    nb.checkout(whole)
+    assert changed(nb, "del points") == {"points"}
+    assert nb.look(f"{inside}.tolist() == {before}")
+    assert changed(nb, "y = fig") == {"y"}
+
+
+def test_what_shares_memory_inside_a_figure_still_does_when_it_comes_back(nb: Notebook) -> None:
+    made = nb.run(
+        "import numpy as np, weakref\nfig, ax = plt.subplots()\nline, = ax.plot([1.0, 2.0], [3.0, 4.0])\n"
+        "fig.canvas.draw()\nplt.close()\none, two = (matplotlib.transforms.Bbox.unit() for _ in range(2))\n"
+        "base = np.zeros(4)\none._points, two._points = base.reshape(2, 2), base.reshape(2, 2)\n"
+        "three = matplotlib.transforms.Bbox.unit()\nthree._points = one._minpos = np.ones((2, 2))\n"
+        "fig.boxes = [one, two, three]\nseen = weakref.ref(three._points)\ndel one, two, three, base"
+    )
+    nb.run("fig = ax = line = seen = None")
+    nb.checkout(made)
+    assert nb.look("np.shares_memory(fig.boxes[0]._points, fig.boxes[1]._points)")
+    assert nb.look("fig.boxes[2]._points is fig.boxes[0]._minpos is seen()")
+    assert nb.look("np.shares_memory(line._x, line._xy) and np.shares_memory(line._path.vertices, line._y)")
+    assert nb.look("ax.get_position(original=True)._points.tolist() == ax.get_position()._points.tolist()")
+    assert changed(nb, "fig.boxes[0]._points[0] = 5") == {"fig", "ax", "line"}
+    assert nb.look("fig.boxes[1]._points[0, 0] == 5")
+
+
+def test_an_array_of_a_figure_that_something_unsaved_holds_is_no_change(nb: Notebook) -> None:
+    nb.run("fig, ax = plt.subplots()\nline, = ax.plot([1.0, 2.0])\nplt.close()")
+    held = [nb.look("[ax.dataLim._points, line._x, line._yorig]")]
+    assert changed(nb, "fig\nax") == set()
+    assert changed(nb, "ax.dataLim._points[0] = 0") == {"fig", "ax", "line"}
+    held.clear()
+    assert changed(nb, "fig\nax") == set()
+
+
+@pytest.mark.parametrize("held", ["fig", "ax", "line", "held"])
+def test_a_list_that_a_figure_holds_is_found_whatever_leads_to_it(nb: Notebook, held: str) -> None:
+    nb.run("fig, ax = plt.subplots()\nline, = ax.plot([1, 2])\nplt.close()\nheld = fig.held = {'a': ax.transData}")
+    nb.run(f"words = ['a']\n{held}{'[0] = ' if held == 'held' else '.words = '}words")
+    made = nb.run("ax.transData.words = words")
+    assert changed(nb, "words.append('b')") == {"words", "fig", "ax", "line", "held"}
+    nb.checkout(made)
+    assert nb.look("words == ['a'] and ax.transData.words is words and fig.held is held")
+
+
+def test_names_classes_segments_and_a_figure_in_one_group_come_back_as_one(nb: Notebook) -> None:
+    nb.run("fig, ax = plt.subplots()\nplt.plot([1, 2])\nstyles = matplotlib.rcParams")
+    nb.run("class Report:\n    shown = [fig]\n    def __init__(self, rows): self.rows, self.ax = rows, ax\n")
+    made = nb.run(
+        "rows = [{'n': n, 'at': [n]} for n in range(5_000)]\nreport = Report(rows)\nfirst = rows[0]\nax.rows = first['at']"
+    )
+    one_cause = {
+        "plt.title('t')": {"fig", "ax", "report", "Report"},
+        "first['at'].append(1)": {"rows", "first", "report", "fig", "ax", "Report"},
+        "rows.append({})": {"rows", "report"},
+        "Report.shown.append(first)": {"Report"},
+    }
+    for source, names in one_cause.items():
+        assert changed(nb, source) >= names, source
+        nb.checkout(made)
+        assert nb.look("report.rows is rows and rows[0] is first and ax.rows is first['at'] and report.ax is ax")
+        assert nb.look("Report.shown[0] is fig is ax.figure and type(report) is Report and len(rows) == 5_000")
+        assert nb.look("styles is matplotlib.rcParams and ax.get_title() == '' and len(Report.shown) == 1")
+
+
+@pytest.mark.parametrize("kind", ["lines", "bars"])
+def test_what_a_commit_does_for_a_figure_grows_with_its_artists(
+    nb: Notebook, visited: dict[str, int], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    calls: dict[str, int] = {}
+
+    def count(module: Any, name: str) -> None:
+        plain = getattr(module, name)
+
+        def counted(*given: Any, **options: Any) -> Any:
+            calls[name] = calls.get(name, 0) + 1
+            return plain(*given, **options)
+
+        monkeypatch.setattr(module, name, counted)
+
+    count(arrays, "find_cluster")
+    count(memory, "_place")
+    found: list[int] = []
+    draw = "ax.plot([i, 2.0, 3.0])" if kind == "lines" else "ax.bar([i], [2])"
+    for number in (20, 40, 80):
+        visited.clear()
+        calls.clear()
+        nb.run(f"fig, ax = plt.subplots()\nfor i in range({number}): {draw}\nplt.close()")
+        nb.run("ax.set_title('t')")
+        found.append(sum(visited.values()) + sum(calls.values()))
+    assert found[2] - found[1] <= 2.2 * (found[1] - found[0])
+
+
+def test_of_an_ordinary_figure_nothing_is_written_twice(nb: Notebook) -> None:
+    """Only arrays that matplotlib itself shares are held by more than one: the position of each of the axes."""
+    nb.run("fig, axes = plt.subplots(2, 2)\nfor ax in axes.flat: ax.plot([1, 2])\nfig.canvas.draw()\nplt.close()")
+    components = Components(Living(), nb.namespace)
+    component = components.made_of(nb.look("fig"))
+    assert component is not None
+    found = {f"{type(holder).__name__}.{name}" for holder, name, _ in component.dump.loose}
+    assert found <= {"Bbox._points", "BlendedAffine2D._mtx"}
+    assert len(component.dump.loose) <= 3 * 4

@@ -9,8 +9,10 @@ import ctypes
 import functools
 import gc
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any
+from weakref import getweakrefcount
 
 import numpy as np
 
@@ -117,6 +119,94 @@ def plain(pickler: Pickler, array: Any, low: int) -> Any:
     raw = pickler.buffer(source.reshape(-1).view(np.uint8) if source.nbytes else b"", step)
     own = (raw, spell(array.dtype), array.shape, order)
     return restore.array, own if array.flags.writeable else (*own, False)
+
+
+# -- small arrays of which nobody but one object knows, as the transforms of a figure have them by the thousand
+
+
+def pack(pickler: Pickler, holder: Any, state: dict[str, Any], names: Iterable[str]) -> tuple[object, ...]:
+    """Put bytes in the place of small arrays among the attributes that an object is saved with; returns which and what.
+
+    What is written does not depend on who else holds such an array: that is noted, and written behind the dump.
+    """
+    attributes = object.__getattribute__(holder, "__dict__")
+    packed: list[tuple[object, ...]] = []
+    for name in names:
+        array: Any = attributes.get(name)
+        if type(array) is not np.ndarray:
+            continue
+        column = -1 if array.base is None else _column(array, attributes.get("_xy"))
+        spelled = _spelled(array) if column < 0 else (column,)
+        if not spelled:
+            continue
+        base = column < 0 and array.base is not None
+        if (
+            getrefcount(array) > _ALONE
+            or getweakrefcount(array)
+            or (base and (_count_holds(array.base) > _BASE_ALONE or getweakrefcount(array.base)))
+        ):
+            _note_loose(pickler, holder, name, array)
+        state[name] = array.tobytes() if column < 0 else None
+        packed.append((name, *spelled))
+    made = tuple(packed)
+    if len(_packed) > _MOST_PACKED:
+        _packed.clear()
+    return _packed.setdefault(made, made)  # one object is written once
+
+
+_packed: dict[tuple[object, ...], tuple[object, ...]] = {}
+_MOST_PACKED = 1_000
+_DTYPES = {id(dtype): (dtype, dtype.str) for dtype in (np.dtype(np.float64), np.dtype(np.int64))}
+
+
+def _spelled(array: Any) -> tuple[object, ...]:
+    """The dtype and shape of a small array of numbers that has its memory for itself, or is the only view of that."""
+    _, spelled = _DTYPES.get(id(array.dtype), (None, ""))
+    if not spelled or array.nbytes > _SMALL_BYTES:
+        return ()
+    flags, base = array.flags, array.base
+    if not flags.c_contiguous or not flags.writeable:
+        return ()
+    if base is None:
+        return (spelled, array.shape) if flags.owndata else ()
+    whole = type(base) is np.ndarray and base.dtype is array.dtype and base.nbytes == array.nbytes
+    return (spelled, array.shape) if whole and base.flags.owndata and base.flags.writeable else ()
+
+
+def _column(array: Any, points: Any) -> int:
+    """Which column of a line's points this is; -1: none."""
+    if array.base is not points or type(points) is not np.ndarray or points.ndim != 2 or array.ndim != 1:
+        return -1
+    same = array.dtype is points.dtype and len(array) == len(points) and array.strides == points.strides[:1]
+    if not same or not points.flags.c_contiguous or not points.flags.writeable or not array.flags.writeable:
+        return -1
+    column, rest = divmod(_address(array) - _address(points), points.itemsize)
+    return column if not rest and 0 <= column < points.shape[1] else -1
+
+
+def _count_holds(array: Any) -> int:
+    return getrefcount(array)
+
+
+def _count_in_pack() -> tuple[int, int]:
+    """How many references `pack` counts to an array that its holder alone has, and to the base of one."""
+    attributes = {"array": np.zeros(2), "view": np.zeros(2).reshape(1, 2)}
+    state = dict(attributes)
+    array = attributes.get("array")
+    view: Any = attributes.get("view")
+    return getrefcount(array) + (state is attributes), _count_holds(view.base)
+
+
+_ALONE, _BASE_ALONE = _count_in_pack()
+
+
+def _note_loose(pickler: Pickler, holder: Any, name: str, array: Any) -> None:
+    record = pickler.dump_record
+    record.loose.append((holder, name, array))
+    record.opaque.append(array)
+    pickler.uses(array, *bounds(array))
+    if id(array.base) in pickler.spanning:
+        record.views[id(array)] = array.base
 
 
 def _goes_with(pickler: Pickler, array: Any, owner: Any) -> bool:

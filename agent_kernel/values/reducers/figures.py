@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import copyreg
 import itertools
 import sys
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import islice
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -16,10 +18,16 @@ from typing import TYPE_CHECKING, Any
 from agent_kernel.values.pickler import reduced
 from agent_kernel.values.reducers import Handler, dispatch_table
 from agent_kernel.values.references import HELD
+from agent_kernel.values.restore.arrays import packed_arrays
 from agent_kernel.values.summaries.reading import instance_dict, loaded
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
+
+# Puts small arrays into the state of their holder: see `arrays.pack`.
+Pack = Callable[["Pickler", Any, dict[str, Any], Iterable[str]], tuple[object, ...]]
+
+_NEW: Any = copyreg.__newobj__  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def handler_for(kind: type) -> Handler | None:
@@ -28,9 +36,13 @@ def handler_for(kind: type) -> Handler | None:
         return reduce_callbacks
     if ("matplotlib.figure", "Figure") in names:
         return reduce_figure
-    if ("matplotlib.lines", "Line2D") in names:
-        return reduce_line
-    return None
+    is_line = ("matplotlib.lines", "Line2D") in names
+    reduce = _reduce_packed_line if is_line else reduce_transform
+    if _says_only(kind, ("matplotlib.artist", "Artist") if is_line else ("matplotlib.transforms", "TransformNode")):
+        from agent_kernel.values.reducers.arrays import pack
+
+        return partial(reduce, pack)
+    return reduce_line if is_line else None
 
 
 def root_of(artist: object) -> object | None:
@@ -123,6 +135,15 @@ def _work_out_size(figure: Any) -> None:
         box.get_points()
 
 
+def _says_only(kind: type, base: tuple[str, str]) -> bool:
+    """Whether this is a class of matplotlib's whose objects are saved as that base class says."""
+    says: Any = _class_of(*base)
+    if not issubclass(kind, says) or not kind.__module__.startswith("matplotlib.") or kind in dispatch_table():
+        return False
+    hooks = ("__getstate__", "__setstate__", "__reduce__", "__reduce_ex__")
+    return all(getattr(kind, hook, None) is getattr(says, hook, None) for hook in hooks)
+
+
 def reduce_line(pickler: Pickler, line: Any) -> Any:
     """It holds the two columns of an array, and then the array."""
     points = object.__getattribute__(line, "__dict__").get("_xy")
@@ -131,9 +152,28 @@ def reduce_line(pickler: Pickler, line: Any) -> Any:
     return pickler.instance(line)
 
 
+def _reduce_packed_line(pack: Pack, pickler: Pickler, line: Any) -> Any:
+    noted: Any = reduce_line(pickler, line)
+    kind: Any = type(line)
+    if not pickler.packs or noted is not NotImplemented:  # something shares its attributes
+        return noted
+    state = kind.__getstate__(line)
+    packed = pack(pickler, line, state, _OF_LINE)
+    if not packed:
+        return NotImplemented
+    return _NEW, (kind,), (state, packed), None, None, packed_arrays
+
+
+_OF_LINE = ("_xorig", "_yorig", "_x", "_y")
+
+
 def reduce_callbacks(pickler: Pickler, registry: Any) -> Any:
     """Its own `__getstate__` takes the next number from a counter: reading the state changed it."""
     pickler.dump_record.instances.append(registry)
+    attributes = object.__getattribute__(registry, "__dict__")
+    if not any(attributes["callbacks"].values()):
+        state = {**attributes, "callbacks": {signal: {} for signal in attributes["callbacks"]}}
+        return _NEW, (type(registry),), state | {"_func_cid_map": None, "_cid_gen": 0}
     following = registry._cid_gen.__reduce__()[1][0]
     parts = registry.__reduce_ex__(5)
     registry._cid_gen = itertools.count(following)
@@ -141,3 +181,16 @@ def reduce_callbacks(pickler: Pickler, registry: Any) -> Any:
     used = (number for signal in parts[2]["callbacks"].values() for number in signal)
     state = {**parts[2], "_cid_gen": max(used, default=-1) + 1}
     return *parts[:2], state, *parts[3:]
+
+
+def reduce_transform(pack: Pack, pickler: Pickler, node: Any) -> Any:
+    if not pickler.packs or (pickler.muted and id(node) in pickler.muted):
+        return pickler.custom(node)
+    kind: Any = type(node)
+    state = kind.__getstate__(node)
+    pickler.dump_record.opaque.append(node)
+    pickler.note_class_level(kind)
+    packed = pack(pickler, node, state, state)
+    if not packed:
+        return _NEW, (kind,), state
+    return _NEW, (kind,), (state, packed), None, None, packed_arrays

@@ -32,6 +32,26 @@ def small_array(payload: bytes, dtype: Any, shape: tuple[int, ...], writeable: b
     return made
 
 
+def packed_arrays(holder: Any, made: tuple[dict[str, Any], tuple[tuple[Any, ...], ...]]) -> None:
+    """Give an object its attributes, of which small arrays are bytes with a dtype and a shape, or columns of `_xy`."""
+    state, packed = made
+    for name, *rest in packed:
+        if len(rest) == 1:
+            state[name] = state["_xy"][:, rest[0]]
+        else:
+            state[name] = small_array(state[name], rest[0], rest[1], True)
+    if hasattr(type(holder), "__setstate__"):
+        holder.__setstate__(state)
+    else:
+        vars(holder).update(state)
+
+
+def shared_arrays(_: None, found: list[tuple[Any, str, Any]]) -> None:
+    """Let objects hold these very arrays, in the place of copies that were packed into their attributes."""
+    for holder, name, array in found:
+        object.__getattribute__(holder, "__dict__")[name] = array
+
+
 def object_array_bare(shape: tuple[int, ...], order: str, dtype: Any = object) -> Any:
     import numpy as np
 
