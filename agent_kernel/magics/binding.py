@@ -6,29 +6,37 @@ hidden cell), and what it prints then reaches nobody. It binds as its first cell
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
+import re
+import secrets
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from agent_kernel.errors import AgentKernelError, StoreUnavailableError
 from agent_kernel.magics.beside import Beside, Nothing
-from agent_kernel.magics.kernels import session_id
-from agent_kernel.magics.names import is_shells_own
 from agent_kernel.magics.notices import Notices
 from agent_kernel.magics.outputs.recorder import OutputRecorder
-from agent_kernel.magics.places import Places
-from agent_kernel.repository import Author, check_ref_name, short
+from agent_kernel.repository import OF_KERNEL, Author, check_ref_name, short
 from agent_kernel.session import Repository, Session
 from agent_kernel.session import bind as bind_session
 from agent_kernel.session.touching import Syntax
 from agent_kernel.session.trust import look_first
 from agent_kernel.storage import open_store
-from agent_kernel.verbs.places import find_store, is_store, notebook_of, what_is_new
-from agent_kernel.verbs.text import clock, place_text, plural
+from agent_kernel.verbs.places import (
+    bound_elsewhere,
+    default_place,
+    find_store,
+    is_store,
+    notebook_of,
+    remember,
+    what_is_new,
+)
+from agent_kernel.verbs.text import clean, clock, place_text, plural
 
 if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
@@ -297,3 +305,84 @@ def _has_printer(formatter: Any, kind: type) -> bool:
     except KeyError:
         return False
     return True
+
+
+class Places:
+    """Which store a shell is bound to unless someone says otherwise, and what is remembered of what they said.
+
+    The places are those of one notebook, or of the terminals in one folder. `notebook` names the notebook, if it is one.
+    """
+
+    def __init__(self, options: Options, notebook: Callable[[], Path | None]) -> None:
+        self._options = options
+        self._notebook = notebook
+        self._folder: Path | None = None  # of a terminal: where it was when it first asked
+
+    def _own(self) -> Path:
+        if self._folder is None:
+            self._folder = Path.cwd()
+        return default_place(self._notebook(), self._folder)
+
+    def first(self, *, adopts: bool) -> tuple[str, tuple[str, ...]]:
+        """Where to bind when nobody said where, and what to say about it.
+
+        Args:
+            adopts: take over the store of the same notebook under its old name, if there is one.
+
+        Raises:
+            StoreUnavailableError: the person bound a store that is gone by now.
+            NotAStoreError, NewerFormatError: it cannot be told which they bound.
+        """
+        if self._options.store:
+            return find_store(self._options.store, create=True), ()
+        own, notebook = self._own(), self._notebook()
+        chosen = bound_elsewhere(own)
+        if chosen is not None and not is_store(chosen):
+            back = f"%agent bind {place_text(str(own))} goes back to the usual place"
+            raise StoreUnavailableError(str(chosen), f"it was bound here, and is not there any more ({back})")
+        if chosen is not None or notebook is None or not adopts:
+            return str(chosen or own), ()
+        from agent_kernel.verbs.adoption import adopt
+
+        return str(own), adopt(notebook)
+
+    def remember(self, store: str) -> str:
+        """Let the next session here find the store that the person bound, and say in a line whether it will."""
+        if self._options.store:
+            return f"the next session starts at {clean(self._options.store)} again: c.AgentKernel.store says so"
+        notebook = self._notebook()
+        next_one = f"the next session of {clean(notebook.name)}" if notebook else "the next terminal in this folder"
+        try:
+            finds = remember(self._own(), store)
+        except OSError as error:
+            return f"{next_one} will not find it, because that cannot be noted: {error}"
+        return f"{next_one} finds it here" if finds else "it ends with this session"
+
+
+# -- which kernel a shell is of: one that is restarted stays the same one, and goes on where it was
+
+# The connection file stays through restarts. Only a random name tells a kernel from all others: other names come again.
+_NAMED = re.compile(r"(?:kernel-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|tmp\w{8})\.json$")
+
+
+def session_id(shell: Shell) -> str | None:
+    """An id for a session of the shell's kernel, from which the kernel is known again; None: it has none that stays."""
+    named = _NAMED.search(str(shell.config.get("IPKernelApp", {}).get("connection_file", "")))
+    if named is None:
+        return None
+    kernel = hashlib.sha256(named[0].encode()).hexdigest()[:8]
+    return f"{kernel}{OF_KERNEL}{secrets.token_hex(4)}"
+
+
+# -- which names in the namespace are the shell's
+
+# `_`, `__`, `___`, `_3`, `_i`, `_i3`, `_ih`, `_oh`, `_dh`, `_exit_code`, and what VS Code leaves behind.
+_OWN = re.compile(r"_{1,3}|_i{1,3}|_i?\d+|_[iod]h|_exit_code|__vsc_\w*|__\w+__")
+_NOTHING = object()
+
+
+def is_shells_own(name: str, namespace: Mapping[str, object], hidden: Mapping[str, object]) -> bool:
+    """Whether IPython put this name there. A hidden name that the user bound anew is the user's."""
+    if _OWN.fullmatch(name):
+        return True
+    return name in hidden and any(namespace.get(name, _NOTHING) is own for own in (_NOTHING, hidden[name]))

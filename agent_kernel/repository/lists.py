@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agent_kernel.repository.commits import ENCODER
-from agent_kernel.repository.cutting import spans, starts
 from agent_kernel.repository.ids import ID_SIZE, Kind, ObjectId
+from agent_kernel.repository.nodes import spans, starts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from agent_kernel.errors import NothingToUndoError, RefNotFoundError
 from agent_kernel.repository import NO_CHAT, Change, Head, ObjectId
 from agent_kernel.session import carrying
-from agent_kernel.session.chats import Talk, last_talk
 from agent_kernel.session.history import Draft
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.joining import Joining
@@ -20,6 +19,7 @@ from agent_kernel.session.reports import Report
 
 if TYPE_CHECKING:
     from agent_kernel.repository import ForgetReport, PruneReport, Retention
+    from agent_kernel.session.chats import Talk
 
 
 Only: TypeAlias = Literal["", "vars", "chat"]  # of what goes back, this alone
@@ -200,6 +200,8 @@ class Session(Joining):
 
     def last_talk(self, begun: Mapping[str, str] = _NONE) -> Talk | None:
         """The last run that agents remember, before which `undo` takes the conversation back. `begun`: as for that."""
+        from agent_kernel.session.chats import last_talk
+
         return last_talk(self.repo, self.head, begun, self.restarted_at)
 
     @property

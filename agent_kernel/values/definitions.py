@@ -22,8 +22,6 @@ from typing import NamedTuple, NewType
 import msgspec
 from blake3 import blake3
 
-from agent_kernel.values.executed import executed_text, holds
-
 DefinitionId = NewType("DefinitionId", bytes)
 PYTHON = (sys.version_info.major, sys.version_info.minor)
 
@@ -310,8 +308,11 @@ def _statement(code: CodeType, namespace: Mapping[str, object]) -> tuple[str, in
     """The text of the top-level statement that holds the code, and the line where it starts (0: not known)."""
     lines = linecache.getlines(code.co_filename)
     # From Python 3.13 on, what follows `python -c` has the file name that all executed text has.
-    if not lines or (code.co_filename == "<string>" and not holds("".join(lines), code)):
-        lines = executed_text(code, namespace).splitlines(keepends=True)
+    if not lines or code.co_filename == "<string>":
+        from agent_kernel.values.executed import executed_text, holds
+
+        if not lines or not holds("".join(lines), code):
+            lines = executed_text(code, namespace).splitlines(keepends=True)
     for first, last in _spans(code.co_filename, lines) if lines else ():
         if first <= code.co_firstlineno <= last:
             return "".join(lines[first - 1 : last]), first
