@@ -319,9 +319,11 @@ def _note_farewells(members: Mapping[str, object], dump: Dump, namespace: dict[s
     """What weak references call when a value dies: it may die in the cell that names it next."""
     for value in (*members.values(), *islice(dump.instances, _MOST_MOURNED)):
         if weakref.getweakrefcount(value):
-            held = held_by(called_at_death(value, namespace), namespace)
-            dump.globals_used |= held.names
-            dump.held |= held.ids
+            called = called_at_death(value, namespace)
+            if called:
+                held = held_by(called, namespace)
+                dump.globals_used |= held.names
+                dump.held |= held.ids
 
 
 def _is_alone(value: object, namespace: dict[str, object]) -> bool:

@@ -23,9 +23,9 @@ from agent_kernel.session.touching import uses_of
 from agent_kernel.session.watching import Watching
 from agent_kernel.testing.notebooks import Notebook, names_changed
 from agent_kernel.testing.shells import ShellNotebook
-from agent_kernel.values import surface
+from agent_kernel.values import groups, surface
 from agent_kernel.values.groups import dump_group
-from agent_kernel.values.surface import MOST_HELD, called_at_death, held_by
+from agent_kernel.values.surface import MOST_HELD, Held, called_at_death, held_by
 from tests.session.adversarial import Case
 from tests.session.routes import DISGUISES, HOLDERS
 
@@ -347,6 +347,25 @@ def test_what_dies_and_calls_the_notebook_is_still_followed_where_a_library_is_a
             "isinstance(kept, Sized)\nwatch = weakref.ref(kept, lambda _: log.append(1))\nfin = weakref.finalize(kept, log.append, 2)"
         )
         assert "log" in names_changed(nb.run("del kept"))
+
+
+def test_what_nobody_mourns_is_looked_into_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    mourned: list[object] = []
+
+    def noted(value: object, namespace: dict[str, object]) -> Held:
+        mourned.append(value)
+        return held_by(value, namespace)
+
+    monkeypatch.setattr(groups, "held_by", noted)
+    with Notebook() as nb:
+        nb.run(
+            "import weakref\nclass Base:\n    pass\nclass Kept(Base):\n    pass\nkept = Kept()\nwatch = weakref.ref(kept)"
+        )
+        nb.run("kept, Base, Kept")
+        assert mourned == []
+        nb.run("log = []\nfin = weakref.finalize(kept, log.append, 2)")
+        assert "log" in names_changed(nb.run("watch = None\ndel kept"))
+        assert mourned != []
 
 
 # What a connection was given, by which it would notice a statement of ours.
