@@ -17,13 +17,13 @@ from agent_kernel.repository import Change, Entry, Unsaved
 from agent_kernel.session import saving
 from agent_kernel.session.components import Component, Components, roots_of
 from agent_kernel.session.tracking import LEAST_COST_S, Group, Tracking
+from agent_kernel.values import references
 from agent_kernel.values.aliases import Reach, ids_of_items, joined
 from agent_kernel.values.dump import Dump
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry
-from agent_kernel.values.groups import Dumped, Layout, dump_group, is_same, reach_of
+from agent_kernel.values.groups import Dumped, Layout, dump_group, is_same, plain_stream, reach_of
 from agent_kernel.values.lost import Unsavable
 from agent_kernel.values.pickler import FOREIGN, explain, type_name
-from agent_kernel.values.references import is_named
 from agent_kernel.values.segments import Parts, is_long
 
 if TYPE_CHECKING:
@@ -173,22 +173,32 @@ class Dumps:
 
     def _is_same_name(self, group: Group, members: Mapping[str, object]) -> bool:
         """Whether this was saved as a mere name of a module, and is what stands there: then it is not dumped."""
-        if not is_named(*group.place, members[group.members[0]]):
+        if not references.is_named(*group.place, members[group.members[0]]):
             return False
         self.staged.unchanged.append((group, Dumped(Layout(), [], [], Dump(), group.reach)))
         return True
 
     def _is_same(self, group: Group, members: Mapping[str, object]) -> bool:
-        """Whether this is a long container of atoms with the items that were saved: then it is not dumped."""
-        if not group.digest:
+        """Whether this is a container of atoms with the items that were saved: then it is not dumped."""
+        if len(members) > 1:
             return False
-        busy = time.thread_time()
+        busy = time.thread_time() if group.digest else 0.0
         (value,) = members.values()
-        if not is_same(value, group.digest, self.namespace):
+        if not (
+            is_same(value, group.digest, self.namespace) if group.digest else self._is_short_and_same(group, value)
+        ):
             return False
-        seconds = time.thread_time() - busy
+        seconds = time.thread_time() - busy if group.digest else 0.0
         self.staged.unchanged.append((group, Dumped(Layout(), [], [], Dump(), group.reach, seconds=seconds)))
         return True
+
+    def _is_short_and_same(self, group: Group, value: object) -> bool:
+        """Most of what is looked at in the background: a dump would take ten times as long, and note no more."""
+        if group.classes or group.globals_used or group.held or group.holders or not group.reach.ids <= {id(value)}:
+            return False
+        references.look()
+        stream = plain_stream(value, self.namespace)
+        return stream is not None and saving.signature_of(stream) == group.signature
 
     def _split_around(self, group: Group, joint: saving.Compared, follow: set[str]) -> list[str]:
         """A long container and variables that hold parts of it changed: dump those alone, but not the long one."""

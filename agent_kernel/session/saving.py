@@ -118,6 +118,13 @@ def compare(dumped: Dumped, read: Mapping[int, Pieces] = _NOTHING_READ) -> Compa
     return Compared(dumped, cuts, digests, whole.digest())
 
 
+def signature_of(stream: bytes) -> bytes:
+    """The signature of a value that is one short stream and no more; nothing where the stream is long."""
+    if not 0 < len(stream) <= _ONE_PIECE:
+        return b""
+    return xxh3_128_digest(len(stream).to_bytes(8, "little") + xxh3_128_digest(stream))
+
+
 def _hash_part(part: Part) -> tuple[Sequence[int], Sequence[bytes]]:
     """Of an array that is known its bytes need not be made."""
     fact = part.fact

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from itertools import compress, islice
+from itertools import chain, compress, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -314,12 +314,16 @@ class Watching:
     def _held_by_others(self) -> list[str]:
         """Names of builtin containers with more references than the namespace and our own witness explain."""
         containers, namespace = self.bindings.containers, self.namespace
-        some = dict.fromkeys(islice(containers, self._counted, self._counted + _MOST_COUNTED))
+        some = list(islice(containers, self._counted, self._counted + _MOST_COUNTED))
         self._counted = 0 if self._counted + len(some) >= len(containers) else self._counted + len(some)
         counts = map(sys.getrefcount, map(namespace.get, some))
-        found = compress(some, map(_EXPLAINED_REFERENCES.__lt__, counts))
-        before = [name for name in self._held if name in containers and name not in some]
-        self._held = dict.fromkeys([*before, *found])
+        found: Iterable[str] = compress(some, map(_EXPLAINED_REFERENCES.__lt__, counts))
+        if self._held:
+            looked_at = set(some)
+            found = chain((name for name in self._held if name in containers and name not in looked_at), found)
+        self._held = dict.fromkeys(found)
+        if not self._held:
+            return []
         shown = {id(value) for value in self.outputs()}
         return [name for name in self._held if id(namespace.get(name)) not in shown]
 

@@ -16,7 +16,7 @@ from itertools import chain, zip_longest
 ADDRESS_BYTES = tuple.__itemsize__
 ROW_BYTES = 2 * ADDRESS_BYTES
 _HEADER = tuple.__basicsize__
-_STRETCHES = (64 * 64 * ADDRESS_BYTES, 64 * ADDRESS_BYTES)
+_STRETCHES = (64 * 64 * ADDRESS_BYTES, 64 * ADDRESS_BYTES, 8 * ADDRESS_BYTES)
 
 
 def addresses(values: Iterable[object]) -> bytes:

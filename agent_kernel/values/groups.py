@@ -177,9 +177,10 @@ def _dump_naming(
         (value,) = members.values()
         if id(type(value)) in _ATOM_IDS:
             return Dumped(_PLAIN, [pickle.dumps(value, PROTOCOL)], [], Dump(), Reach())
-        if _holds_only_atoms(value) and not references.may_be_container(value, namespace):
+        stream = plain_stream(value, namespace)
+        if stream is not None:
             reached = set[int]() if type(value) is tuple else {id(value)}
-            return Dumped(_PLAIN, [pickle.dumps(value, PROTOCOL)], [], Dump(), Reach(reached))
+            return Dumped(_PLAIN, [stream], [], Dump(), Reach(reached))
         if atoms.is_long(value) and _is_alone(value, namespace) and atoms.holds_atoms(value):
             digest = atoms.digest_of(value)  # first: what another thread does from here on, the next look finds
             made = _dump_atoms(members, names, namespace, cuts)
@@ -329,6 +330,13 @@ def _note_farewells(members: Mapping[str, object], dump: Dump, namespace: dict[s
 def _is_alone(value: object, namespace: dict[str, object]) -> bool:
     """Whether no module holds the value, and nothing of the notebook's waits for its death."""
     return not references.may_be_container(value, namespace) and not called_at_death(value, namespace)
+
+
+def plain_stream(value: object, namespace: dict[str, object]) -> bytes | None:
+    """The stream of a short container of atoms, which is all that a dump of it gives; None of anything else."""
+    if not _holds_only_atoms(value) or references.may_be_container(value, namespace):
+        return None
+    return pickle.dumps(value, PROTOCOL)
 
 
 def is_same(value: object, digest: bytes, namespace: dict[str, object]) -> bool:

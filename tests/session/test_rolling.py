@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from itertools import count
+from typing import Any
 
 import pytest
 
+from agent_kernel.session.dumping import Dumps
 from agent_kernel.testing.notebooks import Notebook
 
 
@@ -102,3 +105,34 @@ def test_a_tuple_of_numbers_and_texts_is_not_looked_at_again_and_any_other_is() 
         nb.run("text[0].more = 1\nnested[1].append(3)")
         nb.checkout(before)
         assert nb.look("(flat, nested, hasattr(text[0], 'more'))") == ((1, "a", None, 2.5), (1, [2]), False)
+
+
+def test_short_containers_that_stay_as_they_were_are_not_dumped_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And those whose items are others, in number, kind, order or sharing, are found."""
+    dumped: list[str] = []
+    dump = Dumps.dump
+
+    def counted(self: Dumps, members: Mapping[str, object], *args: Any, **options: Any) -> Any:
+        dumped.extend(members)
+        return dump(self, members, *args, **options)
+
+    with Notebook() as nb:
+        nb.run("a, b, c, d = [1, 'x', None], {'k': 1.5}, {1}, [2, 3]")
+        nb.run("a, b, c, d")
+        monkeypatch.setattr(Dumps, "dump", counted)
+        for _ in range(3):
+            assert nb.run("a, b, c, d").changed == ()
+        assert dumped == []
+        for change in (
+            "a[0] = True",
+            "a[0] = 1.0",
+            "b['l'] = 0",
+            "c |= {2}",
+            "d.reverse()",
+            "d.append(a)",
+            "a.clear()",
+        ):
+            name = change[0]
+            assert name in {one.name for one in nb.run(change).changed}, change
+            assert name in dumped
+            assert nb.run("a, b, c, d").changed == ()
