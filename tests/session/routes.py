@@ -267,6 +267,18 @@ DISGUISES = (
     ),
     Case("an extension", ("x = []", "import helper_ext"), "%reload_ext helper_ext", shell=True),
     Case("run_line_magic", ("x = []",), "get_ipython().run_line_magic('run', '-i script.py')", shell=True),
+    Case(
+        "a function of a script",
+        ("open('made.py', 'w').write('x = []; f = lambda: x.append(1)')\n%run made.py",),
+        "f()",
+        shell=True,
+    ),
+    Case(
+        "a method of a class of a script",
+        ("open('made.py', 'w').write('x = []\\nclass A:\\n    def f(self): x.append(1)\\na = A()')\n%run made.py",),
+        "a.f()",
+        shell=True,
+    ),
     Case("a macro", ("x = []", "x.append(1)", "%macro m 2"), "m", shell=True),
 )
 

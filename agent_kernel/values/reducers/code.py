@@ -48,7 +48,14 @@ def reduce_function(pickler: Pickler, function: types.FunctionType) -> Any:
     pickler.dump_record.instances.append(function)
     definition, payload = define(function.__code__, pickler.namespace)
     pickler.dump_record.definitions[definition] = payload
-    extra: Any = _own_globals(function) if home is not None and not isinstance(home, str) else None
+    extra: Any = None
+    if type(home) is _Globals:
+        extra = _own_globals(function)
+        # Functions that a script made share their globals with each other, and what these hold with the notebook.
+        pickler.dump_record.opaque.append(function.__globals__)
+        pickler.dump_record.roots.append(tuple(extra.values()))
+    elif type(home) is dict:
+        pickler.dump_record.roots.append(home)
     is_shared = is_dict_shared(pickler, function)
     state: tuple[Any, ...] = (
         function.__dict__,
@@ -85,6 +92,8 @@ def _home(pickler: Pickler, function: types.FunctionType) -> Any:
     module = sys.modules.get(name) if isinstance(name, str) else None
     if module is not None and module.__dict__ is function.__globals__:
         return name
+    if any(value is function.__globals__ for value in pickler.namespace.values()):
+        return function.__globals__  # `exec(text, ns)`
     return pickler.globals_holders.setdefault(id(function.__globals__), _Globals())
 
 
@@ -103,7 +112,8 @@ def _own_globals(function: types.FunctionType) -> dict[str, object]:
 def reduce_class(pickler: Pickler, kind: type) -> Any:
     if kind.__module__ != "__main__" and is_importable(kind):
         return NotImplemented
-    if kind.__module__ == "builtins":
+    # `exec(text, {})` names no module: the classes that it makes say that they are of the builtins.
+    if kind.__module__ == "builtins" and "__module__" not in vars(kind):
         return _builtin_class(kind)
     reference = None if kind.__module__ == "__main__" else references.find_class(kind, pickler.namespace)
     if reference is not None:

@@ -256,4 +256,25 @@ FUNCTIONS = (
         assert biggest is max and joiner is str.join and sorter is list.sort
         """,
     ),
+    Kind(
+        "functions and classes that a text made in a dict of its own",
+        """
+        import types
+
+        kept, apart = {"log": []}, {}
+        exec("def add(x):\\n    log.append(x)\\ndef same():\\n    return log\\nclass K:\\n    def log(self):\\n        return log", kept)
+        add, same, log, k = kept["add"], kept["same"], kept["log"], kept["K"]()
+        exec("items = []\\ndef put(x):\\n    items.append(x)\\ndef got():\\n    return items", apart)
+        put, got, items = apart["put"], apart["got"], apart["items"]
+        del apart
+        bare = types.FunctionType(add.__code__, kept)
+        """,
+        """
+        assert add.__globals__ is same.__globals__ is bare.__globals__ is kept and kept["add"] is add
+        assert same() is log is kept["log"] is k.log() and type(k) is kept["K"] and type(k).__module__ == "builtins"
+        assert put.__globals__ is got.__globals__ and got() is items
+        add(1), put(2), bare(3)
+        assert log[-2:] == [1, 3] and items[-1] == 2
+        """,
+    ),
 )
