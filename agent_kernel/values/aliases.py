@@ -66,6 +66,9 @@ def reach(values: Iterable[object], dump: Dump, stops: Collection[int] = ()) -> 
         id(value) for value in values if id(type(value)) in _MUTABLE_IDS or (type(value) is frozenset and value)
     )
     _note_visited(dump, found)
+    for value in dump.instances:
+        if type(value) is types.FunctionType:
+            found.ids.add(id(value.__dict__))  # from which the walk starts
     libraries = {item for item, named in dump.named.items() if not named.reference.is_own}
     leaves = dump.class_level.union(libraries, stops)
     roots = [root for root in _entered(values, dump) if id(root) not in libraries and id(root) not in stops]

@@ -3,7 +3,8 @@
 A class is saved as an entry of its own: a skeleton (metaclass, name, bases, slots), the methods, and the other
 attributes. All needed skeletons are made first; then methods go in, by `type.__setattr__`: bare functions, and then what
 they close over. Only then are there attributes that may hold instances: first what the class's own machinery needs
-(fields of a dataclass, members of an enum), then the others in their order. Instances
+(fields of a dataclass, members of an enum), then the others in their order. Lists, dicts and their kind are there with the
+methods, still without instances: code that makes those may register them there. Their content is set last. Instances
 name their class by a random id, so redefining `P` neither changes nor stores again what the old `P` made.
 """
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -12,12 +13,15 @@ name their class by a random id, so redefining `P` neither changes nor stores ag
 from __future__ import annotations
 
 import abc
+import collections
 import enum
 import functools
+import itertools
 import secrets
 import types
 import weakref
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from agent_kernel.values.generated import is_made_again
@@ -25,7 +29,8 @@ from agent_kernel.values.pickler import Later, Pickler
 from agent_kernel.values.reducers.code import is_easy
 from agent_kernel.values.restore import classes as restore
 
-_PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None), types.FunctionType})
+# There with the methods, before any instance.
+_PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None), types.FunctionType, itertools.count})
 # Of the standard library, around functions: methods in all but name.
 _DESCRIPTORS = frozenset(
     {
@@ -105,6 +110,88 @@ class Complete(Fill):
 
     def __reduce__(self) -> Any:
         return restore.complete_class, (self.kind, list(self.attributes))
+
+
+class Bare:
+    """Pickles as: make such a container, empty."""
+
+    def __init__(self, container: Any) -> None:
+        self.container = container
+
+    def __reduce__(self) -> Any:
+        kind = type(self.container)
+        if kind is collections.deque:
+            return kind, ((), self.container.maxlen)
+        return kind, (self.container.default_factory,) if kind is collections.defaultdict else ()
+
+
+class Content:
+    """Pickles as: this is what the container holds."""
+
+    def __init__(self, container: Any) -> None:
+        self.container = container
+        self.items: Any = list(container)
+        if type(container) is dict:
+            self.items = container.copy()
+        elif issubclass(type(container), DICTS):
+            self.items = list(container.items())  # no key is hashed
+
+    def __reduce__(self) -> Any:
+        return restore.fill_container, (self.container, self.items)
+
+    def is_easy(self, made: Container[int]) -> bool:
+        """Whether there is nothing in it but what is there before any instance."""
+        items = list(_items_of(self.container))
+        if _ATOM_IDS.issuperset(map(id, map(type, items))):
+            return True
+        return len(items) <= _MOST_ITEMS and all(_is_atom(item) or id(item) in made for item in items)
+
+
+def _items_of(container: Any) -> Iterable[object]:
+    return chain(container, container.values()) if issubclass(type(container), DICTS) else container
+
+
+def _is_atom(item: object) -> bool:
+    return id(type(item)) in _ATOM_IDS or type(item) is type
+
+
+_ATOM_IDS = frozenset(map(id, (int, float, complex, str, bytes, bool, type(None))))
+DICTS = (dict, weakref.WeakValueDictionary, weakref.WeakKeyDictionary)
+_CONTAINERS = (
+    *(list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter),
+    *(weakref.WeakSet, weakref.WeakValueDictionary, weakref.WeakKeyDictionary),
+)
+_CONTAINER_IDS = frozenset(map(id, _CONTAINERS))
+_MOST_ITEMS = 10_000  # looked through for containers that lie in others
+
+
+PLAIN_CONTAINERS = {kind.__name__: kind for kind in (list, dict, set, collections.deque, collections.OrderedDict)}
+_PLAIN_IDS = frozenset(map(id, PLAIN_CONTAINERS.values()))
+
+
+def is_plain_container(found: object) -> bool:
+    """Whether its type is enough to make it, empty."""
+    return id(type(found)) in _PLAIN_IDS
+
+
+def is_container(found: Any) -> bool:
+    """Whether it can be made empty, and filled later."""
+    if type(found) is collections.defaultdict:
+        return type(found.default_factory) is type or found.default_factory is None
+    return id(type(found)) in _CONTAINER_IDS
+
+
+def containers_below(values: Iterable[object], left_out: Container[int] = ()) -> list[object]:
+    """The containers among these values and in those, each once; of very many the nearest."""
+    found: dict[int, object] = {}
+    level = [value for value in values if is_container(value)]
+    looked_at = 0
+    while level:
+        fresh = {id(value): value for value in level if id(value) not in found and id(value) not in left_out}
+        found |= fresh
+        short = [value for value in fresh.values() if (looked_at := looked_at + len(value)) <= _MOST_ITEMS]  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        level = [item for value in short for item in list(_items_of(value)) if is_container(item)]
+    return list(found.values())
 
 
 class FillRegistered(Fill):
@@ -206,10 +293,15 @@ class Body:
         methods: dict[str, object] = {}
         early: dict[str, object] = {}
         rest: dict[str, object] = {}
+        empty: dict[str, object] = {}
         for name, found in _attributes(kind):
+            if is_container(found) and not name.startswith("__"):
+                empty[name] = found
+                continue
             is_early = (name.startswith("__") and name.endswith("__")) or type(found) in _DESCRIPTORS
             (methods if _is_bare(found) else early if is_early else rest)[name] = found
         self.methods: list[Fill] = [Fill(kind, methods)] if methods else []
+        self.empty: list[Fill] = [Fill(kind, empty)] if empty else []
         self.early: list[Fill] = []
         self.rest: list[Fill] = [FillOne(kind, {name: found}) for name, found in rest.items()]
         if issubclass(kind, enum.Enum):
@@ -224,7 +316,7 @@ class Body:
 
     @property
     def fills(self) -> list[Fill]:
-        return [*self.methods, *self.early, *self.rest]
+        return [*self.methods, *self.empty, *self.early, *self.rest]
 
 
 def by_need(needs: Sequence[Collection[int]]) -> list[int]:
@@ -261,8 +353,14 @@ def phases(bodies: Sequence[Body], values: object) -> Callable[[Pickler], Iterat
 
     def give(pickler: Pickler) -> Iterator[object]:
         hard: list[Later] = []
+        contents = _make_empty(pickler, bodies)
+        made = {id(content.container) for content in contents}
+        full: list[Content] = []
+        filled_last: list[Content] = []
+        for content in contents:
+            (full if content.is_easy(made) else filled_last).append(content)
         pickler.waiting = []
-        yield [fill for body in bodies for fill in body.methods]
+        yield [fill for body in bodies for fill in (*body.methods, *body.empty)] + full
         while pickler.waiting:
             found, pickler.waiting = pickler.waiting, []
             hard += [later for later in found if not is_easy(later.state)]
@@ -271,10 +369,23 @@ def phases(bodies: Sequence[Body], values: object) -> Callable[[Pickler], Iterat
                 yield easy
         pickler.waiting = None
         yield [fill for body in bodies for fill in body.early]
-        yield [*hard, *(fill for body in bodies for fill in body.rest)]
+        yield [*hard, *(fill for body in bodies for fill in body.rest), *filled_last]
         yield values
 
     return give
+
+
+def _make_empty(pickler: Pickler, bodies: Sequence[Body]) -> list[Content]:
+    """Write the containers of classes, empty; gives what is to be in them. What modules hold is there by name already."""
+    held = [found for body in bodies for fill in body.empty for found in fill.attributes.values()]
+    containers = containers_below(held, pickler.dump_record.named)
+    if not containers:
+        return []
+    pickler.stand_for([Bare(container) for container in containers], containers)
+    pickler.dump_record.pickles += 1
+    contents = [Content(container) for container in containers]
+    pickler.kept += (content.items for content in contents)
+    return contents
 
 
 def _is_bare(found: Any) -> bool:

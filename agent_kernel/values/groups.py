@@ -54,6 +54,7 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
     person's own modules (2). `lead` counts the pickles of what the members lead to, before the members themselves.
     `within` are the long containers that lie within the members, the type and the segments of each: the first stream holds
     the objects that segments refer to by number, and then the members, which refer to those containers by number.
+    `used` are variables of the group that code uses which runs while the others are loaded, and their types.
     """
 
     skeletons: tuple[str, ...] = ()
@@ -67,6 +68,7 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
     names: int = 0
     lead: int = 0
     within: tuple[tuple[str, int], ...] = ()
+    used: tuple[tuple[str, str], ...] = ()
 
 
 class Dumped(msgspec.Struct):
@@ -151,9 +153,10 @@ def dump_group(
     options: dict[str, Any] = {"cuts": cuts, "known": known, "anchors": anchors, "whole": whole, "defer": defer}
     options |= {"components": components, "lead": lead, "dumped": dumped, "last": last, "packs": packs}
     with contextlib.suppress(NamespaceMetError):
-        return _dump_naming(members, names, namespace, named=named, **options)
+        return _note_used(_dump_naming(members, names, namespace, named=named, **options), members, namespace)
     # Not while the error is handled: its frames hold what was dumped, and holders are counted.
-    return _dump_naming(members, names, namespace, named={*named, id(namespace)}, **options)
+    made = _dump_naming(members, names, namespace, named={*named, id(namespace)}, **options)
+    return _note_used(made, members, namespace)
 
 
 def _dump_naming(
@@ -263,6 +266,8 @@ def _gone_on(members: Mapping[str, object], lead: Dumped, namespace: dict[str, o
             pickler.go_on(_all_of(members), dump)
     except (*FOREIGN, NamespaceMetError):
         return None
+    if pickler.dicts_met():
+        return None
     if len(dump.memory) > len(lead.dump.memory):
         ranges = [(found.space, found.low, found.high) for found in clusters_of(dump.memory, dump.views)]
         if ranges != [(found.space, found.low, found.high) for found in pickler.clusters]:
@@ -361,6 +366,21 @@ def _dump_atoms(
     return made
 
 
+def _note_used(dumped: Dumped, members: Mapping[str, object], namespace: dict[str, object]) -> Dumped:
+    """Note the variables among the members that code uses which runs when the others are loaded."""
+    kinds = dumped.dump.classes.values()
+    if not kinds:
+        return dumped
+    from agent_kernel.values import classes, guard
+
+    variables = [name for name, value in members.items() if classes.is_plain_container(value)]
+    used = guard.names_run(kinds, namespace).intersection(variables) if variables else ()
+    if used:
+        forms = tuple((name, type(members[name]).__name__) for name in sorted(used))
+        dumped.layout = msgspec.structs.replace(dumped.layout, used=forms)
+    return dumped
+
+
 def reach_of(
     members: Mapping[str, object], dump: Dump, bodies: Sequence[classes.Body] = (), pickler: Pickler | None = None
 ) -> Reach:
@@ -374,7 +394,9 @@ def reach_of(
         dump.roots.extend(object.__getattribute__(value, "__dict__") for value in held)
     elif pickler is not None:
         own = (id(pickler.dispatch_table),)
-        return reach_of_saved(_shareable(members, bodies), dump, pickler.saved(), own)
+        found = reach_of_saved(_shareable(members, bodies), dump, pickler.saved(), own)
+        found.ids.update(pickler.doubtful_dicts)  # of which copies were saved
+        return found
     return reach(_shareable(members, bodies), dump)
 
 
@@ -616,6 +638,7 @@ def _dump_around(
     """
     sink, dump = io.BytesIO(), Dump()
     pickler = segments.open_pointing(sink, dump, names, namespace, numbers)
+    pickler.shared_dicts = frozenset(numbers).union(map(id, shared))
     pickler.dump(shared)
     if pickler.met:
         return dump, []
@@ -624,6 +647,8 @@ def _dump_around(
         before = len(pickler.met)
         pickler.dump(value)
         leading.append(set(pickler.met[before:]))
+    if pickler.dicts_met():
+        return dump, []
     dump.kept = pickler.kept
     dump.streams.append(sink.getvalue())
     return dump, leading

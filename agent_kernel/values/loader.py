@@ -7,7 +7,6 @@ nothing with it but the groups that need a class of its.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -16,10 +15,11 @@ from typing import Any, Protocol
 
 from agent_kernel.errors import StoreUnavailableError
 from agent_kernel.values import restore
-from agent_kernel.values.classes import by_need
+from agent_kernel.values.classes import PLAIN_CONTAINERS, by_need
 from agent_kernel.values.definitions import NoSourceError, compiled
 from agent_kernel.values.dump import Loss
 from agent_kernel.values.groups import losses_of
+from agent_kernel.values.guard import Guard
 from agent_kernel.values.lost import Lost
 from agent_kernel.values.quiet import seldom_collected
 from agent_kernel.values.recompiling import stand_in
@@ -84,7 +84,8 @@ class Loader:
         self._sets_back = sets_back
         self._held: set[int] = set()
         self._lent: dict[str, object] = {}
-        self._said: dict[tuple[int, str], tuple[type, object]] = {}
+        self._guard = Guard(namespace)
+        self._provisional: dict[tuple[int, str], type] = {}
         self._wanted: dict[str, str] = {}  # names that notebook code asked for while it was loading, and their classes
 
     def load(self, groups: Sequence[StoredGroup]) -> list[tuple[object, ...] | Failure]:
@@ -95,16 +96,20 @@ class Loader:
             StoreUnavailableError: the store is gone.
         """
         streams = [Streams(group) for group in groups]
-        self._keep_what_classes_say()
-        with restoring(self), self._lending() as lent:
+        for kind in self.classes.values():
+            self._guard.keep_class(kind)
+        with restoring(self), self._putting_back(), self._lending() as lent:
             self._run(streams)
             self._lent = lent
             while (missing := self._missing(streams)) or self._names_class(streams):
                 lent |= missing
                 self.namespace |= missing
+                self._guard.keep_containers(missing.values())
                 streams = [stream if stream.failure is None else Streams(stream.group) for stream in streams]
                 self._run([stream for stream in streams if not stream.is_done])
-        self._say_it_again()
+        for (_, name), kind in self._provisional.items():
+            if class_dict(kind).get(name, self) is None:
+                type.__delattr__(kind, name)
         for stream in streams:
             self.contents += stream.contents
             stream.let_go()
@@ -118,26 +123,14 @@ class Loader:
                 self._broken.pop(uid, None)
         self._try(streams, lambda stream: list(map(self.find_class, stream.class_ids)))
         self._try(streams, Streams.fill_methods)
-        self._keep_what_classes_say()
+        for kind in self.classes.values():
+            self._guard.keep_globals(kind)
         self._lend_classes()
         self._fill_bodies(streams)
         self._try(streams, Streams.load_values)
         for uid in (uid for stream in streams if stream.failure is not None for uid in stream.class_ids):
             self.classes.pop(uid, None)
             self.made.pop(uid, None)
-
-    def _keep_what_classes_say(self) -> None:
-        """Note the plain attributes of all classes before there are instances: making those may count on the class."""
-        for kind in self.classes.values():
-            if not issubclass(type(kind), enum.EnumType):  # the masks of a flag grow with its members
-                for name, held in list(class_dict(kind).items()):
-                    if any(type(held) is atom for atom in _ATOMS) and not name.startswith("__"):
-                        self._said.setdefault((id(kind), name), (kind, held))
-
-    def _say_it_again(self) -> None:
-        for (_, name), (kind, held) in self._said.items():
-            if class_dict(kind).get(name, self) is not held:
-                type.__setattr__(kind, name, held)
 
     def _missing(self, streams: Sequence[Streams]) -> dict[str, object]:
         """Globals that notebook code wanted while it was loading, and that are loaded but nowhere yet."""
@@ -148,6 +141,9 @@ class Loader:
         found = {
             name: value for stream in done for name, value in zip(stream.group.members, stream.loaded, strict=True)
         }
+        # What code registers in a variable of its own group is in there already: an empty one takes that.
+        failed = [stream for stream in streams if stream.failure is not None]
+        found |= {name: PLAIN_CONTAINERS[form]() for stream in failed for name, form in stream.group.layout.used}
         return {name: found[name] for name in names & found.keys()}
 
     def _names_class(self, streams: Sequence[Streams]) -> bool:
@@ -180,7 +176,7 @@ class Loader:
                 for stream in waiting:
                     self._step(stream, step)
                 failed = [stream for stream in waiting if stream.failure is not None]
-                if len(failed) == len(waiting):
+                if len(failed) == len(waiting) and not self._say_none(failed):
                     break
                 for stream in failed:
                     stream.begin_again()
@@ -190,6 +186,27 @@ class Loader:
             before.append(step)
             _spread(streams)
             ordered = [stream for stream in ordered if stream.failure is None]
+
+    def _say_none(self, failed: Sequence[Streams]) -> bool:
+        """Let classes have an attribute that code wanted of them before there is what it holds, an instance of theirs."""
+        found = False
+        for stream in failed:
+            error = stream.failure.error if stream.failure is not None else None
+            if not isinstance(error, AttributeError) or not error.name:
+                continue
+            for kind in [made for made in self.made.values() if id(made) == id(error.obj)]:
+                if (id(kind), error.name) not in self._provisional and error.name not in class_dict(kind):
+                    type.__setattr__(kind, error.name, None)
+                    self._provisional[id(kind), error.name] = kind
+                    found = True
+        return found
+
+    @contextmanager
+    def _putting_back(self) -> Generator[None]:
+        try:
+            yield
+        finally:
+            self._guard.put_back()
 
     @contextmanager
     def _lending(self) -> Generator[dict[str, object]]:
@@ -284,6 +301,10 @@ class Loader:
             self._stream.contents.append((made, content))
         else:
             set_content(made, content)
+            self._guard.keep_content(made, content)
+
+    def note_attribute(self, made: type, name: str, value: object) -> None:
+        self._guard.keep_attribute(made, name, value)
 
 
 def _standing(module: str, name: str) -> object:
@@ -292,9 +313,6 @@ def _standing(module: str, name: str) -> object:
         return vars(import_module(module)).get(name)
     except ModuleNotFoundError:
         return None
-
-
-_ATOMS = (int, float, complex, bool, str, bytes, type(None))
 
 
 # The bytes of a stream that holds nothing but a class, beside the class's id.

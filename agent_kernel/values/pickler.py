@@ -19,9 +19,8 @@ import io
 import pickle
 import sys
 import types
-import weakref
 from array import array
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import compress, filterfalse
 from typing import TYPE_CHECKING, Any
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
     from agent_kernel.values.atoms import Part
+    from agent_kernel.values.guard import Guard
     from agent_kernel.values.memory import Cluster
     from agent_kernel.values.references import Named
     from agent_kernel.values.trials import Trial
@@ -102,23 +102,44 @@ class Pickler(pickle.Pickler):
         self.small_arrays = 0
         self.packs = False  # whether small arrays go into the state of the objects of matplotlib that hold them
         self.sink = sink
-        self._memo_ids: AbstractSet[int] | None = None
-        key = id(self)
-        _picklers[key] = weakref.ref(self, lambda _: _picklers.pop(key, None))
+        self.shared_dicts: AbstractSet[int] = frozenset()  # ids of attribute dicts that something else holds too
+        self.doubtful_dicts: dict[int, set[int]] = {}  # those that something else may hold, and their owners
         self.trial: Trial | None = None  # of which this is the dump
         self.left_untried: set[int] = set()  # ids of types of which an object was too large to be tried
+        self._guard: Guard | None = None
+
+    def dump(self, value: object, /) -> None:
+        try:
+            super().dump(value)
+        finally:
+            if self._guard is not None:
+                self._guard.put_back()
+
+    def guard(self, kind: type) -> None:
+        """Put back afterwards what the class's own code changes when it is asked how an object is saved."""
+        from agent_kernel.values.guard import Guard
+
+        if self._guard is None:
+            self._guard = Guard(self.namespace)
+        self._guard.keep_class(kind)
+        self._guard.keep_globals(kind)
 
     def go_on(self, value: object, record: Dump) -> None:
         """Dump one more value with the same memo, and note in another record what is met."""
         self.dump_record = self._records[0] = record
-        self._memo_ids = None
         self.dump(value)
 
-    def memo_ids(self) -> AbstractSet[int]:
-        """The ids of what the memo holds; kept until the dump goes on."""
-        if self._memo_ids is None:
-            self._memo_ids = frozenset(map(id, self.saved()))
-        return self._memo_ids
+    def dicts_met(self) -> frozenset[int]:
+        """The attribute dicts that the dump met under other owners too, or by themselves; those known are left out."""
+        doubtful = {item: owners for item, owners in self.doubtful_dicts.items() if item not in self.shared_dicts}
+        if not doubtful:
+            return frozenset()
+        memo = self.memo_ids()
+        return frozenset(item for item, owners in doubtful.items() if len(owners) > 1 or item in memo)
+
+    def memo_ids(self) -> frozenset[int]:
+        """The ids of what the memo holds."""
+        return frozenset(map(id, self.saved()))
 
     def digest_met(self) -> bytes:
         """Covers which objects that can change were pickled, and where the memory is that they look at; else empty."""
@@ -143,7 +164,6 @@ class Pickler(pickle.Pickler):
         return gc.get_referents(self)
 
     def reducer_override(self, obj: Any, /) -> Any:
-        self._memo_ids = None
         handler = _HANDLERS.get(id(type(obj)))
         if handler is None:
             handler = reducers.handler_for(type(obj))
@@ -168,12 +188,17 @@ class Pickler(pickle.Pickler):
             return
         self.dump_record.named = dict(named)
         names = list(named.values())
-        self.dump(names)
+        self.stand_for(names, [name.value for name in names])
+
+    def stand_for(self, marks: list[Any], values: Sequence[object]) -> None:
+        """Dump marks; wherever the values are met from now on, what the marks are loaded as is meant."""
+        self.dump(marks)
         memo: Any = self.memo.copy()
-        for name in names:  # in the place of the name: loading counts what it meets, so there must not be more
-            memo[id(name.value)] = (memo.pop(id(name))[0], name.value)
+        for mark, value in zip(marks, values, strict=True):
+            # In the place of the mark: loading counts what it meets, so there must not be more.
+            memo[id(value)] = (memo.pop(id(mark))[0], value)
         self.memo = memo
-        self.kept.append(names)
+        self.kept += (marks, values)
 
     def stop_in_namespace(self) -> None:
         """Do not go on where a value led into the notebook's namespace, all of which pickle would save with it.
@@ -204,6 +229,8 @@ class Pickler(pickle.Pickler):
             self.dump_record.instances.append(value)
         if is_dict_shared(self, value):
             return with_shared_dict(value, self.protect(value) if self.careful else reduced(value))
+        if is_dict_doubtful(self, value):
+            return with_copied_dict(self, value, self.protect(value) if self.careful else reduced(value))
         return self.protect(value) if self.careful else NotImplemented
 
     def custom(self, value: Any) -> Any:
@@ -379,24 +406,40 @@ def reduced(value: Any) -> Any:
 
 
 def is_dict_shared(pickler: Pickler, value: Any) -> bool:
-    """Whether something else holds the attribute dict of this object, which the pickler is about to reduce."""
+    """Whether the dump meets the attribute dict of this object elsewhere, too.
+
+    References tell that something else may hold it. Whether that is saved beside the object, only the dump can tell: a
+    doubtful dict goes in as a copy, and where it was met by itself, all is dumped again with what is known now.
+    """
     if not type(value).__dictoffset__:
         return False
     attributes = object.__getattribute__(value, "__dict__")
-    if attributes is value:
+    if attributes is value or id(attributes) in pickler.shared_dicts:
         return True
-    held = sys.getrefcount(attributes) - reducers.OWN_HOLDS - 1  # and this function's
-    return held > 0 and held > _count_memos(pickler, attributes)
+    if sys.getrefcount(attributes) > reducers.OWN_HOLDS:
+        pickler.doubtful_dicts.setdefault(id(attributes), set()).add(id(value))
+    return False
 
 
-# A dump that others go on from, or in the middle of which another one is made, holds what it met in its memo.
-_picklers: dict[int, weakref.ref[Pickler]] = {}  # listed at once, for other threads dump too
+def is_dict_doubtful(pickler: Pickler, value: Any) -> bool:
+    if not pickler.doubtful_dicts or not type(value).__dictoffset__:
+        return False
+    return id(object.__getattribute__(value, "__dict__")) in pickler.doubtful_dicts
 
 
-def _count_memos(running: Pickler, value: object) -> int:
-    # What the running one has met before its owner was led to by something else, so it is shared in any case.
-    picklers = [pickler for reference in list(_picklers.values()) if (pickler := reference()) is not None]
-    return sum(id(value) in pickler.memo_ids() for pickler in picklers if pickler is not running)
+def with_copied_dict(pickler: Pickler, value: Any, parts: Any) -> Any:
+    """Let the dump meet a copy of the attribute dict, which is loaded as the dict itself would be."""
+    if isinstance(parts, str) or len(parts) < 3:
+        return parts
+    attributes: dict[str, object] = object.__getattribute__(value, "__dict__")
+    state: Any = parts[2]
+    copied = attributes.copy()
+    pickler.kept.append(copied)
+    if state is attributes:
+        state = copied
+    elif type(state) is tuple:
+        state = tuple(copied if part is attributes else part for part in state)
+    return *parts[:2], state, *parts[3:]
 
 
 def with_shared_dict(value: Any, parts: Any) -> Any:
@@ -524,12 +567,24 @@ def open_dump(
     """Like `dump_objects`, and gives the pickler, which can go on."""
     if not callable(phases):
         phases = list(phases)
+    careful = False
     try:
-        return _dump(phases, names, namespace, clusters, shared_owners, named, components=components, packs=packs)
+        pickler = _dump(phases, names, namespace, clusters, shared_owners, named, components=components, packs=packs)
     except RecursionError:
         raise
     except FOREIGN:  # foreign reducers run here, and may raise anything
-        return _dump(phases, names, namespace, clusters, shared_owners, named, careful=True)
+        careful, components = True, None
+        pickler = _dump(phases, names, namespace, clusters, shared_owners, named, careful=True)
+    shared = pickler.dicts_met()
+    if shared:
+        pickler = _dump(
+            *(phases, names, namespace, clusters, shared_owners, named),
+            careful=careful,
+            components=components,
+            packs=packs and not careful,
+            shared_dicts=shared,
+        )
+    return pickler
 
 
 def _dump(
@@ -543,6 +598,7 @@ def _dump(
     careful: bool = False,
     components: Components | None = None,
     packs: bool = False,
+    shared_dicts: frozenset[int] = frozenset(),
 ) -> Pickler:
     sink = io.BytesIO()
     dump = Dump()
@@ -554,6 +610,7 @@ def _dump(
         pickler.components = components
     pickler.shared_owners = shared_owners
     pickler.packs = packs
+    pickler.shared_dicts = shared_dicts
     write_phases(pickler, phases, named)
     return pickler
 

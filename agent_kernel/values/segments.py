@@ -256,12 +256,37 @@ def pickle_items(
 
     Asking for each object whether it is an anchor doubles the time, so only segments that hold one are pickled so.
     """
+    shared = frozenset(anchors or ())
+    pickler = _pickle_items(items, names, namespace, anchors, dump, shared)
+    met = pickler.dicts_met()
+    if met:
+        clear(dump)
+        pickler = _pickle_items(items, names, namespace, anchors, dump, shared | met)
+    dump.kept = pickler.kept
+    dump.streams.append(pickler.sink.getvalue())
+    return pickler
+
+
+def _pickle_items(
+    items: Any,
+    names: LiveNames,
+    namespace: dict[str, object],
+    anchors: Mapping[int, int] | None,
+    dump: Dump,
+    shared_dicts: frozenset[int],
+) -> Pickler:
     sink = io.BytesIO()
     pickler = open_pointing(sink, dump, names, namespace, anchors) if anchors else Pickler(sink, dump, names, namespace)
+    pickler.shared_dicts = shared_dicts
     pickler.dump(items)
-    dump.kept = pickler.kept
-    dump.streams.append(sink.getvalue())
     return pickler
+
+
+def clear(dump: Dump) -> None:
+    """Forget what was noted, to dump again."""
+    fresh = Dump()
+    for name in dump.__struct_fields__:
+        setattr(dump, name, getattr(fresh, name))
 
 
 def open_pointing(

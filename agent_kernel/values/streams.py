@@ -48,7 +48,9 @@ class Streams:
         self.contents: list[tuple[object, Any]] = []  # what goes back into objects of the person's own modules
         layout = group.layout
         self.class_ids = layout.skeletons
-        self._skeleton_count = len(layout.skeletons)
+        # Classes that could not be saved have a place alone, as any value.
+        self._skeleton_count = len(layout.skeletons) if layout.fills else 0
+        self._lost: tuple[object, ...] = ()
         self._stream_count = self._skeleton_count + layout.streams
         self._unpicklers: dict[int, _Unpickler] = {}
         self._anchors: list[object] = []
@@ -58,7 +60,15 @@ class Streams:
             yield uid, self._maker(position)
 
     def _maker(self, position: int) -> Callable[[], type]:
-        return lambda: classes.make(self._unpickler(position).load())
+        return lambda: classes.make(self._unpickler(position).load()) if self._skeleton_count else self._live(position)
+
+    def _live(self, position: int) -> type:
+        self._lost = self._lost or self._values()
+        found = self._lost[position]
+        if not isinstance(found, type):
+            losses = "; ".join(reason for _, _, reason, _ in self.group.layout.losses)
+            raise LookupError(f"it could not be saved: {losses}")
+        return found
 
     def fill_methods(self) -> None:
         if self.group.layout.names:
@@ -83,7 +93,7 @@ class Streams:
         self.contents = []
 
     def load_values(self) -> None:
-        values = self._values()
+        values = self._lost or self._values()
         self.loaded = tuple(values[slot] for slot in self.group.slots)
         self.is_done = True
 

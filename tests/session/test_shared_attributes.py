@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_kernel.testing.notebooks import Notebook
+from agent_kernel.testing.notebooks import Notebook, names_changed
 
 HOLDERS = {
     "a namespace": "import types\nn = types.SimpleNamespace(a=[1])",
@@ -36,6 +36,33 @@ def test_the_attribute_dict_stays_one() -> None:
             nb.run("d['c'] = 1")
             assert nb.look("n.c") == 1, said
             nb.run("del n, d, kept")
+
+
+def test_an_attribute_dict_that_nothing_else_holds_any_more_is_no_change() -> None:
+    with Notebook() as nb:
+        nb.run("class P: pass\np = P()\np.a = [1]\nheld = vars(p)\ndef f(): pass\nown = f.__dict__")
+        assert names_changed(nb.run("del held, own")) == {"held", "own"}
+        made = nb.run("held = vars(p)")
+        assert names_changed(made) == {"held"}
+        nb.run("del p, held")
+        nb.checkout(made)
+        assert nb.look("vars(p) is held")
+
+
+def test_the_attribute_dict_of_a_function_without_attributes_stays_one() -> None:
+    with Notebook() as nb:
+        made = nb.run("def f(): pass\nown = f.__dict__\nbox = {'f': f, 'own': own}")
+        nb.run("del f, own, box")
+        nb.checkout(made)
+        assert nb.look("(f.__dict__ is own, box['own'] is own, box['f'] is f)") == (True, True, True)
+
+
+def test_instances_that_have_one_attribute_dict_keep_it() -> None:
+    with Notebook() as nb:
+        made = nb.run("class B: pass\na, b = B(), B()\nb.__dict__ = a.__dict__\na.x = [1]\nalone = B()")
+        nb.run("del a, b")
+        nb.checkout(made)
+        assert nb.look("(vars(a) is vars(b), b.x)") == (True, [1])
 
 
 ITERATORS = {

@@ -126,7 +126,7 @@ def _find(kind: type[Any]) -> Handler:
     if module.startswith(objects.IMMUTABLE_PACKAGES):
         return immutable
     found = containers.handler_for(kind) or objects.handler_for(kind)
-    return instances.past_own_new(kind, found) if is_notebook_type(kind) else found
+    return instances.of_notebook(kind, found) if is_notebook_type(kind) else found
 
 
 def dispatch_table() -> Mapping[type, Callable[[Any], Any]]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values import references
 from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, define, names_used
-from agent_kernel.values.pickler import Later, is_dict_shared
+from agent_kernel.values.pickler import Later, is_dict_doubtful, is_dict_shared
 from agent_kernel.values.reducers import Handler, is_importable, leaf
 from agent_kernel.values.reducers.objects import can_be_made_bare
 from agent_kernel.values.restore import code as restore
@@ -57,8 +57,12 @@ def reduce_function(pickler: Pickler, function: types.FunctionType) -> Any:
     elif type(home) is dict:
         pickler.dump_record.roots.append(home)
     is_shared = is_dict_shared(pickler, function)
+    attributes = function.__dict__
+    if is_dict_doubtful(pickler, function):
+        attributes = attributes.copy()
+        pickler.kept.append(attributes)
     state: tuple[Any, ...] = (
-        function.__dict__,
+        attributes,
         function.__kwdefaults__,
         function.__annotations__,
         function.__doc__,
@@ -69,7 +73,7 @@ def reduce_function(pickler: Pickler, function: types.FunctionType) -> Any:
     )
     made = (definition, function.__name__, function.__closure__, home)
     if pickler.waiting is not None:
-        held: tuple[Any, ...] = (function.__defaults__, function.__kwdefaults__, function.__dict__)
+        held: tuple[Any, ...] = (function.__defaults__, function.__kwdefaults__, attributes)
         if is_easy(held):
             pickler.waiting.append(Later(restore.function_state, function, state))
         else:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copyreg
 from typing import TYPE_CHECKING, Any
 
-from agent_kernel.values.pickler import is_dict_shared, reduced, with_shared_dict
+from agent_kernel.values.pickler import is_dict_doubtful, is_dict_shared, reduced, with_copied_dict, with_shared_dict
 from agent_kernel.values.reducers import Handler
 from agent_kernel.values.restore import objects as restore
 
@@ -33,14 +33,20 @@ def reduce_container(pickler: Pickler, value: Any) -> Any:
     is_shared = is_dict_shared(pickler, value)
     if issubclass(type(value), set):
         found: Any = tuple(set.copy(value))
-        shared = with_shared_dict(value, (restore.instance, (type(value),), _state(value)))
-        if is_shared and shared[-1] is restore.own_dict_state:
+        shared: Any = (restore.instance, (type(value),), _state(value))
+        shared = with_shared_dict(value, shared) if is_shared else shared
+        if shared[-1] is restore.own_dict_state:
             return *shared[:2], (shared[2], found), None, None, restore.container_own_dict
-        return restore.instance, (type(value),), (_state(value), found), None, None, _STATE
+        state = _state(value)
+        if is_dict_doubtful(pickler, value):
+            state = with_copied_dict(pickler, value, (None, None, state))[2]
+        return restore.instance, (type(value),), (state, found), None, None, _STATE
     parts = reduced(value)
     if parts[0] is not _NEW:
         pickler.dump_record.roots.append(parts)
         return parts
+    if is_dict_doubtful(pickler, value):
+        parts = with_copied_dict(pickler, value, parts)
     state = parts[2] if len(parts) > 2 else None
     shared = with_shared_dict(value, parts[:3]) if is_shared else parts
     items: Any = list.__getitem__(value, slice(None)) if isinstance(value, list) else dict(dict.items(value))

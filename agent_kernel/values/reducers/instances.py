@@ -13,9 +13,10 @@ import itertools
 import types
 from typing import TYPE_CHECKING, Any
 
-from agent_kernel.values.pickler import is_dict_shared, reduced, with_shared_dict
+from agent_kernel.values.pickler import is_dict_doubtful, is_dict_shared, reduced, with_copied_dict, with_shared_dict
 from agent_kernel.values.reducers import Handler, is_notebook_type
 from agent_kernel.values.restore import objects as restore
+from agent_kernel.values.summaries.reading import bases_of
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -25,21 +26,58 @@ _NEW = _copyreg.__newobj__
 _MAKES = (_NEW, _copyreg.__newobj_ex__, restore.instance, restore.with_attributes, restore.exception)
 
 
-def past_own_new(kind: type[Any], handler: Handler) -> Handler:
-    """Let no `__new__` of the notebook's run while its objects are loaded: what it did is saved already.
+def of_notebook(kind: type[Any], handler: Handler) -> Handler:
+    """The handler of a class of the notebook's, around the one that its bases and methods ask for."""
+    handler = past_own_new(kind, handler)
+    if _says(kind, ("__setattr__",)) and not hasattr(kind, "__setstate__"):
+        handler = _past_own_setattr(handler)
+    if not _says(kind, ("__getstate__", "__getnewargs__", "__getnewargs_ex__")) and not _says_how_it_is_made(kind):
+        return handler
 
-    It may read what its class or a global holds, which is not there yet, or change that: count, give another object.
+    def reduce_guarded(pickler: Pickler, value: Any) -> Any:
+        pickler.guard(kind)
+        return handler(pickler, value)
+
+    return reduce_guarded
+
+
+def _past_own_setattr(handler: Handler) -> Handler:
+    """Set slots as they were: pickle would do it by the class's own `__setattr__`, which may refuse."""
+
+    def reduce_set(pickler: Pickler, value: Any) -> Any:
+        parts = handler(pickler, value)
+        parts = reduced(value) if parts is NotImplemented else parts
+        has_slots = len(parts) > 2 and type(parts[2]) is tuple and len(parts[2]) == 2 and parts[0] is not restore.live
+        if not has_slots or any(part is not None for part in parts[5:]):
+            return parts
+        return *parts[:3], *(*parts[3:], None, None)[:2], restore.answering_slots_state
+
+    return reduce_set
+
+
+def past_own_new(kind: type[Any], handler: Handler) -> Handler:
+    """Let no `__new__`, `__init__` or metaclass of the notebook's run while its objects are loaded.
+
+    What they did is saved already. They may read what a class or a global holds, which is not there yet, or change that:
+    count, register, give another object. What a class says of itself (`__reduce__`) is done as it says.
     """
     maker = _maker_past(kind)
-    if maker is None:
-        return _exact(kind, handler) if _makes_in_python(kind) else handler
+    library = next(base for base in kind.__mro__ if not is_notebook_type(base))
+    is_called = library is not object and (_runs_when_called(kind) or _lacks_attributes(library))
+    is_called = is_called and not _says_how_it_is_made(kind) and not _is_made_in_c(kind)
+    if maker is None and _makes_in_python(kind):
+        handler = _exact(kind, handler)
+    if maker is None and not is_called:
+        return handler
     valued: Any = maker if any(maker is base for base in _VALUED) else None
 
     def reduce_bare(pickler: Pickler, value: Any) -> Any:
         parts = handler(pickler, value)
         parts = reduced(value) if parts is NotImplemented else parts
         makes = parts[0]
-        if not any(makes is other for other in _MAKES) or _leaves_out(value, parts):
+        if is_called and (makes is kind or makes is restore.builtin_exception):
+            return _past_call(pickler, value, library, parts)
+        if maker is None or not any(makes is other for other in _MAKES) or _leaves_out(value, parts):
             return parts
         arguments = () if valued is None else valued.__getnewargs__(value)
         if makes is restore.exception:
@@ -71,6 +109,38 @@ def _exact(kind: type[Any], handler: Handler) -> Handler:
     return reduce_exact
 
 
+def _past_call(pickler: Pickler, value: Any, library: type, parts: Any) -> Any:
+    """Where the library's class says that the object's class is to be called: call the library's part of it."""
+    kind = type(value)
+    arguments = parts[1] if parts[0] is kind else parts[1][2]
+    made = restore.made_by, (kind, library, *arguments)
+    rest: list[Any] = [*parts[2:], None, None, None, None]
+    if rest[0] is not None or rest[3] is not None or not _lacks_attributes(library):
+        return *made, *parts[2:]
+    state = _own_state(value)  # of which the library knows nothing
+    if not any(state):
+        return *made, *parts[2:]
+    pickler.dump_record.roots.append(state)
+    return *made, state, *rest[1:3], restore.answering_slots_state
+
+
+def _lacks_attributes(library: type) -> bool:
+    """Whether objects of the library's class have no attributes, so that it saves none of a class made of it."""
+    return not library.__dictoffset__ or library.__module__ == "collections"
+
+
+def _own_state(value: Any) -> tuple[dict[str, object], dict[str, object]]:
+    """The attributes and slots that the notebook's classes add to an object of a library's."""
+    kind = type(value)
+    attributes: dict[str, object] = object.__getattribute__(value, "__dict__") if kind.__dictoffset__ else {}
+    slots: dict[str, object] = {}
+    for base in itertools.takewhile(is_notebook_type, kind.__mro__):
+        for name, found in list(vars(base).items()):
+            if type(found) is types.MemberDescriptorType and (held := getattr(value, name, slots)) is not slots:
+                slots[name] = held
+    return attributes, slots
+
+
 _VALUED = (int, float, complex, str, bytes, tuple)  # what they are is an argument
 _FILLED = (object, list, dict, set)  # all that they hold is given to them later
 
@@ -81,20 +151,37 @@ def _maker_past(kind: type[Any]) -> type | None:
     own = list(itertools.takewhile(_is_written_in_notebook, making))
     maker = making[len(own)]
     makes_bare = issubclass(maker, BaseException) or any(maker is base for base in (*_VALUED, *_FILLED))
-    if not makes_bare or all(map(_only_fills_fields, own)) or _says_how_it_is_made(kind):
-        return None
-    return maker
+    return maker if makes_bare and not all(map(_only_fills_fields, own)) else None
+
+
+def _runs_when_called(kind: type[Any]) -> bool:
+    """Whether calling the class runs code of the notebook's."""
+    meta: list[type] = [base for base in bases_of(type(kind)) if is_notebook_type(base)]
+    return _says(kind, ("__new__", "__init__")) or any("__call__" in vars(base) for base in meta)
 
 
 def _says_how_it_is_made(kind: type[Any]) -> bool:
-    own: Any = kind.__reduce_ex__
-    if kind in copyreg.dispatch_table or own is not object.__reduce_ex__:
+    """Whether code of the notebook's says how objects are made again."""
+    if any(kind is other for other in copyreg.dispatch_table):
         return True
-    return isinstance(kind.__reduce__, types.FunctionType)
+    return _says(kind, ("__reduce_ex__", "__reduce__"))
+
+
+def _says(kind: type, names: tuple[str, ...]) -> bool:
+    bases = itertools.takewhile(is_notebook_type, kind.__mro__)
+    return any(name in vars(base) for base in bases for name in names)
 
 
 def _is_written_in_notebook(kind: type) -> bool:  # what nobody can import may be written in C, too
     return is_notebook_type(kind) and type(vars(kind)["__new__"]) is not types.BuiltinFunctionType
+
+
+def _is_made_in_c(kind: type[Any]) -> bool:
+    """Whether a metaclass written in C gives classes a way of their own to make objects, as msgspec's does."""
+    return bool(_basic_size(type(kind)) != _basic_size(type))
+
+
+_basic_size: Any = type.__dict__["__basicsize__"].__get__
 
 
 def _only_fills_fields(kind: type) -> bool:
@@ -124,7 +211,7 @@ def handler_of_exception(kind: type[Any], other: Handler) -> Handler:
         is_shared = is_dict_shared(pickler, error)
         parts = made(pickler, error)
         beside = _beside(error)
-        if not beside and not is_shared:
+        if not beside and not is_shared and not is_dict_doubtful(pickler, error):
             return parts
         parts = reduced(error) if parts is NotImplemented else parts
         if isinstance(parts, str) or parts[0] is restore.live:  # found by name, or lost
@@ -132,6 +219,8 @@ def handler_of_exception(kind: type[Any], other: Handler) -> Handler:
         pickler.dump_record.roots.append(beside)
         if is_shared and (parts[-1] is restore.exception_state or _sets_attributes(error, parts)):
             return parts[0], parts[1], (error.__dict__, beside), None, None, restore.exception_own_dict
+        if is_dict_doubtful(pickler, error):
+            parts = with_copied_dict(pickler, error, parts)
         if not beside:
             return parts
         state: Any = parts[2] if len(parts) > 2 else None
@@ -247,6 +336,8 @@ def reduce_answering(pickler: Pickler, value: Any) -> Any:
     parts = pickler.protect(value) if pickler.careful else reduced(value)
     if is_shared:
         return with_shared_dict(value, parts)
+    if is_dict_doubtful(pickler, value):
+        parts = with_copied_dict(pickler, value, parts)
     if len(parts) < 3 or parts[0] is not _NEW or any(part is not None for part in parts[3:]):
         return parts
     if type(parts[2]) is dict:

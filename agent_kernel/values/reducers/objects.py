@@ -64,7 +64,7 @@ _CACHES = frozenset({"cached_property", "_cached_property", "cache_readonly"})
 
 def handler_for(kind: type[Any]) -> Handler:
     """The handler of an ordinary class."""
-    if issubclass(kind, (threading.Thread, io.IOBase)) and kind not in (io.BytesIO, io.StringIO):
+    if issubclass(kind, (threading.Thread, io.IOBase)) and not issubclass(kind, (io.BytesIO, io.StringIO)):
         return lose_resource
     if kind.__module__ == "tempfile" or kind is weakref.finalize:
         return lose_temporary

@@ -113,6 +113,12 @@ def enum_property(get: Any, set_: Any, delete: Any, doc: Any, name: Any, owner: 
 
 def fill_attribute(made: type, name: str, value: object) -> None:
     type.__setattr__(made, name, value)
+    current().note_attribute(made, name, value)
+
+
+def fill_container(made: Any, content: Any) -> None:
+    """What a list, dict or set of a class holds."""
+    current().set_content(made, content)
 
 
 def complete_class(made: type, given: list[str]) -> None:
@@ -133,7 +139,7 @@ def enum_members(made: Any, extras: dict[str, dict[str, object]]) -> None:
 def fill_class(made: type, attributes: dict[str, object]) -> None:
     # type.__setattr__, so that no metaclass of the notebook's runs.
     for name, value in attributes.items():
-        type.__setattr__(made, name, value)
+        fill_attribute(made, name, value)
     complete(made, attributes)
 
 

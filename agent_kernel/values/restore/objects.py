@@ -132,14 +132,28 @@ def held_content(made: object, content: Any) -> None:
 
 
 def set_content(made: Any, content: Any) -> None:
-    """Replace the content of a list, dict or set, or the attributes of an object, and run none of its code."""
-    if type(made) is list:
+    """Replace the content of a list, dict, set or deque, or the attributes of an object, and run none of its code."""
+    kind = type(made)
+    if kind is list:
         made[:] = content
-        return
-    target = made if type(made) is dict or type(made) is set else object.__getattribute__(made, "__dict__")
-    if target is not content:
+    elif kind is collections.deque:
+        made.clear()
+        made.extend(content)
+    elif any(kind is other for other in _FILLED_BY_UPDATE):
+        made.clear()
+        if kind is collections.Counter:  # whose own update counts
+            dict.update(made, content)
+        else:
+            made.update(content)
+    elif (target := object.__getattribute__(made, "__dict__")) is not content:
         target.clear()
         target.update(content)
+
+
+_FILLED_BY_UPDATE = (
+    *(dict, set, collections.OrderedDict, collections.defaultdict, collections.Counter),
+    *(weakref.WeakSet, weakref.WeakValueDictionary, weakref.WeakKeyDictionary),
+)
 
 
 def lock(token: str, kind: str) -> object:
@@ -264,6 +278,14 @@ def exact_instance(kind: Any, *arguments: object) -> object:
 def bare_instance(kind: Any, maker: Any, *arguments: object) -> object:
     """A bare instance, past the `__new__` of the notebook's classes."""
     return maker.__new__(kind, *arguments)
+
+
+def made_by(kind: Any, library: Any, *arguments: object) -> Any:
+    """An object as the library's class alone makes one when it is called, past the notebook's classes around it."""
+    made = library.__new__(kind) if library.__new__ is object.__new__ else library.__new__(kind, *arguments)
+    if library.__init__ is not object.__init__ and isinstance(made, kind):
+        library.__init__(made, *arguments)
+    return made
 
 
 def bare_with_attributes(kind: Any, maker: Any, arguments: tuple[object, ...], plain: dict[str, object]) -> Any:

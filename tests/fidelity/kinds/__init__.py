@@ -14,6 +14,7 @@ from tests.fidelity.kinds.kind import Kind
 from tests.fidelity.kinds.models import MODELS
 from tests.fidelity.kinds.plain import PLAIN
 from tests.fidelity.kinds.records import RECORDS
+from tests.fidelity.kinds.registries import REGISTRIES
 from tests.fidelity.kinds.science import SCIENCE
 from tests.fidelity.kinds.stdlib import STDLIB
 from tests.fidelity.kinds.tensors import TENSORS
@@ -29,6 +30,7 @@ KINDS: tuple[Kind, ...] = (
     *CLASS_BODIES,
     *ENUMS,
     *INSTANCES,
+    *REGISTRIES,
     *RECORDS,
     *ARRAYS,
     *FRAMES,
