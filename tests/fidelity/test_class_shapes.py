@@ -1,0 +1,58 @@
+"""Classes of every shape come back: type, state, sharing, and what the classes and variables hold, to the last count."""
+
+from __future__ import annotations
+
+import copyreg
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from agent_kernel.session import Repository
+from agent_kernel.storage import MemoryStore
+from agent_kernel.testing.notebooks import Notebook, names_changed
+from tests.fidelity.likeness import likeness
+from tests.fidelity.shapes import IMPORTS, shapes
+
+SHAPES = shapes(48)
+TOGETHER = 12
+
+
+@pytest.fixture(autouse=True)
+def _no_registrations_left() -> Iterator[None]:
+    before = dict(copyreg.dispatch_table)
+    yield
+    copyreg.dispatch_table.clear()
+    copyreg.dispatch_table.update(before)
+
+
+def of_shape(nb: Notebook, number: int) -> dict[str, object]:
+    return {name: found for name, found in nb.namespace.items() if name.rstrip("0123456789") + str(number) == name}
+
+
+def unlike(before: dict[int, Any], nb: Notebook) -> list[Any]:
+    return [SHAPES[number] for number, made in before.items() if likeness(of_shape(nb, number)) != made]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("first", range(0, len(SHAPES), TOGETHER))
+def test_a_shape_comes_back_as_it_was(first: int) -> None:
+    numbers = range(first, min(first + TOGETHER, len(SHAPES)))
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(IMPORTS)
+        for number in numbers:
+            assert nb.run(SHAPES[number].cell(number)).unsaved == (), SHAPES[number]
+        made = nb.run("1")
+        before = {number: likeness(of_shape(nb, number)) for number in numbers}
+        names = ", ".join(sorted(name for number in numbers for name in of_shape(nb, number)))
+        assert names_changed(nb.run(names)) == set(), "reading is no change"
+        nb.run(f"del {names}")
+        nb.checkout(made)
+        assert unlike(before, nb) == []
+        assert names_changed(nb.run(names)) == set()
+        assert unlike(before, nb) == [], "saving changes nothing"
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(made)
+        assert unlike(before, nb) == []
+        assert names_changed(nb.run(names)) == set()
