@@ -5,8 +5,12 @@ and its content is not the notebook's to store. Of a module of the person's own 
 into the same object.
 
 What counts is what a module held when it was first looked at: what a cell puts into a module later is the person's own,
-and is saved by value. Private names count, for the public functions of `random` hang on one; attributes of classes and
-of other objects do not. Modules are looked at once each, and only as new ones come.
+and is saved by value. Private names count, for the public functions of `random` hang on one. Modules are looked at once
+each, and only as new ones come.
+
+Lists, dicts and sets a few steps below what a library's module holds are its own as well: attributes of its objects, and
+dicts in dicts under keys that the library's own files name. They are saved as the way there. Other objects below are not:
+many are caches, of which another process has none yet, or settings that a person made.
 """
 
 # Any library's objects are looked at here, so nothing is known of their types.
@@ -15,6 +19,8 @@ of other objects do not. Modules are looked at once each, and only as new ones c
 from __future__ import annotations
 
 import enum
+import gc
+import marshal
 import os
 import re
 import sys
@@ -22,7 +28,7 @@ import types
 import weakref
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import machinery
 from itertools import compress
 from typing import Any
@@ -30,15 +36,19 @@ from typing import Any
 import msgspec
 
 from agent_kernel.values.definitions import names_used
-from agent_kernel.values.summaries.reading import bases_of, derives_from, loaded, module_dict, module_name
+from agent_kernel.values.summaries.reading import bases_of, class_dict, derives_from, loaded, module_dict, module_name
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """Where an object stands. `is_own`: in a module of the person's own, so its content is saved too."""
+    """Where an object stands. `is_own`: in a module of the person's own, so its content is saved too.
+
+    `steps` lead on from the name: each is how (`attribute`, `item` or `call`), and of which name or key.
+    """
 
     module: str
     name: str
     is_own: bool = False
+    steps: tuple[tuple[str, str], ...] = ()
 
 
 _CONTAINERS = frozenset(map(id, (list, dict, set)))
@@ -47,6 +57,8 @@ _LEFT_OUT = (
     *(int, float, complex, bool, str, bytes, type(None), tuple, frozenset, range, slice, type),
     *(types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.CodeType, types.GenericAlias),
     *(type(Ellipsis), type(NotImplemented), types.UnionType),
+    *(property, classmethod, staticmethod, types.MethodType, types.MemberDescriptorType, types.GetSetDescriptorType),
+    *(types.WrapperDescriptorType, types.MethodDescriptorType, types.MethodWrapperType),
     *(machinery.ModuleSpec, machinery.SourceFileLoader, machinery.ExtensionFileLoader),
 )
 _LEFT_OUT_MODULES = frozenset({"typing", "typing_extensions", "re", "datetime", "_ctypes", "__future__", "pathlib"})
@@ -58,6 +70,12 @@ _OF_EVERY_MODULE = frozenset(
 # What the interpreter or a front end sets as it goes, on behalf of what runs.
 _SET_BY_RUNNING = frozenset({"last_type", "last_value", "last_traceback", "last_exc"})
 _EXCLUDED = frozenset({"__main__", "__mp_main__", "builtins", "agent_kernel"})
+# A few more objects below a name, of which there is always one.
+_BELOW = {
+    "logging": ("root.manager",),
+    "numpy.random.mtrand": ("_rand._bit_generator",),
+    "email.policy": ("default.header_factory",),
+}
 # Whoever runs a session (a test, a command) may have replaced what these hold since an earlier one.
 _REPLACED = ("sys", "os", "warnings", "logging", "random")
 # Of these a person has many: only what the module's own code names is the module's.
@@ -72,6 +90,7 @@ class _Seen(msgspec.Struct):
 
     modules: set[str] = msgspec.field(default_factory=set[str])
     total: int = -1
+    loggers: int = -1
 
 
 _seen = _Seen()
@@ -86,25 +105,31 @@ _found: dict[int, Reference | None] = {}
 
 def begin() -> None:
     """A session begins: what it works with from now on may be other objects than those of an earlier one."""
-    for name in _REPLACED:
-        if name in sys.modules:
-            note(name)
+    again = [name for name in _REPLACED if name in sys.modules]
+    for name in again:
+        note(name)
+    _note_inner(again)
 
 
 def look() -> None:
     """Note what new modules hold. Costs nothing while no module came."""
+    _note_loggers()
     if len(sys.modules) == _seen.total:
         return
     _seen.total = len(sys.modules)
-    for name in list(sys.modules):
-        if name not in _seen.modules:
-            note(name)
+    fresh = [name for name in list(sys.modules) if name not in _seen.modules]
+    for name in fresh:
+        note(name)
+    _note_inner(fresh)
 
 
 def note(name: str) -> None:
     """Note what a module holds. A library has thousands of functions and classes: they are passed over in C."""
     _seen.modules.add(name)
     module = sys.modules.get(name)
+    if name == "builtins" and module is not None:
+        _containers.setdefault(id(module_dict(module)), 0)
+        _add(id(module_dict(module)), name, "__dict__")
     if name.partition(".")[0] in _EXCLUDED or not _is_module(module):
         return
     attributes = module_dict(module)
@@ -225,7 +250,13 @@ def _standing(module: str, name: str) -> object:
     if not _is_module(holder):
         return None
     attributes = module_dict(holder)
-    return attributes if name == "__dict__" else attributes.get(name)
+    if name == "__dict__":
+        return attributes
+    first, *below = name.split(".")
+    found = attributes.get(first)
+    for part in below:
+        found = _attribute(found, part)
+    return found
 
 
 def _rank(place: tuple[str, str], value: object) -> tuple[bool, int, int, str, str]:
@@ -363,6 +394,10 @@ def containers_among(ids: AbstractSet[int], namespace: dict[str, object]) -> dic
                 if reference is not None:
                     found[item] = Named(value, reference)
                 break
+    for item in sorted(_inner.keys() & ids):
+        reached = _reached(item, namespace) if item not in found else None
+        if reached is not None:
+            found[item] = reached
     return found
 
 
@@ -397,4 +432,233 @@ def _count_holders(item: int) -> int:
 
 def may_be_container(value: object, namespace: dict[str, object]) -> bool:
     """Whether a list, dict or set may be a module's, or is the notebook's namespace."""
-    return id(value) in _containers or value is namespace
+    return id(value) in _containers or value is namespace or id(value) in _inner
+
+
+# -- lists, dicts and sets below what libraries hold
+
+_SHORTEST_KEY = 4
+_HOPS = 2  # attributes and items from what a module holds, or a class of it
+# By id: the modules among which there is one from which it was met.
+_inner: dict[int, tuple[str, ...]] = {}
+_ways: dict[int, Reference] = {}
+# What belongs to the session, or to whoever uses the library, hangs on some of these. Of the others nobody asks for a
+# part: they serve the front end and this package.
+_NOT_ENTERED = frozenset(
+    {
+        *(
+            "IPython",
+            "ipykernel",
+            "traitlets",
+            "ipywidgets",
+            "anywidget",
+            "comm",
+            "jupyter_client",
+            "jupyter_core",
+            "zmq",
+        ),
+        *(
+            "jupyter_server",
+            "tornado",
+            "debugpy",
+            "nbformat",
+            "prompt_toolkit",
+            "jedi",
+            "parso",
+            "pygments",
+            "stack_data",
+        ),
+        *("executing", "asttokens", "pure_eval", "decorator", "wcwidth", "pexpect", "ptyprocess", "matplotlib_inline"),
+        *(
+            "psutil",
+            "platformdirs",
+            "packaging",
+            "six",
+            "lmdb",
+            "msgspec",
+            "pydantic",
+            "pydantic_core",
+            "rich",
+            "blake3",
+        ),
+        *("xxhash", "zstandard", "cloudpickle", "pytest", "_pytest", "pluggy", "hypothesis", "unittest", "concurrent"),
+        *("multiprocessing", "gc", "sympy", "mpmath"),
+    }
+)
+
+
+def _note_inner(modules: list[str]) -> None:
+    """Note the containers below what these modules hold, of all of them in one walk: it takes a microsecond each."""
+    entered = [name for name in modules if name.partition(".")[0] not in _NOT_ENTERED]
+    libraries = [name for name in entered if _is_module(sys.modules.get(name)) and is_library(name)]
+    values: list[Any] = []
+    for module in libraries:
+        values += module_dict(sys.modules[module]).values()
+        for name in _BELOW.get(module, ()):
+            values.append(_standing(module, name))
+            _add(id(values[-1]), module, name)
+    inner: list[Any] = []
+    level = _fresh(values)
+    for _ in range(_HOPS):
+        below = _below(level)
+        level = _fresh(below)
+        attached = _below([item for item in level if type(item) is dict])  # of an object, perhaps
+        inner += level
+        level += _fresh(attached)
+        inner += level
+    among = tuple(libraries)
+    for item in inner:
+        if id(type(item)) in _CONTAINERS and id(item) not in HELD:
+            _inner.setdefault(id(item), among)
+
+
+def _below(level: list[object]) -> list[Any]:
+    """What these lead to by a name or a key; of a very long dict nothing, for that is data."""
+    leading = [item for item in level if type(item) is not list and type(item) is not set]
+    return gc.get_referents(*(item for item in leading if type(item) is not dict or len(item) <= _LONGEST))
+
+
+_LONGEST = 2_000
+_entered: set[int] = set()  # ids of what was met once
+
+
+def _fresh(found: list[Any]) -> list[Any]:
+    """Those that were not met before, and may be a library's own."""
+    kinds = list(map(type, found))
+    ids = list(map(id, kinds))
+    for kind in dict(zip(ids, kinds, strict=True)).values():
+        _counts(kind)
+    counting = list(compress(found, map(_COUNTS.__getitem__, ids)))
+    fresh = dict(zip(map(id, counting), counting, strict=True))
+    for item in _entered.intersection(fresh):
+        del fresh[item]
+    _entered.update(fresh)
+    return list(fresh.values())
+
+
+def _note_loggers() -> None:
+    """Loggers are saved as their names, so the lists of what handles and filters their records stand below those."""
+    logging: Any = sys.modules.get("logging")
+    if logging is None or len(logging.root.manager.loggerDict) == _seen.loggers:
+        return
+    _seen.loggers = len(logging.root.manager.loggerDict)
+    for logger in _loggers():
+        for name in ("handlers", "filters"):
+            _inner.setdefault(id(_attribute(logger, name)), ("logging",))
+
+
+def _loggers() -> list[Any]:
+    logging: Any = sys.modules["logging"]
+    return [
+        logging.root,
+        *(found for found in list(logging.root.manager.loggerDict.values()) if hasattr(found, "name")),
+    ]
+
+
+def _reached(item: int, namespace: Mapping[str, object]) -> Named | None:
+    """The container of this id, and the way to it; None, and never again, where it is not a library's by now."""
+    known = _ways.get(item)
+    value = _follow(known) if known is not None else None
+    if known is not None and id(value) == item:
+        return Named(value, known)
+    _ways.pop(item, None)
+    found = next((found for module in _inner[item] if (found := _find_way(item, module)) is not None), None)
+    if found is None or found.value is namespace:
+        del _inner[item]
+        return None
+    _ways[item] = found.reference
+    return found
+
+
+def _find_way(item: int, module: str) -> Named | None:
+    for logger in _loggers() if module == "logging" else ():
+        for name in ("handlers", "filters"):
+            value = _attribute(logger, name)
+            if id(value) == item:
+                steps = (("call", str(logger.name)), ("attribute", name))
+                return Named(value, Reference("logging", "getLogger", steps=steps))
+    if not _is_module(sys.modules.get(module)):
+        return None
+    below = [(name, _standing(module, name)) for name in _BELOW.get(module, ())]
+    attributes = [*module_dict(sys.modules[module]).items(), *below]
+    level: list[tuple[object, Reference]] = [
+        (value, Reference(module, name))
+        for name, value in attributes
+        if name not in _OF_EVERY_MODULE and _counts(type(value))
+    ]
+    for _ in range(_HOPS):
+        deeper: list[tuple[object, Reference]] = []
+        for owner, reference in level:
+            for step, value in _parts(owner):
+                way = Reference(module, reference.name, steps=(*reference.steps, step))
+                if id(value) == item and all(_is_given(module, *one) for one in way.steps):
+                    return Named(value, way)
+                if _counts(type(value)):
+                    deeper.append((value, way))
+        level = deeper
+    return None
+
+
+def _parts(owner: object) -> list[tuple[tuple[str, str], object]]:
+    """The attributes of an object, and the items of a dict, found without running code of its class."""
+    found: list[tuple[tuple[str, str], object]] = []
+    if type(owner) is dict:  # others are settings, whose lists are whoever set them
+        items: list[tuple[Any, Any]] = list(owner.items())
+        found += [(("item", key), value) for key, value in items if type(key) is str and type(value) is dict]
+    return found + [(("attribute", name), value) for name, value in _attributes(owner).items()]
+
+
+def _attributes(owner: object) -> dict[str, object]:
+    if not type(owner).__dictoffset__:
+        return {}
+    return dict(object.__getattribute__(owner, "__dict__"))
+
+
+def _attribute(owner: object, name: str) -> object:
+    attributes = _attributes(owner)
+    if name in attributes:
+        return attributes[name]
+    for base in bases_of(type(owner)):
+        held = class_dict(base).get(name)
+        if type(held) is types.GetSetDescriptorType or type(held) is types.MemberDescriptorType:
+            return held.__get__(owner)
+        if held is not None:
+            return held
+    return None
+
+
+def _follow(reference: Reference) -> object:
+    found: Any = _standing(reference.module, reference.name)
+    for how, name in reference.steps:
+        if how == "call":
+            found = next((logger for logger in _loggers() if logger.name == name), None)
+        elif how == "item":
+            found = found.get(name) if type(found) is dict else None
+        else:
+            found = _attribute(found, name)
+    return found
+
+
+@cache
+def _is_given(module: str, how: str, name: str) -> bool:
+    """Whether a file of the module's package has this as a name or a text of its own: then no cell made it up."""
+    if how == "item" and len(name) < _SHORTEST_KEY:  # which anyone may think of
+        return False
+    package = module.partition(".")[0]
+    mark = bytes((len(name),)) + name.encode() if name.isascii() and len(name) < 256 else b""
+    for other in sorted(sys.modules, key=lambda other: (other != module, other)):
+        if other.partition(".")[0] == package and mark and mark in _compiled(other):
+            return True
+    return False
+
+
+@lru_cache(maxsize=64)
+def _compiled(module: str) -> bytes:
+    """The compiled file of a module: each of its names and short texts stands there behind its length."""
+    loader: Any = getattr(module_dict(sys.modules[module]).get("__spec__"), "loader", None)
+    read = getattr(loader, "get_code", None)
+    try:
+        code = read(module) if read is not None else None
+    except (ImportError, OSError, SyntaxError, EOFError):
+        return b""
+    return b"" if code is None else marshal.dumps(code)

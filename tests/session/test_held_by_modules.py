@@ -178,6 +178,95 @@ class TestWhatALibraryHolds:
                 nb.checkout(early)
 
 
+BELOW: dict[str, str] = {
+    "what handles records": "logging.getLogger().handlers",
+    "what filters them": "logging.getLogger().filters",
+    "that of another logger": "logging.getLogger('ak.test.one').handlers",
+    "the manager of loggers": "logging.root.manager",
+    "all loggers": "logging.Logger.manager.loggerDict",
+    "the dict of builtins": "vars(builtins)",
+    "what decimal traps": "decimal.getcontext().traps",
+    "what it saw": "decimal.DefaultContext.flags",
+    "a codec": "codecs.lookup('utf-8')",
+    "types of files": "mimetypes._db.encodings_map",
+    "adapters": "sqlite3.adapters",
+    "the registry of a policy": "email.policy.default.header_factory.registry",
+    "the bits behind numpy's": "np.random.mtrand._rand._bit_generator",
+    "options of pandas": "pd.options.display.d",
+    "those by themselves": "pd._config.config._global_config['display']",
+    "a sequence of colours": "matplotlib.color_sequences._color_sequences",
+    "fonts": "matplotlib.font_manager.fontManager.ttflist",
+    "parameters of a distribution": "scipy.stats.norm._ctor_param",
+}
+
+
+class TestWhatIsBelow:
+    """Lists, dicts and sets that a library's own objects hold are the library's too."""
+
+    IMPORTS = (
+        "import builtins, codecs, decimal, email.policy, logging, mimetypes, sqlite3\nmimetypes.init()\n"
+        "import matplotlib.font_manager, numpy as np, pandas as pd, scipy.stats"
+    )
+
+    def test_it_comes_back_as_that_very_object(self) -> None:
+        store = MemoryStore()
+        with Notebook(Repository.open(store)) as nb:
+            nb.run(self.IMPORTS)
+            nb.run("".join(f"t{at} = {expression}\n" for at, expression in enumerate(BELOW.values())))
+            nb.run("opt = pd.options.display; deep = [{'h': (t0, t4)}]")
+            groups = nb.session.workspace.tracking.groups
+            assert all(groups[f"t{at}"].members == (f"t{at}",) for at in range(len(BELOW)))
+            assert nb.session.status().lost == ()
+            assert (
+                names_changed(nb.run("logging.getLogger('ak.test.new'); t0.append(logging.NullHandler()); t0.pop()"))
+                == set()
+            )
+        with Notebook(Repository.open(store)) as again:
+            again.checkout()
+            found = {what: again.look(f"t{at} is {expression}") for at, (what, expression) in enumerate(BELOW.items())}
+            assert found == dict.fromkeys(BELOW, True)
+            assert again.look("deep[0]['h'][0] is logging.root.handlers and deep[0]['h'][1] is t4")
+            before = again.look("opt.max_rows")
+            again.execute("pd.options.display.max_rows = 7")
+            assert again.look("opt.max_rows") == 7
+            again.execute(f"pd.options.display.max_rows = {before}")
+
+    def test_what_a_person_put_there_is_the_persons(self) -> None:
+        store = MemoryStore()
+        with Notebook(Repository.open(store)) as nb:
+            nb.run(
+                "import logging, sqlite3, matplotlib\nmine, own, rows = {'lines.linewidth': 3}, [1, 2], {1: 'a'}\n"
+                "matplotlib.style.library['ak own style'] = mine\n"
+                "matplotlib.color_sequences._color_sequences['ak own colours'] = own\nlogging.root.ak_rows = rows"
+            )
+            nb.run("own.append(3); rows[2] = 'b'")
+        import logging
+
+        import matplotlib.style as styles
+
+        sequences = vars(sys.modules["matplotlib"].color_sequences)["_color_sequences"]
+        del styles.library["ak own style"], sequences["ak own colours"], vars(logging.root)["ak_rows"]
+        with Notebook(Repository.open(store)) as again:
+            again.checkout()
+            assert again.look("(mine, own, rows)") == ({"lines.linewidth": 3}, [1, 2, 3], {1: "a", 2: "b"})
+
+    def test_it_is_empty_where_the_library_has_none_by_now(self) -> None:
+        from agent_kernel.values.restore.objects import reached
+
+        assert reached("logging", "root", (("attribute", "gone"),), list) == []
+        assert reached("logging", "root", (("attribute", "name"), ("item", "x")), dict) == {}
+
+    def test_an_id_that_another_container_has_by_now_names_nothing(self) -> None:
+        with Notebook() as nb:
+            nb.run("x = [1]\ny = {'a': x}")
+            for name in "xy":
+                vars(references)["_inner"][id(nb.look(name))] = ("logging",)  # as if one that died had had it
+            first = nb.run("x.append(2)")
+            nb.run("x.append(3); y['b'] = 1")
+            nb.checkout(first)
+            assert nb.look("(x, y['a'] is x, 'b' in y)") == ([1, 2], True, False)
+
+
 class TestWhatAPersonPutsThere:
     def test_is_saved_by_value(self) -> None:
         with Notebook() as nb:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from agent_kernel.values.dump import MemoryUse
 from agent_kernel.values.pickler import leaves_of, reduced
 from agent_kernel.values.reducers import Handler, immutable, leaf, objects
+from agent_kernel.values.references import Reference
 from agent_kernel.values.restore import frames as restore
 from agent_kernel.values.summaries.reading import module_name
 
@@ -58,6 +59,8 @@ def _pandas(kind: type) -> Handler | None:
         return functools.partial(reduce_block, objects.handler_for(kind))
     if kind.__name__ == "BlockValuesRefs":
         return reduce_references
+    if kind.__name__ == "DictWrapper":
+        return reduce_options
     if issubclass(kind, (pd.DataFrame, pd.Series)) and _pickles_like_pandas(kind):
         return reduce_table
     return None
@@ -208,6 +211,17 @@ def reduce_block(shared: Handler, pickler: Pickler, block: Any) -> Any:
     # where that is on, or is turned on later.
     pickler.dump_record.references.append(references)
     return (restore.block, (*parts, references)) if id(references) in pickler.shared_owners else parts
+
+
+def reduce_options(pickler: Pickler, options: Any) -> Any:
+    """A part of pandas' options is made anew each time that it is asked for."""
+    config: Any = import_module("pandas._config.config")
+    found, prefix = config._global_config, object.__getattribute__(options, "prefix")
+    for part in prefix.split("."):
+        found = found.get(part, {})
+    if found is not object.__getattribute__(options, "d"):
+        return NotImplemented
+    return pickler.by_name(Reference("pandas", f"options.{prefix}"))
 
 
 def reduce_references(pickler: Pickler, references: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextvars
 import copyreg
 import dataclasses
@@ -275,6 +276,8 @@ def reduce_named(pickler: Pickler, named: Named) -> Any:
     module, name = named.reference.module, named.reference.name
     if named.reference.is_own:
         return restore.held, (module, name, type(named.value))
+    if named.reference.steps:
+        return restore.reached, (module, name, named.reference.steps, type(named.value))
     return by_name, (module, name)
 
 
@@ -285,6 +288,20 @@ def reduce_content(_: Pickler, content: Content) -> Any:
 def reduce_context(_: Pickler, context: decimal.Context) -> Any:
     """What `getcontext` gives is decimal's own, of each thread."""
     return (decimal.getcontext, ()) if context is decimal.getcontext() else NotImplemented
+
+
+def reduce_signals(_: Pickler, signals: Any) -> Any:
+    """Which signals a context traps or has seen is a part of the context, made in C."""
+    contexts = (decimal.getcontext(), decimal.DefaultContext, decimal.BasicContext, decimal.ExtendedContext)
+    parts = ((context, name) for context in contexts for name in ("traps", "flags"))
+    return next(((getattr, part) for part in parts if getattr(*part) is signals), NotImplemented)
+
+
+def reduce_codec(_: Pickler, codec: codecs.CodecInfo) -> Any:
+    try:
+        return (codecs.lookup, (codec.name,)) if codecs.lookup(codec.name) is codec else NotImplemented
+    except LookupError:
+        return NotImplemented
 
 
 def reduce_span(pickler: Pickler, span: Span) -> Any:
@@ -317,6 +334,8 @@ _EXACT: dict[type, Handler] = {
     Named: reduce_named,
     Content: reduce_content,
     decimal.Context: reduce_context,
+    type(decimal.DefaultContext.traps): reduce_signals,
+    codecs.CodecInfo: reduce_codec,
     Unsavable: reduce_unsavable,
     Lost: reduce_lost,
     type(threading.Lock()): reduce_lock,

@@ -8,6 +8,7 @@ import collections
 import contextlib
 import contextvars
 import functools
+import importlib
 import threading
 import types
 import weakref
@@ -120,6 +121,18 @@ def live(token: str, surface: bytes = b"") -> object:
 def held(module: str, name: str, kind: type) -> object:
     """What a module of the person's own holds under this name; its content follows."""
     return current().held(module, name, kind)
+
+
+def reached(module: str, name: str, steps: tuple[tuple[str, str], ...], kind: type) -> object:
+    """A list, dict or set below what a library's module holds; an empty one where the library has none there by now."""
+    found: Any = importlib.import_module(module)
+    try:
+        found = functools.reduce(getattr, name.split("."), found)
+        for how, part in steps:
+            found = found(part) if how == "call" else found[part] if how == "item" else getattr(found, part)
+    except (AttributeError, LookupError, TypeError):
+        found = None
+    return found if type(found) is kind else kind()
 
 
 def held_state(made: object, content: Any) -> None:
