@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import threading
-from asyncio import CancelledError
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -93,9 +92,13 @@ def _on_the_main_thread() -> bool:
 
 
 def _error_of(result: Outcome | None) -> BaseException | None:
-    error: BaseException | None = CancelledError()
-    if result is not None:
-        error = result.error_before_exec or result.error_in_exec
+    if result is None:
+        return KeyboardInterrupt()
+    error = result.error_before_exec or result.error_in_exec
+    if error is None or isinstance(error, Exception):
+        return error
+    from asyncio import CancelledError  # only now: it brings sockets and encryption, which a terminal may never need
+
     # A cell that awaits is not interrupted but cancelled.
     return KeyboardInterrupt() if isinstance(error, CancelledError) else error
 

@@ -137,6 +137,13 @@ def test_loading_the_extension_adds_nothing_costly_of_the_standard_library(after
     assert not after_loading & STANDARD
 
 
+def test_a_shell_without_a_kernel_loads_nothing_costly_either(tmp_path: Path) -> None:
+    bare = A_KERNEL.replace("import ipykernel.kernelapp\n", "")
+    loaded = modules_after(f'{bare}\nshell.run_cell("x = 1", store_history=True)', tmp_path)
+    assert "agent_kernel.session.staging" in loaded
+    assert not loaded & STANDARD
+
+
 def test_loading_the_extension_leaves_commits_verbs_and_upkeep_for_later(after_loading: set[str]) -> None:
     assert "agent_kernel.session.session" in after_loading
     assert not after_loading & (UPKEEP | COMMITTING | AGENTS | BY_KIND)
