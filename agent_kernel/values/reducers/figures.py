@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from agent_kernel.values.pickler import reduced
 from agent_kernel.values.reducers import Handler, dispatch_table
 from agent_kernel.values.references import HELD
-from agent_kernel.values.restore.arrays import packed_arrays
 from agent_kernel.values.summaries.reading import instance_dict, loaded
 
 if TYPE_CHECKING:
@@ -161,6 +160,12 @@ def _reduce_packed_line(pack: Pack, pickler: Pickler, line: Any) -> Any:
     packed = pack(pickler, line, state, _OF_LINE)
     if not packed:
         return NotImplemented
+    return _with_arrays(kind, state, packed)
+
+
+def _with_arrays(kind: type, state: Any, packed: Any) -> Any:
+    from agent_kernel.values.restore.arrays import packed_arrays
+
     return _NEW, (kind,), (state, packed), None, None, packed_arrays
 
 
@@ -193,4 +198,4 @@ def reduce_transform(pack: Pack, pickler: Pickler, node: Any) -> Any:
     packed = pack(pickler, node, state, state)
     if not packed:
         return _NEW, (kind,), state
-    return _NEW, (kind,), (state, packed), None, None, packed_arrays
+    return _with_arrays(kind, state, packed)
