@@ -69,8 +69,8 @@ class Compared(msgspec.Struct):
     @property
     def size(self) -> int:
         """Bytes of all streams and buffers."""
-        beside: int = sum(component.compared.size for component in self.dumped.dump.met)
-        return sum(map(_size, self.dumped.blobs)) + beside
+        own = sum(map(_size, self.dumped.blobs))
+        return own + sum(component.compared.size for component in self.dumped.dump.met) if self.dumped.dump.met else own
 
     @property
     def own(self) -> bytes:
@@ -146,6 +146,8 @@ def _view(blob: bytes | Memory) -> memoryview:
 
 
 def _size(blob: bytes | Memory) -> int:
+    if isinstance(blob, bytes):
+        return len(blob)
     return blob.nbytes if isinstance(blob, Part) else _view(blob).nbytes
 
 
@@ -251,7 +253,7 @@ def _group(
     return Group(
         members=names,
         signature=compared.signature,
-        own=NO_OWN if own == dict.fromkeys(names, compared.signature) else dict(own),
+        own=NO_OWN if all(own.get(name) == compared.signature for name in names) else dict(own),
         roots={name: found for name, found in roots.items() if found} or NO_ROOTS,
         stored=entries if len(names) > 1 else next(iter(entries.values())),
         pieces=pieces if any(kept.ids for kept in pieces) else NO_PIECES,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import gc
 import re
 import signal
@@ -101,13 +102,26 @@ def uses_of(source: str, transform: Callable[[str], str] = str) -> Uses:
     is_python = _MAGIC.search(source) is None
     if is_python and "#" not in source and words.isdisjoint(_SUSPICIOUS):
         return Uses(words, set(), set())
-    code = _compiled(source) if is_python else None
-    if code is not None and words.isdisjoint(_RUN_MAGICS):
-        return _uses_of_code(code)
+    look = _uses_of_python if len(source) <= _LONGEST_REMEMBERED else _uses_of_python.__wrapped__
+    found = look(source) if is_python else None
+    if found is not None and words.isdisjoint(_RUN_MAGICS):
+        return Uses(set(found.words), set(found.marks), set())
     try:
-        return _uses_of_magics(ast.parse(_transformed(source, transform) if code is None else source), transform)
+        return _uses_of_magics(ast.parse(_transformed(source, transform) if found is None else source), transform)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return _uses_of_text(source)
+
+
+_LONGEST_REMEMBERED = 20_000
+
+
+@functools.lru_cache(
+    maxsize=64
+)  # cells are run again, by hand and in loops; to compile one takes longer than to save it
+def _uses_of_python(source: str) -> Uses | None:
+    """What a source uses that is Python as it stands; None: it is not."""
+    code = _compiled(source)
+    return None if code is None else _uses_of_code(code)
 
 
 def _transformed(source: str, transform: Callable[[str], str]) -> str:

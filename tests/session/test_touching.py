@@ -15,10 +15,11 @@ from collections.abc import Generator, Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
+from types import CodeType
 
 import pytest
 
-from agent_kernel.session import dumping, watching
+from agent_kernel.session import dumping, touching, watching
 from agent_kernel.session.touching import uses_of
 from agent_kernel.session.watching import Watching
 from agent_kernel.testing.notebooks import Notebook, names_changed
@@ -170,6 +171,25 @@ def test_comments_touch_nothing_and_texts_what_they_name() -> None:
     assert "df" in uses_of("sql('select * from ' 'df')  #").words
     assert "ℌ" not in uses_of("ℌ = 1").words  # noqa: RUF001  # Python reads it as H
     assert "x" in uses_of("this is ' no Python # x").words
+
+
+def test_a_cell_that_is_run_again_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[object] = []
+    compile_cell = touching._compiled
+
+    def counted(source: str) -> CodeType | None:
+        compiled.append(source)
+        return compile_cell(source)
+
+    monkeypatch.setattr(touching, "_compiled", counted)
+    for _ in range(3):
+        found = uses_of("model.eval()  # once")
+        assert found.words == {"model", "eval"}
+        found.words.add("mine")
+    assert len(compiled) == 1
+    for _ in range(2):
+        uses_of(f"text = '{'a' * 30_000}'  # too long to be remembered")
+    assert len(compiled) == 3
 
 
 LOOKUPS = (

@@ -90,8 +90,18 @@ def is_of_notebook(kind: type) -> bool:
     return bool(_flags_of(kind) & _HEAP_TYPE) and module_name(kind) in ("", "builtins", "__main__")
 
 
+# By id: hashing a type runs its metaclass.
+_BUILTIN_TEXTS = {
+    id(kind): kind.__name__
+    for kind in (int, float, complex, bool, str, bytes, bytearray, type(None), list, tuple, set, frozenset, dict)
+}
+
+
 def type_text(kind: type) -> str:
     """How a class is named to people: `int`, `Point` (the notebook's own), `sklearn.svm._classes.SVC`."""
+    known = _BUILTIN_TEXTS.get(id(kind))
+    if known is not None:
+        return known
     module, name = module_name(kind), qualified_name(kind)
     root = module.partition(".")[0]
     if root in _FLAT:
