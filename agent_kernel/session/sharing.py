@@ -6,7 +6,7 @@ remembered ids, and settled by dumping those names too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, combinations
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from agent_kernel.session import saving
 from agent_kernel.session.dumping import Dumps
 from agent_kernel.session.tracking import MANY, Group
-from agent_kernel.values.aliases import common_item, held_elsewhere, memory_pairs
+from agent_kernel.values.aliases import common_item, held_elsewhere, memory_pairs, share
 from agent_kernel.values.groups import Dumped, dump_group, reach_of
 
 
@@ -24,7 +24,7 @@ class Sharing:
     def __init__(self, dumps: Dumps, removed: frozenset[str]) -> None:
         self._dumps = dumps
         self._removed = removed
-        self._without_constants: set[str] = set()
+        self._libraries: dict[str, list[str]] = {}  # by name: those whose constants are not left out yet
         self._partners: dict[str, set[str]] = {}
 
     def settle(self) -> None:
@@ -52,30 +52,31 @@ class Sharing:
                 unsettled += self._dump_members(group)
 
     def _groups_sharing(self, name: str) -> list[Group]:
-        dumped = self._dumps.alone[name].dumped
-        others = [group for group in self._dumps.tracking.sharing(dumped.reach) if name not in group.members]
-        if not others:
-            return [group for group in self._dumps.tracking.sharing(dumped.reach) if name in group.members]
-        self._leave_constants(name)
-        return list(self._dumps.tracking.sharing(dumped.reach))
+        sharing, reach = self._dumps.tracking.sharing, self._dumps.alone[name].dumped.reach
+        self._leave_constants(name, lambda: any(name not in group.members for group in sharing(reach)))
+        return list(sharing(reach))
 
-    def _leave_constants(self, name: str) -> None:
+    def _leave_constants(self, name: str, seems_shared: Callable[[], bool]) -> None:
         """What libraries hold is not shared by the values that use it. Looked up only where something seems shared."""
         dumped = self._dumps.alone[name].dumped
-        if name in self._without_constants:
-            return
-        from agent_kernel.values.constants import library_constants, packages_of
+        reach, dumps = dumped.reach, [dumped.dump, *(component.dump for component in dumped.dump.met)]
+        while seems_shared():
+            from agent_kernel.values.constants import library_constants, packages_of
 
-        self._without_constants.add(name)
-        reach = dumped.reach
-        dumps = [dumped.dump, *(component.dump for component in dumped.dump.met)]
-        packages = packages_of(chain.from_iterable((*dump.instances, *dump.opaque) for dump in dumps))
-        shared = library_constants(packages, reach.ids) - set(map(id, (self._dumps.values([name]) or {}).values()))
-        if shared:
-            reach.ids -= shared
-            held = {id(use.holder): use for dump in dumps for use in dump.memory}
-            gone = {(use.space, use.low) for holder, use in held.items() if holder in shared}
-            reach.memory = [use for use in reach.memory if (use.space, use.low) not in gone]
+            if name not in self._libraries:
+                found = packages_of(chain.from_iterable((*dump.instances, *dump.opaque) for dump in dumps))
+                # First that of a figure: when it was looked into, most often nothing seems shared any more.
+                first = packages_of(component.root for component in dumped.dump.met)
+                self._libraries[name] = sorted(found, key=first.__contains__)
+            if not self._libraries[name]:
+                break
+            held = library_constants([self._libraries[name].pop()], reach.ids)
+            shared = held - set(map(id, (self._dumps.values([name]) or {}).values()))
+            if shared:
+                reach.ids -= shared
+                uses = {id(use.holder): use for dump in dumps for use in dump.memory}
+                gone = {(use.space, use.low) for holder, use in uses.items() if holder in shared}
+                reach.memory = [use for use in reach.memory if (use.space, use.low) not in gone]
 
     def _dump_members(self, group: Group) -> list[str]:
         """Dump each member of a group alone, unless it was; returns those that were dumped."""
@@ -173,8 +174,9 @@ class Sharing:
                 continue
             group = self._dumps.tracking.groups.get(name)
             if group is None or other not in group.members:
-                self._leave_constants(name)
-                self._leave_constants(other)
+                reaches = self._dumps.alone[name].dumped.reach, self._dumps.alone[other].dumped.reach
+                for one in (name, other):
+                    self._leave_constants(one, lambda reaches=reaches: share(*reaches))
 
     def _roots_of(self, name: str) -> set[int]:
         return {component.root_id for component in self._dumps.alone[name].dumped.dump.met}
