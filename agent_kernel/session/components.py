@@ -8,6 +8,7 @@ covers all that its value leads to, and which of the objects that is.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping
 
 import msgspec
@@ -23,6 +24,7 @@ from agent_kernel.values.reducers.figures import is_saved_with_root, root_below,
 from agent_kernel.values.segments import is_long
 
 _PACKAGE = "matplotlib"
+_FIGURES = "matplotlib.figure"
 
 
 class Component(msgspec.Struct, eq=False):
@@ -108,8 +110,12 @@ class Components:
 
     def let_go(self) -> None:
         """The commit ends: what figures hold of matplotlib's modules is known."""
-        if self._met_figures:
-            references.count_holders(_PACKAGE)
+        if _FIGURES in sys.modules:
+            from agent_kernel.values.constants import look_into
+
+            # With the cell that imports it, which takes long anyway. What is noted is held once more.
+            if look_into(_PACKAGE) or self._met_figures:
+                references.count_holders(_PACKAGE)
 
     def is_led(self, members: Mapping[str, object]) -> bool:
         """Whether the members are dumped behind a component."""

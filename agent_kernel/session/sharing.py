@@ -7,6 +7,7 @@ remembered ids, and settled by dumping those names too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain, combinations
 
 import msgspec
@@ -176,7 +177,7 @@ class Sharing:
             if group is None or other not in group.members:
                 reaches = self._dumps.alone[name].dumped.reach, self._dumps.alone[other].dumped.reach
                 for one in (name, other):
-                    self._leave_constants(one, lambda reaches=reaches: share(*reaches))
+                    self._leave_constants(one, partial(share, *reaches))
 
     def _roots_of(self, name: str) -> set[int]:
         return {component.root_id for component in self._dumps.alone[name].dumped.dump.met}

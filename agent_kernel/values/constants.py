@@ -42,21 +42,27 @@ _held: dict[str, _Held] = {}
 
 
 def library_constants(packages: Iterable[str], among: set[int]) -> set[int]:
-    """Those of the ids that are of what the loaded modules of these packages hold. A module is looked into once."""
+    """Those of the ids that are of what the loaded modules of these packages hold."""
     found: set[int] = set()
     for package in packages:
-        held = _held.setdefault(package, _Held())
-        holdings = _Holdings(package, held.ids)
-        for name in _modules(len(sys.modules)).get(package, ()):
-            if name not in held.modules:
-                held.modules.add(name)
-                module = sys.modules.get(name)
-                values = list(holdings.of(module)) if module is not None and _is_installed(module) else []
-                # An object keeps its attribute dict: held twice, it would look shared.
-                held.values += (value for value in values if id(value) not in holdings.attributes)
-                held.ids.update(map(id, values))
-        found |= among & held.ids
+        look_into(package)
+        found |= among & _held[package].ids
     return found
+
+
+def look_into(package: str) -> bool:
+    """Note what the modules of a package hold. A module is looked into once; returns whether there was a new one."""
+    held = _held.setdefault(package, _Held())
+    new = [name for name in _modules(len(sys.modules)).get(package, ()) if name not in held.modules]
+    holdings = _Holdings(package, held.ids)
+    for name in new:
+        held.modules.add(name)
+        module = sys.modules.get(name)
+        values = list(holdings.of(module)) if module is not None and _is_installed(module) else []
+        # An object keeps its attribute dict: held twice, it would look shared.
+        held.values += (value for value in values if id(value) not in holdings.attributes)
+        held.ids.update(map(id, values))
+    return bool(new)
 
 
 @lru_cache(maxsize=1)

@@ -257,7 +257,7 @@ def _gone_on(members: Mapping[str, object], lead: Dumped, namespace: dict[str, o
     leads = 1
     try:
         pickler.go_on(_all_of(members), dump)
-        shared = shared_of(pickler, dump)
+        shared = shared_of(dump)
         if shared:
             from agent_kernel.values.restore.arrays import shared_arrays
 
@@ -287,7 +287,7 @@ def _gone_on(members: Mapping[str, object], lead: Dumped, namespace: dict[str, o
     return made
 
 
-def shared_of(pickler: Pickler, dump: Dump) -> list[tuple[Any, str, Any]]:
+def shared_of(dump: Dump) -> list[tuple[Any, str, Any]]:
     """Of what was packed into the state of its holder that which something else in the dump holds too."""
     if not dump.loose:
         return []
@@ -295,7 +295,10 @@ def shared_of(pickler: Pickler, dump: Dump) -> list[tuple[Any, str, Any]]:
     owned = [(found, {id(found[2]), id(owner_of(found[2]))}) for found in dump.loose if id(found[2]) not in dump.views]
     owned += [(found, {id(found[2])}) for found in dump.loose if id(found[2]) in dump.views]
     holders = Counter(item for _, items in owned for item in items)
-    met = holders.keys() & set(filter(holders.__contains__, map(id, pickler.saved())))
+    # What was pickled as an array of its own was noted once more.
+    noted = Counter(id(array) for _, _, array in dump.loose)
+    seen = Counter(filter(holders.__contains__, map(id, dump.opaque)))
+    met = {item for item in seen if seen[item] > noted[item]}
     return [found for found, items in owned if any(holders[item] > 1 or item in met for item in items)]
 
 

@@ -105,7 +105,7 @@ def plain(pickler: Pickler, array: Any, low: int) -> Any:
         return _as_view(array, cluster.base, cluster.base_low)
     if array.nbytes <= _SMALL_BYTES and array.flags.c_contiguous:
         pickler.small_arrays += 1
-        if pickler.small_arrays > _MANY_ARRAYS:
+        if pickler.packs or pickler.small_arrays > _MANY_ARRAYS:
             return restore.small_array, (array.tobytes(), spell(array.dtype), array.shape, array.flags.writeable)
     if _repeats(array):
         return _reduce_broadcast(pickler, array)
@@ -135,42 +135,46 @@ def pack(pickler: Pickler, holder: Any, state: dict[str, Any], names: Iterable[s
         array: Any = attributes.get(name)
         if type(array) is not np.ndarray:
             continue
-        column = -1 if array.base is None else _column(array, attributes.get("_xy"))
-        spelled = _spelled(array) if column < 0 else (column,)
-        if not spelled:
+        held = getrefcount(array) > _ALONE or getweakrefcount(array)
+        base = array.base
+        if base is not None:
+            column = _column(array, attributes.get("_xy"))
+            if column >= 0:
+                if held:
+                    _note_loose(pickler, holder, name, array)
+                state[name] = None
+                packed.append((name, column))
+                continue
+            if not _is_whole(array, base):
+                continue
+            del base
+            held = held or _count_holds(array.base) > _BASE_ALONE or getweakrefcount(array.base)
+        spelled = _DTYPES.get(id(array.dtype))
+        flags = array.flags.num & _PLAIN
+        if spelled is None or array.nbytes > _SMALL_BYTES or flags != (_PLAIN if array.base is None else _OF_VIEW):
             continue
-        base = column < 0 and array.base is not None
-        if (
-            getrefcount(array) > _ALONE
-            or getweakrefcount(array)
-            or (base and (_count_holds(array.base) > _BASE_ALONE or getweakrefcount(array.base)))
-        ):
+        if held:
             _note_loose(pickler, holder, name, array)
-        state[name] = array.tobytes() if column < 0 else None
-        packed.append((name, *spelled))
+        state[name] = array.tobytes()
+        packed.append((name, spelled[1], array.shape))
     made = tuple(packed)
     if len(_packed) > _MOST_PACKED:
         _packed.clear()
     return _packed.setdefault(made, made)  # one object is written once
 
 
+# numpy's flags: contiguous in C's order, writable, and owner of its memory.
+_OF_VIEW = 0x401
+_PLAIN = _OF_VIEW | 0x4
 _packed: dict[tuple[object, ...], tuple[object, ...]] = {}
 _MOST_PACKED = 1_000
 _DTYPES = {id(dtype): (dtype, dtype.str) for dtype in (np.dtype(np.float64), np.dtype(np.int64))}
 
 
-def _spelled(array: Any) -> tuple[object, ...]:
-    """The dtype and shape of a small array of numbers that has its memory for itself, or is the only view of that."""
-    _, spelled = _DTYPES.get(id(array.dtype), (None, ""))
-    if not spelled or array.nbytes > _SMALL_BYTES:
-        return ()
-    flags, base = array.flags, array.base
-    if not flags.c_contiguous or not flags.writeable:
-        return ()
-    if base is None:
-        return (spelled, array.shape) if flags.owndata else ()
+def _is_whole(array: Any, base: Any) -> bool:
+    """Whether an array is a view of all of another one, which has its memory for itself."""
     whole = type(base) is np.ndarray and base.dtype is array.dtype and base.nbytes == array.nbytes
-    return (spelled, array.shape) if whole and base.flags.owndata and base.flags.writeable else ()
+    return whole and bool(base.flags.owndata) and bool(base.flags.writeable)
 
 
 def _column(array: Any, points: Any) -> int:
