@@ -155,7 +155,7 @@ class _Digest:
             return self._items(value)
         if id(value) in self._seen:
             return self._say("seen", self._seen[id(value)])
-        self._seen[id(value)] = len(self._seen)
+        self._seen[id(value)] = sum(map(len, self._seen.maps))  # len of a chain joins all its maps
         self._kept.append(value)
         if kind in _CONTAINERS:
             return self._items(value)

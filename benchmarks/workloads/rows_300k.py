@@ -10,8 +10,12 @@ from benchmarks.tables import Row, Table, ms, size, times
 _CREATE = 'rows = [{{"id": i, "name": f"user {{i}}", "tags": ["a", str(i % 7)], "score": i * 0.5}} for i in range({n})]'
 
 
+_DOCUMENT = """doc = {{"meta": {{"page": 1}}, "items": [{{"id": i, "user": {{"name": f"user {{i}}", "at": [i, i * 0.5]}}}}
+    for i in range({n})]}}"""
+
+
 def run(bench: Bench) -> Table:
-    """Append to the list and change an item of it, against pickling it once."""
+    """Append to the list and change an item of it, against pickling it once; and the same in a document."""
     n = 30_000 if bench.quick else 300_000
     steps = [cell("other = 0"), cell(_CREATE.format(n=n), "create"), cell("other = 1"), mark("created")]
     for number in range(4):
@@ -21,6 +25,10 @@ def run(bench: Bench) -> Table:
             cell(f"rows[{(number + 1) * n // 6}]['score'] = 9.25", "change"),
         ]
     steps += [cell(f"other = {number}", "other") for number in range(5)]
+    steps += [cell(_DOCUMENT.format(n=n // 2))]
+    for number in range(4):
+        steps += [measure("pickle:doc", "pickle doc"), cell("doc['meta']['page']", "read doc")]
+        steps += [cell(f"doc['items'][{number + 7}]['user']['at'][1] = -1.0", "change doc")]
     steps += [cell("len(rows)", "read"), mark("end"), measure("state_bytes")]
     steps += [checkout("created", "back"), checkout("end")]
     runs = run_all(bench, steps)
@@ -39,6 +47,13 @@ def run(bench: Bench) -> Table:
     for label, what in (("read", "only read"), ("other", "not touched")):
         ours = runs.ours_overhead(label)
         table.rows.append(Row(what, ms(ours), peers=runs.peers_overhead(label)))
+    pickle_s = runs.reference("pickle doc")
+    for label, what in (("read", "a document of half as many: only read"), ("change", "… one item changed")):
+        ours = runs.ours_overhead(f"{label} doc")
+        numbers = {"seconds": ours, "pickle": pickle_s}
+        shown, ok = f"{ms(ours)} = {times(ours / pickle_s)} pickle", ours <= pickle_s
+        beside, peers = f"pickling it once {ms(pickle_s)}", runs.peers_overhead(f"{label} doc")
+        table.rows.append(Row(what, shown, "≤ 1× pickle", ok, peers, beside, numbers))
     disk = _disk(runs.ours) / state
     peers = {name: times(_disk(run) / state) for name, run in runs.peers.items() if run.of("read")}
     table.rows.append(Row("disk, of the state pickled", times(disk), "≤ 1.5×", disk <= 1.5, peers, "", {"ratio": disk}))

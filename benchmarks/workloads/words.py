@@ -27,6 +27,9 @@ def run(bench: Bench) -> Table:
             steps += [measure(f"pickle:{_NAMES[kind]}", f"pickle {kind}"), cell(f"len({_NAMES[kind]})", f"read {kind}")]
             steps += [cell(change.format(k=number), f"change {kind}")]
         steps += [cell("# known", "comment"), cell("known('word1')", "call")]
+    steps += [cell("again = words")]
+    for number in range(3):
+        steps += [cell("again[0]", "read shared"), cell(f"again.append('more {number}')", "change shared")]
     steps += [mark("end"), checkout("created"), checkout("end")]
     runs = run_all(bench, steps)
     table = Table(f"A list, a set and a dict of {n:,} words", notes=runs.problems())
@@ -38,6 +41,9 @@ def run(bench: Bench) -> Table:
     for label, what in (("comment", "a comment that names a function over the set"), ("call", "a call of it")):
         _add(table, runs.ours_overhead(label), runs.reference("pickle set"), what, 0.3)
         table.rows[-1].peers.update(runs.peers_overhead(label))
+    for label, what in (("read", "a list of two names: only read"), ("change", "a list of two names: one added")):
+        _add(table, runs.ours_overhead(f"{label} shared"), runs.reference("pickle list"), what, None)
+        table.rows[-1].peers.update(runs.peers_overhead(f"{label} shared"))
     table.rows.append(exact_row(runs))
     return table
 
