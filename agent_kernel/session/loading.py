@@ -86,8 +86,11 @@ def build(
         if not isinstance(found, Failure):
             built.values |= zip(members, found, strict=True)
             continue
-        built.failed.append(Failed(members, entries, found.error, found.class_id, plan.manifests.get(members[0])))
-        for name in members:
+        built.values |= found.rest
+        lost = tuple(name for name in members if name not in found.rest)
+        kept = {name: entries[name] for name in lost}
+        built.failed.append(Failed(lost, kept, found.error, found.class_id, plan.manifests.get(members[0])))
+        for name in lost:
             del plan.entries[name]
     return built
 

@@ -107,6 +107,8 @@ class Loader:
                 self._guard.keep_containers(missing.values())
                 streams = [stream if stream.failure is None else Streams(stream.group) for stream in streams]
                 self._run([stream for stream in streams if not stream.is_done])
+            for stream in streams:
+                self._load_rest(stream)
         for (_, name), kind in self._provisional.items():
             if class_dict(kind).get(name, self) is None:
                 type.__delattr__(kind, name)
@@ -114,6 +116,19 @@ class Loader:
             self.contents += stream.contents
             stream.let_go()
         return [stream.failure or stream.loaded for stream in streams]
+
+    def _load_rest(self, stream: Streams) -> None:
+        """What shares a group with an object that fails, and does not hold it, comes back."""
+        failure = stream.failure
+        if failure is None or isinstance(failure.error, MemoryError):
+            return
+        self._stream = stream
+        try:
+            stream.load_rest(self.namespace)
+        except (KeyboardInterrupt, StoreUnavailableError):
+            raise
+        except BaseException:  # noqa: BLE001  # then all of the group fails, with the error that is known
+            stream.fail(failure)
 
     def _run(self, streams: Sequence[Streams]) -> None:
         for stream in streams:

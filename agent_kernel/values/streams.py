@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+import types
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -30,10 +32,14 @@ class StoredGroup(msgspec.Struct, frozen=True):
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why a group could not be loaded. `class_id`: the class whose loading failed, if that was it."""
+    """Why a group could not be loaded. `class_id`: the class whose loading failed, if that was it.
+
+    `rest` are those of its values, by name, that neither fail nor lead to what does.
+    """
 
     error: BaseException
     class_id: str = ""
+    rest: dict[str, object] = msgspec.field(default_factory=dict[str, object])
 
 
 class Streams:
@@ -52,7 +58,8 @@ class Streams:
         self._skeleton_count = len(layout.skeletons) if layout.fills else 0
         self._lost: tuple[object, ...] = ()
         self._stream_count = self._skeleton_count + layout.streams
-        self._unpicklers: dict[int, _Unpickler] = {}
+        self._unpicklers: dict[int, Any] = {}
+        self._kind: Any = Unpickler
         self._anchors: list[object] = []
 
     def skeletons(self) -> Iterable[tuple[str, Callable[[], type]]]:
@@ -96,6 +103,21 @@ class Streams:
         values = self._lost or self._values()
         self.loaded = tuple(values[slot] for slot in self.group.slots)
         self.is_done = True
+
+    def load_rest(self, namespace: dict[str, object]) -> None:
+        """Load what does not lead to the object that fails, where several names share the group."""
+        if self.failure is None or len(self.group.slots) < 2 or self.group.layout.skeletons:
+            return
+        from agent_kernel.values.tolerant import TolerantUnpickler
+
+        failure = self.failure
+        self.begin_again()
+        self._kind = TolerantUnpickler
+        values = self._values()
+        broken = [found for unpickler in self._unpicklers.values() for found in getattr(unpickler, "broken", ())]
+        named = zip(self.group.members, (values[slot] for slot in self.group.slots), strict=True)
+        rest = {name: value for name, value in named if not leads_to(value, broken, namespace)} if broken else {}
+        self.fail(Failure(failure.error, failure.class_id, rest))
 
     def fail(self, failure: Failure) -> None:
         """Let go of what was loaded: others may need the room."""
@@ -146,10 +168,10 @@ class Streams:
         loaded: Any = first.load()
         return loaded if self.group.count > 1 else (loaded,)
 
-    def _unpickler(self, position: int) -> _Unpickler:
+    def _unpickler(self, position: int) -> Any:
         if position not in self._unpicklers:
             stream = self.group.stream(position)
-            self._unpicklers[position] = _Unpickler(io.BytesIO(stream), self._buffers(position), self._anchors)
+            self._unpicklers[position] = self._kind(io.BytesIO(stream), self._buffers(position), self._anchors)
         return self._unpicklers[position]
 
     def _buffers(self, position: int) -> Iterator[Any]:
@@ -161,27 +183,54 @@ class Streams:
                 yield restore.fresh_memory(stored) if number in layout.foreign else stored
 
 
-class _Unpickler(pickle.Unpickler):
+class Finding:
     """Finds by number what segments have in common with others of their group, and the containers that they make up."""
 
     def __init__(self, stream: io.BytesIO, buffers: Iterator[Any], anchors: list[object]) -> None:
-        super().__init__(stream, buffers=buffers)
+        super().__init__(stream, buffers=buffers)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
         self.pointed = anchors
 
     def persistent_load(self, pid: Any) -> object:
         return self.pointed[pid]
 
     def find_class(self, module: str, name: str, /) -> Any:
+        found: Any = super()
         try:
-            return super().find_class(module, name)
+            return found.find_class(module, name)
         except ModuleNotFoundError:
             if module not in _MOVED:
                 raise
-            return super().find_class(_MOVED[module], name)
+            return found.find_class(_MOVED[module], name)
+
+
+class Unpickler(Finding, pickle.Unpickler):
+    """Stops at the first error."""
 
 
 # Where a newer Python keeps what an older one has elsewhere, and both show as the same.
 _MOVED = {"pathlib._local": "pathlib"}
+
+
+_NOT_ENTERED = (type, types.ModuleType, types.CodeType)
+
+
+def leads_to(value: object, broken: Sequence[object], namespace: dict[str, object]) -> bool:
+    """Whether one of these objects lies below the value; functions are entered by their own state alone."""
+    goals = set(map(id, broken))
+    seen = {id(namespace)}
+    todo: list[object] = [value]
+    while todo:
+        one = todo.pop()
+        if id(one) in goals:
+            return True
+        if id(one) in seen or isinstance(one, _NOT_ENTERED):
+            continue
+        seen.add(id(one))
+        if type(one) is types.FunctionType:
+            todo += [one.__closure__, one.__defaults__, one.__kwdefaults__, one.__dict__]
+        else:
+            todo += gc.get_referents(one)
+    return False
 
 
 def join(form: str, parts: list[Any]) -> object:

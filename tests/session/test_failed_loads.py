@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agent_kernel.errors import LoadError
+from agent_kernel.errors import LoadError, LostValueError
 from agent_kernel.session import Repository, Versioned
 from agent_kernel.storage import MemoryStore
 from agent_kernel.testing.notebooks import Notebook, names_changed
@@ -104,6 +104,33 @@ class TestWithoutTheOption:
                 nb.checkout(early, partial=True)
             assert nb.look("x") == [1, 2]
             assert "h" not in nb.namespace
+
+
+class TestAfterARestart:
+    def test_one_value_that_fails_holds_back_what_holds_it_and_nothing_else(self, breaks: Breaks) -> None:
+        store = MemoryStore()
+        with Notebook(Repository.open(store)) as nb:
+            nb.run(breaks.fragile)
+            nb.run(
+                "class Fine: pass\nb, shared, fine, holds = Fragile(1), [1], Fine(), Fine()\nholds.b = b\nfine.s = shared\n"
+                "h = [b, shared]\nouter = {'h': h}\nok = {'s': shared}\ndef f(b=b): return b\ndef g(s=shared): return s"
+            )
+        breaks.start()
+        with Notebook(Repository.open(store)) as nb:
+            nb.checkout()
+            for name in ("b", "h", "outer", "holds", "f"):
+                with pytest.raises(LostValueError, match=f"'{name}' was .* could not be loaded: RuntimeError: cannot"):
+                    nb.look(f"len({name})")
+            assert nb.look("(ok['s'] is shared, fine.s is shared, g() is shared, shared)") == (True, True, True, [1])
+            assert nb.run("n = 1").changed != ()
+            assert names_changed(nb.run("shared.append(2)")) == {"fine", "g", "ok", "shared"}
+        breaks.mend()
+        with Notebook(Repository.open(store)) as nb:
+            nb.checkout()
+            assert nb.look("(h[0] is b, outer['h'] is h, holds.b is b, f() is b, vars(b))") == (*[True] * 4, {"v": 1})
+            assert nb.look("(shared, ok['s'] is shared, h[1])") == ([1, 2], True, [1])
+            nb.checkout("HEAD~1")
+            assert nb.look("(shared, h[1] is shared, ok['s'] is shared)") == ([1], True, True)
 
 
 class TestLookingFromPython:
