@@ -18,7 +18,7 @@ import numpy as np
 
 from agent_kernel.values.atoms import LONG, Part, encode_array
 from agent_kernel.values.memory import BYTE_OWNERS, Span, find_cluster, owner_of
-from agent_kernel.values.reducers import HANDLERS, Handler, leaf
+from agent_kernel.values.reducers import HANDLERS, Handler, is_notebook_type, leaf
 from agent_kernel.values.restore import arrays as restore
 from agent_kernel.values.restore.buffers import exact_bytes
 
@@ -59,6 +59,15 @@ def handler_for(kind: type) -> Handler | None:
         return reduce_masked
     if issubclass(kind, np.ndarray):
         return reduce_array
+    if kind is np.finfo:
+        return reduce_limits
+    if _is_polynomial(kind):
+        return reduce_polynomial
+    if int(np.__version__.partition(".")[0]) < 2 and not is_notebook_type(kind):
+        if issubclass(kind, np.random.BitGenerator):
+            return reduce_bits
+        if issubclass(kind, (np.random.Generator, np.random.RandomState)):
+            return reduce_generator
     if kind is np.ufunc:
         return reduce_ufunc
     if issubclass(kind, np.void):
@@ -434,6 +443,40 @@ def _as_plain(pickler: Pickler, array: Any) -> Any:
         made = pickler.plain_arrays[id(array)] = array.view(np.ndarray)
         pickler.kept.append(made)
     return made
+
+
+def reduce_bits(pickler: Pickler, bits: Any) -> Any:
+    """Before numpy 2 what seeded it is left out, and copied with each generator that draws from it."""
+    seed = getattr(bits, "_seed_seq", None)
+    pickler.dump_record.instances.append(bits)
+    pickler.dump_record.roots.append((seed,))
+    return restore.bits, (type(bits), seed), (bits.state,), None, None, restore.bits_state
+
+
+def reduce_generator(pickler: Pickler, generator: Any) -> Any:
+    bits = generator._bit_generator if isinstance(generator, np.random.RandomState) else generator.bit_generator
+    pickler.dump_record.instances.append(generator)
+    pickler.dump_record.roots.append((bits,))
+    if not isinstance(generator, np.random.RandomState):
+        return type(generator), (bits,)
+    state = generator.get_state(legacy=False)
+    drawn = (state["has_gauss"], state["gauss"])
+    return type(generator), (bits,), drawn, None, None, restore.drawn_state
+
+
+def reduce_limits(_: Pickler, limits: Any) -> Any:
+    """There is one for each dtype, which pickle would make without saying of which."""
+    return np.finfo, (limits.dtype,)
+
+
+def _is_polynomial(kind: type) -> bool:
+    return any(base.__module__ == "numpy.polynomial._polybase" for base in kind.__mro__) and not is_notebook_type(kind)
+
+
+def reduce_polynomial(pickler: Pickler, polynomial: Any) -> Any:
+    """numpy copies the coefficients when it pickles one, though others may hold the same array."""
+    pickler.dump_record.instances.append(polynomial)
+    return copyreg.__newobj__, (type(polynomial),), dict(vars(polynomial))  # type: ignore[attr-defined]
 
 
 def reduce_ufunc(pickler: Pickler, made: Any) -> Any:

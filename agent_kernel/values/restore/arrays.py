@@ -269,3 +269,18 @@ def ufunc(function: Any, inputs: int, outputs: int, identity: object) -> Any:
     import numpy as np
 
     return np.frompyfunc(function, inputs, outputs, identity=identity)
+
+
+def bits(kind: Any, seed: object) -> Any:
+    """What generators of random numbers draw from; its state comes after."""
+    return kind() if seed is None else kind(seed)
+
+
+def bits_state(made: Any, state: tuple[Any]) -> None:
+    made.state = state[0]
+
+
+def drawn_state(made: Any, state: tuple[int, float]) -> None:
+    """The second of two normal numbers that an old generator drew at once."""
+    now = made.get_state(legacy=False)
+    made.set_state(now | {"has_gauss": state[0], "gauss": state[1]})

@@ -1,0 +1,70 @@
+"""Arrays, and what looks at their memory or draws from the same bits, are as much one after a checkout as before."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_kernel.session import Report, Repository
+from agent_kernel.storage import MemoryStore
+from agent_kernel.testing.notebooks import Notebook, names_changed
+
+# A cell that makes `a` and what shares with it, one that changes it, and what tells one state from the other.
+SHARED = {
+    "the coefficients of a polynomial": ("a = np.polynomial.Polynomial([1., 2]); x = a.coef", "x[0] = 9", "a.coef is x, x.tolist()"),
+    "those of a Chebyshev series in a list": ("a = [np.polynomial.Chebyshev([1., 2])]; x = a[0].coef", "x[0] = 9", "a[0](0.5), a[0].coef is x"),
+    "an old polynomial": ("a = np.poly1d([1., 2]); x = a.coeffs", "a[0] = 9", "a.coeffs is x, x.tolist()"),
+    "two generators over the same bits": ("a = np.random.PCG64(1); x = [np.random.Generator(a), np.random.Generator(a)]", "x[0].random()", "x[1].bit_generator is a, a.state['state']['state']"),
+    "the bits of a generator": ("a = np.random.default_rng(1); x = a.bit_generator", "a.random()", "a.bit_generator is x, x.state['state']['state']"),
+    "an old generator": ("a = np.random.RandomState(5); x = a._bit_generator", "a.normal()", "a._bit_generator is x, a.get_state()[2:]"),
+    "a seed that others come from": ("a = np.random.SeedSequence(5); x = np.random.default_rng(a)", "a.spawn(1)", "x.bit_generator.seed_seq is a, a.n_children_spawned"),
+    "a method of a generator": ("a = np.random.default_rng(1); x = a.normal", "x()", "x.__self__ is a, a.bit_generator.state['state']['state']"),
+    "a masked array and its slice": ("a = np.ma.array([1, 2, 3], mask=[0, 1, 0]); x = a[:2]", "x[0] = np.ma.masked", "a.tolist(), x.tolist()"),
+    "columns of records": ("a = np.rec.array([(1, 'q'), (3, [1])], dtype=[('a', int), ('b', object)]); x = a.b", "x[1].append(4)", "a.tolist(), a.b[1] is x[1]"),
+    "a row of records": ("a = np.zeros(3, dtype=[('a', int), ('b', float)]); x = a[1]", "x['a'] = 9", "a.tolist(), x.tolist()"),
+    "a subarray of records": ("a = np.zeros(2, dtype=[('m', 'f8', (2, 2)), ('n', 'i4')]); x = a['m'][0]", "x[0, 0] = 5", "a.tolist(), x.tolist()"),
+    "records with gaps": ("a = np.zeros(2, dtype={'names': ['a', 'b'], 'formats': ['i2', 'f4'], 'offsets': [0, 8], 'itemsize': 16}); x = a['b']", "x[0] = 5", "a.tolist(), a.dtype.itemsize"),
+    "steps of nothing": ("a = np.arange(3); x = np.lib.stride_tricks.as_strided(a, (2, 3), (0, 8))", "x[0, 0] = 9", "a.tolist(), x.tolist(), x.strides"),
+    "windows": ("a = np.arange(6); x = np.lib.stride_tricks.sliding_window_view(a, 3, writeable=True)", "x[0, 1] = 9", "a.tolist(), x.strides"),
+    "axes in Fortran's order": ("a = np.zeros((2, 3, 4), order='F'); x = a.transpose(1, 0, 2)", "x[0, 0, 0] = 9", "a.strides, x.strides, x.sum()"),
+    "the other byte order": ("a = np.arange(3, dtype='>i4'); x = a.view('<i4')", "a[0] = 9", "a.dtype.str, x.tolist()"),
+    "units of time": ("a = np.array(['2020-01', 'NaT'], dtype='M8[M]'); x = a.view('i8')", "a[0] = '2021-03'", "a.dtype.str, x.tolist()"),
+    "no dimension": ("a = np.array(5.); x = a[...]", "a[()] = 9", "x.tolist(), a.shape"),
+    "an object without dimension": ("x = [1]; a = np.array(None, dtype=object); a[()] = x", "x.append(2)", "a.item() is x, x"),
+    "a chain of views": ("a = np.arange(24.).reshape(4, 6)[1:3]; x = a[:, ::2].T", "x[0, 0] = 99", "a.tolist(), x.strides"),
+    "one memory in several holders": ("a = bytearray(8); x = [np.frombuffer(a, 'u1'), memoryview(a)[2:6], np.frombuffer(a, 'u2', offset=2)]", "x[1][0] = 4", "bytes(a), x[0].tolist(), x[2].tolist()"),
+    "memory of an array of Python's": ("import array; a = array.array('d', [1, 2]); x = np.asarray(a)", "a[0] = 9", "x.tolist()"),
+    "memory that is not aligned": ("a = np.zeros(17, 'u1'); x = a[1:].view('f8')", "x[0] = 5", "a.tolist(), x.flags.aligned"),
+    "the imaginary part": ("a = np.array([1 + 2j]); x = a.imag", "x[0] = 9", "a.tolist()"),
+    "an array that holds itself": ("a = np.empty(2, dtype=object); a[0] = a; x = a[1] = [a]", "x.append(2)", "a[0] is a, a[1] is x, len(x)"),
+    "limits of numbers": ("a = [np.finfo('f4'), np.iinfo('i2')]; x = 1", "x = float(a[0].max)", "x, float(a[0].eps), a[1].max, a[0].dtype.str"),
+}  # fmt: skip
+
+
+def test_what_shares_memory_or_bits_still_does_after_a_checkout_and_a_restart() -> None:
+    pytest.importorskip("numpy")
+    store, wrong, first = MemoryStore(), list[str](), dict[str, Report]()
+    befores: dict[str, tuple[str, str]] = {}
+    with Notebook(Repository.open(store)) as nb:
+        nb.run("import numpy as np")
+        for title, (make, change, look) in SHARED.items():
+            nb.run("a = x = None")
+            made = nb.run(make)
+            before = repr(nb.look(look))
+            assert names_changed(nb.run("str((a, x))")) == set(), title
+            report = nb.run(change)
+            after = repr(nb.look(look))
+            nb.checkout(made)
+            back = repr(nb.look(look))
+            nb.execute(change)
+            again = repr(nb.look(look))
+            if before == after or not names_changed(report) or (back, again) != (before, after):
+                wrong.append(f"{title}: {before}, {after}; then {back}, {again}; {names_changed(report)} reported")
+            first[title], befores[title] = made, (before, after)
+    with Notebook(Repository.open(store)) as nb:
+        for title, (_, change, look) in SHARED.items():
+            nb.checkout(first[title])
+            back = repr(nb.look(look))
+            nb.execute(change)
+            if (back, repr(nb.look(look))) != befores[title]:
+                wrong.append(f"{title} after a restart: {back}, {nb.look(look)!r} for {befores[title]}")
+    assert not wrong, "\n".join(wrong)
