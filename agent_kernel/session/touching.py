@@ -46,6 +46,7 @@ _SUSPICIOUS = frozenset({
     *LOOKUPS.values(), "__builtins__", "builtins", "__main__", "get_ipython", "user_ns", "user_global_ns", "user_module",
     "pdb", "ipdb", "f_globals", "f_locals", "f_back", "__globals__", "_getframe", "currentframe", "_current_frames",
     "get_objects", "get_referrers", "get_referents", "pythonapi", "py_object", "set_trace", "post_mortem",
+    "memset", "memmove", "from_address",
     "run", "runctx", "timeit", "repeat", "Timer", "interact",
 })
 # Magics that run code which does not stand in the cell.
@@ -68,6 +69,7 @@ _MAGIC = re.compile(r"^\s*[%!?,;/]|=\s*[%!]|\?\s*$", re.MULTILINE)
 _LOOKED_UP = rf"(?<![\w.])(?:{'|'.join(sorted(_SUSPICIOUS - _RUN_TEXT))})(?!\w)"
 _CALLED = _LOOKED_UP + r"\s*[(\[]"
 _EXPANDED = re.compile(r"\{.*?\}", re.DOTALL)
+_UNPICKLERS = frozenset({"pickle", "_pickle", "cloudpickle", "dill", "dill._dill", "shelve"})
 
 
 class Uses(NamedTuple):
@@ -268,6 +270,8 @@ class Closure:
             used.update(self._holding(group.held))
             for token in group.holders:
                 used |= self.tracking.handed.get(token, frozenset())
+            if group.holders:
+                used |= self._held_by_module_of(self.namespace.get(name))
         value = self.namespace.get(name)
         if type(value) is FunctionType:  # a function that was just made is not tracked yet
             names = names_used(value.__code__)
@@ -280,10 +284,30 @@ class Closure:
             used |= held.names
             used.update(self._holding(held.ids))
             used |= self.tracking.handed.get(module_holder(value), frozenset())
+        if _loads_pickles(value):
+            used.update(self._definitions())
         if self._shows_namespace(value):
             used.add(ANY_NAME)
         self.mark(used)
         return used
+
+    def _held_by_module_of(self, value: object) -> set[str]:
+        """What was given to the module of an object that calls functions which nobody sees, as sqlite's adapters are."""
+        named = type.__getattribute__(type(value), "__module__")
+        module = sys.modules.get(named.partition(".")[0]) if isinstance(named, str) else None
+        if module is None or module.__dict__ is self.namespace:
+            return set()
+        held = held_in_module(module, self.namespace)
+        return held.names.union(self._holding(held.ids))
+
+    def _definitions(self) -> Iterable[str]:
+        """The functions and classes of the notebook."""
+        return (
+            name
+            for name, value in self.namespace.items()
+            if (type(value) is FunctionType and value.__globals__ is self.namespace)
+            or (issubclass(type(value), type) and not is_of_library(cast("type", value)))
+        )
 
     def _holding(self, ids: AbstractSet[int]) -> Iterable[str]:
         return (member for holder in self.tracking.holding(ids) for member in holder.members) if ids else ()
@@ -305,6 +329,16 @@ _SOME: Any = {}
 _OF_A_DICT = frozenset(
     map(id, map(type, cast("list[object]", [_SOME.keys(), _SOME.values(), _SOME.items(), _SOME.get])))
 )
+
+
+def _loads_pickles(value: object) -> bool:
+    """Whether it calls what a pickle names, which may be anything that the notebook defines."""
+    kind = type(value)
+    if kind is ModuleType:
+        return cast("ModuleType", value).__dict__.get("__name__") in _UNPICKLERS
+    if kind is FunctionType or kind is BuiltinFunctionType:
+        return cast("FunctionType", value).__module__ in _UNPICKLERS
+    return kind is type and cast("type", value).__module__ in _UNPICKLERS
 
 
 def handed_over(
@@ -435,6 +469,7 @@ def hooks_of_process() -> Iterator[object]:
     yield from filter(callable, found)
     yield from (found for found in list(vars(builtins).values()) if type(found) is FunctionType)
     yield getattr(sys.modules.get("warnings"), "showwarning", None)
+    yield from (*sys.meta_path, *sys.path_hooks)
     yield from (sys.stdout, sys.stderr, *_parts_of_logging())
     yield from _waiting_tasks()
     yield from _work_of_threads()
@@ -495,7 +530,7 @@ def module_holder(value: object) -> str:
     return next((f"module {name}" for name in _KEEPERS if sys.modules.get(name) is value), "")
 
 
-_KEEPERS = ("atexit", "codecs")  # they keep what they are given in C, where the collector does not see it
+_KEEPERS = ("atexit", "codecs", "sys")  # they keep what they are given in C, where the collector does not see it
 
 
 def marks_of(function: Any) -> set[str]:

@@ -139,7 +139,7 @@ _DOORS = frozenset({*_MODULES, "__builtins__", "pdb", "ipdb"})
 _REVEALING = frozenset({
     "f_globals", "f_locals", "f_back", "__globals__", "__builtins__", "_getframe", "currentframe", "_current_frames",
     "get_objects", "get_referrers", "get_referents", "pythonapi", "py_object", "user_ns", "user_global_ns",
-    "user_module", "set_trace", "post_mortem",
+    "user_module", "set_trace", "post_mortem", "memset", "memmove", "from_address",
 })
 # What of a shell leads to no variable that the call does not name.
 _HARMLESS_OF_SHELL = frozenset({

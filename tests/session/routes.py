@@ -284,6 +284,114 @@ DISGUISES = (
 
 HOLDERS = (
     Case(
+        "a function that a pickle calls",
+        (
+            """
+            import pickle
+            x = []
+            def f(*args):
+                x.append(args)
+            class P:
+                def __reduce__(self):
+                    return f, (1,)
+            data = pickle.dumps(P())
+            """,
+        ),
+        "pickle.loads(data)",
+    ),
+    Case(
+        "a function that a pickle calls, by an imported loads",
+        (
+            """
+            from pickle import dumps, loads
+            x = []
+            class P:
+                def __setstate__(self, state):
+                    x.append(1)
+            p = P()
+            p.a = 1
+            data = dumps(p)
+            """,
+        ),
+        "loads(data)",
+    ),
+    Case(
+        "an audit hook",
+        (
+            """
+            import sys
+            x = []
+            def hook(event, args):
+                if event == "tests.own":
+                    x.append(args)
+            sys.addaudithook(hook)
+            del hook
+            """,
+        ),
+        "sys.audit('tests.own', 3)",
+    ),
+    Case(
+        "a finder of modules",
+        (
+            """
+            import sys
+            x = []
+            class Finder:
+                def find_spec(self, name, path=None, target=None):
+                    if name == "no_such_module_of_tests":
+                        x.append(name)
+            sys.meta_path.append(Finder())
+            """,
+        ),
+        """
+        try:
+            import no_such_module_of_tests
+        except ImportError:
+            import sys
+            sys.meta_path.pop()
+        """,
+    ),
+    Case(
+        "an adapter of sqlite",
+        (
+            """
+            import sqlite3
+            x = []
+            class P:
+                pass
+            sqlite3.register_adapter(P, lambda p: x.append(1) or "p")
+            connection, p = sqlite3.connect(":memory:"), P()
+            """,
+        ),
+        "connection.execute('select ?', (p,)).fetchall()",
+    ),
+    Case(
+        "memory by its address",
+        (
+            """
+            import ctypes
+            import numpy as np
+            x = np.zeros(4)
+            address = x.ctypes.data
+            """,
+        ),
+        "ctypes.memset(address, 1, 8)",
+        look="list(x)",
+    ),
+    Case(
+        "memory by its address, through an object at it",
+        (
+            """
+            import ctypes
+            import numpy as np
+            x = np.zeros(4)
+            address = x.ctypes.data
+            """,
+        ),
+        "ctypes.c_double.from_address(address).value = 3",
+        look="list(x)",
+    ),
+    Case(
         "a callback of ctypes",
         (
             """
