@@ -26,11 +26,12 @@ import re
 import sys
 import types
 import weakref
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from functools import cache, lru_cache
 from importlib import machinery
-from itertools import compress
+from itertools import compress, repeat
+from operator import is_
 from typing import Any
 
 import msgspec
@@ -146,11 +147,8 @@ def _is_module(value: object) -> bool:
 def _note_attributes(module: str, attributes: dict[str, object]) -> list[str]:
     """Note where objects stand; returns under which names there are lists, dicts and sets."""
     attributes = attributes.copy()  # another thread may import
-    counts = list(map(_COUNTS.get, map(id, map(type, attributes.values()))))
-    if None in counts:
-        counts = [_counts(type(value)) for value in attributes.values()]
     found: list[str] = []
-    for name, value in compress(attributes.items(), counts):
+    for name, value in compress(attributes.items(), _counting(attributes.values())):
         if name not in _OF_EVERY_MODULE:
             _add(id(value), module, name)
             if id(type(value)) in _CONTAINERS:
@@ -164,6 +162,16 @@ def _add(item: int, module: str, name: str) -> None:
         HELD[item] = [(module, name)]
     elif (module, name) not in places:
         places.append((module, name))
+
+
+def _counting(values: Collection[object]) -> list[bool | None]:
+    """Of each value whether it is noted."""
+    counts = list(map(_COUNTS.get, map(id, map(type, values))))
+    if None in counts:
+        for value in compress(values, map(is_, counts, repeat(None))):
+            _counts(type(value))
+        counts = list(map(_COUNTS.get, map(id, map(type, values))))
+    return counts
 
 
 def _counts(kind: type) -> bool:
@@ -524,11 +532,7 @@ _entered: set[int] = set()  # ids of what was met once
 
 def _fresh(found: list[Any]) -> list[Any]:
     """Those that were not met before, and may be a library's own."""
-    kinds = list(map(type, found))
-    ids = list(map(id, kinds))
-    for kind in dict(zip(ids, kinds, strict=True)).values():
-        _counts(kind)
-    counting = list(compress(found, map(_COUNTS.__getitem__, ids)))
+    counting = list(compress(found, _counting(found)))
     fresh = dict(zip(map(id, counting), counting, strict=True))
     for item in _entered.intersection(fresh):
         del fresh[item]
