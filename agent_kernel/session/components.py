@@ -169,9 +169,15 @@ class Components:
     def _make(self, root: object) -> saving.Compared | None:
         try:
             self._met_figures = True
-            named = {*self._named, *references.newly_held(_PACKAGE)}
+            guessed = references.newly_held(_PACKAGE).difference(self._named)
             dumped = dump_group(
-                {"": root}, self._names, self._namespace, whole=True, named=named, defer=self._defer, packs=True
+                {"": root},
+                self._names,
+                self._namespace,
+                whole=True,
+                named=guessed.union(self._named),
+                defer=self._defer and not guessed,  # what was guessed wrongly would look like a change
+                packs=True,
             )
             return saving.compare(dumped)
         except FOREIGN:

@@ -20,7 +20,7 @@ from agent_kernel.session.living import Living
 from agent_kernel.session.watching import Watching
 from agent_kernel.testing.notebooks import Notebook
 from agent_kernel.testing.shells import ShellNotebook
-from agent_kernel.values import memory, pickler
+from agent_kernel.values import groups, memory, pickler
 from agent_kernel.values.reducers import arrays
 
 pytest.importorskip("matplotlib")
@@ -478,3 +478,37 @@ def test_of_an_ordinary_figure_nothing_is_written_twice(nb: Notebook) -> None:
     found = {f"{type(holder).__name__}.{name}" for holder, name, _ in component.dump.loose}
     assert found <= {"Bbox._points", "BlendedAffine2D._mtx"}
     assert len(component.dump.loose) <= 3 * 4
+
+
+DRAWN = {
+    "an image with its colours": "im = ax.imshow(np.arange(12.).reshape(3, 4))\nfig.colorbar(im)",
+    "bars with a legend": "ax.bar(['a', 'b'], [1, 2], label='x')\nax.legend()",
+    "three dimensions": "ax = fig.add_subplot(projection='3d')\nax.plot_surface(*np.meshgrid([0., 1.], [0., 1.]), np.eye(2))",
+    "two axes in one place": "ax.plot([1., 2.], [3., 4.])\nother = ax.twinx()\nother.plot([1., 2.], [30., 4.], 'r--')",
+    "dates": "import datetime\nax.plot([datetime.datetime(2020, 1, day) for day in (1, 5)], [1, 2])\nfig.autofmt_xdate()",
+    "boxes": "ax.boxplot([np.arange(9.), np.arange(5.)])\nax.inset_axes([.5, .5, .4, .4]).hist([1, 2, 2])",
+}
+
+
+def test_figures_come_back_as_they_were_drawn(nb: Notebook) -> None:
+    nb.run(
+        "import numpy as np\nfrom matplotlib.backends.backend_agg import FigureCanvasAgg\n\n"
+        "def pixels(figure):\n    canvas = FigureCanvasAgg(figure)\n    canvas.draw()\n"
+        "    return np.asarray(canvas.buffer_rgba()).copy()\n"
+    )
+    for what, source in DRAWN.items():
+        made = nb.run(f"fig, ax = plt.subplots(figsize=(3, 2))\n{source}\nplt.close('all')\nbefore = pixels(fig)")
+        nb.run("fig = ax = other = im = None")
+        nb.checkout(made)
+        assert nb.look("np.array_equal(before, pixels(fig))"), what
+
+
+def test_what_else_comes_to_hold_what_a_module_holds_changes_no_figure(
+    nb: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "_LARGE_BYTES", 1_000)
+    nb.run("import matplotlib._cm_listed\nfig, ax = plt.subplots()\nax.plot([1, 2])\nplt.close()")
+    held = [nb.look("matplotlib._cm_listed._viridis_data")]
+    assert changed(nb, "fig") == set()
+    held *= 2
+    assert changed(nb, "x = fig.number if False else 0\nax") == {"x"}
