@@ -453,9 +453,12 @@ def with_shared_dict(value: Any, parts: Any) -> Any:
 
 
 def explain(error: BaseException) -> str:
-    """One line for a person."""
+    """One line for a person. A word alone, such as the name of an attribute, says nothing without the error's type."""
     text = " ".join(str(error).split())
-    return (text or type(error).__name__)[:200]
+    name = type(error).__name__
+    if not text:
+        return name
+    return (text if " " in text else f"it raises {name}: {text}")[:200]
 
 
 def type_name(kind: type) -> str:

@@ -213,7 +213,8 @@ def _load(pickler: Pickler, value: object, probe: Dump) -> str:
     if not isinstance(loaded, Failure):
         return ""
     error = loaded.error
-    return f"it cannot be loaded again: {type(error).__name__}: {explain(error)}"
+    said = explain(error).removeprefix("it raises ")
+    return f"it cannot be loaded again: {said if said.startswith(type(error).__name__) else f'{type(error).__name__}: {said}'}"
 
 
 @contextlib.contextmanager

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from agent_kernel.testing.notebooks import Notebook, names_changed
+from agent_kernel.values.reducers.databases import remedy_of_open
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -296,3 +299,11 @@ def test_a_value_that_raises_when_it_is_looked_at_stops_no_commit_and_no_checkou
         nb.session.switch("main")
         assert nb.look("(keep, w)") == ([1, 2], 3)
         assert nb.session.undo().commit is not None
+
+
+def test_the_reason_why_a_value_is_not_saved_says_more_than_a_word() -> None:
+    with Notebook() as nb:
+        told = nb.run("class A:\n    def __reduce__(self): raise KeyError('h')\na = A()")
+        assert [lost.reason for lost in told.unsaved] == ["it raises KeyError: 'h'"]
+        assert remedy_of_open(SimpleNamespace(autocommit=False)).startswith("set its autocommit to True")
+        assert remedy_of_open(SimpleNamespace()) == "commit or roll it back first"

@@ -228,12 +228,17 @@ def test_what_a_library_loads_as_another_class_keeps_the_class_that_it_is_stored
 
 def test_what_the_standard_library_cannot_load_keeps_nobody_from_a_checkout() -> None:
     with Notebook() as nb:
-        made = nb.run("import codecs\nc = codecs.lookup('utf8')\nx = 1")
+        made = nb.run(
+            "import codecs\nc = codecs.CodecInfo(len, len, name='mine')\nknown = codecs.lookup('utf8')\nx = 1"
+        )
         assert [(lost.name, lost.type) for lost in made.unsaved] == [("c", "codecs.CodecInfo")]
         codec = nb.look("c")
         assert names_changed(nb.run("x = 2")) == {"x"}
         nb.session.undo()
         assert nb.look("c") is codec
+        nb.run("del known")
+        nb.checkout(made)
+        assert nb.look("known.decode(b'a')[0]") == "a"
 
 
 def test_how_a_type_is_saved_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:

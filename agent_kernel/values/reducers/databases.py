@@ -39,7 +39,7 @@ def reduce_connection(pickler: Pickler, connection: sqlite3.Connection) -> Any:
         where = next((path for path in files if path), "several databases")
         return pickler.lose(connection, f"a database connection to {where}", "connect again in a cell")
     if connection.in_transaction:
-        return pickler.lose(connection, "a database in memory with an open transaction", "commit or roll it back first")
+        return pickler.lose(connection, "a database in memory with an open transaction", remedy_of_open(connection))
     pickler.dump_record.opaque.append(connection)
     pickler.note_held(
         connection, pickler.names.token_of(connection)
@@ -48,6 +48,13 @@ def reduce_connection(pickler: Pickler, connection: sqlite3.Connection) -> Any:
     made = (image, connection.isolation_level, connection.row_factory, connection.text_factory)
     autocommit: object = getattr(connection, "autocommit", _LEGACY)  # from Python 3.12 on
     return restore.sqlite_memory, made if autocommit == _LEGACY else (*made, autocommit)
+
+
+def remedy_of_open(connection: Any) -> str:
+    """From Python 3.12 on, a connection may begin the next transaction as soon as one is committed."""
+    if getattr(connection, "autocommit", None) is False:
+        return "set its autocommit to True: with False, a transaction is always open"
+    return "commit or roll it back first"
 
 
 _CLOSED = "that is closed"

@@ -10,6 +10,7 @@ import decimal
 import functools
 import gc
 import io
+import operator
 import re
 import sys
 import threading
@@ -297,11 +298,15 @@ def reduce_signals(_: Pickler, signals: Any) -> Any:
     return next(((getattr, part) for part in parts if getattr(*part) is signals), NotImplemented)
 
 
-def reduce_codec(_: Pickler, codec: codecs.CodecInfo) -> Any:
+def reduce_codec(pickler: Pickler, codec: codecs.CodecInfo) -> Any:
+    """By name: `utf8` gives another object than `utf-8`, of the same functions."""
     try:
-        return (codecs.lookup, (codec.name,)) if codecs.lookup(codec.name) is codec else NotImplemented
+        found = codecs.lookup(codec.name)
     except LookupError:
-        return NotImplemented
+        found = None
+    if found is None or any(map(operator.is_not, found, codec)):
+        return pickler.lose(codec, "a codec that is not registered under its name cannot be saved")
+    return codecs.lookup, (codec.name,)
 
 
 def reduce_span(pickler: Pickler, span: Span) -> Any:
