@@ -186,7 +186,7 @@ def _dump_naming(
             return Dumped(_PLAIN, [stream], [], Dump(), Reach(reached))
         if atoms.is_long(value) and _is_alone(value, namespace) and atoms.holds_atoms(value):
             digest = atoms.digest_of(value)  # first: what another thread does from here on, the next look finds
-            made = _dump_atoms(members, names, namespace, cuts)
+            made = _dump_atoms(members, names, namespace, cuts, dumped)
             made.digest = digest
             return made
     own_classes = [value for name, value in members.items() if name.startswith(CLASS_PREFIX)]
@@ -354,13 +354,17 @@ def is_same(value: object, digest: bytes, namespace: dict[str, object]) -> bool:
 
 
 def _dump_atoms(
-    members: Mapping[str, object], names: LiveNames, namespace: dict[str, object], cuts: Mapping[str | int, Cuts]
+    members: Mapping[str, object],
+    names: LiveNames,
+    namespace: dict[str, object],
+    cuts: Mapping[str | int, Cuts],
+    dumped: dict[int, segments.Parts] | None,
 ) -> Dumped:
     """Dump a value that holds nothing but atoms, below which there is nothing to walk."""
     (value,) = members.values()
     if segments.is_long(value):
         before = [_cuts_of(value, members, cuts)]
-        cut = segments.dump_segments([value], names, namespace, before, of_atoms={id(value)})
+        cut = segments.dump_segments([value], names, namespace, before, of_atoms={id(value)}, dumped=dumped)
         if cut is not None:
             return _segmented(cut, [], cut.reach, form=type(value).__name__)
     dump = _dump_shared(_phases(members, ()), names, namespace)

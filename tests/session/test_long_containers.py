@@ -317,6 +317,9 @@ def test_a_long_container_is_dumped_once_in_a_commit_however_many_hold_it(
             report = nb.run(cell)
             assert dumped == [N]
         assert report.written_bytes < 200_000  # a segment, not all of them
+        dumped.clear()
+        nb.run("words = [str(n) for n in range(12_000)]; others = words")
+        assert dumped.count(12_000) == 1
 
 
 @pytest.mark.usefixtures("short")
