@@ -18,7 +18,7 @@ from agent_kernel.session import pyplot
 from agent_kernel.session.components import Components
 from agent_kernel.session.living import Living
 from agent_kernel.session.watching import Watching
-from agent_kernel.testing.notebooks import Notebook
+from agent_kernel.testing.notebooks import Notebook, names_changed
 from agent_kernel.testing.shells import ShellNotebook
 from agent_kernel.values import groups, memory, pickler
 from agent_kernel.values.reducers import arrays
@@ -512,3 +512,22 @@ def test_what_else_comes_to_hold_what_a_module_holds_changes_no_figure(
     assert changed(nb, "fig") == set()
     held *= 2
     assert changed(nb, "x = fig.number if False else 0\nax") == {"x"}
+
+
+def test_looking_up_colours_changes_no_colormap_but_writing_to_its_table_does() -> None:
+    with Notebook() as nb:
+        nb.run(
+            "import matplotlib.pyplot as plt, matplotlib.colors as mc\n"
+            "listed, mixed = plt.get_cmap('viridis').copy(), mc.LinearSegmentedColormap.from_list('m', ['r', 'b'])"
+        )
+        assert names_changed(nb.run("listed(0.5), mixed([0.1, 0.2])")) == set()
+        assert names_changed(nb.run("listed.set_bad('k')")) == {"listed"}
+        made = nb.run("mixed(0); mixed._lut[:, -1] = 0.5")
+        assert names_changed(made) == {"mixed"}
+        nb.run("mixed._lut[:, -1] = 1")
+        nb.checkout(made)
+        assert nb.look("(mixed(0)[3], listed.get_bad().tolist())") == (0.5, [0, 0, 0, 1])
+        held = nb.run("table = mixed._lut")
+        nb.run("table[0, 0] = 0.25")
+        nb.checkout(held)
+        assert nb.look("table is mixed._lut")

@@ -1,7 +1,7 @@
 """matplotlib: figures come back detached from pyplot, and pickling one does not change it."""
 
 # What is looked through here is of any type.
-# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import itertools
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,8 @@ def handler_for(kind: type) -> Handler | None:
         return reduce_callbacks
     if ("matplotlib.figure", "Figure") in names:
         return reduce_figure
+    if ("matplotlib.colors", "Colormap") in names and kind.__module__ == "matplotlib.colors":
+        return reduce_colormap
     is_line = ("matplotlib.lines", "Line2D") in names
     reduce = _reduce_packed_line if is_line else reduce_transform
     if _says_only(kind, ("matplotlib.artist", "Artist") if is_line else ("matplotlib.transforms", "TransformNode")):
@@ -42,6 +44,38 @@ def handler_for(kind: type) -> Handler | None:
 
         return partial(reduce, pack)
     return reduce_line if is_line else None
+
+
+def reduce_colormap(pickler: Pickler, colormap: Any) -> Any:
+    """Drawing fills the table that a colormap looks colours up in. It is saved where a person holds or changed it."""
+    parts = pickler.instance(colormap)
+    parts = reduced(colormap) if parts is NotImplemented else parts
+    attributes: dict[str, Any] = vars(colormap)
+    table: Any = attributes.get("_lut")
+    if table is None or len(parts) < 3 or type(parts[2]) is not dict:
+        return parts
+    held = sum(found is table for found in parts[2].values()) if parts[2] is not attributes else 0
+    if sys.getrefcount(table) > _OF_A_TABLE + held:
+        return parts
+    undrawn: dict[str, Any] = dict(parts[2]) | {"_isinit": False, "_lut": None}
+    if not _has_empty_table():
+        del undrawn["_lut"]
+    functions = any(map(callable, getattr(colormap, "_segmentdata", {}).values()))
+    twin: Any = _NEW(type(colormap))
+    twin.__dict__.update(undrawn)
+    if functions or (twin._init() is None and twin._lut.tobytes() != table.tobytes()):
+        return parts
+    return *parts[:2], undrawn, *parts[3:]
+
+
+_OF_A_TABLE = 3  # its colormap, `table`, and getrefcount's argument
+
+
+@cache
+def _has_empty_table() -> bool:
+    """Whether a colormap has a place for its table before that is made: not in releases before 3.11."""
+    colors: Any = sys.modules["matplotlib.colors"]
+    return "_lut" in vars(colors.Colormap("", 2))
 
 
 def root_of(artist: object) -> object | None:
