@@ -40,6 +40,8 @@ _DESCRIPTORS = frozenset(
     }
 )
 _IN_SKELETON = frozenset({"__slots__", "__module__", "__qualname__", "__doc__", "__orig_bases__", "__class__"})
+# What stands in a skeleton is made before anything else is: of what it holds, the notebook has the very objects.
+_AGAIN_LATER = frozenset({"__orig_bases__"})
 _NOT_SAVED = frozenset(
     {
         "__dict__",
@@ -423,8 +425,9 @@ def _registered(kind: type) -> dict[str, object]:
 def _attributes(kind: Any) -> Iterator[tuple[str, object]]:
     is_enum = issubclass(kind, enum.Enum)
     made_by_c = _names_made_by_c(kind)
+    in_skeleton = _IN_SKELETON - _AGAIN_LATER
     for name, found in list(vars(kind).items()):
-        if name in _NOT_SAVED or name in made_by_c or (name in _IN_SKELETON and not (is_enum and name == "__doc__")):
+        if name in _NOT_SAVED or name in made_by_c or (name in in_skeleton and not (is_enum and name == "__doc__")):
             continue
         if isinstance(found, (types.MemberDescriptorType, types.GetSetDescriptorType)) and found.__objclass__ is kind:
             continue  # slots are made by the skeleton

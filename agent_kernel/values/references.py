@@ -316,6 +316,13 @@ def _file_of(module: str) -> str | None:
     return "" if origin in ("built-in", "frozen") else None
 
 
+def comes_from_outside(module: str) -> bool:
+    """Whether something imported a module, or the package that it belongs to; one that was made by hand has no file."""
+    names = (module, module.partition(".")[0])
+    attributes = [module_dict(sys.modules[name]) for name in names if _is_module(sys.modules.get(name))]
+    return any(found.get("__spec__") is not None or found.get("__file__") is not None for found in attributes)
+
+
 def is_importable(module: str) -> bool:
     """Whether another process could import the module: one that was made by hand has no file."""
     return bool(_file_of(module)) and getattr(module_dict(sys.modules[module]).get("__spec__"), "name", "") == module

@@ -503,3 +503,37 @@ def test_a_value_that_leads_to_the_namespace_saves_none_of_the_other_values() ->
         for name in ("a", "b"):
             dump_group({name: nb.look(name)}, nb.session.workspace.living, nb.namespace)
         assert nb.look("Dear.count") == 0
+
+
+def test_what_goes_through_the_variables_or_a_librarys_dict_stores_none_of_them(secret: str) -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run("import os\nx = 'a variable of ' * 2\na = b = c = d = None\nrows = {'k': 1}\ne = iter(rows)")
+        told = nb.run("a, b = iter(globals()), [zip(globals().values())]\nc, d = iter(os.environ._data.items()), [1]")
+        assert {lost.name for lost in told.unsaved} == {"a", "b", "c"}
+        assert {lost.reason for lost in told.unsaved} == {
+            "an iterator over the variables cannot be saved",
+            "an iterator over what a module holds cannot be saved",
+        }
+        nb.run("d.append(2)")
+        nb.checkout(told)
+        assert nb.look("(d, next(e), type(a).__name__)") == ([1], "k", "dict_keyiterator")
+    assert secret.encode() not in stored(store)
+    assert stored(store).count(b"a variable of a variable of") <= 2
+
+
+def test_a_module_that_a_cell_made_is_not_saved_under_its_name() -> None:
+    store = MemoryStore()
+    try:
+        with Notebook(Repository.open(store)) as nb:
+            told = nb.run("import sys, types\nm = types.ModuleType('ak_fake'); sys.modules['ak_fake'] = m\nx = [m, 1]")
+            assert {(lost.name, lost.reason) for lost in told.unsaved} == {
+                (name, "a module that was made in a cell and has no file") for name in "mx"
+            }
+            nb.run("x.append(2)")
+            nb.checkout(told)
+            assert nb.look("(x[0] is m, x[1:])") == (True, [1])
+            for name in ("os.path", "xml.etree.ElementTree", "sys", "collections.abc"):
+                assert nb.run(f"import {name}").unsaved == ()
+    finally:
+        sys.modules.pop("ak_fake", None)

@@ -19,6 +19,7 @@ SHARED = {
     "a seed that others come from": ("a = np.random.SeedSequence(5); x = np.random.default_rng(a)", "a.spawn(1)", "x.bit_generator.seed_seq is a, a.n_children_spawned"),
     "a method of a generator": ("a = np.random.default_rng(1); x = a.normal", "x()", "x.__self__ is a, a.bit_generator.state['state']['state']"),
     "a masked array and its slice": ("a = np.ma.array([1, 2, 3], mask=[0, 1, 0]); x = a[:2]", "x[0] = np.ma.masked", "a.tolist(), x.tolist()"),
+    "whose mask it is": ("a = np.ma.array([1, 2, 3], mask=[0, 1, 0]); x = a[:2]", "a.unshare_mask(); x[0] = np.ma.masked", "a.sharedmask, x.sharedmask, a.tolist(), x.tolist()"),
     "columns of records": ("a = np.rec.array([(1, 'q'), (3, [1])], dtype=[('a', int), ('b', object)]); x = a.b", "x[1].append(4)", "a.tolist(), a.b[1] is x[1]"),
     "a row of records": ("a = np.zeros(3, dtype=[('a', int), ('b', float)]); x = a[1]", "x['a'] = 9", "a.tolist(), x.tolist()"),
     "a subarray of records": ("a = np.zeros(2, dtype=[('m', 'f8', (2, 2)), ('n', 'i4')]); x = a['m'][0]", "x[0, 0] = 5", "a.tolist(), x.tolist()"),

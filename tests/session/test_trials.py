@@ -189,16 +189,18 @@ def test_an_object_of_a_library_that_answers_for_any_name_comes_back() -> None:
 
 def test_a_used_mock_comes_back_with_its_calls() -> None:
     store = MemoryStore()
-    used = "m.f.call_args_list[0].args, m.f.call_count, m.x.y, m.f() is m.f.return_value"
+    used = "m.f.call_args_list[0].args, m.f.call_count, m.x.y, tuple(m.call_args), m.f() is m.f.return_value"
     with Notebook(Repository.open(store)) as nb:
-        made = nb.run("from unittest.mock import MagicMock, call\nm = MagicMock()\n_ = m.f(1), m.f([2])\nm.x.y = 3")
+        made = nb.run(
+            "from unittest.mock import MagicMock, call\nm = MagicMock()\n_ = m.f(1), m.f([2]), m(1)\nm.x.y = 3"
+        )
         assert made.unsaved == ()
         nb.run("m.f(3)\nn = 1")
         nb.session.undo()
-        assert nb.look(f"({used})") == ((1,), 2, 3, True)
+        assert nb.look(f"({used})") == ((1,), 2, 3, ((1,), {}), True)
     with Notebook(Repository.open(store)) as nb:
         nb.session.checkout()
-        assert nb.look(f"({used})") == ((1,), 2, 3, True)
+        assert nb.look(f"({used})") == ((1,), 2, 3, ((1,), {}), True)
 
 
 def test_a_mock_has_the_class_that_it_had() -> None:

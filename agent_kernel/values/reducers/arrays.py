@@ -414,7 +414,7 @@ def reduce_masked(pickler: Pickler, array: Any) -> Any:
     state = {name: found for name, found in vars(array).items() if name not in _OF_MASKED}
     if state:
         pickler.dump_record.roots.append(state)
-    state |= {"_hardmask": array._hardmask, "_sharedmask": False}
+    state |= {"_hardmask": array._hardmask, "_sharedmask": array._sharedmask}
     if array._optinfo:
         state["_optinfo"] = array._optinfo
     values = _as_plain(pickler, array)

@@ -141,7 +141,10 @@ def reduce_module(pickler: Pickler, module: types.ModuleType) -> Any:
     if module is builtins or module.__dict__ is pickler.namespace:
         pickler.stop_in_namespace()
         pickler.dump_record.globals_used.add(ANY_NAME)
-    if sys.modules.get(module.__name__) is module and module.__name__ != "__main__":
+    name: object = module.__dict__.get("__name__")
+    if name != "__main__" and isinstance(name, str) and sys.modules.get(name) is module:
+        if not references.comes_from_outside(name):
+            return pickler.lose(module, "a module that was made in a cell and has no file")
         return restore.module, (module.__name__,)
     if module.__dict__ is pickler.namespace:
         return restore.main_module, ()

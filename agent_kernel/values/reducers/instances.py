@@ -96,6 +96,26 @@ def _makes_in_python(kind: type[Any]) -> bool:
     return foreign and not _says_how_it_is_made(kind)
 
 
+def is_tuple_made_in_python(kind: type[Any]) -> bool:
+    """Whether a library's `__new__` may make other items of those that a tuple holds, as that of a mock's call does."""
+    if not issubclass(kind, tuple) or getattr(kind, "__getnewargs__", None) is not _ITEMS_OF_TUPLE:
+        return False
+    making = next(base for base in kind.__mro__ if "__new__" in vars(base))
+    return type(vars(making)["__new__"]) is not types.BuiltinFunctionType
+
+
+_tuple: Any = tuple  # typeshed lacks its `__getnewargs__`
+_ITEMS_OF_TUPLE: Any = _tuple.__getnewargs__
+
+
+def reduce_tuple(pickler: Pickler, value: Any) -> Any:
+    """A library's tuple with the items that it has, past its `__new__`."""
+    parts = reduce_answering(pickler, value)
+    if isinstance(parts, str) or parts[0] is not _NEW:
+        return parts
+    return restore.bare_instance, (type(value), tuple, *_ITEMS_OF_TUPLE(value)), *parts[2:]
+
+
 def _exact(kind: type[Any], handler: Handler) -> Handler:
     """Let what is loaded be an instance of the class that was saved, and of no other."""
 

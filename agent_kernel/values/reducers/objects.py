@@ -33,7 +33,7 @@ from agent_kernel.values.reducers import (
     transparent,
     without_dict,
 )
-from agent_kernel.values.references import Content, Named
+from agent_kernel.values.references import Content, Named, containers_among, may_be_container
 from agent_kernel.values.restore import objects as restore
 from agent_kernel.values.restore.buffers import memory
 from agent_kernel.values.restore.classes import known_slots
@@ -90,6 +90,8 @@ def _handler_for_state(kind: type[Any]) -> Handler:
         return reduce_without_caches
     if _reduces_itself(kind):
         return custom
+    if not is_notebook_type(kind) and instances.is_tuple_made_in_python(kind):
+        return instances.reduce_tuple
     if _answers_for_any_name(kind):
         return instances.reduce_answering
     if is_notebook_type(kind) and isinstance(kind.__hash__, types.FunctionType) and not hasattr(kind, "__setstate__"):
@@ -324,6 +326,11 @@ def reduce_hash_iterator(pickler: Pickler, value: Any) -> Any:
     holder = next((found for found in held if issubclass(type(found), (dict, set))), None)
     if holder is None or parts[0] is restore.live:  # exhausted, or over a frozenset; or lost
         return parts
+    if may_be_container(holder, pickler.namespace):
+        named = containers_among({id(holder)}, pickler.namespace).get(id(holder))
+        if named is not None and not named.reference.is_own:  # what is left to come is not the iterator's to store
+            held_by = "the variables" if holder is pickler.namespace else "what a module holds"
+            return pickler.lose(value, f"an iterator over {held_by} cannot be saved", "make it again in a cell")
     return restore.hash_iterator, (holder, type(value).__name__, parts[1][0])
 
 

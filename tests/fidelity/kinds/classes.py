@@ -178,6 +178,7 @@ CLASSES = (
         else:
             raise AssertionError("an abstract class was instantiated")
         assert box.item == 3 and type(box) is Box and Box[int].__args__ == (int,)
+        assert Box.__parameters__[0] is Box.__orig_bases__[0].__args__[0] is T
         """,
     ),
     Kind(
