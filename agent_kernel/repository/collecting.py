@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent_kernel.repository.pointers import GARBAGE, LOGS, Move, stamp_of_log
+from agent_kernel.repository.pointers import FORMAT, GARBAGE, LOGS, Move, Stamp, refuse_newer, stamp_of_log
 from agent_kernel.repository.runs import let_go
 from agent_kernel.repository.sweeping import Progress, Sweeper, stored_sizes
 
@@ -48,6 +48,7 @@ def collect(
     keep_reflog_s: float = KEEP_REFLOG_S,
 ) -> GcReport:
     """See `Repository.gc`."""
+    refuse_newer(repo.store, repo.pointers.get(FORMAT, Stamp))
     if grace_s <= 0:
         repo.leases.refuse_others()
     if not dry_run:

@@ -20,7 +20,7 @@ from blake3 import blake3
 from xxhash import xxh3_128_digest
 
 from agent_kernel.errors import DamagedObjectError, NewerFormatError
-from agent_kernel.repository.ids import ID_SIZE, KIND_NAMES, ObjectId, hex_of, id_of, kind_of
+from agent_kernel.repository.ids import ID_SIZE, KIND_NAMES, Kind, ObjectId, hex_of, id_of, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from agent_kernel.storage import Buffer
 
 VERSION: Final = 1
+# An earlier release that has the store open may read no commit whose page it would take for garbage.
+_VERSIONS: Final = {Kind.COMMIT: 2}
 ZSTD: Final = 1  # bits of the codec byte
 SEALED: Final = 2
 BASED: Final = 4
@@ -61,7 +63,13 @@ def damaged(key: bytes, reason: str = "its bytes do not match its id") -> Damage
 
 
 def wrap(
-    id: ObjectId, payload: Buffer, *, digest: bytes = b"", compress: bool = True, base: Base | None = None
+    id: ObjectId,
+    payload: Buffer,
+    *,
+    digest: bytes = b"",
+    compress: bool = True,
+    base: Base | None = None,
+    version: int = VERSION,
 ) -> tuple[bytes, Buffer]:
     """Header and body to store, without copying a payload that does not compress.
 
@@ -72,9 +80,14 @@ def wrap(
     if base is not None and len(payload) >= BASE_FROM and base.depth < MOST_DEPTH:
         body = _difference(payload, base)
         if body is not None:
-            return _header(id, payload, BASED, digest), body
+            return _header(id, payload, BASED, digest, version), body
     body = squeeze([payload])[0] if compress else None
-    return _wrapped(id, payload, body, digest)
+    return _wrapped(id, payload, body, digest, version)
+
+
+def version_of(kind: bytes) -> int:
+    """The version that objects of a kind are stored with."""
+    return _VERSIONS.get(kind, VERSION)
 
 
 def wrap_pieces(pieces: Sequence[tuple[ObjectId, Buffer, bytes]]) -> list[tuple[bytes, Buffer]]:
@@ -83,14 +96,16 @@ def wrap_pieces(pieces: Sequence[tuple[ObjectId, Buffer, bytes]]) -> list[tuple[
     return [_wrapped(id, payload, body, digest) for (id, payload, digest), body in zip(pieces, bodies, strict=True)]
 
 
-def _wrapped(id: ObjectId, payload: Buffer, body: bytes | None, digest: bytes) -> tuple[bytes, Buffer]:
-    return _header(id, payload, 0 if body is None else ZSTD, digest), payload if body is None else body
+def _wrapped(
+    id: ObjectId, payload: Buffer, body: bytes | None, digest: bytes, version: int = VERSION
+) -> tuple[bytes, Buffer]:
+    return _header(id, payload, 0 if body is None else ZSTD, digest, version), payload if body is None else body
 
 
-def _header(id: ObjectId, payload: Buffer, codec: int, digest: bytes) -> bytes:
+def _header(id: ObjectId, payload: Buffer, codec: int, digest: bytes, version: int) -> bytes:
     if len(payload) < SEAL_FROM:
-        return bytes((VERSION, codec))
-    return bytes((VERSION, codec | SEALED)) + id[:16] + (digest or xxh3_128_digest(payload))
+        return bytes((version, codec))
+    return bytes((version, codec | SEALED)) + id[:16] + (digest or xxh3_128_digest(payload))
 
 
 def squeeze(payloads: Sequence[Buffer]) -> list[bytes | None]:
@@ -191,9 +206,10 @@ def _parts(key: bytes, stored: Buffer) -> tuple[int, bytes | None, memoryview]:
     if len(view) < HEADER:
         raise damaged(key, "its header is cut off")
     version, codec = view[0], view[1]
-    if version > VERSION:
-        raise NewerFormatError(f"{KIND_NAMES.get(kind_of(key), 'object')} {hex_of(id_of(key))[:16]}", version, VERSION)
-    if version != VERSION or codec & ~_KNOWN_BITS:
+    known = version_of(kind_of(key))
+    if version > known:
+        raise NewerFormatError(f"{KIND_NAMES.get(kind_of(key), 'object')} {hex_of(id_of(key))[:16]}", version, known)
+    if version < VERSION or codec & ~_KNOWN_BITS:
         raise damaged(key, "its header is not one that any release wrote")
     if not codec & SEALED:
         return codec, None, view[HEADER:]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from agent_kernel.errors import AgentKernelError, DamagedObjectError, StoreUnavailableError
+from agent_kernel.errors import AgentKernelError, DamagedObjectError, NewerFormatError, StoreUnavailableError
 from agent_kernel.repository.ids import ObjectId
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 V = TypeVar("V", bound=msgspec.Struct)
 
+FORMAT_VERSION: Final = 2  # 2: pages in parts, and all of values that came with them
 FORMAT: Final = b"x/format"
 EPOCH: Final = b"x/epoch"  # changes whenever objects were deleted
 ROSTER: Final = b"x/roster"  # changes whenever a branch, tag or head comes or goes
@@ -148,10 +149,27 @@ class Move:
         """Add a line to a reflog; call it when all values this move changes have been read."""
         self.set(log_key(name, self.stamp), LogRecord(commit, message, session, left))
 
+    def stamp_format(self) -> None:
+        """Note the format of what this move makes reachable, so that an earlier release leaves the store alone.
+
+        Raises:
+            NewerFormatError: a newer release wrote here meanwhile.
+        """
+        found = self.get(FORMAT, Stamp)
+        refuse_newer(self.store, found)
+        if found is None or found.number < FORMAT_VERSION:
+            self.set(FORMAT, Stamp(self.stamp, FORMAT_VERSION))
+
     def enroll(self) -> None:
         """Note that a ref or head comes or goes."""
         self.get(ROSTER, Stamp)
         self.set(ROSTER, Stamp(self.stamp))
+
+
+def refuse_newer(store: Store, found: Stamp | None) -> None:
+    """Raise NewerFormatError if the store's format is one that this release does not know."""
+    if found is not None and found.number > FORMAT_VERSION:
+        raise NewerFormatError(store.url, found.number, FORMAT_VERSION)
 
 
 class Pointers:

@@ -14,7 +14,7 @@ import msgspec
 from agent_kernel.errors import BranchMovedError, StoreUnavailableError
 from agent_kernel.repository.commits import Commit, encode
 from agent_kernel.repository.ids import Kind, ObjectId
-from agent_kernel.repository.pointers import EPOCH, HEADS, HeadRecord, Move, Ref
+from agent_kernel.repository.pointers import EPOCH, FORMAT, HEADS, HeadRecord, Move, Ref
 from agent_kernel.repository.refnames import check_ref_name
 from agent_kernel.repository.refs import Head, branch_key, head_key, head_log, set_head
 
@@ -33,8 +33,9 @@ def publish(
     id = _add_commit(repo, writer, commit)
 
     def build(move: Move) -> None:
-        keys = [EPOCH, head_key(session), HEADS]
+        keys = [EPOCH, FORMAT, head_key(session), HEADS]
         move.read(keys if target is None else [*keys, branch_key(target)])
+        move.stamp_format()
         _rely(repo, writer, id, commit, move.raw(EPOCH))
         ref = _expect_unmoved(move, head, session, target, is_new=branch is not None)
         set_head(move, session, target, id)
@@ -54,6 +55,7 @@ def publish(
 def store_loose(repo: Repository, writer: Writer, commit: Commit) -> ObjectId:
     """See `Repository.store_loose`."""
     id = _add_commit(repo, writer, commit)
+    repo.pointers.change(Move.stamp_format)
     writer.flush()
     return id
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
 
-from agent_kernel.errors import DamagedObjectError, NewerFormatError, NotAStoreError
+from agent_kernel.errors import DamagedObjectError, NotAStoreError
 from agent_kernel.repository.commits import Commit, Entry, Manifest, decode_manifest, summary_id
 from agent_kernel.repository.ids import Kind, ObjectId
 from agent_kernel.repository.naming import Naming
-from agent_kernel.repository.pointers import EPOCH, FORMAT, LOGS, LogRecord, Move, Stamp
+from agent_kernel.repository.pointers import EPOCH, FORMAT, LOGS, LogRecord, Move, Stamp, refuse_newer
 from agent_kernel.repository.refs import Head
 from agent_kernel.repository.tree import Tree
 from agent_kernel.repository.writer import Presence, Writer
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from agent_kernel.repository.verifying import VerifyReport
     from agent_kernel.storage import Store
 
-FORMAT_VERSION: Final = 1
 _NO_SETTINGS: Final[Mapping[str, bytes | None]] = {}
 
 
@@ -316,8 +315,7 @@ class Repository(Naming):
             if not create:
                 raise NotAStoreError(self.store.url, "it is empty")
             self._create()
-        elif found.number > FORMAT_VERSION:
-            raise NewerFormatError(self.store.url, found.number, FORMAT_VERSION)
+        refuse_newer(self.store, found)
 
     def _format(self) -> Stamp | None:
         try:
@@ -331,7 +329,7 @@ class Repository(Naming):
 
         def build(move: Move) -> None:
             if move.get(FORMAT, Stamp) is None:
-                move.set(FORMAT, Stamp(move.stamp, FORMAT_VERSION))
+                move.stamp_format()
                 move.items = writer.pending()
 
         self.pointers.change(build)

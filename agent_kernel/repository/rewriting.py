@@ -109,6 +109,7 @@ def _attempt(repo: Repository, plan: Plan, result: Rewrite, move: Move) -> None:
     refs = [*pointers.keys(BRANCHES), *pointers.keys(TAGS), *pointers.keys(HEADS)]
     lines = pointers.all(LOGS, LogRecord)
     move.read(refs)
+    move.stamp_format()
     move.enroll()
     _rewrite_commits(repo, plan, result)
     for key in refs:

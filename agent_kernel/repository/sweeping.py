@@ -20,6 +20,7 @@ from agent_kernel.repository.marking import Reach, commit_keys
 from agent_kernel.repository.pointers import (
     BRANCHES,
     EPOCH,
+    FORMAT,
     HEADS,
     LOGS,
     ROSTER,
@@ -30,6 +31,7 @@ from agent_kernel.repository.pointers import (
     Stamp,
     decoded,
     encoded,
+    refuse_newer,
 )
 
 if TYPE_CHECKING:
@@ -65,7 +67,9 @@ class Sweeper:
         """Look where the refs are now, and mark what they reach."""
         pointers = self._repo.pointers
         # The roster first: a ref that appears after it was read changes it, and the deletion fails.
-        roots = pointers.read([EPOCH, ROSTER])
+        roots = pointers.read([EPOCH, ROSTER, FORMAT])
+        # What a newer release wrote may refer to more than is known here.
+        refuse_newer(self._repo.store, None if (raw := roots[FORMAT]) is None else decoded(raw, Stamp))
         roots |= pointers.read([key for prefix in (BRANCHES, TAGS, HEADS) for key in pointers.keys(prefix)])
         refs = (decoded(raw, Ref).commit for key, raw in roots.items() if raw and key.startswith((BRANCHES, TAGS)))
         heads = (decoded(raw, HeadRecord).commit for key, raw in roots.items() if raw and key.startswith(HEADS))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent_kernel.repository.envelope import BASE_FROM, is_based, wrap, wrap_pieces
-from agent_kernel.repository.ids import Kind, ObjectId, address
+from agent_kernel.repository.envelope import BASE_FROM, is_based, version_of, wrap, wrap_pieces
+from agent_kernel.repository.ids import Kind, ObjectId, address, kind_of
 
 if TYPE_CHECKING:
     from agent_kernel.repository.objects import Objects
@@ -81,7 +81,7 @@ class Writer:
         if key not in self._pending and key not in self._presence.keys:
             is_small = BASE_FROM <= len(payload) <= _KEEP_PAYLOAD
             known = self._objects.base_for(kind, *base) if base is not None and is_small else None
-            parts = wrap(id, payload, compress=compress, base=known)
+            parts = wrap(id, payload, compress=compress, base=known, version=version_of(kind))
             if kind == Kind.TREE:
                 self._objects.note_depth(key, parts)
             self._queue(key, parts)
@@ -147,7 +147,7 @@ class Writer:
             if payload is None:
                 lost.append(key)
             else:
-                self._queue(key, wrap(ObjectId(key[1:]), payload))
+                self._queue(key, wrap(ObjectId(key[1:]), payload, version=version_of(kind_of(key))))
         return lost
 
     def _queue(self, key: bytes, parts: tuple[bytes, Buffer]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from agent_kernel.errors import StoreUnavailableError
 from agent_kernel.repository import Repository
-from agent_kernel.repository.pointers import BRANCHES, EPOCH, GARBAGE, HEADS, LEASES, ROSTER
+from agent_kernel.repository.pointers import BRANCHES, EPOCH, FORMAT, GARBAGE, HEADS, LEASES, ROSTER
 from agent_kernel.storage import open_store
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ __all__ = ["copy_store"]
 
 _BATCH = 64
 _OBJECTS = b"bcdlmost"  # the kinds of immutable objects
-_OWN = frozenset({EPOCH, GARBAGE, ROSTER})  # what a store knows of itself
+_OWN = frozenset({EPOCH, FORMAT, GARBAGE, ROSTER})  # what a store knows of itself
 
 
 def copy_store(source: str, target: Store, here: Session | None = None) -> None:
@@ -42,6 +42,7 @@ def copy_store(source: str, target: Store, here: Session | None = None) -> None:
         if target.keys(BRANCHES, limit=1) and not (here is not None and _steps_aside(here, origin)):
             why = "it has a history of its own; %agent bind PLACE --from … makes another"
             raise StoreUnavailableError(target.url, why)
+        Repository.open(target)  # first of all, so that a copy that is cut off can be made again
         for keys in _pages(origin):
             found = origin.get_many(keys)
             if keys[0][:1] in _OBJECTS:

@@ -15,6 +15,7 @@ from agent_kernel.repository.envelope import MOST_DEPTH, Base, base_of, unwrap, 
 from agent_kernel.repository.ids import Kind, ObjectId, address, hex_of, short
 from agent_kernel.repository.repository import Repository
 from agent_kernel.storage import MemoryStore
+from agent_kernel.testing.repositories import commit_values
 
 COMPRESSIBLE = b"the same words again and again " * 2000
 
@@ -122,6 +123,19 @@ def test_an_object_of_a_newer_format_says_so(repo: Repository) -> None:
     _replace(repo, key, b"\x02\x00future")
     with pytest.raises(NewerFormatError, match="format 2"):
         repo.objects.get(Kind.SMALL, ObjectId(key[1:]))
+
+
+def test_a_release_that_does_not_know_all_that_a_commit_refers_to_collects_nothing(repo: Repository) -> None:
+    tip = commit_values(repo, {"a": "1"})
+    key = Kind.COMMIT + tip
+    stored = repo.store.get_many([key])[key]
+    assert stored[0] == 2  # releases before the pages of commits read 1
+    _replace(repo, key, b"\x03" + stored[1:])
+    repo.objects.forget_cached()
+    with pytest.raises(NewerFormatError, match=r"commit .* has format 3"):
+        repo.gc(grace_s=0)
+    _replace(repo, key, b"\x01" + stored[1:])  # as an earlier release wrote it
+    assert repo.objects.get(Kind.COMMIT, tip)
 
 
 def test_a_node_may_be_stored_as_what_it_differs_in() -> None:

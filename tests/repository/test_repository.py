@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -22,10 +23,11 @@ from agent_kernel.repository.commits import (
     decode_entry,
     encode,
 )
-from agent_kernel.repository.ids import address, hex_of
-from agent_kernel.repository.pointers import FORMAT
+from agent_kernel.repository.ids import Kind, address, hex_of
+from agent_kernel.repository.pointers import FORMAT, FORMAT_VERSION, Stamp
+from agent_kernel.repository.pruning import Retention
 from agent_kernel.repository.repository import Repository
-from agent_kernel.storage import MemoryStore
+from agent_kernel.storage import MemoryStore, Store
 from agent_kernel.testing.repositories import commit_values, entry_of, group_of
 
 
@@ -63,9 +65,75 @@ def test_a_store_of_something_else_is_left_alone() -> None:
 
 def test_a_store_of_a_newer_release_says_so() -> None:
     store = MemoryStore()
-    store.put_many({FORMAT: msgspec.msgpack.encode([1, 2, "more"])})
-    with pytest.raises(NewerFormatError, match="format 2"):
+    _stamp(store, FORMAT_VERSION + 1)
+    with pytest.raises(NewerFormatError, match=f"format {FORMAT_VERSION + 1}"):
         Repository.open(store)
+
+
+def test_the_first_commit_in_an_older_store_notes_its_format(any_repo: Repository) -> None:
+    commit_values(any_repo, {"a": "1"})
+    _stamp(any_repo.store, 1)
+    repo = Repository.open(any_repo.store)
+    repo.create_tag("v1", repo.branches()["main"])
+    repo.gc(grace_s=0)
+    assert _format_of(repo.store) == 1  # an earlier release may go on with what it knows
+    commit_values(repo, {"a": "2"})
+    assert _format_of(repo.store) == FORMAT_VERSION
+
+
+def test_a_commit_that_no_ref_names_notes_the_format_too(repo: Repository) -> None:
+    _stamp(repo.store, 1)
+    again = Repository(repo.store)
+    writer = again.writer()
+    tree = again.tree(None).edit(writer, {"a": entry_of("1")})
+    again.store_loose(writer, Commit(tree=tree.id, author=Author("x"), time_ns=1))
+    assert _format_of(repo.store) == FORMAT_VERSION
+
+
+def test_a_store_that_a_newer_release_wrote_to_meanwhile_is_left_alone(any_repo: Repository) -> None:
+    repo = any_repo
+    commit_values(repo, {"a": "1", "b": "1"})
+    commit_values(repo, {"a": "2"})
+    repo.store.put_many({Kind.SMALL + address(b"of a newer release"): b"\x01\x00of a newer release"})
+    _stamp(repo.store, FORMAT_VERSION + 1)
+    before = repo.store.get_many(repo.store.keys(b""))
+    for write in (
+        lambda: commit_values(repo, {"a": "3"}),
+        lambda: repo.gc(grace_s=0),
+        lambda: repo.gc(),
+        lambda: repo.prune(Retention(keep_last=1)),
+        lambda: repo.forget(["b"]),
+    ):
+        with pytest.raises(NewerFormatError, match=f"has format {FORMAT_VERSION + 1}.*upgrade"):
+            write()
+        assert before.items() <= repo.store.get_many(repo.store.keys(b"")).items()
+    assert repo.show("main").parents  # and what is known can be read
+
+
+def test_a_newer_release_may_come_while_garbage_is_collected(
+    any_repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    garbage = Kind.SMALL + address(b"garbage")
+    any_repo.store.put_many({garbage: b"\x01\x00garbage"})
+    swap = any_repo.store.swap
+
+    def late(*args: Any) -> bool:
+        monkeypatch.undo()
+        _stamp(any_repo.store, FORMAT_VERSION + 1)
+        return swap(*args)
+
+    monkeypatch.setattr(any_repo.store, "swap", late)
+    with pytest.raises(NewerFormatError):
+        any_repo.gc(grace_s=0)
+    assert any_repo.store.get_many([garbage])
+
+
+def _stamp(store: Store, number: int) -> None:
+    assert store.swap({}, {FORMAT: msgspec.msgpack.encode([1, number, "more"])})
+
+
+def _format_of(store: Store) -> int:
+    return msgspec.msgpack.decode(store.get_many([FORMAT])[FORMAT], type=Stamp).number
 
 
 def test_two_may_open_a_new_store_at_once() -> None:

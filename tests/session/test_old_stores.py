@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.errors import LostValueError, UntrustedStoreError
+from agent_kernel.repository import Retention
 from agent_kernel.session import Repository
+from agent_kernel.session.notebooks import read_notebook
 from agent_kernel.testing.notebooks import Notebook
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -21,7 +23,31 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_there_is_a_store_of_every_format() -> None:
-    assert [path.name for path in STORES] == ["store-1"]
+    assert [path.name for path in STORES] == ["store-1", "store-1-pages", "store-2"]
+
+
+def test_a_newer_release_writes_into_old_stores_and_collects_nothing_of_theirs(store: Path) -> None:
+    with Repository.open(store, create=False) as repo:
+        repo.trust()
+        pages = [read_notebook(repo.objects, commit) for _, commit in repo.log("main")]
+        with Notebook(repo) as nb:
+            nb.session.checkout("main")
+            nb.run("numbers.append(5)")
+        assert not repo.gc(grace_s=0).objects_deleted
+        repo.prune(Retention(keep_last=2))
+        assert repo.verify().is_sound
+        assert [read_notebook(repo.objects, commit) for _, commit in repo.log("main")][1:2] == pages[:1]
+
+
+@pytest.mark.parametrize("name", ["store-1-pages", "store-2"])
+def test_pages_of_every_form_come_back(name: str, tmp_path: Path) -> None:
+    with Repository.open(Path(shutil.copytree(FIXTURES / name, tmp_path / "store")), create=False) as repo:
+        newest, older = (read_notebook(repo.objects, commit) for _, commit in repo.log("main", limit=2))
+        assert newest is not None
+        assert older is not None
+        assert (newest.name, newest.language, older.cells[0].source) == ("old.ipynb", "python", "# Numbers")
+        assert [cell.type for cell in newest.cells] == ["markdown", *["code"] * 5]
+        assert newest.cells[4].source.endswith("range(2500)]\n# 3")
 
 
 def test_an_old_store_opens_is_sound_and_can_be_looked_through(store: Path) -> None:
