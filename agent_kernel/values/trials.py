@@ -41,7 +41,9 @@ MOST_TRIES = 3  # that say nothing, before a type counts as known
 
 # Of these many objects were saved and loaded in the tests, or they are looked into like the builtin containers.
 _KNOWN = frozenset({"builtins", "collections", "types", "functools", "itertools", "weakref", "typing", "agent_kernel"})
-_KNOWN_LIBRARIES = frozenset({"numpy", "pandas", "polars", "pyarrow", "torch", "matplotlib", "sklearn", "scipy"})
+_KNOWN_LIBRARIES = frozenset(
+    {"numpy", "pandas", "polars", "pyarrow", "torch", "matplotlib", "mpl_toolkits", "sklearn", "scipy"}
+)
 _LOAD_HOOKS = ("__setstate__", "__reduce__", "__reduce_ex__", "__getnewargs__", "__getnewargs_ex__", "__new__")
 
 
@@ -63,7 +65,7 @@ class Untried:
         if pickler.trial is not None:
             pickler.trial.new.append((type(value), self))
             pickler.trial.is_forbidden |= self.is_forbidden
-        elif not self.is_forbidden and id(type(value)) not in pickler.left_untried:
+        elif not self.is_forbidden and id(type(value)) not in pickler.left_untried and not _is_put_off(value):
             failed = try_out(pickler, value, self)
             if failed:
                 return pickler.lose(value, failed)
@@ -109,6 +111,7 @@ def try_out(pickler: Pickler, value: object, handler: Untried) -> str:
     except (*FOREIGN, _TooLargeError):  # what cannot be dumped is told of by the dump that asked
         is_small = False
     if not is_small:
+        _put_off(value)
         pickler.left_untried.add(id(type(value)))
         return ""
     if trial.is_forbidden or _runs_notebook(probe) or _has_finalizer(probe):
@@ -140,6 +143,47 @@ class _Sink(BytesIO):
         if self.tell() + len(part) > MOST_BYTES:
             raise _TooLargeError
         return super().write(part)
+
+
+class _Large(msgspec.Struct, eq=False):
+    """What was too large to be tried; and how often it is passed over until it is tried again: it may be smaller then."""
+
+    thing: weakref.ref[Any]
+    passes: int
+    passes_left: int
+
+
+_FIRST_PASSES = 32
+_MOST_LARGE = 1_000
+_large: dict[int, _Large] = {}
+
+
+def _is_put_off(value: object) -> bool:
+    thing = _whole_of(value)
+    found = _large.get(id(thing))
+    if found is None or found.thing() is not thing:
+        return False
+    found.passes_left -= 1
+    return found.passes_left >= 0
+
+
+def _put_off(value: object) -> None:
+    thing: Any = _whole_of(value)
+    found = _large.get(id(thing))
+    passes = _FIRST_PASSES if found is None or found.thing() is not thing else 2 * found.passes
+    if len(_large) >= _MOST_LARGE:
+        _large.clear()
+    with contextlib.suppress(TypeError):  # no weak reference can lead to it
+        _large[id(thing)] = _Large(weakref.ref(thing), passes, passes)
+
+
+def _whole_of(value: object) -> object:
+    """What is dumped with an object in any case: an artist's figure, of which each kind of artist would be tried."""
+    if "matplotlib.artist" not in sys.modules:
+        return value
+    from agent_kernel.values.reducers.figures import root_of
+
+    return root_of(value) or value
 
 
 def _dump_alone(pickler: Pickler, value: object, trial: Trial, probe: Dump) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -167,6 +168,33 @@ class TestWhatIsTried:
             assert loads == ["Other"]
             nb.run("a = oddlib.Large()")
             assert loads == ["Other", "Large"]
+
+    @pytest.mark.parametrize("cells", [10, 20, 40])
+    def test_a_large_object_seldom(self, loads: list[str], monkeypatch: pytest.MonkeyPatch, cells: int) -> None:
+        tried: list[str] = []
+        dump_alone = trials._dump_alone  # pyright: ignore[reportPrivateUsage]
+
+        def counted(pickler: Any, value: object, *rest: Any) -> None:
+            tried.append(type(value).__name__)
+            dump_alone(pickler, value, *rest)
+
+        monkeypatch.setattr(trials, "_dump_alone", counted)
+        with Notebook() as nb:
+            nb.run("import oddlib\na = oddlib.Large([b'x' * 2_000_000])")
+            for number in range(cells):
+                nb.run(f"a.part.append({number})")
+            assert 1 <= tried.count("Large") <= 3
+            nb.run("b = oddlib.Large()")  # another one
+            assert loads == ["Large"]
+
+    def test_a_large_object_again_when_it_is_smaller(self, loads: list[str]) -> None:
+        with Notebook() as nb:
+            nb.run("import oddlib\na = oddlib.Large([b'x' * 2_000_000])\na.part.clear()\nn = 1")
+            nb.run("a.part.append(b'x' * 2_000_000)")
+            nb.run("a.part.clear()")
+            for number in range(40):
+                nb.run(f"a.part.append({number})")
+            assert loads == ["Large"]
 
     @pytest.mark.usefixtures("loads")
     def test_and_no_number_is_drawn(self) -> None:
