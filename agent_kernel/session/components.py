@@ -27,6 +27,17 @@ _PACKAGE = "matplotlib"
 _FIGURES = "matplotlib.figure"
 
 
+# By the ids of figures, what was met of modules when each was walked last. A wrong guess costs a second dump, no more.
+_named_in: dict[int, frozenset[int]] = {}
+_MOST_NOTED = 1_000
+
+
+def _note_named(root: object, dump: Dump) -> None:
+    if len(_named_in) >= _MOST_NOTED:
+        _named_in.clear()
+    _named_in[id(root)] = frozenset(dump.named)
+
+
 class Component(msgspec.Struct, eq=False):
     """Objects that were dumped from a root: `inside` are the ids of those that lead back to it, `outside` of those that do not."""
 
@@ -169,16 +180,19 @@ class Components:
     def _make(self, root: object) -> saving.Compared | None:
         try:
             self._met_figures = True
+            known = None if self._defer else _named_in.get(id(root))
             guessed = references.newly_held(_PACKAGE).difference(self._named)
             dumped = dump_group(
                 {"": root},
                 self._names,
                 self._namespace,
                 whole=True,
-                named=guessed.union(self._named),
+                named=guessed.union(self._named) if known is None else known,
                 defer=self._defer and not guessed,  # what was guessed wrongly would look like a change
                 packs=True,
             )
+            if not dumped.reach.deferred:
+                _note_named(root, dumped.dump)
             return saving.compare(dumped)
         except FOREIGN:
             return None

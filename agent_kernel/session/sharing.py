@@ -169,12 +169,15 @@ class Sharing:
         return False
 
     def _tell_constants(self) -> None:
-        """Where two dumped names that were not saved together seem to share, leave out what libraries hold."""
+        """Where two dumped names seem to share that were not saved together as they are, leave out what libraries hold."""
         for name, other in dict.fromkeys(self._meeting()):
-            if self._roots_of(name) & self._roots_of(other):  # they share a figure, whatever else
+            roots, others = self._roots_of(name), self._roots_of(other)
+            if roots & others:  # they share a figure, whatever else
                 continue
             group = self._dumps.tracking.groups.get(name)
-            if group is None or other not in group.members:
+            was_saved_with = group is not None and other in group.members
+            # Names of two figures that were saved together led to one and the same before.
+            if not was_saved_with or (roots and others) or not self._dumps.rebound.isdisjoint((name, other)):
                 reaches = self._dumps.alone[name].dumped.reach, self._dumps.alone[other].dumped.reach
                 for one in (name, other):
                     self._leave_constants(one, partial(share, *reaches))

@@ -91,6 +91,71 @@ def test_a_new_figure_with_all_its_names_is_pickled_once_though_it_holds_what_a_
     assert visited["AxesImage"] <= 4
 
 
+def test_names_of_one_figure_are_apart_when_one_moves_to_another_figure(nb: Notebook, visited: dict[str, int]) -> None:
+    made = nb.run("fig, ax = plt.subplots()\nax.plot([1, 2])")
+    apart = nb.run("ax = plt.figure().add_subplot()\nax.bar([1, 2, 3], [1, 2, 3])")
+    visited.clear()
+    assert changed(nb, "fig.axes[0].set_title('a')") == {"fig"}
+    assert visited["Figure"] == 1
+    assert changed(nb, "ax.set_title('b')") == {"ax"}
+    assert changed(nb, "x = [1]\nfig.note = ax.note = x") == {"fig", "ax", "x"}
+    assert changed(nb, "ax.note.append(2)") == {"fig", "ax", "x"}
+    nb.checkout(apart)
+    assert nb.look("(ax.figure is fig, len(ax.patches), len(fig.axes[0].lines))") == (False, 3, 1)
+    nb.checkout("main")
+    assert nb.look("(fig.note is ax.note is x, x)") == (True, [1, 2])
+    nb.checkout(made)
+    assert nb.look("ax.figure is fig")
+
+
+class TestAFigureInSpace:
+    """Its grid lines are views of small arrays that nothing else holds, each of some of their numbers."""
+
+    SURFACE = """
+import numpy as np
+grid = np.linspace(0, 6, 12)
+X, Y = np.meshgrid(grid, grid)
+fig = plt.figure()
+ax = fig.add_subplot(projection='3d')
+ax.plot_surface(X, Y, np.sin(X) * Y)
+fig.canvas.draw()
+"""
+
+    def test_is_dumped_as_seldom_as_a_plain_one(self, nb: Notebook, visited: dict[str, int]) -> None:
+        nb.run(self.SURFACE)
+        nb.run("fig.set_label('a')")
+        visited.clear()
+        nb.run("fig.set_label('b')")
+        assert visited["Poly3DCollection"] == 1
+        visited.clear()
+        nb.run("ax.set_zlim(0, 9)")
+        assert visited["Poly3DCollection"] <= 2
+
+    def test_shares_memory_with_whoever_holds_that_of_its_lines(self, nb: Notebook) -> None:
+        nb.run(self.SURFACE)
+        made = nb.run("path, other = ax.xaxis.gridlines.get_paths()[:2]\nbase = path.vertices.base")
+        assert nb.look("base is not None and np.shares_memory(other.vertices, base)")
+        seen = nb.look("path.vertices.tolist()")
+        assert changed(nb, "base += 1") >= {"fig", "ax", "path", "other", "base"}
+        nb.checkout(made)
+        shared = "np.shares_memory(path.vertices, base) and ax.xaxis.gridlines.get_paths()[0] is path"
+        assert nb.look(f"{shared} and np.shares_memory(other.vertices, base)")
+        assert nb.look("path.vertices.tolist()") == seen
+        assert changed(nb, "other.vertices[0, 0] = 7") >= {"fig", "ax", "other", "base"}
+
+    def test_is_found_changed_in_any_of_its_parts(self, nb: Notebook) -> None:
+        made = nb.run(self.SURFACE)
+        assert changed(nb, "ax.collections[0].get_paths()[3].vertices[1, 1] += 1") == {"fig", "ax"}
+        assert changed(nb, "ax.xaxis.gridlines.get_paths()[1].vertices[0, 0] += 1") == {"fig", "ax"}
+        assert changed(nb, "ax.collections[0].set_cmap('plasma')") == {"fig", "ax"}
+        held = "import matplotlib._cm_listed as listed; ok = ax.collections[0].cmap.colors is listed._plasma_data"
+        again = nb.run("fig.set_label('c')")
+        nb.checkout(made)
+        nb.checkout(again)
+        nb.run(held)
+        assert nb.look("ok") is True
+
+
 @pytest.mark.parametrize("count", [10, 20, 40])
 def test_objects_that_lead_to_one_another_are_pickled_twice_however_many_names_hold_one(
     nb: Notebook, visited: dict[str, int], count: int

@@ -112,10 +112,8 @@ def plain(pickler: Pickler, array: Any, low: int) -> Any:
     cluster = find_cluster(pickler.clusters, low) if array.size else None
     if cluster is not None and cluster.base is not array:
         return _as_view(array, cluster.base, cluster.base_low)
-    if array.nbytes <= _SMALL_BYTES and array.flags.c_contiguous:
-        pickler.small_arrays += 1
-        if pickler.packs or pickler.small_arrays > _MANY_ARRAYS:
-            return restore.small_array, (array.tobytes(), spell(array.dtype), array.shape, array.flags.writeable)
+    if array.flags.c_contiguous and _is_one_of_many(pickler, array):
+        return _small(array)
     if _repeats(array):
         return _reduce_broadcast(pickler, array)
     order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
@@ -124,10 +122,23 @@ def plain(pickler: Pickler, array: Any, low: int) -> Any:
         if array.ndim > 2:
             return _reduce_turned(pickler, array)
         order, source = _compact(array)
+        if order == "C" and _is_one_of_many(pickler, array):
+            return _small(array)
     step = source.strides[0] if source.ndim > 1 else None
     raw = pickler.buffer(source.reshape(-1).view(np.uint8) if source.nbytes else b"", step)
     own = (raw, spell(array.dtype), array.shape, order)
     return restore.array, own if array.flags.writeable else (*own, False)
+
+
+def _is_one_of_many(pickler: Pickler, array: Any) -> bool:
+    if array.nbytes > _SMALL_BYTES:
+        return False
+    pickler.small_arrays += 1
+    return pickler.packs or pickler.small_arrays > _MANY_ARRAYS
+
+
+def _small(array: Any) -> Any:
+    return restore.small_array, (array.tobytes(), spell(array.dtype), array.shape, array.flags.writeable)
 
 
 # -- small arrays of which nobody but one object knows, as the transforms of a figure have them by the thousand
@@ -224,12 +235,21 @@ def _note_loose(pickler: Pickler, holder: Any, name: str, array: Any) -> None:
 
 def _goes_with(pickler: Pickler, array: Any, owner: Any) -> bool:
     """Whether an array that is in the stream anyway owns this one's memory: then no second dump has to find that out."""
-    return id(owner) in pickler.spanning and bool(array.size) and id(array) not in pickler.muted
+    if not array.size or id(array) in pickler.muted:
+        return False
+    return id(owner) in pickler.spanning or (pickler.packs and _is_small_owner(owner))
+
+
+def _is_small_owner(owner: Any) -> bool:
+    """The lines of a grid are views of one small array, each of every third of its numbers: it may as well be saved too."""
+    is_plain = type(owner) is np.ndarray and _has_plain_memory(owner.dtype) and owner.flags.c_contiguous
+    return is_plain and owner.nbytes <= _SMALL_OWNER_BYTES and owner.base is None
 
 
 # A figure has ten thousand arrays of a few numbers. A blob for each would cost more than all the rest of it.
 _SMALL_BYTES = 256
 _MANY_ARRAYS = 64
+_SMALL_OWNER_BYTES = 4_096
 
 
 def _as_view(array: Any, owner: Any, low: int) -> Any:
