@@ -5,6 +5,9 @@ arrays that could be written still can, and the same names share the same object
 lock, a generator's frame) counts as equal where its type is, and `uncompared` names the variables that hold such parts.
 """
 
+# What is handled here is anyone's object, so its type has no parameters to know.
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import copy
@@ -17,10 +20,10 @@ import random
 import sys
 import types
 from collections import ChainMap, deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 _SHARING = "(sharing)"
 _WRITABLE = "(writable)"
@@ -53,7 +56,7 @@ def uncompared(found: Mapping[str, str]) -> list[str]:
 
 
 @contextmanager
-def _deep() -> Iterator[None]:
+def _deep() -> Generator[None]:
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _DEPTH))
     try:
@@ -170,13 +173,15 @@ class _Digest:
             return self._say(value.__name__)
         if isinstance(value, io.IOBase):
             return self._say(getattr(value, "name", ""), value.closed)
-        for family, look in _KINDS:
+        for family, look in self._KINDS:
             if isinstance(value, family):
-                return look(self, value)
+                look(self, value)
+                return None
         for base in type(value).__mro__:
-            special = _SPECIAL.get((base.__module__.partition(".")[0], base.__name__))
+            special = self._SPECIAL.get((base.__module__.partition(".")[0], base.__name__))
             if special is not None:
-                return special(self, value)
+                special(self, value)
+                return None
         return self._object(value)
 
     def _items(self, value: Any) -> None:
@@ -258,6 +263,15 @@ class _Digest:
             self._add(value.index)
         return None
 
+    def _extension(self, value: Any) -> None:
+        self._add((str(value.dtype), list(value)))
+
+    def _groups(self, value: Any) -> None:
+        """Also the group of each row: once asked, pandas keeps to its answer when the keys are written over."""
+        self._object(value)
+        rows: list[Any] = getattr(copy.deepcopy(value), "ngroup", list)()  # the copy keeps what is answered here
+        self._add(list(rows))
+
     def _scalar(self, value: Any) -> None:
         self._hash.update(value.tobytes()) if not value.dtype.hasobject else self._add(value.tolist())
 
@@ -324,7 +338,7 @@ class _Digest:
     def _object(self, value: Any) -> None:
         if type(value).__module__ == "__main__":
             self._class(type(value))
-        base = _layout(type(value))
+        base: Any = _layout(type(value))
         if issubclass(base, _CONTAINERS):
             self._items(value)
         elif issubclass(base, _ATOMS):
@@ -356,6 +370,33 @@ class _Digest:
             self._add(list(items))
         return None
 
+    _KINDS: ClassVar[tuple[tuple[Any, Any], ...]] = (
+        (types.FunctionType, _function),
+        (types.MethodType, _method),
+        (types.BuiltinFunctionType, _builtin),
+        (functools.partial, _partial),
+        (BaseException, _error),
+        (property, _property),
+        ((classmethod, staticmethod), _wrapper),
+        ((types.MemberDescriptorType, types.GetSetDescriptorType), _descriptor),
+        (random.Random, _random),
+    )
+    _SPECIAL: ClassVar[dict[tuple[str, str], Any]] = {
+        ("numpy", "ndarray"): _array,
+        ("numpy", "generic"): _scalar,
+        ("numpy", "Generator"): _generator,
+        ("numpy", "RandomState"): _random_state,
+        ("pandas", "DataFrame"): _frame,
+        ("pandas", "Series"): _series,
+        ("pandas", "Index"): _series,
+        ("pandas", "BaseGroupBy"): _groups,
+        ("pandas", "ExtensionArray"): _extension,
+        ("matplotlib", "Artist"): _artist,
+        ("matplotlib", "Container"): _container,
+        ("sympy", "Basic"): _formula,
+        ("sympy", "MatrixBase"): _formula,
+    }
+
 
 def _layout(kind: type) -> type:
     """The first base written in C: it says where the content of the instances is."""
@@ -379,7 +420,17 @@ def _without_cached(value: object) -> dict[str, object]:
     """The attributes without those that a cached property works out from the others when it is asked."""
     found: dict[str, object] = getattr(value, "__dict__", {})
     kinds = {name: inspect.getattr_static(type(value), name, None) for name in found}
-    return {name: held for name, held in found.items() if not isinstance(kinds[name], functools.cached_property)}
+    # pandas keeps the answers of all in one dict.
+    caches = {"_cache"} if any(type(held).__name__ == "CachedProperty" for held in _class_attributes(value)) else set()
+    return {
+        name: held
+        for name, held in found.items()
+        if name not in caches and not isinstance(kinds[name], functools.cached_property)
+    }
+
+
+def _class_attributes(value: object) -> Iterator[object]:
+    return (held for base in type(value).__mro__ for held in vars(base).values())
 
 
 def _slots(value: object) -> dict[str, object]:
@@ -405,7 +456,7 @@ def _parts_of_artist(value: Any) -> Iterator[object]:
         yield title
     if hasattr(value, "get_children"):
         for held in ("axes", "lines", "patches", "collections", "images", "texts"):
-            parts = getattr(value, held, None)
+            parts: Any = getattr(value, held, None)
             yield from parts if hasattr(parts, "__iter__") else ()
 
 
@@ -428,28 +479,3 @@ _ASKED_OF_ARTISTS = (
     "get_xscale",
     "get_yscale",
 )
-_KINDS: tuple[tuple[Any, Any], ...] = (
-    (types.FunctionType, _Digest._function),
-    (types.MethodType, _Digest._method),
-    (types.BuiltinFunctionType, _Digest._builtin),
-    (functools.partial, _Digest._partial),
-    (BaseException, _Digest._error),
-    (property, _Digest._property),
-    ((classmethod, staticmethod), _Digest._wrapper),
-    ((types.MemberDescriptorType, types.GetSetDescriptorType), _Digest._descriptor),
-    (random.Random, _Digest._random),
-)
-_SPECIAL: dict[tuple[str, str], Any] = {
-    ("numpy", "ndarray"): _Digest._array,
-    ("numpy", "generic"): _Digest._scalar,
-    ("numpy", "Generator"): _Digest._generator,
-    ("numpy", "RandomState"): _Digest._random_state,
-    ("pandas", "DataFrame"): _Digest._frame,
-    ("pandas", "Series"): _Digest._series,
-    ("pandas", "Index"): _Digest._series,
-    ("pandas", "ExtensionArray"): lambda self, value: self._add((str(value.dtype), list(value))),
-    ("matplotlib", "Artist"): _Digest._artist,
-    ("matplotlib", "Container"): _Digest._container,
-    ("sympy", "Basic"): _Digest._formula,
-    ("sympy", "MatrixBase"): _Digest._formula,
-}

@@ -9,6 +9,7 @@ import json
 import random
 import shutil
 import tempfile
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -96,9 +97,10 @@ def _cell(chance: random.Random, number: int, name: str) -> Cell:
 def reopen() -> None:
     """The store as a process finds it that has read nothing of it yet."""
     from agent_kernel.browsing import Reader
-    from agent_kernel.browsing.reader import questions
+    from agent_kernel.browsing.reader import QUESTIONS
 
-    questions()
+    for question in QUESTIONS.values():  # the modules that answer are loaded before
+        import_module(f"agent_kernel.browsing.{question.module}")
     if _study.repo is not None:
         _study.repo.close()
     _study.repo = Repository.open(_study.place / "store", create=False)

@@ -76,7 +76,7 @@ class Outcome:
     resident_peak: int = 0
     value: float = 0.0
     error: str = ""
-    wrong: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list[str])
     checked: int = 0
 
     @property
@@ -89,9 +89,9 @@ class Run:
     """A script run under one system. `error` says why it ended early, if it did."""
 
     system: str
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list[Outcome])
     error: str = ""
-    notices: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list[str])
 
     def of(self, label: str) -> list[Outcome]:
         """The outcomes with this label; none of them where the run ended before."""

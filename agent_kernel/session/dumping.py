@@ -361,6 +361,23 @@ class Dumps:
             return None
         return before.met, before.reach
 
+    def with_answers(self, members: Mapping[str, object], compared: saving.Compared) -> saving.Compared:
+        """What to store: also the answers that objects keep, which no longer follow from what they were asked of.
+
+        They are compared without, because asking is no change. So they are stored as of the last change.
+        """
+        seen = compared.dumped.dump
+        if not seen.answers:
+            return compared
+        try:
+            dumped = dump_group(members, self.living, self.namespace, named=seen.named, whole=True, answers=True)
+        except (*FOREIGN, RecursionError):
+            return compared
+        dumped.pickler = None
+        # Not if the answers lead to what the commit does not save besides.
+        more = dumped.dump.losses.keys() - seen.losses.keys() or dumped.dump.classes.keys() - seen.classes.keys()
+        return compared if more else saving.compare(dumped)
+
     def _lost(self, members: Mapping[str, object], reason: str) -> Dumped:
         """Dump the members as what cannot be saved; where even a look at them fails, as nothing that is known."""
         try:

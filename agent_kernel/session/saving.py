@@ -159,24 +159,31 @@ def save(
     own: Mapping[str, bytes],
     sizes: Mapping[str, int],
     roots: Mapping[str, Roots],
+    whole: Compared | None = None,
 ) -> Group:
-    """Store the group and return what to remember of it. `sizes`: bytes of each member, dumped without the others."""
-    dumped = compared.dumped
+    """Store the group and return what to remember of it.
+
+    Args:
+        sizes: bytes of each member, dumped without the others.
+        whole: what to store, where that is more than what is compared.
+    """
+    stores = whole or compared
+    dumped = stores.dumped
     known = before.pieces if before is not None else []
     # A column that is set moves others to another place among the buffers.
     same = {found.digests: found for found in known if found.ids}
     blobs: list[Blob] = []
     pieces: list[Pieces] = []
     for position, blob in enumerate(dumped.blobs):
-        earlier = same.get(tuple(compared.digests[position]), known[position] if position < len(known) else None)
-        cuts, digests = compared.cuts[position], compared.digests[position]
+        earlier = same.get(tuple(stores.digests[position]), known[position] if position < len(known) else None)
+        cuts, digests = stores.cuts[position], stores.digests[position]
         stored, kept = store_blob(writer, partial(_view, blob), cuts, digests, earlier)
         blobs.append(stored)
         pieces.append(kept)
     manifest = _manifest(writer, dumped, blobs, tuple(members))
     made = _group(compared, members, _entries(writer, manifest, members, sizes), pieces, manifest.size, own, roots)
     # Where another thread wrote to a buffer while it was saved, the next cell saves it again.
-    made.stale = any(tuple(seen) != kept.digests for seen, kept in zip(compared.digests, pieces, strict=True))
+    made.stale = any(tuple(seen) != kept.digests for seen, kept in zip(stores.digests, pieces, strict=True))
     return made
 
 

@@ -90,7 +90,9 @@ class Staging:
         try:
             sizes = {name: alone.size for name in names if (alone := self._dumps.alone.get(name)) is not None}
             roots = {name: roots_of(alone.dumped.dump) for name in names if (alone := self._dumps.alone.get(name))}
-            made = saving.save(self.writer, compared, members, group if same_members else None, own, sizes, roots)
+            whole = self._dumps.with_answers(members, compared)
+            before_it = group if same_members else None
+            made = saving.save(self.writer, compared, members, before_it, own, sizes, roots, whole)
         except KeyboardInterrupt:
             self._dumps.interrupt(members, group)
             return

@@ -129,6 +129,7 @@ def dump_group(
     dumped: dict[int, segments.Parts] | None = None,
     last: tuple[bytes, Reach] | None = None,
     packs: bool = False,
+    answers: bool = False,
 ) -> Dumped:
     """Pickle the members together.
 
@@ -145,6 +146,7 @@ def dump_group(
         dumped: by id the segments of long containers that were dumped before in this commit, and are now.
         last: of these members alone, which objects were met the last time, and what was reached then.
         packs: this is such a dump, of a figure: it is quicker, and what others share with it is written behind it.
+        answers: with what objects keep of their answers, which is stored, and not compared: see `Dump.answers`.
 
     Raises:
         RecursionError: nested too deeply.
@@ -152,6 +154,7 @@ def dump_group(
     references.look()
     options: dict[str, Any] = {"cuts": cuts, "known": known, "anchors": anchors, "whole": whole, "defer": defer}
     options |= {"components": components, "lead": lead, "dumped": dumped, "last": last, "packs": packs}
+    options["answers"] = answers
     with contextlib.suppress(NamespaceMetError):
         return _note_used(_dump_naming(members, names, namespace, named=named, **options), members, namespace)
     # Not while the error is handled: its frames hold what was dumped, and holders are counted.
@@ -175,6 +178,7 @@ def _dump_naming(
     dumped: dict[int, segments.Parts] | None,
     last: tuple[bytes, Reach] | None,
     packs: bool,
+    answers: bool,
 ) -> Dumped:
     if len(members) == 1:
         (value,) = members.values()
@@ -208,7 +212,7 @@ def _dump_naming(
     bodies = _bodies(own_classes, kinds_in) if own_classes else []
 
     def open_naming(named: Mapping[int, Named]) -> Pickler:
-        opened = _open_shared(_phases(members, bodies), names, namespace, named, components, packs)
+        opened = _open_shared(_phases(members, bodies), names, namespace, named, components, packs, answers)
         made = opened.dump_record
         _note_farewells(members, made, namespace)
         # The walk notes ids of what was made to take classes apart: alive, nothing else has them in this commit.
@@ -448,24 +452,17 @@ def _open_shared(
     named: Mapping[int, Named],
     components: Components | None,
     packs: bool = False,
+    answers: bool = False,
 ) -> Pickler:
     """Pickle once to see what shares memory, and again with that memory stored once where any does."""
-    pickler = open_dump(phases, names, namespace, named=named, components=components, packs=packs)
+    options: dict[str, Any] = {"named": named, "components": components, "packs": packs, "answers": answers}
+    pickler = open_dump(phases, names, namespace, **options)
     dump = pickler.dump_record
     dump.memory.sort(key=BY_PLACE)  # whoever looks for what meets there sorts it again
     clusters = clusters_of(dump.memory, dump.views)
     owners = _shared_owners(dump)
     if clusters or owners:
-        pickler = open_dump(
-            phases,
-            names,
-            namespace,
-            clusters=clusters,
-            shared_owners=owners,
-            named=named,
-            components=components,
-            packs=packs,
-        )
+        pickler = open_dump(phases, names, namespace, clusters=clusters, shared_owners=owners, **options)
     return pickler
 
 

@@ -100,6 +100,7 @@ class Pickler(pickle.Pickler):
         self.waiting: list[Later] | None = None
         self.spanning: set[int] = set()  # arrays that own their memory, and are in the stream in any case
         self.small_arrays = 0
+        self.keeps_answers = False  # whether what is only compared without is in the stream: see `Dump.answers`
         self.packs = False  # whether small arrays go into the state of the objects of matplotlib that hold them
         self.sink = sink
         self.shared_dicts: AbstractSet[int] = frozenset()  # ids of attribute dicts that something else holds too
@@ -566,18 +567,24 @@ def open_dump(
     named: Mapping[int, Named] = _NOTHING,
     components: Components | None = None,
     packs: bool = False,
+    answers: bool = False,
 ) -> Pickler:
     """Like `dump_objects`, and gives the pickler, which can go on."""
     if not callable(phases):
         phases = list(phases)
     careful = False
     try:
-        pickler = _dump(phases, names, namespace, clusters, shared_owners, named, components=components, packs=packs)
+        pickler = _dump(
+            *(phases, names, namespace, clusters, shared_owners, named),
+            components=components,
+            packs=packs,
+            answers=answers,
+        )
     except RecursionError:
         raise
     except FOREIGN:  # foreign reducers run here, and may raise anything
         careful, components = True, None
-        pickler = _dump(phases, names, namespace, clusters, shared_owners, named, careful=True)
+        pickler = _dump(phases, names, namespace, clusters, shared_owners, named, careful=True, answers=answers)
     shared = pickler.dicts_met()
     if shared:
         pickler = _dump(
@@ -585,6 +592,7 @@ def open_dump(
             careful=careful,
             components=components,
             packs=packs and not careful,
+            answers=answers,
             shared_dicts=shared,
         )
     return pickler
@@ -601,6 +609,7 @@ def _dump(
     careful: bool = False,
     components: Components | None = None,
     packs: bool = False,
+    answers: bool = False,
     shared_dicts: frozenset[int] = frozenset(),
 ) -> Pickler:
     sink = io.BytesIO()
@@ -613,6 +622,7 @@ def _dump(
         pickler.components = components
     pickler.shared_owners = shared_owners
     pickler.packs = packs
+    pickler.keeps_answers = answers
     pickler.shared_dicts = shared_dicts
     write_phases(pickler, phases, named)
     return pickler

@@ -317,4 +317,5 @@ def joined(segments: list[Segment]) -> tuple[Dump, list[int]]:
         whole.instances += part.instances
         whole.opaque += part.opaque
         whole.roots += part.roots
+        whole.answers += part.answers
     return whole, [len(segment.dump.buffers) for segment in segments]

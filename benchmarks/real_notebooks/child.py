@@ -41,29 +41,33 @@ def main(task: str, answer: str) -> None:
 def _start(way: str, folder: str) -> Any:
     driver: Any = import_module(f"benchmarks.drivers.{way}").Driver(Path(folder))
     shell = driver.shell
-    shell.enable_gui = lambda gui=None: None  # a bare shell has no event loop, and `%matplotlib` asks for one
-    shell.system = lambda command: None  # `!pip install …` and the like: nothing outside the notebook is changed
+    shell.enable_gui = _do_nothing  # a bare shell has no event loop, and `%matplotlib` asks for one
+    shell.system = _do_nothing  # `!pip install …` and the like: nothing outside the notebook is changed
     return driver
+
+
+def _do_nothing(*_: object) -> None:
+    pass
 
 
 def _run_plain(task: dict[str, Any], found: dict[str, Any]) -> None:
     driver = _start("plain", task["folder"])
-    found["cells"] = []
+    cells = found["cells"] = list[Any]()
     for source in task["cells"]:
-        found["cells"].append(_cell(driver, source))
+        cells.append(_cell(driver, source))
 
 
 def _run_ours(task: dict[str, Any], found: dict[str, Any]) -> None:
     complaints = _Complaints()
     driver = _start("ours", task["folder"])
     found["load_s"] = driver.switched_on_cpu_s
-    found["cells"] = []
+    cells = found["cells"] = list[Any]()
     marks: dict[str, dict[str, Any]] = {}
-    wanted = _spread(len(task["cells"])) if task["looks"] else set()
+    wanted = _spread(len(task["cells"])) if task["looks"] else set[int]()
     for number, source in enumerate(task["cells"]):
         cell = _cell(driver, source)
         cell["complaints"] = complaints.taken(cell)
-        found["cells"].append(cell)
+        cells.append(cell)
         if number in wanted and driver.session.head is not None:
             marks[driver.state()] = _mark(driver, number)
     if not task["looks"]:

@@ -101,6 +101,9 @@ class Runner:
         except (ValueError, KeyError, UnicodeDecodeError) as error:
             result.stopped = f"not a notebook: {type(error).__name__}: {error}"
             return result
+        if not result.sources:
+            result.stopped = "it has no code"
+            return result
         with tempfile.TemporaryDirectory(prefix="agent-kernel-notebook-", ignore_cleanup_errors=True) as work:
             try:
                 self._ways(notebook, result, Path(work), turn)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -159,6 +160,22 @@ def test_what_a_cached_property_keeps_is_no_content() -> None:
     found = [fingerprints({"value": value}, set()) for value in (asked, Shape(3), other)]
     assert differences(found[0], found[1]) == []
     assert differences(found[0], found[2]) == ["value"]
+
+
+def test_what_pandas_keeps_of_its_answers_is_content_where_the_keys_were_written_over() -> None:
+    pd: Any = pytest.importorskip("pandas")
+
+    def group() -> Any:
+        return pd.DataFrame({"k": [1, 1, 2], "v": [1, 2, 3]}).groupby("k")
+
+    asked, old = group(), group()
+    asked.sum()
+    old.sum()
+    for groups in (old, other := group()):
+        groups._grouper.groupings[0].grouping_vector = groups.obj["v"]._values  # as by a write before pandas 3
+    found = [fingerprints({"value": value}, set()) for value in (group(), asked, old, other)]
+    assert differences(found[0], found[1]) == []
+    assert differences(found[2], found[3]) == ["value"]
 
 
 def test_a_fingerprint_says_what_it_cannot_compare() -> None:

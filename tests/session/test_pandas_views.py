@@ -97,6 +97,7 @@ BESIDE = {
     "the categories": ("s = pd.Series(list('aba'), dtype='category'); x = s.cat.categories", "s[0] = 'b'", "s.cat.categories is x, s.tolist()"),
     "the categories in a list": ("x = pd.Categorical(list('aba')); s = [x, x.categories]", "s.append(1)", "s[0].categories is s[1], len(s)"),
     "groups": ("df = pd.DataFrame({'k': list('aab'), 'v': [1, 2, 3]}); x = df.groupby('k')", "df.loc[0, 'v'] = 9", "x.obj is df, x['v'].sum().tolist()"),
+    "answers that groups gave before a key changed": ("df = pd.DataFrame({'k': [1, 1, 2], 'v': [1, 2, 3]}); x = df.groupby('k'); x.sum(); df.loc[0, 'k'] = 2", "df.loc[1, 'v'] = 9", "x['v'].sum().to_dict(), x.groups, dir(x)"),
     "windows": ("s = pd.Series([1., 2.]); x = s.rolling(2)", "s[0] = 9", "x.obj is s, x.sum().tolist()[1:]"),
     "indexers": ("df = pd.DataFrame({'a': [1]}); x = [df.loc, df.iat]", "x[0][0, 'a'] = 9", "x[1].obj is df, df.values.tolist()"),
     "a name of the index": ("df = pd.DataFrame({'a': [1]}); x = df.index", "x.name = 'n'", "df.index is x, df.index.name"),

@@ -62,6 +62,7 @@ _ALIASES = frozenset(
 )
 _PANDAS_CACHED = "CachedProperty"  # which keeps the answers of all in one dict
 _CACHES = frozenset({"cached_property", "_cached_property", "cache_readonly"})
+_EASILY_KNOWN = frozenset(map(id, (bool, int, str, type(None))))  # what an object's type alone says
 
 
 def handler_for(kind: type[Any]) -> Handler:
@@ -175,6 +176,13 @@ def reduce_without_caches(pickler: Pickler, value: object) -> Any:
     if len(parts) > 2 and type(parts[2]) is dict:
         caches = _cached_names(type(value))
         state = {name: found for name, found in parts[2].items() if name not in caches}
+        answers: Any = parts[2].get("_cache") if "_cache" in caches else None
+        kinds: Any = map(type, answers.values()) if type(answers) is dict else ()
+        if not _EASILY_KNOWN.issuperset(map(id, kinds)):
+            # Groups that pandas made, whose answers may be of keys that were written over since: compared without.
+            pickler.dump_record.answers.append(value)
+            if pickler.keeps_answers:
+                state["_cache"] = answers
         parts = (*parts[:2], state, *parts[3:])
     return parts
 
