@@ -92,6 +92,7 @@ class _Seen(msgspec.Struct):
     modules: set[str] = msgspec.field(default_factory=set[str])
     total: int = -1
     loggers: int = -1
+    names_of_loggers: set[str] = msgspec.field(default_factory=set[str])
 
 
 _seen = _Seen()
@@ -110,6 +111,9 @@ def begin() -> None:
     for name in again:
         note(name)
     _note_inner(again)
+    _seen.loggers = -1
+    _seen.names_of_loggers.clear()
+    _note_loggers()
 
 
 def look() -> None:
@@ -548,12 +552,16 @@ def _fresh(found: list[Any]) -> list[Any]:
 
 
 def _note_loggers() -> None:
-    """Loggers are saved as their names, so the lists of what handles and filters their records stand below those."""
+    """Loggers are saved as their names, so the lists of what handles and filters their records stand below those.
+
+    Each is looked at once, when it is new: a list that a person puts in the place of such a one is the person's.
+    """
     logging: Any = sys.modules.get("logging")
     if logging is None or len(logging.root.manager.loggerDict) == _seen.loggers:
         return
     _seen.loggers = len(logging.root.manager.loggerDict)
-    for logger in _loggers():
+    for logger in [logger for logger in _loggers() if logger.name not in _seen.names_of_loggers]:
+        _seen.names_of_loggers.add(logger.name)
         for name in ("handlers", "filters"):
             _inner.setdefault(id(_attribute(logger, name)), ("logging",))
 

@@ -41,9 +41,9 @@ MOST_TRIES = 3  # that say nothing, before a type counts as known
 
 # Of these many objects were saved and loaded in the tests, or they are looked into like the builtin containers.
 _KNOWN = frozenset({"builtins", "collections", "types", "functools", "itertools", "weakref", "typing", "agent_kernel"})
-_KNOWN_LIBRARIES = frozenset(
-    {"numpy", "pandas", "polars", "pyarrow", "torch", "matplotlib", "mpl_toolkits", "sklearn", "scipy"}
-)
+_KNOWN_LIBRARIES = frozenset({"polars", "pyarrow", "torch", "matplotlib", "mpl_toolkits", "sklearn"})
+# Of these some types have handlers of their own, and the others are tried like those of any library.
+_HANDLED_LIBRARIES = frozenset({"numpy", "pandas", "scipy"})
 _LOAD_HOOKS = ("__setstate__", "__reduce__", "__reduce_ex__", "__getnewargs__", "__getnewargs_ex__", "__new__")
 
 
@@ -92,7 +92,21 @@ def with_trial(kind: type[Any], handler: Handler) -> Handler:
 def _is_told_by_name(kind: type[Any], handler: Handler) -> bool:
     from agent_kernel.values.reducers import code, leaf, objects
 
-    return handler is leaf or issubclass(kind, type) or id(kind) in code.EXACT or id(kind) in objects.EXACT
+    if handler is leaf or issubclass(kind, type) or id(kind) in code.EXACT or id(kind) in objects.EXACT:
+        return True
+    return module_name(kind).partition(".")[0] in _HANDLED_LIBRARIES and _is_of_family(handler)
+
+
+def _is_of_family(handler: Handler) -> bool:
+    """Whether a handler is made for types of a library: the others do what pickle does with any object."""
+    from agent_kernel.values.reducers import custom, immutable, ordinary, transparent, without_dict
+
+    if handler in (immutable, transparent):  # which is said of types by name
+        return True
+    if handler in (ordinary, without_dict, custom):
+        return False
+    general = ("objects", "instances", "containers")
+    return getattr(handler, "__module__", "").rpartition(".")[2] not in general
 
 
 def _runs_own_code(kind: type) -> bool:

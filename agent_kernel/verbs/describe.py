@@ -6,7 +6,7 @@ Nothing here loads a value: a commit's record and the summaries beside its entri
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -200,7 +200,23 @@ def unsaved_lines(unsaved: Iterable[Unsaved]) -> list[str]:
 
 
 def unsaved_blocks(unsaved: Iterable[Unsaved]) -> list[Line]:
-    return list(map(Line, unsaved_lines(unsaved)))
+    """What a move says: one line of all that was never saved, and one for each reason why something could not be loaded."""
+    found = list(unsaved)
+    never = [one for one in found if not one.stored]
+    first = unsaved_lines(never) if len(unsaved_groups(never)) < 2 else [_line_in_all(never)]
+    return list(map(Line, first + unsaved_lines(one for one in found if one.stored)))
+
+
+def _line_in_all(unsaved: Sequence[Unsaved]) -> str:
+    """`lock, f are not saved. Run cell [3] again to have them back. %agent status tells why.`"""
+    remedies = list(dict.fromkeys(one.remedy for one in unsaved))
+    way = remedies[0].replace("to have it back", "to have them back").rstrip(".") if len(remedies) == 1 else ""
+    way = (
+        f" {way[0].upper()}{way[1:]}. %agent status tells why."
+        if way
+        else " %agent status tells why, and the way back."
+    )
+    return clean(summaries.mask_text(f"{_some(sorted(unsaved_names(unsaved)))} are not saved.{way}"))
 
 
 def change_line(changes: Iterable[Change]) -> str:

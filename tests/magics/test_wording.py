@@ -327,6 +327,16 @@ class TestPlacesAndNames:
         assert told.splitlines()[-1] == "No commit changed nosuch."
         assert "No commit changed" not in shell.run("%agent log -- x y").out
 
+    def test_a_move_names_all_that_was_never_saved_in_one_line(self, shell: Shell) -> None:
+        shell.run("import threading\na, b, c = threading.Thread(), (n for n in [1]), memoryview(b'abc').cast('b')")
+        shell.run("t, lock = [threading.Thread()], 1")
+        shell.run("del a, b, c, t; import gc; gc.collect()")
+        said = [line for line in shell.run("%agent checkout main~1").out.splitlines() if " not saved" in line]
+        assert said == ["a, b, t are not saved. %agent status tells why, and the way back."]
+        told = shell.run("%agent status").out
+        assert "a thread cannot be saved" in told
+        assert "a generator cannot be saved" in told
+
     def test_a_generator_that_has_not_begun_is_not_called_running(self, shell: Shell) -> None:
         assert "a generator cannot be saved" in shell.run("g = (n for n in [1])").out
 

@@ -288,6 +288,23 @@ class TestWhatAPersonPutsThere:
             nb.checkout(early)
             assert nb.look("buf.getvalue()") == "one\n"
 
+    def test_and_the_list_of_a_loggers_filters(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        import logging
+
+        store, before = MemoryStore(), logging.root.filters
+        monkeypatch.setattr(logging.root, "filters", before)
+        with Notebook(Repository.open(store)) as nb:
+            nb.run("import logging\nlogging.getLogger('ak.test.a'); mine = [len]; logging.root.filters = mine")
+            nb.run("logging.getLogger('ak.test.b'); mine.append(abs)")
+            own = nb.run("own = logging.getLogger('ak.test.a').filters")
+            nb.run("mine.append(max)")
+            nb.checkout(own)
+            assert nb.look("(mine, logging.root.filters is mine)") == ([len, abs], False)
+        logging.root.filters = before
+        with Notebook(Repository.open(store)) as again:
+            again.checkout()
+            assert again.look("(mine, own is logging.getLogger('ak.test.a').filters)") == ([len, abs], True)
+
 
 @pytest.fixture
 def helper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:

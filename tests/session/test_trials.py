@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -203,6 +204,24 @@ class TestWhatIsTried:
             drawn = nb.look("random.random()")
             nb.run("random.seed(1)")
             assert nb.look("random.random()") == drawn
+
+
+@pytest.mark.parametrize("library", ["numpy", "pandas", "scipy"])
+def test_a_type_of_a_known_library_is_tried_unless_it_has_a_handler(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = types.ModuleType(f"{library}.ak_odd")
+    module.__file__ = pytest.importorskip(library).__file__
+    exec(LIBRARY, vars(module))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    with Notebook() as nb:
+        told = nb.run(f"import sys\nodd = sys.modules['{module.__name__}']\nbad, fine = odd.Bad(), odd.Fine()")
+        assert [(lost.name, lost.type) for lost in told.unsaved] == [("bad", f"{library}.ak_odd.Bad")]
+        assert nb.look("odd.loads") == ["Fine"]
+        monkeypatch.setattr(trials, "try_out", None)  # nothing is tried from here on
+        nb.run(
+            "import numpy as np, pandas as pd\na = np.ma.array([1]); t = pd.DataFrame({'a': ['x']}); s = t.a; i = t.index"
+        )
 
 
 @pytest.mark.usefixtures("loads")

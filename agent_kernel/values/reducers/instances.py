@@ -98,7 +98,8 @@ def _makes_in_python(kind: type[Any]) -> bool:
 
 def is_tuple_made_in_python(kind: type[Any]) -> bool:
     """Whether a library's `__new__` may make other items of those that a tuple holds, as that of a mock's call does."""
-    if not issubclass(kind, tuple) or getattr(kind, "__getnewargs__", None) is not _ITEMS_OF_TUPLE:
+    says_more = hasattr(kind, "__getnewargs_ex__")
+    if says_more or not issubclass(kind, tuple) or getattr(kind, "__getnewargs__", None) is not _ITEMS_OF_TUPLE:
         return False
     making = next(base for base in kind.__mro__ if "__new__" in vars(base))
     return type(vars(making)["__new__"]) is not types.BuiltinFunctionType
