@@ -92,6 +92,10 @@ class Living:
             found = self._placeholders[token] = Lost(loss)
         return found
 
+    def is_gone(self, token: str) -> bool:
+        """Whether something that lives holds a placeholder for the object."""
+        return token in self._placeholders
+
     def stayed(self, token: str) -> bool:
         """Whether the very object is still there, and nothing else in its place."""
         return token not in self._made and self.live_object(token) is not None

@@ -275,12 +275,12 @@ class Moving(Stepping):
         return tuple(notes)
 
     def _lost_in(self, loaded: Loaded) -> tuple[Unsaved, ...]:
-        lost = [
+        lost = dict.fromkeys(
             lost
             for name, manifest in loaded.plan.manifests.items()
-            if not name.startswith(CLASS_PREFIX) and self.workspace.is_lost(name)
-            for lost in manifest.lost
-        ]
+            if manifest.lost and not name.startswith(CLASS_PREFIX)
+            for lost in (manifest.lost if self.workspace.is_lost(name) else self.workspace.gone_in(manifest))
+        )
         return (*lost, *loaded.told)
 
     def _record_here(self) -> Commit | None:

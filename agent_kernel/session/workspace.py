@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agent_kernel.repository import Entry, ObjectId, Tree, Unsaved, Writer
+from agent_kernel.repository import Entry, Manifest, ObjectId, Tree, Unsaved, Writer
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.tracking import Group
 from agent_kernel.session.watching import Watching
@@ -88,6 +88,14 @@ class Workspace(Watching):
 
         lost = losses_of(decode_layout(self.repo.read_manifest(entry).layout))
         return bool(lost) and all(self.living.stayed(loss.token) for loss in lost)
+
+    def gone_in(self, manifest: Manifest) -> list[Unsaved]:
+        """What could not be saved below a value, and is not there any more: a placeholder stands in its place."""
+        from agent_kernel.values.groups import decode_layout, losses_of
+
+        lost = losses_of(decode_layout(manifest.layout))
+        gone = {(loss.type, loss.reason, loss.remedy) for loss in lost if self.living.is_gone(loss.token)}
+        return [told for told in manifest.lost if (told.type, told.reason, told.remedy) in gone]
 
     def without(self, loaded: Loaded, writer: Writer) -> Staged:
         """Store anew what shares objects now with the names that are about to be replaced."""
