@@ -15,13 +15,14 @@ import weakref
 from collections import deque
 from collections.abc import Iterable
 from itertools import islice
+from pickle import PickleBuffer
 from typing import Any
 
 import msgspec
 import xxhash
 
 from agent_kernel.values.definitions import names_used
-from agent_kernel.values.summaries.reading import instance_dict
+from agent_kernel.values.summaries.reading import class_dict, instance_dict
 
 _PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None)})
 _PLAIN_IDS = frozenset(map(id, _PLAIN))  # hashing a type runs its metaclass
@@ -31,9 +32,14 @@ _DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
 def surface_digest(value: object) -> bytes:
-    """Eight bytes over the C attributes and the instance dict, plain values only; none of what runs the cells."""
+    """Eight bytes over the C attributes and the instance dict, plain values only, and the memory that it lays open.
+
+    None of what runs the cells.
+    """
     bases = _bases(type(value))
     if any(_package(base) in _RUNS_CELLS for base in bases):
+        return b""
+    if looks_at_address(value):
         return b""
     seen: list[tuple[str, object]] = []
     for base in bases:
@@ -45,7 +51,42 @@ def surface_digest(value: object) -> bytes:
     attributes = instance_dict(value)
     if type(attributes) is dict:  # exactly: a subclass would run its own code
         seen.extend((name, found) for name, found in attributes.items() if _is_plain(found))
-    return xxhash.xxh3_64_digest(repr(seen).encode("utf-8", "surrogatepass"))
+    memory = _memory_digest(value, bases)
+    return xxhash.xxh3_64_digest(repr(seen).encode("utf-8", "surrogatepass") + memory)
+
+
+# Bytes of memory that are read: some 5 ms. Of a map of a longer file the rest is not looked at.
+_MOST_READ = 1 << 26
+_LAY_MEMORY_OPEN = frozenset({("_ctypes", "_CData"), ("mmap", "mmap"), ("builtins", "memoryview")})
+
+
+def _memory_digest(value: Any, bases: tuple[type, ...]) -> bytes:
+    """Covers the bytes of what ctypes makes, of a map of a file, and of a view; where that is safe to read."""
+    if _LAY_MEMORY_OPEN.isdisjoint(map(_name, bases)) or any(
+        "__buffer__" in class_dict(base) for base in bases if _package(base) == "__main__"
+    ):
+        return b""
+    try:
+        with memoryview(value) as view:
+            if not view.contiguous:
+                return xxhash.xxh3_64_digest(view.tobytes())
+            with PickleBuffer(view).raw() as raw:
+                return xxhash.xxh3_64_digest(raw[:_MOST_READ])
+    except (BufferError, ValueError, TypeError):  # closed, or without memory
+        return b""
+
+
+def looks_at_address(value: Any) -> bool:
+    """Whether ctypes made it of an address: no object holds the memory there, and to read what is gone ends the process."""
+    plain = next((base for base in _bases(type(value)) if _name(base) == ("_ctypes", "_CData")), None)
+    if plain is None:
+        return False
+    fields: dict[str, Any] = {**class_dict(plain)}
+    while (base := fields["_b_base_"].__get__(value)) is not None:
+        value = base
+    kept = fields["_objects"].__get__(value)
+    held: list[Any] = list(kept.values()) if type(kept) is dict else []
+    return not fields["_b_needsfree_"].__get__(value) and not any(type(found) is memoryview for found in held)
 
 
 def _bases(kind: type) -> tuple[type, ...]:
@@ -55,6 +96,10 @@ def _bases(kind: type) -> tuple[type, ...]:
 def _package(kind: type) -> str:
     module: object = type.__getattribute__(kind, "__module__")
     return module.partition(".")[0] if type(module) is str else ""
+
+
+def _name(kind: type) -> tuple[object, object]:
+    return type.__getattribute__(kind, "__module__"), type.__getattribute__(kind, "__name__")
 
 
 def _read(descriptor: Any, value: object) -> object:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from agent_kernel.errors import LostValueError
@@ -126,3 +128,41 @@ def test_what_holds_a_lost_part_is_loaded_around_its_placeholder() -> None:
             assert other.look("list(key.values())[0] is x") is True
             with pytest.raises(LostValueError):
                 other.look("hash(gone)")
+
+
+def test_what_changes_in_memory_that_cannot_be_saved_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"1234")
+    with Notebook() as nb:
+        nb.run(
+            "import ctypes, mmap\na = (ctypes.c_int * 3)(); holder = [a]; text = ctypes.create_string_buffer(b'abc')\n"
+            "class Point(ctypes.Structure):\n    _fields_ = [('x', ctypes.c_int), ('z', ctypes.c_short * 2)]\n"
+            "p = Point(1); z = p.z; b = bytearray(8); over = (ctypes.c_int * 2).from_buffer(b)\n"
+            f"m = mmap.mmap(-1, 10); file = open({str(tmp_path / 'f')!r}, 'r+b'); mapped = mmap.mmap(file.fileno(), 0)"
+        )
+        changes = {
+            "a": "a[0] = 5",
+            "holder": "holder[0][1] = 6",
+            "text": "text[0] = b'z'",
+            "p": "p.x = 7",
+            "z": "z[1] = 2",
+            "over": "over[1] = 4",
+            "m": "m[0] = 1",
+            "mapped": "mapped[1:3] = b'xx'",
+        }
+        assert [name for name, cell in changes.items() if name not in names_changed(nb.run(cell))] == []
+        nb.run("a, holder, p, z, b, over")  # which share what is not saved
+        assert names_changed(nb.run("a[0], p.x, z[1], over[1], m[0], mapped[0], text.value")) == set()
+        nb.run("mapped.close(); m.close(); file.close()")
+
+
+def test_memory_at_a_mere_address_is_never_read() -> None:
+    with Notebook() as nb:
+        told = nb.run(
+            "import ctypes\ngone = [(ctypes.c_char * 9).from_address(16), ctypes.c_int.from_address(24)]\n"
+            "class Pair(ctypes.Structure):\n    _fields_ = [('x', ctypes.c_int * 2)]\n"
+            "pair = Pair.from_address(32); inner = pair.x; n = 1"
+        )
+        assert {lost.name for lost in told.unsaved} >= {"gone", "pair", "inner"}
+        nb.run("n = 2")
+        nb.checkout(told)
+        assert nb.look("(n, type(gone[1]).__name__)") == (1, "c_int")

@@ -39,6 +39,7 @@ from agent_kernel.values.restore.buffers import memory
 from agent_kernel.values.restore.classes import known_slots
 from agent_kernel.values.restore.code import by_name, live_namespace
 from agent_kernel.values.summaries.reading import module_name
+from agent_kernel.values.surface import looks_at_address
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -73,6 +74,8 @@ def handler_for(kind: type[Any]) -> Handler:
         return lose_temporary
     if is_notebook_type(kind) and not can_be_made_bare(kind):
         return lose_native
+    if any(base.__name__ == "_CData" and base.__module__ == "_ctypes" for base in kind.__mro__):
+        return reduce_c_data
     if is_notebook_type(kind) and weakref.ReferenceType in kind.__mro__:
         from agent_kernel.values.reducers.code import reduce_other_weak_reference
 
@@ -120,6 +123,13 @@ def can_be_made_bare(kind: type) -> bool:
 
 def lose_temporary(pickler: Pickler, value: Any) -> Any:
     return pickler.lose(value, f"a {type(value).__name__.strip('_')} deletes what it stands for when it goes")
+
+
+def reduce_c_data(pickler: Pickler, value: Any) -> Any:
+    if looks_at_address(value):
+        return pickler.lose(value, "what ctypes makes of a mere address cannot be saved")
+    kind: Any = type(value)
+    return custom(pickler, value) if _reduces_itself(kind) else without_dict(pickler, value)
 
 
 def lose_native(pickler: Pickler, value: Any) -> Any:
@@ -240,6 +250,8 @@ def reduce_match(_: Pickler, match: re.Match[Any]) -> Any:
 def reduce_memoryview(pickler: Pickler, view: memoryview) -> Any:
     owner: Any = view.obj
     plain = isinstance(owner, (bytes, *BYTE_OWNERS)) or type(owner).__module__ == "numpy"
+    if plain and _has_steps(view, owner):
+        return _reduce_stepping_view(pickler, view, owner)
     if not view.contiguous or not plain:
         return pickler.lose(view, f"a view of {type(owner).__name__} memory cannot be saved")
     offset = _address(view) - _address(memoryview(owner)) if view.nbytes else 0
@@ -248,6 +260,26 @@ def reduce_memoryview(pickler: Pickler, view: memoryview) -> Any:
     pickler.dump_record.roots.append((owner,))
     shape = tuple(view.shape or ())
     return restore.byte_view, (owner, offset, view.nbytes, shape, view.format, view.readonly)
+
+
+def _has_steps(view: memoryview, owner: Any) -> bool:
+    """Whether a view goes through the memory of its owner in steps of whole items, forwards or backwards."""
+    if view.contiguous or view.ndim != 1 or not view.strides or view.strides[0] % view.itemsize:
+        return False
+    return memoryview(owner).c_contiguous
+
+
+def _reduce_stepping_view(pickler: Pickler, view: memoryview, owner: Any) -> Any:
+    import numpy as np
+
+    step = (view.strides or (1,))[0]
+    first = int(np.asarray(view).__array_interface__["data"][0]) - _address(memoryview(owner))
+    low, last = min(first, first + (len(view) - 1) * step), max(first, first + (len(view) - 1) * step)
+    pickler.dump_record.instances.append(view)
+    pickler.dump_record.opaque.append(owner)
+    pickler.dump_record.roots.append((owner,))
+    size = last + view.itemsize - low
+    return restore.stepping_view, (owner, low, size, step // view.itemsize, view.format, view.readonly)
 
 
 def _address(view: memoryview) -> int:

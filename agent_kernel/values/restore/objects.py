@@ -356,6 +356,12 @@ def byte_view(owner: Any, offset: int, size: int, shape: tuple[int, ...], form: 
     return whole.toreadonly() if readonly else whole
 
 
+def stepping_view(owner: Any, offset: int, size: int, step: int, form: str, readonly: bool) -> memoryview:
+    whole = memoryview(owner).cast("B")[offset : offset + size]
+    items = (whole if form == "B" else whole.cast(form))[::step]  # type: ignore[call-overload]
+    return items.toreadonly() if readonly else items
+
+
 def sqlite_memory(
     image: StoredBytes, isolation_level: Any, row_factory: Any, text_factory: Any, *autocommit: Any
 ) -> object:
