@@ -110,7 +110,7 @@ class Binding:
         self._tried = True
         try:
             self._notices.say(*self._bind_default())
-        except AgentKernelError as error:
+        except (AgentKernelError, OSError) as error:
             self._notices.warn(f"cells are no commits: {error}; %agent bind PLACE puts the store elsewhere")
 
     def bind_ahead(self) -> None:
@@ -125,7 +125,7 @@ class Binding:
             if is_store(Path(place.removeprefix("lmdb://"))):
                 self._unsaid = self._bind_default()
                 self._tried = True
-        except AgentKernelError as error:  # the first cell meets it too, and says it where it is seen
+        except (AgentKernelError, OSError) as error:  # the first cell meets it too, and says it where it is seen
             logger.debug("not bound ahead of the first cell: %s", error)
 
     def bind(self, place: str | None, *, source: str | None = None, branch: str | None = None) -> tuple[str, ...]:

@@ -79,7 +79,7 @@ class AgentMagics(Magics):
 
             self._show(Said((str(question),)))
             raise AlreadyTold(str(question)) from None
-        except (UsageProblem, AgentKernelError) as problem:
+        except (UsageProblem, AgentKernelError, OSError) as problem:  # a folder that is gone, a path that is too long
             raise UsageError(str(problem)) from None
 
     def _line(self, line: str) -> Result | Json:

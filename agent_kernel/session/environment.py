@@ -101,7 +101,8 @@ def import_folders(path: Sequence[str]) -> tuple[str, ...]:
         if type(entry) is not str or "site-packages" in entry or "dist-packages" in entry:
             continue
         try:
-            folder = os.path.abspath(entry)  # noqa: PTH100 - Path.resolve follows links, which sys.path does not
+            # Not Path.resolve, which follows links: sys.path does not. The bytes of a name may be no text.
+            folder = os.path.abspath(entry).encode(errors="backslashreplace").decode()  # noqa: PTH100
         except OSError:  # the working directory was removed
             continue
         if not any(folder == root or folder.startswith(f"{root}{os.sep}lib") for root in own) and "\0" not in folder:

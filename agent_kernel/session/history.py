@@ -175,9 +175,10 @@ class LooseRecorder(Recorder):
 
 def _cwd() -> str:
     try:
-        return os.getcwd()  # noqa: PTH109 - a fifth of the time of Path.cwd, in every commit
+        here = os.getcwd()  # noqa: PTH109 - a fifth of the time of Path.cwd, in every commit
     except OSError:  # the directory was removed
         return ""
+    return here if here.isascii() else here.encode(errors="backslashreplace").decode()  # its bytes may be no text
 
 
 def changes_between(repo: Repository, old: Tree, new: Tree) -> tuple[Change, ...]:

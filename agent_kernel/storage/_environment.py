@@ -97,9 +97,12 @@ class Environment:
             with self.handle.begin(write=True) as txn:
                 return work(txn)
 
+        self._require_its_file()
+        return self._persistently(attempt, nbytes)
+
+    def _require_its_file(self) -> None:
         if file_id(self.folder) != self.found:
             raise StoreUnavailableError(url_of(self.folder), "its data file was removed or replaced; open it again")
-        return self._persistently(attempt, nbytes)
 
     def _persistently(self, attempt: Callable[[], R], nbytes: int) -> R:
         for _ in range(_ATTEMPTS):
@@ -123,7 +126,8 @@ class Environment:
         raise StoreUnavailableError(url_of(self.folder), "its map keeps changing; try again")
 
     def check(self) -> None:
-        """Check the structure of the data file; raises StoreUnavailableError if it is damaged."""
+        """Check the structure of the data file; raises StoreUnavailableError if it is damaged, or is not there."""
+        self._require_its_file()
         fault = self._fault()
         if fault:
             raise StoreUnavailableError(url_of(self.folder), f"its data file is damaged: {fault}")

@@ -36,6 +36,7 @@ _META_PAGES = 2
 _LOOKS = 5
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _SHORT_WRITE = {errno.EIO, errno.EINVAL}  # what LMDB makes of one in a commit, and in a copy
+_NO_PATH = {errno.ENAMETOOLONG: "its path, or a name in it, is too long", errno.ELOOP: "its path is a loop of links"}
 READ_ONLY = {errno.EACCES, errno.EPERM, errno.EROFS}
 
 FileId = tuple[int, int]
@@ -52,6 +53,8 @@ def file_id(folder: Path) -> FileId | None:
         found = (folder / DATA).stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise translated(error, folder) from error
     return found.st_dev, found.st_ino
 
 
@@ -62,6 +65,8 @@ def prepare(folder: Path, *, create: bool) -> FileId:
         NotAStoreError: there is something else, or nothing and `create` is False.
         StoreUnavailableError: the data file is cut short, or nothing can be made there.
     """
+    if (shown := str(folder).encode(errors="backslashreplace").decode()) != str(folder):
+        raise StoreUnavailableError(f"lmdb://{shown}", "its path holds bytes that are not text")  # LMDB takes only text
     try:
         found = file_id(folder)
         if found is None:
@@ -238,6 +243,8 @@ def translated(error: lmdb.Error | OSError, folder: Path, nbytes: int = 0) -> St
         return StoreFullError(url, str(error))
     if code in READ_ONLY:
         return StoreReadOnlyError(url, f"it is read-only ({error})")
+    if code in _NO_PATH:
+        return StoreUnavailableError(url, _NO_PATH[code])
     if code in (errno.ENOTDIR, errno.EEXIST):
         return NotAStoreError(url, "a part of its path is a file")
     if isinstance(error, lmdb.InvalidError):

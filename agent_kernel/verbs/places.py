@@ -57,7 +57,8 @@ def default_place(notebook: Path | None, folder: Path) -> Path:
     if notebook is not None:
         return store_beside(notebook)
     digest = hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]
-    return _user_data() / "agent-kernel" / "terminals" / f"{folder.name or 'root'}-{digest}"
+    name = folder.name.encode(errors="replace").decode()  # bytes that are not text are none of a store's path
+    return _user_data() / "agent-kernel" / "terminals" / f"{name or 'root'}-{digest}"
 
 
 def remember(own: Path, store: str) -> bool:

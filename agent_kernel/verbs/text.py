@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -137,10 +138,16 @@ def place_text(url: str) -> str:
     path = Path(url.removeprefix("lmdb://"))
     if not path.is_absolute():
         return clean(url)
-    for base, shown in ((Path.cwd(), ""), (Path.home(), "~/")):
+    for base, shown in _bases():
         if path.is_relative_to(base):
             return clean(f"{shown}{path.relative_to(base)}")
     return clean(str(path))
+
+
+def _bases() -> Iterator[tuple[Path, str]]:
+    with suppress(OSError):  # the working directory was removed
+        yield Path.cwd(), ""
+    yield Path.home(), "~/"
 
 
 def money(dollars: float) -> str:

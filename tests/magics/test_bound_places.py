@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -26,6 +27,45 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def notebook(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("JPY_SESSION_NAME", str(folder / "study.ipynb"))
     return folder / "study.ipynb"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder in use cannot be removed there")
+class TestAFolder:
+    def test_that_is_gone_stops_no_command(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (folder / "w").mkdir()
+        monkeypatch.chdir(folder / "w")
+        with Shell(store=str(folder / "s.lmdb")) as shell:
+            shell.run("x = 1")
+            (folder / "w").rmdir()
+            assert shell.run("x = 2").out == ""
+            assert f"Store: {folder}" in shell.run("%agent status").out
+            for command in ("%agent bind", "%agent log", "%agent checkout HEAD~1", "%agent stats", "%agent verify"):
+                assert shell.run(command).result.success, command
+            said = shell.run("%agent bind other")
+            assert "UsageError: [Errno" in said.out + said.err
+            assert "Traceback" not in said.out + said.err
+            monkeypatch.chdir(folder)  # or IPython itself cannot end
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="names are text elsewhere")
+    def test_whose_name_is_no_text_may_be_worked_in(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (folder / "\udcff").mkdir()
+        monkeypatch.chdir(folder / "\udcff")
+        monkeypatch.setattr(sys, "path", [*sys.path, str(folder / "\udcff" / "\udcfe")])
+        with Shell() as shell:  # the store of a terminal lies elsewhere
+            assert "commit on branch main" in shell.loaded
+            assert shell.run("x = 1").out == ""
+            assert shell.log()[0]["changed"]
+        monkeypatch.setenv("JPY_SESSION_NAME", str(folder / "\udcff" / "study.ipynb"))
+        with Shell():
+            assert "not text; %agent bind PLACE puts the store elsewhere" in capsys.readouterr().err
+
+    def test_whose_path_is_too_long_is_told_of(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        with Shell(store=str(folder / ("n" * 300))):
+            said = capsys.readouterr().err
+        assert "cells are no commits: " in said
+        assert "too long" in said
 
 
 class TestTheNextSession:

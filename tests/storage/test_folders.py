@@ -68,6 +68,25 @@ def test_leftovers_of_a_process_that_died_while_making_it_are_swept(tmp_path: Pa
     assert sorted(path.name for path in folder.iterdir()) == [".gitignore", "data.mdb", "last-close", "lock.mdb"]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="names there are text, and links are rare")
+def test_a_path_that_the_system_or_the_engine_cannot_follow_is_refused_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    assert "is a loop of links" in str(_refusal(tmp_path / "loop"))
+    assert "too long" in str(_refusal(tmp_path / ("n" * 300)))
+    if sys.platform == "linux":
+        with pytest.raises(StoreUnavailableError, match="not text") as caught:
+            LmdbStore(tmp_path / "\udcff")
+        assert str(caught.value).isprintable()
+
+
+def test_a_check_of_a_store_that_is_gone_says_so(tmp_path: Path) -> None:
+    store = LmdbStore(_filled(tmp_path / "s"))
+    shutil.rmtree(tmp_path / "s")
+    with pytest.raises(StoreUnavailableError, match="removed or replaced"):
+        store.check()
+    store.close()
+
+
 def test_a_file_is_no_store(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("keep me")
