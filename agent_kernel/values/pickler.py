@@ -252,8 +252,17 @@ class Pickler(pickle.Pickler):
             self.dump_record.instances.append(value)
         else:
             self.dump_record.opaque.append(value)
-            self.dump_record.roots.append(parts)
+            self.note_parts(parts)
         return self.protect(value) if self.careful else parts
+
+    def note_parts(self, parts: tuple[Any, ...]) -> None:
+        """Note what an object was reduced to, but not the containers that were made for this dump.
+
+        Other values cannot share those, but come to have their addresses later, and would seem to share something.
+        """
+        if sys.getrefcount(parts) <= _OF_NEW:
+            self.kept += _made_for(parts)
+        self.dump_record.roots.append(parts)
 
     def immutable(self, value: Any) -> Any:
         """Reduce an object that nobody changes: neither it nor anything below it can be shared in a way that shows."""
@@ -370,6 +379,34 @@ class Pickler(pickle.Pickler):
         self._sound.update(map(id, probe.instances), map(id, probe.opaque), (id(value),))
         self.kept.append(probe)
         return ""
+
+
+def _made_for(parts: tuple[Any, ...]) -> list[object]:
+    """The lists, dicts and sets that stand in new tuples, and that nothing else holds."""
+    found: list[object] = []
+    tuples = [parts]
+    for one in tuples:
+        for item in one:
+            kind = id(type(item))
+            if (kind == id(tuple) or kind in _MUTABLE_IDS) and sys.getrefcount(item) <= _OF_ITEM:
+                (tuples if kind == id(tuple) else found).append(item)
+    return found
+
+
+def _references() -> tuple[int, int]:
+    """How many references to a tuple are counted in a call if only the caller has it, and to an item of only that tuple."""
+
+    def count(made: tuple[Any, ...]) -> tuple[int, int]:
+        counts = [sys.getrefcount(made)]
+        for item in made:
+            counts.append(sys.getrefcount(item))
+        return counts[0], counts[1]
+
+    made = tuple([[]])
+    return count(made)
+
+
+_OF_NEW, _OF_ITEM = _references()
 
 
 def _as_writable(memory: Any) -> Any:

@@ -106,6 +106,74 @@ def test_values_that_share_nothing_that_can_change_are_not_grouped(one: object, 
     assert not do_share(one, other)
 
 
+class Settings:
+    """Says what is saved of it as scikit-learn's estimators do: in a dict that is made for that."""
+
+    def __init__(self, *held: object) -> None:
+        self.held = held
+
+    def __getstate__(self) -> dict[str, object]:
+        return dict(self.__dict__, version=1)
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+
+
+class Arguments(Settings):
+    def __reduce__(self) -> Any:
+        return Arguments, (["made", "here"], {"made": "here"}, *self.held)
+
+
+class Remembered(Settings):
+    """Gives the same tuple each time, which alone holds the list."""
+
+    parts: Any = None
+
+    def __reduce__(self) -> Any:
+        return self.parts
+
+
+HELD_BY_PARTS = Remembered, ([1, 2],)
+
+
+def remembered(parts: Any) -> Remembered:
+    made = Remembered()
+    made.parts = parts
+    return made
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}), id="a frame"),
+        pytest.param(pd.Series([1, 2], index=["x", "y"]), id="a series"),
+        pytest.param(Settings(SHARED), id="its own state"),
+        pytest.param(Arguments(SHARED), id="its own arguments"),
+        pytest.param(defaultdict(list, a=SHARED), id="a library's container"),
+        pytest.param(np.ma.array([1, 2], mask=[True, False]), id="a masked array"),
+    ],
+)
+def test_what_a_dump_makes_on_its_way_counts_as_nothing_that_the_value_holds(value: object) -> None:
+    notebook = Namespace()
+    one, other = notebook.dump({"": value}), notebook.dump({"": value})  # both alive, so that no address is used again
+    assert one.reach.ids == other.reach.ids
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(Settings(SHARED), [SHARED], id="in a state that is made anew"),
+        pytest.param(Arguments(SHARED), [SHARED], id="in arguments that are made anew"),
+        pytest.param(remembered(HELD_BY_PARTS), remembered(HELD_BY_PARTS), id="in a tuple that is given again"),
+        pytest.param(
+            remembered((Remembered, HELD_BY_PARTS[1])), [HELD_BY_PARTS[1]], id="in arguments that are given again"
+        ),
+    ],
+)
+def test_what_a_value_reduces_to_may_be_shared_all_the_same(one: object, other: object) -> None:
+    assert do_share(one, other)
+
+
 @pytest.mark.parametrize("labels", [["x", "y"], ["x", 1], [1, 2]])
 def test_frames_that_share_an_index_are_not_grouped(labels: list[object]) -> None:
     index = pd.Index(labels, name="both")

@@ -77,7 +77,7 @@ def transparent(pickler: Pickler, value: Any) -> Any:
     """Reduce an object whose identity says nothing, such as an alias of a type, but which may hold what is shared."""
     parts = pickler.protect(value) if pickler.careful else reduced(value)
     if not isinstance(parts, str):
-        pickler.dump_record.roots.append(parts)
+        pickler.note_parts(parts)
     return parts
 
 

@@ -43,7 +43,7 @@ def reduce_container(pickler: Pickler, value: Any) -> Any:
         return restore.instance, (type(value),), (state, found), None, None, _STATE
     parts = reduced(value)
     if parts[0] is not _NEW:
-        pickler.dump_record.roots.append(parts)
+        pickler.note_parts(parts)
         return parts
     if is_dict_doubtful(pickler, value):
         parts = with_copied_dict(pickler, value, parts)

@@ -84,6 +84,7 @@ def reduce_table(pickler: Pickler, table: Any) -> Any:
         return parts
     columns, own = _taken_columns(pickler, table), _own_attributes(table, parts[2])
     if id(table) not in pickler.muted:
+        pickler.kept += (columns, own)  # made here: another value's would come to have their addresses
         pickler.dump_record.roots.append((columns, own))
     return *parts[:2], (parts[2], columns, own), None, None, restore.table_state
 

@@ -39,7 +39,7 @@ def reduce_tensor(pickler: Pickler, tensor: Any) -> Any:
     made = (storage, dtype, offset, tuple(tensor.shape), strides, device)
     gradient = tensor.grad if tensor.is_leaf else None
     state = (tensor.requires_grad, gradient, dict(tensor.__dict__))
-    pickler.dump_record.roots.append(state)
+    pickler.note_parts(state)
     make: Any = restore.tensor
     if type(tensor) is not torch.Tensor:
         make, made = restore.parameter, (*made, type(tensor))  # type: ignore[assignment]
