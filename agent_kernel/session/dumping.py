@@ -145,7 +145,8 @@ class Dumps:
         """Dump a group whose names are bound as they were. Unchanged as a whole means unchanged."""
         members = self.values(group.members)
         if members is not None and (self._is_same_name(group, members) or self._is_same(group, members)):
-            return []
+            # Bodies of classes are values of their own, and may have changed.
+            return [entry for entry in map(class_entry, group.classes) if entry not in self.seen]
         compared = None if members is None else self.dump(members, group, defer=len(group.members) > 1)
         if members is None or compared is None:
             return []
@@ -179,14 +180,16 @@ class Dumps:
         return True
 
     def _is_same(self, group: Group, members: Mapping[str, object]) -> bool:
-        """Whether this is a container of atoms with the items that were saved: then it is not dumped."""
+        """Whether this is a container of atoms, a plain function or class with what was saved: then it is not dumped."""
         if len(members) > 1:
             return False
         busy = time.thread_time() if group.digest else 0.0
-        (value,) = members.values()
-        if not (
-            is_same(value, group.digest, self.namespace) if group.digest else self._is_short_and_same(group, value)
-        ):
+        ((name, value),) = members.items()
+        if group.digest:
+            same = is_same(name, value, group.digest, self.living, self.namespace)
+        else:
+            same = self._is_short_and_same(group, value)
+        if not same:
             return False
         seconds = time.thread_time() - busy if group.digest else 0.0
         self.staged.unchanged.append((group, Dumped(Layout(), [], [], Dump(), group.reach, seconds=seconds)))

@@ -68,7 +68,7 @@ class Group(msgspec.Struct):
     cuts: dict[str | int, Cuts] = {}  # of the long containers, by name, or by id if they lie within a value
     marks: frozenset[bytes] = frozenset()
     met: bytes = b""  # which objects the last dump met: where it is the same, the group reaches what it reached
-    digest: bytes = b""  # of a long container of atoms alone: it is unchanged as long as this is
+    digest: bytes = b""  # of a long container of atoms, a plain function or class: unchanged as long as this is
     roots: dict[str, Roots] = {}
     place: tuple[str, str] = ("", "")  # the module and the name that are all that was saved
     cost_s: float = 0.0

@@ -61,6 +61,9 @@ def reach(values: Iterable[object], dump: Dump, stops: Collection[int] = ()) -> 
     """
     found = Reach(memory=[MemoryUse(None, use.space, use.low, use.high, use.private) for use in dump.memory])
     values = list(values)
+    noted = dump.instances or dump.opaque or dump.object_arrays or dump.roots or dump.named
+    if not noted and not any(map(_FOLLOWED_IDS.__contains__, map(id, map(type, values)))):
+        return found  # names of modules, numbers and texts: most of what a cell binds that imports all of a library
     # A frozen set cannot change, but a weak reference may lead to it.
     found.ids.update(
         id(value) for value in values if id(type(value)) in _MUTABLE_IDS or (type(value) is frozenset and value)

@@ -17,17 +17,24 @@ import collections
 import enum
 import functools
 import itertools
+import pickle
 import secrets
 import types
 import weakref
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from xxhash import xxh3_128_digest
 
 from agent_kernel.values.generated import is_made_again
 from agent_kernel.values.pickler import Later, Pickler
-from agent_kernel.values.reducers.code import is_easy
+from agent_kernel.values.reducers.code import digest_of_function, holds_only_atoms, is_easy
 from agent_kernel.values.restore import classes as restore
+from agent_kernel.values.surface import called_at_death
+
+if TYPE_CHECKING:
+    from agent_kernel.values.dump import LiveNames
 
 # There with the methods, before any instance.
 _PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None), types.FunctionType, itertools.count})
@@ -194,6 +201,31 @@ def containers_below(values: Iterable[object], left_out: Container[int] = ()) ->
         short = [value for value in fresh.values() if (looked_at := looked_at + len(value)) <= _MOST_ITEMS]  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         level = [item for value in short for item in list(_items_of(value)) if is_container(item)]
     return list(found.values())
+
+
+def digest_of_class(kind: type, names: LiveNames, namespace: dict[str, object]) -> bytes:
+    """Covers all that is saved of the body of a plain class of the notebook's; empty for any other.
+
+    Plain is one of `type` whose bases are the notebook's too, with nothing in it but plain functions, numbers and texts.
+    """
+    if type(kind) is not type or kind.__module__ != "__main__" or called_at_death(kind, namespace):
+        return b""
+    bases = [base for base in kind.__bases__ if base is not object]
+    if any(type(base) is not type or base.__module__ != "__main__" for base in bases):
+        return b""
+    parts: list[object] = [id(kind), kind.__name__, kind.__qualname__, len(kind.__bases__), *map(names.uid_of, bases)]
+    for name, found in list(vars(kind).items()):
+        if name in _NOT_SAVED:
+            continue
+        held: object = found
+        if type(found) is types.FunctionType:
+            held = digest_of_function(found, namespace)
+            if not held:
+                return b""
+        elif not holds_only_atoms(found if type(found) is tuple else (found,)):
+            return b""
+        parts.append((type(found).__name__, name, held))
+    return xxh3_128_digest(pickle.dumps(parts))
 
 
 class FillRegistered(Fill):

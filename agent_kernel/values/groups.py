@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import io
 import pickle
+import types
 import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -155,6 +156,16 @@ def dump_group(
     options: dict[str, Any] = {"cuts": cuts, "known": known, "anchors": anchors, "whole": whole, "defer": defer}
     options |= {"components": components, "lead": lead, "dumped": dumped, "last": last, "packs": packs}
     options["answers"] = answers
+    if len(members) == 1:
+        ((name, value),) = members.items()
+        # First: what is changed from here on, the next look finds.
+        digest = _digest_of_code(name, value, names, namespace)
+        if digest:
+            made = _dump_naming(members, names, namespace, named=named, **options)
+            # Of what is there only for now, or was changed on the way, nothing is remembered.
+            if not (made.dump.losses or made.dump.held or made.dump.holders or made.dump.named or made.reach.memory):
+                made.digest = digest
+            return _note_used(made, members, namespace)
     with contextlib.suppress(NamespaceMetError):
         return _note_used(_dump_naming(members, names, namespace, named=named, **options), members, namespace)
     # Not while the error is handled: its frames hold what was dumped, and holders are counted.
@@ -351,10 +362,31 @@ def plain_stream(value: object, namespace: dict[str, object]) -> bytes | None:
     return pickle.dumps(value, PROTOCOL)
 
 
-def is_same(value: object, digest: bytes, namespace: dict[str, object]) -> bool:
-    """Whether a long container of atoms is as it was when it was dumped with this digest."""
+def is_same(name: str, value: object, digest: bytes, names: LiveNames, namespace: dict[str, object]) -> bool:
+    """Whether a long container of atoms, a plain function or a class is as it was when it was dumped with this digest."""
     references.look()
+    if type(value) is types.FunctionType or type(value) is type:
+        return _digest_of_code(name, value, names, namespace) == digest
     return _is_alone(value, namespace) and atoms.digest_of(value) == digest
+
+
+def _digest_of_code(name: str, value: Any, names: LiveNames, namespace: dict[str, object]) -> bytes:
+    """Covers what is saved of a plain function, or under this name of a class; empty for anything else.
+
+    Most of what a cell uses are functions and classes that no cell changes, and to dump one takes ten times as long.
+    """
+    is_function = type(value) is types.FunctionType
+    if not is_function and (type(value) is not type or value.__module__ != "__main__"):
+        return b""
+    if is_function:
+        from agent_kernel.values.reducers.code import digest_of_function
+
+        return digest_of_function(value, namespace)
+    if name.startswith(CLASS_PREFIX):
+        from agent_kernel.values.classes import digest_of_class
+
+        return digest_of_class(value, names, namespace)
+    return b"" if called_at_death(value, namespace) else b"class " + names.uid_of(value).encode()
 
 
 def _dump_atoms(

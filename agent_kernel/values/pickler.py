@@ -397,12 +397,12 @@ def _references() -> tuple[int, int]:
     """How many references to a tuple are counted in a call if only the caller has it, and to an item of only that tuple."""
 
     def count(made: tuple[Any, ...]) -> tuple[int, int]:
-        counts = [sys.getrefcount(made)]
+        whole, of_item = sys.getrefcount(made), 0
         for item in made:
-            counts.append(sys.getrefcount(item))
-        return counts[0], counts[1]
+            of_item = sys.getrefcount(item)
+        return whole, of_item
 
-    made = tuple([[]])
+    made: tuple[Any, ...] = ([],)
     return count(made)
 
 
@@ -454,7 +454,7 @@ def is_dict_shared(pickler: Pickler, value: Any) -> bool:
     attributes = object.__getattribute__(value, "__dict__")
     if attributes is value or id(attributes) in pickler.shared_dicts:
         return True
-    if sys.getrefcount(attributes) > reducers.OWN_HOLDS:
+    if sys.getrefcount(attributes) > reducers.OWN_HOLDS + 1:  # the variable here
         pickler.doubtful_dicts.setdefault(id(attributes), set()).add(id(value))
     return False
 

@@ -198,8 +198,9 @@ def find(value: object, namespace: Mapping[str, object]) -> Reference | None:
     if known is not None and _stands(known.module, known.name, value, namespace):
         return known
     standing = [place for place in places if _stands(*place, value, namespace)]
-    ordered = sorted(standing, key=lambda place: _rank(place, value))
-    found = next((found for place in ordered if (found := _reference(place, value)) is not None), None)
+    if len(standing) > 1:
+        standing.sort(key=lambda place: _rank(place, value))
+    found = next((found for place in standing if (found := _reference(place, value)) is not None), None)
     if found is not None:
         _found[id(value)] = found
     return found
@@ -283,6 +284,7 @@ def _is_kin(module: str, value: object) -> bool:
     return _package(module_name(type(value))) == _package(module)
 
 
+@lru_cache(maxsize=1024)
 def _package(module: str) -> str:
     package = module.partition(".")[0]
     return "" if package in sys.stdlib_module_names else package.lstrip("_")
@@ -525,10 +527,8 @@ def _note_inner(modules: list[str]) -> None:
         inner += level
         level += _fresh(attached)
         inner += level
-    among = tuple(libraries)
-    for item in inner:
-        if id(type(item)) in _CONTAINERS and id(item) not in HELD:
-            _inner.setdefault(id(item), among)
+    containers = map(id, compress(inner, map(_CONTAINERS.__contains__, map(id, map(type, inner)))))
+    _inner.update(dict.fromkeys(set(containers).difference(HELD, _inner), tuple(libraries)))
 
 
 def _below(level: list[object]) -> list[Any]:

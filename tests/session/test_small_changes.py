@@ -5,10 +5,14 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterator
 from itertools import takewhile
+from typing import Any
 
 import pytest
 
+from agent_kernel.session import dumping
 from agent_kernel.testing.notebooks import Notebook, rev
+from agent_kernel.values.entries import CLASS_PREFIX
+from agent_kernel.values.groups import dump_group
 from tests.session.changes import EQUAL_BUT_NOT_THE_SAME, LIBRARIES, METADATA, SMALL, THROUGH_THE_BACK_DOOR, Small
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -37,6 +41,119 @@ def test_a_small_change_is_reported_in_the_same_cell(small: Small) -> None:
         report = nb.run(small.change)
         assert repr(nb.look(small.look)) != before
         assert small.name in {change.name for change in report.changed}
+
+
+PLAIN = """
+def f(a, b=1):
+    "said"
+    return a + b
+
+class Base:
+    level = 1
+
+class C(Base):
+    n = 1
+    def m(self, a=1):
+        return a
+
+K = C
+""".strip()
+# Of a plain function, and of a class of plain functions, a digest tells what was saved: one cell each, one after another.
+CHANGES_OF_CODE = {
+    "f": (
+        "f.__code__ = (lambda a, b: a * b).__code__",
+        "f.__code__ = (lambda a, b: a - b).__code__",
+        "f.__code__ = (lambda a, b: a * b).__code__; f.__code__ = (lambda a, b: a / b).__code__",
+        "f.__defaults__ = (True,)",
+        "f.__defaults__ = (1.0,)",
+        "f.__defaults__ = (-0.0,)",
+        "f.__defaults__ = (0.0,)",
+        "f.__defaults__ = None",
+        "f.__defaults__ = ([],)",
+        "f.__defaults__[0].append(1)",
+        "f.__defaults__ = (1,)",
+        "f.__kwdefaults__ = {'b': 2}",
+        "f.__kwdefaults__ = None",
+        "f.__doc__ = 'other'",
+        "f.__doc__ = None",
+        "f.__name__ = 'g'",
+        "f.__qualname__ = 'g'",
+        "f.__module__ = 'other'",
+        "f.__annotations__['a'] = int",
+        "f.__annotations__.clear()",
+        "f.x = 1",
+        "del f.x",
+        "d = f.__dict__",
+        "d['x'] = 1",
+        "f.__dict__ = {}",
+        "vars(f).update(x=1)",
+    ),
+    "C": (
+        "K.n = True",
+        "K.n = 1.0",
+        "K.n = 1",
+        "type(K()).n = 2",
+        "C.m.__defaults__ = (2,)",
+        "C.m.__code__ = (lambda self, a: -a).__code__",
+        "C.m.x = 1",
+        "del C.m.x",
+        "C.m = lambda self: 1",
+        "C.other = C.m",
+        "del C.other",
+        "C.items = []",
+        "C.items.append(1)",
+        "del C.items",
+        "C.pair = (1, 2)",
+        "C.pair = (1, [2])",
+        "C.pair[1].append(3)",
+        "del C.pair",
+        "C.s = staticmethod(lambda: 1)",
+        "vars(C)['s'].__func__.__defaults__ = (1,)",
+        "del C.s",
+        "C.__doc__ = 'said'",
+        "C.__name__ = 'D'",
+        "C.__qualname__ = 'D'",
+        "C.__bases__ = type('Other', (), {}),",
+        "C.n = C",
+    ),
+    "Base": ("Base.level = 2", "K.__mro__[1].level = 3", "Base.level = K"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES_OF_CODE)
+def test_each_change_of_a_plain_function_or_class_is_reported_in_its_cell(name: str) -> None:
+    with Notebook() as nb:
+        nb.run(PLAIN)
+        nb.run(name)
+        for change in CHANGES_OF_CODE[name]:
+            found = {one.name for one in nb.run(change).changed}
+            assert name in found or change == "d = f.__dict__", change
+            assert name not in {one.name for one in nb.run(name).changed}, change
+
+
+def test_unchanged_functions_and_classes_are_not_dumped_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    dumped: list[list[str]] = []
+
+    def count(members: Any, *arguments: Any, **options: Any) -> Any:
+        dumped.append(list(members))
+        return dump_group(members, *arguments, **options)
+
+    with Notebook() as nb:
+        nb.run(PLAIN)
+        nb.run("def uses(): return f(1), K().m()")
+        monkeypatch.setattr(dumping, "dump_group", count)
+        nb.run("uses(), C, Base, f")
+        assert not dumped
+        nb.run("K.n = 2")
+        assert [names for names in dumped if names[0].startswith(CLASS_PREFIX)]
+
+
+def test_what_waits_for_the_death_of_a_plain_function_or_class_is_found_where_it_is_registered() -> None:
+    with Notebook() as nb:
+        nb.run(PLAIN)
+        nb.run("log = []\ndef note(): log.append(1)")
+        nb.run("import weakref; w = weakref.finalize(f, note); w.atexit = False")
+        assert "log" in {one.name for one in nb.run("del f").changed}
 
 
 @pytest.mark.parametrize("small", as_params(THROUGH_THE_BACK_DOOR))

@@ -10,16 +10,19 @@ import enum
 import functools
 import gc
 import logging
+import pickle
 import sys
 import types
 import typing
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from xxhash import xxh3_128_digest
+
 from agent_kernel.values import references
 from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, define, names_used
 from agent_kernel.values.pickler import Later, is_dict_doubtful, is_dict_shared
-from agent_kernel.values.reducers import Handler, is_importable, leaf
+from agent_kernel.values.reducers import OWN_HOLDS, Handler, is_importable, leaf
 from agent_kernel.values.reducers.objects import can_be_made_bare
 from agent_kernel.values.restore import code as restore
 from agent_kernel.values.restore.classes import enum_member, enum_property, notebook_class
@@ -32,6 +35,7 @@ from agent_kernel.values.restore.objects import (
     weak_reference,
     weak_reference_of,
 )
+from agent_kernel.values.surface import called_at_death
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -85,6 +89,33 @@ def reduce_function(pickler: Pickler, function: types.FunctionType) -> Any:
         return restore.function, made
     setter = restore.function_own_dict if is_shared else restore.function_state
     return restore.function, made, state, None, None, setter
+
+
+def digest_of_function(function: types.FunctionType, namespace: dict[str, object]) -> bytes:
+    """Covers all that is saved of a plain function of the notebook's; empty for any other.
+
+    Plain is one without a closure, annotations or attributes, whose defaults cannot change, and whose death nobody awaits.
+    """
+    attributes, defaults = function.__dict__, function.__defaults__
+    if function.__globals__ is not namespace or function.__closure__ is not None or type(attributes) is not dict:
+        return b""
+    # One that something else holds, too, may be saved with that, whatever is in it.
+    if attributes or sys.getrefcount(attributes) > OWN_HOLDS + 1 or function.__kwdefaults__ or function.__annotations__:
+        return b""
+    texts = function.__name__, function.__qualname__, function.__module__, function.__doc__
+    if type(defaults) not in (tuple, type(None)) or not holds_only_atoms((*texts, *(defaults or ()))):
+        return b""
+    if weakref.getweakrefcount(function) and called_at_death(function, namespace):
+        return b""
+    definition, _ = define(function.__code__, namespace)
+    return xxh3_128_digest(pickle.dumps((id(function), id(attributes), bytes(definition), *texts, defaults)))
+
+
+def holds_only_atoms(items: tuple[object, ...]) -> bool:
+    return all(map(_ATOM_IDS.__contains__, map(id, map(type, items))))
+
+
+_ATOM_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
 
 
 def _home(pickler: Pickler, function: types.FunctionType) -> Any:
