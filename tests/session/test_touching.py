@@ -25,7 +25,7 @@ from agent_kernel.session.watching import Watching
 from agent_kernel.testing.notebooks import Notebook, names_changed
 from agent_kernel.testing.shells import ShellNotebook
 from agent_kernel.values import groups, surface
-from agent_kernel.values.groups import dump_group
+from agent_kernel.values.groups import dump_group, is_same
 from agent_kernel.values.surface import MOST_HELD, Held, called_at_death, held_by
 from tests.session.adversarial import Case
 from tests.session.routes import DISGUISES, HOLDERS
@@ -84,14 +84,19 @@ HARMLESS = (
 
 @pytest.fixture
 def dumped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names that were dumped since the list was emptied."""
+    """The names that were dumped since the list was emptied, or of which a digest of all their content was made."""
     found: list[str] = []
 
     def record(members: dict[str, object], *args: object, **options: object) -> object:
         found.extend(members)
         return dump_group(members, *args, **options)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
+    def digest(name: str, *args: object) -> object:
+        found.append(name)
+        return is_same(name, *args)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
     monkeypatch.setattr(dumping, "dump_group", record)
+    monkeypatch.setattr(dumping, "is_same", digest)
     return found
 
 
