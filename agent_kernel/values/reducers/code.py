@@ -99,6 +99,8 @@ def digest_of_function(function: types.FunctionType, namespace: dict[str, object
     attributes, defaults = function.__dict__, function.__defaults__
     if function.__globals__ is not namespace or function.__closure__ is not None or type(attributes) is not dict:
         return b""
+    if getattr(function, "__type_params__", ()):  # from Python 3.12 on
+        return b""
     # One that something else holds, too, may be saved with that, whatever is in it.
     if attributes or sys.getrefcount(attributes) > OWN_HOLDS + 1 or function.__kwdefaults__ or function.__annotations__:
         return b""
