@@ -253,6 +253,9 @@ class Dumps:
         changed = any(now.get(root, digest) != digest for root, digest in before.items())
         if group.own_of(name) is None or changed or before.keys() == now.keys():
             return False
+        dump = self.alone[name].dumped.dump
+        if not before.keys() <= {*now, *map(id, (*dump.instances, *_instances(dump.met)))}:
+            return False  # it led to an object that it does not lead to any more
         components = self._components_of(frozenset(before))
         members = self.values([name])
         if components is None or members is None:

@@ -140,7 +140,7 @@ def overlaps_itself(holder: Any) -> bool:
     Axes of stride 0 do not count: a broadcast array is stored by the items that it repeats.
     """
     strides: Any = getattr(holder, "strides", None)
-    if strides is None or not holder.size:
+    if strides is None or not holder.size or getattr(getattr(holder, "flags", None), "c_contiguous", False):
         return False
     reach = holder.itemsize
     for step, count in sorted((abs(step), count) for step, count in zip(strides, holder.shape, strict=True)):

@@ -581,7 +581,9 @@ def _reached(item: int, namespace: Mapping[str, object]) -> Named | None:
     if known is not None and id(value) == item:
         return Named(value, known)
     _ways.pop(item, None)
-    found = next((found for module in _inner[item] if (found := _find_way(item, module)) is not None), None)
+    holders: dict[tuple[int, int], bool] = {}
+    ways = (_find_way(item, module, holders) for module in _inner[item])
+    found = next((found for found in ways if found is not None), None)
     if found is None or found.value is namespace:
         del _inner[item]
         return None
@@ -589,7 +591,7 @@ def _reached(item: int, namespace: Mapping[str, object]) -> Named | None:
     return found
 
 
-def _find_way(item: int, module: str) -> Named | None:
+def _find_way(item: int, module: str, holders: dict[tuple[int, int], bool]) -> Named | None:
     for logger in _loggers() if module == "logging" else ():
         for name in ("handlers", "filters"):
             value = _attribute(logger, name)
@@ -603,7 +605,7 @@ def _find_way(item: int, module: str) -> Named | None:
     level: list[tuple[object, Reference]] = [
         (value, Reference(module, name))
         for name, value in attributes
-        if name not in _OF_EVERY_MODULE and _counts(type(value))
+        if name not in _OF_EVERY_MODULE and _counts(type(value)) and _leads_to(value, item, _HOPS, holders)
     ]
     for _ in range(_HOPS):
         deeper: list[tuple[object, Reference]] = []
@@ -616,6 +618,17 @@ def _find_way(item: int, module: str) -> Named | None:
                     deeper.append((value, way))
         level = deeper
     return None
+
+
+def _leads_to(owner: object, item: int, hops: int, known: dict[tuple[int, int], bool]) -> bool:
+    """Whether the item is so many hops below: hundreds of modules hold the same objects, each of which is asked once."""
+    key = id(owner), hops
+    if key not in known:
+        below = [value for _, value in _parts(owner)]
+        known[key] = item in map(id, below) or (
+            hops > 1 and any(_counts(type(value)) and _leads_to(value, item, hops - 1, known) for value in below)
+        )
+    return known[key]
 
 
 def _parts(owner: object) -> list[tuple[tuple[str, str], object]]:

@@ -108,6 +108,16 @@ def test_names_of_one_figure_are_apart_when_one_moves_to_another_figure(nb: Note
     assert nb.look("ax.figure is fig")
 
 
+def test_names_that_move_to_a_new_figure_have_the_old_one_dumped_once(nb: Notebook, visited: dict[str, int]) -> None:
+    made = nb.run("fig, ax = plt.subplots()\nbar = ax.bar(range(20), range(20))[3]\nplt.close()")
+    visited.clear()
+    assert changed(nb, "fig, ax = plt.subplots()\nplt.close()") == {"fig", "ax"}
+    assert visited["Rectangle"] < 2 * 20
+    assert nb.look("bar.figure is not fig")
+    nb.checkout(made)
+    assert nb.look("bar.figure is fig and bar.axes is ax")
+
+
 class TestAFigureInSpace:
     """Its grid lines are views of small arrays that nothing else holds, each of some of their numbers."""
 

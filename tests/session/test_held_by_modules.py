@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import importlib
 import sys
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -417,6 +418,30 @@ class TestAFolderThatACellAdded:
 
 
 class TestTheCost:
+    @pytest.mark.parametrize("modules", [10, 20, 40])
+    def test_what_many_modules_hold_is_looked_into_once(self, monkeypatch: pytest.MonkeyPatch, modules: int) -> None:
+        from agent_kernel.values import references
+
+        held = types.SimpleNamespace(inner=types.SimpleNamespace(found=[1]))
+        for number in range(modules):
+            module = types.ModuleType(f"oddlib{number}")
+            module.held = held  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+            monkeypatch.setitem(sys.modules, module.__name__, module)
+        inner, parts = vars(references)["_inner"], vars(references)["_parts"]
+        names = tuple(f"oddlib{number}" for number in range(modules))
+        gone: list[int] = []
+        looks: list[object] = []
+        monkeypatch.setitem(inner, id(gone), names)  # as if one that died had had it
+
+        def counted(owner: object) -> object:
+            looks.append(owner)
+            return parts(owner)
+
+        monkeypatch.setattr(references, "_parts", counted)
+        assert vars(references)["_reached"](id(gone), {}) is None
+        assert len(looks) <= 4
+        inner.pop(id(gone), None)
+
     def test_a_module_is_looked_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with Notebook() as nb:
             nb.run("import sys\nclass C: pass\nc = C(); xs = [[1]]")
