@@ -25,6 +25,8 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, ClassVar
 
+from xxhash import xxh3_128_intdigest
+
 _SHARING = "(sharing)"
 _WRITABLE = "(writable)"
 _UNCOMPARED = "(uncompared)"
@@ -277,7 +279,8 @@ class _Digest:
 
     def _set(self, value: Any) -> None:
         if _EXACT.issuperset(map(type, value)):
-            return self._say(sorted(map(repr, value)))
+            # Added up, for there may be millions: in an order they would have to be sorted.
+            return self._say(sum(map(xxh3_128_intdigest, map(str.encode, map(repr, value)))))
         for digest in sorted(_Digest(self._namespace, self).of(item) for item in value):
             self._say(digest)
         return None

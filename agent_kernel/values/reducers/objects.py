@@ -17,7 +17,7 @@ import threading
 import types
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agent_kernel.values.definitions import ANY_NAME
 from agent_kernel.values.lost import Lost, Unsavable
@@ -187,7 +187,7 @@ def reduce_without_caches(pickler: Pickler, value: object) -> Any:
         caches = _cached_names(type(value))
         state = {name: found for name, found in parts[2].items() if name not in caches}
         answers: Any = parts[2].get("_cache") if "_cache" in caches else None
-        kinds: Any = map(type, answers.values()) if type(answers) is dict else ()
+        kinds = map(type, cast("dict[str, object]", answers).values()) if type(answers) is dict else ()
         if not _EASILY_KNOWN.issuperset(map(id, kinds)):
             # Groups that pandas made, whose answers may be of keys that were written over since: compared without.
             pickler.dump_record.answers.append(value)
