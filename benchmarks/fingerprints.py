@@ -295,6 +295,12 @@ class _Digest:
         for part in _parts_of_artist(value):
             self._add(part)
 
+    def _colormap(self, value: Any) -> None:
+        """The colours that it gives. Its table of them is made when one is looked up, and is no content."""
+        asked = copy.copy(value)
+        self._say(value.name, value.N, value.colorbar_extend)
+        self._add((asked(range(value.N)), asked.get_bad(), asked.get_under(), asked.get_over()))
+
     def _container(self, value: Any) -> None:
         self._items(tuple(value))
 
@@ -395,6 +401,7 @@ class _Digest:
         ("pandas", "BaseGroupBy"): _groups,
         ("pandas", "ExtensionArray"): _extension,
         ("matplotlib", "Artist"): _artist,
+        ("matplotlib", "Colormap"): _colormap,
         ("matplotlib", "Container"): _container,
         ("sympy", "Basic"): _formula,
         ("sympy", "MatrixBase"): _formula,

@@ -178,6 +178,15 @@ def test_what_pandas_keeps_of_its_answers_is_content_where_the_keys_were_written
     assert differences(found[2], found[3]) == ["value"]
 
 
+def test_a_colormap_is_the_colours_that_it_gives_whether_or_not_one_was_looked_up() -> None:
+    colors: Any = pytest.importorskip("matplotlib.colors")
+    asked, same, other = (colors.ListedColormap(["red", last]) for last in ("blue", "blue", "black"))
+    bad = same.with_extremes(bad="green")
+    assert asked(0) == (1, 0, 0, 1)
+    found = [fingerprints({"value": value}, set()) for value in (asked, same, other, bad)]
+    assert [differences(found[0], one) for one in found[1:]] == [[], ["value"], ["value"]]
+
+
 def test_a_fingerprint_says_what_it_cannot_compare() -> None:
     found = fingerprints({"both": [1, threading.Lock()], "lines": (line for line in "ab"), "sure": {1: 2}}, set())
     assert uncompared(found) == ["both: _thread.lock", "lines: builtins.generator"]
