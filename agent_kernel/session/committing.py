@@ -135,6 +135,7 @@ class Committing(Standing):
         try:
             staged = self.workspace.stage(wider, writer)
         except AgentKernelError:
+            self.workspace.look_again(wider, None)
             raise
         except Exception as error:  # code of others runs there, and may do what nobody thought of
             if not rolling:
@@ -150,7 +151,11 @@ class Committing(Standing):
             return Report(None, None, self.branch, seconds=time.perf_counter() - began)
         if rolling:
             draft.labels += _labels(staged, touched, frozenset(checked), outside)
-        return self._publish(writer, staged, draft, began, looks=looks)
+        try:
+            return self._publish(writer, staged, draft, began, looks=looks)
+        except BaseException:
+            self.workspace.look_again(wider, staged)
+            raise
 
     def _keep_cell(self, writer: Writer, touched: Touched, draft: Draft, error: Exception, began: float) -> Report:
         """Saving the variables of a cell failed: commit the cell without them, and leave them to the next commit."""

@@ -68,6 +68,7 @@ class Watching:
         self.monitor = Monitor(namespace)
         self._beside = Held()
         self._source, self._words = "", set[str]()
+        self._owed: frozenset[str] = frozenset()  # what cells touched whose commits failed
         references.begin()
         self._turn = 0
         self._credit_s = 0.0
@@ -114,6 +115,7 @@ class Watching:
         if not closure.everything:
             closure.add(uses.words - self._only_shown(source))
             closure.add(name for group in self.tracking.stale for name in group.members)
+            closure.add(self._owed)
             closure.add(rebound.rebound)
             closure.add_code_names(self.monitor.names)
             closure.add(self._holding(self.monitor.ids))
@@ -127,7 +129,8 @@ class Watching:
         names: Iterable[str] = closure.touched
         if closure.everything:
             groups = self.tracking.groups
-            names = groups if everything else uses.words & groups.keys() | self._able_to_change(groups)
+            looked = uses.words | self._owed
+            names = groups if everything else looked & groups.keys() | self._able_to_change(groups)
         return Touched(frozenset(names), rebound, closure.everything, everything)
 
     def _able_to_change(self, names: Iterable[str]) -> set[str]:
@@ -231,10 +234,16 @@ class Watching:
             if name in self.namespace and not name.startswith(CLASS_PREFIX)
         )
 
+    def look_again(self, touched: Touched, staged: Staged | None) -> None:
+        """The commit failed: the next one looks at all that this one looked at for a cell, or found changed."""
+        changed = () if staged is None else staged.dropped.values()
+        self._owed |= touched.names | {name for group in changed for name in group.members}
+
     def accept(self, staged: Staged) -> None:
         """The staged state was published: it is now what the next look compares with."""
         for group in staged.dropped.values():
             self.tracking.remove(group)
+        self._owed = frozenset()
         self._turn += 1
         for group, dumped in staged.unchanged:
             if id(group) not in staged.dropped:

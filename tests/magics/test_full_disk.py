@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.errors import StoreFullError
+from agent_kernel.repository.writer import Writer
 from agent_kernel.session.sharing import Sharing
+from agent_kernel.session.watching import Watching
 from agent_kernel.storage import LmdbStore
 from tests.magics.shells import Shell
 
@@ -40,3 +42,26 @@ def test_what_goes_wrong_in_saving_is_told_in_one_line(monkeypatch: pytest.Monke
         assert "saving failed (ZeroDivisionError: division by zero)" in told.out
         shell.run("z = 3")
         assert {change["name"] for change in shell.log("-n 1")[0]["changed"]} == {"x", "y", "z"}
+
+
+def test_what_several_cells_changed_on_a_full_disk_is_in_the_next_commit(tmp_path: Path) -> None:
+    """Also what no later cell mentions, before the look in the background comes to it."""
+    with Shell(store=str(tmp_path / "s")) as shell, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Watching, "overdue", lambda *_: [])
+        shell.run("x = [1]; y = {'a': x}; z = [0]; n = [5]\ndef f(): n.append(6)")
+
+        def is_full(*_: object, **__: object) -> None:
+            raise StoreFullError("s")
+
+        for place, method in ((LmdbStore, "swap"), (Writer, "add")):
+            with pytest.MonkeyPatch.context() as full:
+                full.setattr(place, method, is_full)
+                assert "not committed" in shell.run("x.append(2)").err
+                assert "not committed" in shell.run("f()").err
+                assert "not committed" in shell.run("z[0] += 1").err
+            shell.run("other = 1")
+            changed = {change["name"] for change in shell.log()[0]["changed"]}
+            assert changed == {"other", "x", "y", "z", "n"} if place is LmdbStore else {"x", "y", "z", "n"} <= changed
+            shell.run("nothing = 1")
+            assert {change["name"] for change in shell.log()[0]["changed"]} == {"nothing"}
+            shell.run("del other, nothing")
