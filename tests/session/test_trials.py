@@ -306,3 +306,33 @@ def test_how_a_type_is_saved_is_found_out_once(monkeypatch: pytest.MonkeyPatch) 
             nb.run("shape.x = area(1)")
     assert found.count("Shape") == 1
     assert found.count("function") <= 1
+
+
+def test_what_python_would_refuse_to_load_of_a_notebooks_class_does_not_count_as_saved() -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(
+            "class TooFew:\n    def __init__(self, a, b): self.a = a\n    def __reduce__(self): return TooFew, (self.a,)\n"
+            "class Listed:\n    def __init__(self): self.a = 1\n    def __getstate__(self): return [self.a]\n"
+            "def make(a): return Made(a)\n"
+            "class Made:\n    def __init__(self, a): self.a = a\n    def __reduce__(self): return make, (self.a, 2)\n"
+            "class Right:\n    def __init__(self, a, *, b=1): self.a = a\n"
+            "    def __reduce__(self): return Right, (self.a,), {'c': 1}\n"
+            "class Given:\n    def __getstate__(self): return [1]\n    def __setstate__(self, state): self.got = state\n"
+            "class Slotted:\n    __slots__ = ('a',)\n    def __getstate__(self): return None, {'a': 5}\n"
+            "class Empty:\n    def __getstate__(self): return ()"
+        )
+        told = nb.run(
+            "few, listed, made, right, given, slotted, empty = TooFew(1, 2), Listed(), Made(1), Right(1), Given(), Slotted(), Empty()\n"
+            "box, x = [few], [1]"
+        )
+        assert {lost.name for lost in told.unsaved} == {"box, few", "listed", "made", "empty"}
+        assert {lost.name: lost.reason for lost in told.unsaved}["listed"] == (
+            "it cannot be loaded again: its state is of the type list, and Listed has no __setstate__"
+        )
+        nb.run("x.append(2)")
+        nb.session.undo()
+        assert nb.look("(box[0] is few, few.a, x)") == (True, 1, [1])
+    with Notebook(Repository.open(store)) as nb:
+        assert {lost.name for lost in nb.session.checkout().unsaved} == {"box, few", "listed", "made", "empty"}
+        assert nb.look("(right.a, right.c, given.got, slotted.a, x)") == (1, 1, [1], 5, [1])

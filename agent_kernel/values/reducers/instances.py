@@ -9,6 +9,7 @@ those of its `__init__`. The streams of these say instead how the object is made
 from __future__ import annotations
 
 import copyreg
+import inspect
 import itertools
 import types
 from typing import TYPE_CHECKING, Any
@@ -36,9 +37,39 @@ def of_notebook(kind: type[Any], handler: Handler) -> Handler:
 
     def reduce_guarded(pickler: Pickler, value: Any) -> Any:
         pickler.guard(kind)
-        return handler(pickler, value)
+        parts = handler(pickler, value)
+        refused = "" if parts is NotImplemented or isinstance(parts, str) else _why_refused(kind, parts)
+        if parts is NotImplemented and _says(kind, ("__getstate__",)):
+            refused = _why_refused(kind, reduced(value))
+        return pickler.lose(value, f"it cannot be loaded again: {refused}") if refused else parts
 
     return reduce_guarded
+
+
+def _why_refused(kind: type[Any], parts: Any) -> str:
+    """Why Python would refuse to load what a class of the notebook's says of an object; nothing where it would try.
+
+    Nothing of the class is run for that: to load an object may open its file again, or write to it.
+    """
+    padded: list[Any] = [*parts, None, None, None, None]
+    makes, arguments, state = padded[:3]
+    if _is_of_notebook(makes) and isinstance(arguments, tuple):
+        try:
+            inspect.signature(makes).bind(*arguments)
+        except TypeError as error:
+            return f"{makes.__name__} is called with what __reduce__ gives: {error}"
+        except ValueError:  # what it takes is not known
+            pass
+    is_pair = isinstance(state, tuple) and len(state) == 2
+    if state is None or isinstance(state, dict) or is_pair or padded[5] is not None or hasattr(kind, "__setstate__"):
+        return ""
+    return f"its state is of the type {type(state).__name__}, and {kind.__name__} has no __setstate__"
+
+
+def _is_of_notebook(makes: Any) -> bool:
+    if isinstance(makes, type):
+        return is_notebook_type(makes) and type(makes) is type
+    return type(makes) is types.FunctionType and makes.__module__ == "__main__"
 
 
 def _past_own_setattr(handler: Handler) -> Handler:

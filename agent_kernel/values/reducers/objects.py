@@ -74,7 +74,8 @@ def handler_for(kind: type[Any]) -> Handler:
         return lose_temporary
     if is_notebook_type(kind) and not can_be_made_bare(kind):
         return lose_native
-    if any(base.__name__ == "_CData" and base.__module__ == "_ctypes" for base in kind.__mro__):
+    is_c_data = any(base.__name__ == "_CData" and base.__module__ == "_ctypes" for base in kind.__mro__)
+    if is_c_data and not _reduces_itself(kind):
         return reduce_c_data
     if is_notebook_type(kind) and weakref.ReferenceType in kind.__mro__:
         from agent_kernel.values.reducers.code import reduce_other_weak_reference
@@ -128,8 +129,7 @@ def lose_temporary(pickler: Pickler, value: Any) -> Any:
 def reduce_c_data(pickler: Pickler, value: Any) -> Any:
     if looks_at_address(value):
         return pickler.lose(value, "what ctypes makes of a mere address cannot be saved")
-    kind: Any = type(value)
-    return custom(pickler, value) if _reduces_itself(kind) else without_dict(pickler, value)
+    return without_dict(pickler, value)
 
 
 def lose_native(pickler: Pickler, value: Any) -> Any:
