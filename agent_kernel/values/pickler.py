@@ -112,6 +112,9 @@ class Pickler(pickle.Pickler):
     def dump(self, value: object, /) -> None:
         try:
             super().dump(value)
+        except KeyboardInterrupt:
+            self._guard = None  # code that interrupts itself once would do it each time, were its note put back
+            raise
         finally:
             if self._guard is not None:
                 self._guard.put_back()

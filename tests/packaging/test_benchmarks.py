@@ -44,7 +44,7 @@ def test_peak_memory_above_twice_the_state_is_missed(peak: float, reached: bool)
     labels = ("create", "untouched", "read", "row")
     outcomes = [Outcome("cell", label, total_s=0.01) for label in labels]
     outcomes += [Outcome("measure", label, value=0.01) for label in ("hash", "copy")]
-    outcomes.append(Outcome("checkout", "back", memory_peak=round(peak * ARRAY)))
+    outcomes += [Outcome("checkout", label, memory_peak=round(peak * ARRAY)) for label in ("watched", "back")]
     rows = array_512mb.run(Told(outcomes)).rows
     assert [row.ok for row in rows if "peak memory" in row.what] == [reached]
 

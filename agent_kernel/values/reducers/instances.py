@@ -36,6 +36,7 @@ def of_notebook(kind: type[Any], handler: Handler) -> Handler:
         return handler
 
     def reduce_guarded(pickler: Pickler, value: Any) -> Any:
+        kind = type(value)  # the one outside, named here, would never die
         pickler.guard(kind)
         parts = handler(pickler, value)
         refused = "" if parts is NotImplemented or isinstance(parts, str) else _why_refused(kind, parts)
@@ -105,7 +106,7 @@ def past_own_new(kind: type[Any], handler: Handler) -> Handler:
     def reduce_bare(pickler: Pickler, value: Any) -> Any:
         parts = handler(pickler, value)
         parts = reduced(value) if parts is NotImplemented else parts
-        makes = parts[0]
+        kind, makes = type(value), parts[0]
         if is_called and (makes is kind or makes is restore.builtin_exception):
             return _past_call(pickler, value, library, parts)
         if maker is None or not any(makes is other for other in _MAKES) or _leaves_out(value, parts):
