@@ -101,6 +101,7 @@ HELD: dict[int, list[tuple[str, str]]] = {}
 # Those of `HELD` that are exact lists, dicts and sets, of which pickle does not ask: how many held each when that was
 # counted last; 0 for the dict of a module.
 _containers: dict[int, int] = {}
+_LEADING: dict[int, bool] = {id(dict): True}  # by the id of a type: whether what is below its objects is looked at
 _kinds: list[type] = []  # kept, so that no other type comes to have the id of one that is left out
 _found: dict[int, Reference | None] = {}
 
@@ -108,9 +109,7 @@ _found: dict[int, Reference | None] = {}
 def begin() -> None:
     """A session begins: what it works with from now on may be other objects than those of an earlier one."""
     again = [name for name in _REPLACED if name in sys.modules]
-    for name in again:
-        note(name)
-    _note_inner(again)
+    _note_inner({name: note(name) for name in again})
     _seen.loggers = -1
     _seen.names_of_loggers.clear()
     _note_loggers()
@@ -123,40 +122,40 @@ def look() -> None:
         return
     _seen.total = len(sys.modules)
     fresh = [name for name in list(sys.modules) if name not in _seen.modules]
-    for name in fresh:
-        note(name)
-    _note_inner(fresh)
+    _note_inner({name: note(name) for name in fresh})
 
 
-def note(name: str) -> None:
-    """Note what a module holds. A library has thousands of functions and classes: they are passed over in C."""
+def note(name: str) -> list[Any]:
+    """Note what a module holds, and return it. Thousands of functions and classes are passed over in C."""
     _seen.modules.add(name)
     module = sys.modules.get(name)
     if name == "builtins" and module is not None:
         _containers.setdefault(id(module_dict(module)), 0)
         _add(id(module_dict(module)), name, "__dict__")
     if name.partition(".")[0] in _EXCLUDED or not _is_module(module):
-        return
+        return []
     attributes = module_dict(module)
     _containers.setdefault(id(attributes), 0)
     _add(id(attributes), name, "__dict__")
-    for attribute in _note_attributes(name, attributes):  # counted now that nothing here holds them
-        _containers[id(attributes.get(attribute))] = sys.getrefcount(attributes.get(attribute))
+    noted = _note_attributes(name, attributes)
+    for attribute, is_container in noted.items():
+        if is_container:  # counted now that nothing here holds it
+            _containers[id(attributes.get(attribute))] = sys.getrefcount(attributes.get(attribute))
+    return list(map(attributes.get, noted))
 
 
 def _is_module(value: object) -> bool:
     return type(value) is types.ModuleType or derives_from(type(value), types.ModuleType)
 
 
-def _note_attributes(module: str, attributes: dict[str, object]) -> list[str]:
-    """Note where objects stand; returns under which names there are lists, dicts and sets."""
+def _note_attributes(module: str, attributes: dict[str, object]) -> dict[str, bool]:
+    """Note where objects stand; returns under which names, and whether each is a list, dict or set."""
     attributes = attributes.copy()  # another thread may import
-    found: list[str] = []
+    found: dict[str, bool] = {}
     for name, value in compress(attributes.items(), _counting(attributes.values())):
         if name not in _OF_EVERY_MODULE:
             _add(id(value), module, name)
-            if id(type(value)) in _CONTAINERS:
-                found.append(name)
+            found[name] = id(type(value)) in _CONTAINERS
     return found
 
 
@@ -185,6 +184,7 @@ def _counts(kind: type) -> bool:
         bases = set(map(id, bases_of(kind)))
         known = bases.isdisjoint(_LEFT_OUT_BASES) and module_name(kind) not in _LEFT_OUT_MODULES
         _COUNTS[id(kind)] = known
+        _LEADING.setdefault(id(kind), known and _has_attributes(kind) and "__code__" not in class_dict(kind))
         _kinds.append(kind)
     return known
 
@@ -508,21 +508,20 @@ _NOT_ENTERED = frozenset(
 )
 
 
-def _note_inner(modules: list[str]) -> None:
+def _note_inner(noted: dict[str, list[Any]]) -> None:
     """Note the containers below what these modules hold, of all of them in one walk: it takes a microsecond each."""
-    entered = [name for name in modules if name.partition(".")[0] not in _NOT_ENTERED]
-    libraries = [name for name in entered if _is_module(sys.modules.get(name)) and is_library(name)]
+    libraries = [name for name in noted if noted[name] and name.partition(".")[0] not in _NOT_ENTERED]
+    libraries = [name for name in libraries if is_library(name)]
     values: list[Any] = []
     for module in libraries:
-        values += module_dict(sys.modules[module]).values()
+        values += noted[module]
         for name in _BELOW.get(module, ()):
             values.append(_standing(module, name))
             _add(id(values[-1]), module, name)
     inner: list[Any] = []
     level = _fresh(values)
     for _ in range(_HOPS):
-        below = _below(level)
-        level = _fresh(below)
+        level = _fresh(_below(level))
         attached = _below([item for item in level if type(item) is dict])  # of an object, perhaps
         inner += level
         level += _fresh(attached)
@@ -531,9 +530,9 @@ def _note_inner(modules: list[str]) -> None:
     _inner.update(dict.fromkeys(set(containers).difference(HELD, _inner), tuple(libraries)))
 
 
-def _below(level: list[object]) -> list[Any]:
+def _below(level: list[Any]) -> list[Any]:
     """What these lead to by a name or a key; of a very long dict nothing, for that is data."""
-    leading = [item for item in level if type(item) is not list and type(item) is not set]
+    leading = compress(level, map(_LEADING.get, map(id, map(type, level))))
     return gc.get_referents(*(item for item in leading if type(item) is not dict or len(item) <= _LONGEST))
 
 
@@ -640,8 +639,13 @@ def _parts(owner: object) -> list[tuple[tuple[str, str], object]]:
     return found + [(("attribute", name), value) for name, value in _attributes(owner).items()]
 
 
+def _has_attributes(kind: type) -> bool:
+    """Whether its objects have a `__dict__`: without one, nothing is below them that has a name."""
+    return bool(kind.__dictoffset__)
+
+
 def _attributes(owner: object) -> dict[str, object]:
-    if not type(owner).__dictoffset__:
+    if not _has_attributes(type(owner)):
         return {}
     return dict(object.__getattribute__(owner, "__dict__"))
 

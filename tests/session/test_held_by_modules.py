@@ -236,7 +236,7 @@ class TestWhatIsBelow:
         store = MemoryStore()
         with Notebook(Repository.open(store)) as nb:
             nb.run(
-                "import logging, sqlite3, matplotlib\nmine, own, rows = {'lines.linewidth': 3}, [1, 2], {1: 'a'}\n"
+                "import logging, sqlite3, matplotlib.style\nmine, own, rows = {'lines.linewidth': 3}, [1, 2], {1: 'a'}\n"
                 "matplotlib.style.library['ak own style'] = mine\n"
                 "matplotlib.color_sequences._color_sequences['ak own colours'] = own\nlogging.root.ak_rows = rows"
             )
