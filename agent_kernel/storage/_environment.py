@@ -26,6 +26,7 @@ from agent_kernel.storage._folder import (
     fault_of,
     file_id,
     is_doubtful,
+    prepare_lock,
     translated,
     url_of,
 )
@@ -53,6 +54,7 @@ class Environment:
         self.asked_map = self.map_size = map_size
         self.holders = 0
         self.compactions = 0
+        self.is_damaged = False  # in a page that costs only what lies in it
         self.inherited = False  # by a forked child, which must not use it
         self.torn = False  # forked while a thread was inside
         self.gate = Gate()
@@ -141,8 +143,9 @@ class Environment:
         if fault:
             from agent_kernel.storage.probe import probe
 
-            logger.warning("%s is damaged: %s", self.folder, fault)
+            logger.debug("a data file is damaged: %s", fault)
             probe(self.folder, only_deadly=True)
+            self.is_damaged = True
 
     @contextmanager
     def alone(self) -> Generator[None, None, None]:
@@ -199,6 +202,7 @@ class Environment:
 
     def open(self) -> None:
         """Open the file that lies in the folder now. Only after `shut`, which leaves this object unusable."""
+        prepare_lock(self.folder)
         while True:
             before = file_id(self.folder)
             self.handle, self.writable = _opened(self.folder, self.map_size, self.writable, self.full)

@@ -33,6 +33,7 @@ REDIRECT = "bound.json"  # says that a notebook's store lies elsewhere; not ours
 _NEW = ".new-"
 _ROOM_BYTES = 4 << 20  # with less than this left beyond what was being written, a disk counts as full
 _META_PAGES = 2
+_LOCK_BYTES = 1 << 16  # more than LMDB would make of the lock file for as many readers as we let in
 _LOOKS = 5
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _SHORT_WRITE = {errno.EIO, errno.EINVAL}  # what LMDB makes of one in a commit, and in a copy
@@ -120,6 +121,7 @@ def _make(folder: Path) -> FileId:
 def _make_aside(folder: Path) -> None:
     aside = Path(tempfile.mkdtemp(prefix=_NEW, dir=folder))
     try:
+        _write_lock(aside / LOCK)
         lmdb.open(str(aside), map_size=1 << 20, mode=0o600, lib_version=ENGINE).close()
         sync_path(aside / DATA)
         _link(aside / DATA, folder / DATA)
@@ -127,6 +129,41 @@ def _make_aside(folder: Path) -> None:
         sync_path(folder.parent)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def prepare_lock(folder: Path) -> None:
+    """Give the lock file room on the disk before LMDB writes to it through a map: there, a full disk ends the process.
+
+    A lock file that is there is let be, since processes may use it: its first block is enough for 60 readers.
+
+    Raises:
+        StoreFullError: there is no room.
+    """
+    lock = folder / LOCK
+    try:
+        if not lock.exists():
+            _make_lock(folder)
+        elif sys.platform == "linux" and not lock.stat().st_blocks:  # a full disk ended the process that made it
+            with lock.open("r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, _LOCK_BYTES)
+    except OSError as error:
+        if error.errno in _FULL:
+            raise translated(error, folder) from error
+        # LMDB makes it, or says why it cannot be
+
+
+def _make_lock(folder: Path) -> None:
+    aside = Path(tempfile.mkdtemp(prefix=_NEW, dir=folder))
+    try:
+        _write_lock(aside / LOCK)
+        _link(aside / LOCK, folder / LOCK)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _write_lock(lock: Path) -> None:
+    lock.touch(mode=0o600)
+    lock.write_bytes(bytes(_LOCK_BYTES))
 
 
 def _link(made: Path, place: Path) -> None:
@@ -242,18 +279,37 @@ def translated(error: lmdb.Error | OSError, folder: Path, nbytes: int = 0) -> St
     if code in _FULL or (code in _SHORT_WRITE and not _has_room(folder, nbytes)):
         return StoreFullError(url, str(error))
     if code in READ_ONLY:
-        return StoreReadOnlyError(url, f"it is read-only ({error})")
+        hidden = _unreadable(folder)
+        return StoreUnavailableError(url, hidden) if hidden else StoreReadOnlyError(url, f"it is read-only ({error})")
     if code in _NO_PATH:
         return StoreUnavailableError(url, _NO_PATH[code])
     if code in (errno.ENOTDIR, errno.EEXIST):
         return NotAStoreError(url, "a part of its path is a file")
     if isinstance(error, lmdb.InvalidError):
         return NotAStoreError(url, f"{DATA} is damaged, or not a data file of LMDB")
+    if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError):
+        return StoreUnavailableError(url, f"{DATA} is damaged; restore it from a copy")
     if isinstance(error, lmdb.VersionMismatchError):
         return StoreUnavailableError(url, f"{DATA} has a format of LMDB that this release does not read")
     if isinstance(error, lmdb.BadValsizeError):
         return ValueError("a key is empty or longer than 511 bytes, or a value is over 4 GB")
     return StoreUnavailableError(url, str(error))
+
+
+def _unreadable(folder: Path) -> str:
+    if os.access(folder, os.F_OK) and not os.access(folder, os.R_OK | os.X_OK):
+        return "you have no permission to read its folder"
+    if os.access(folder / DATA, os.F_OK) and not os.access(folder / DATA, os.R_OK):
+        return f"you have no permission to read {DATA}"
+    return ""
+
+
+def why_read_only(folder: Path) -> str:
+    """Say what of a store cannot be written that could be opened only for reading."""
+    names = [name for name in (DATA, LOCK) if (folder / name).exists() and not os.access(folder / name, os.W_OK)]
+    if not names:
+        return "its folder is read-only"
+    return f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} read-only"
 
 
 def _has_room(folder: Path, nbytes: int) -> bool:

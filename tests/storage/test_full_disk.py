@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import lmdb
 import pytest
 
 from agent_kernel.errors import StoreFullError
@@ -109,18 +112,81 @@ def _free(disk: Path) -> int:
 @pytest.mark.slow
 @pytest.mark.skipif(not can_mount(), reason="no mount namespace here")
 def test_a_disk_that_is_full_at_any_moment_loses_nothing(tmp_path: Path) -> None:
-    free = [4096 * pages for pages in (*range(0, 40, 2), *range(41, 1200, 29))]
-    assert len(free) >= 50
+    free = [4096 * pages for pages in (*range(40), *range(41, 1200, 29))]
+    _on_a_small_disk(tmp_path, f"fill_a_small_disk(disk, {free})")
+
+
+def _on_a_small_disk(place: Path, call: str) -> None:
     source = (
-        "import sys; from pathlib import Path; from tests.storage.test_full_disk import fill_a_small_disk\n"
-        f"fill_a_small_disk(Path(sys.argv[1]), {free})"
+        "import sys; from pathlib import Path; from tests.storage.test_full_disk import *\n"
+        f"disk = Path(sys.argv[1]); {call}"
     )
     script = 'mount -t tmpfs -o size=24m tmpfs "$1" && cd "$2" && exec "$3" -c "$4" "$1"'
     run = subprocess.run(
-        ["unshare", "-m", "sh", "-c", script, "sh", str(tmp_path), str(ROOT), sys.executable, source],
+        ["unshare", "-m", "sh", "-c", script, "sh", str(place), str(ROOT), sys.executable, source],
         capture_output=True,
         text=True,
         timeout=600,
         check=False,
     )
     assert run.returncode == 0, run.stderr[-3000:]
+
+
+def test_the_engine_maps_no_file_for_writing_that_has_no_room_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page of such a file that finds no room as it is written to ends the process: there is no error to catch."""
+    engine_open, rooms = lmdb.open, []
+
+    def watched(path: str, **options: object) -> object:
+        lock = (Path(path) / "lock.mdb").stat()
+        rooms.append((lock.st_blocks * 512, lock.st_size))
+        return engine_open(path, **options)  # type: ignore[arg-type]  # as they came
+
+    monkeypatch.setattr(lmdb, "open", watched)
+    LmdbStore(tmp_path / "store").close()
+    (tmp_path / "store" / "lock.mdb").unlink()  # as in a copy of a store
+    LmdbStore(tmp_path / "store").close()
+    os.truncate(tmp_path / "store" / "lock.mdb", 0)  # what a process leaves that a full disk ended
+    os.truncate(tmp_path / "store" / "lock.mdb", 64_128)
+    LmdbStore(tmp_path / "store").close()
+    readers = (tmp_path / "store" / "lock.mdb").stat()
+    LmdbStore(tmp_path / "store", readonly=True).close()
+    assert len(rooms) == 5
+    assert all(found >= size > 60_000 for found, size in rooms)
+    assert (tmp_path / "store" / "lock.mdb").stat().st_ino == readers.st_ino
+
+
+def open_without_room(disk: Path) -> None:
+    """Make and open stores on a disk with a few free blocks at most; what cannot be is an error."""
+    whole = disk / "whole"
+    LmdbStore(whole).close()
+    filler = disk / "filler"
+    for pages in range(40):
+        for damage in (None, _lose_the_lock, _empty_the_lock):
+            if damage is not None:
+                damage(whole)
+            filler.write_bytes(bytes(_free(disk) - 4096 * pages))
+            for folder in (whole, disk / "new"):
+                with contextlib.suppress(StoreFullError):
+                    store = LmdbStore(folder)
+                    assert store.keys(b"") == []
+                    store.close()
+            filler.unlink()
+            shutil.rmtree(disk / "new", ignore_errors=True)
+            LmdbStore(whole).close()
+            assert not list(whole.glob(".new*"))
+
+
+def _lose_the_lock(folder: Path) -> None:
+    (folder / "lock.mdb").unlink()
+
+
+def _empty_the_lock(folder: Path) -> None:
+    os.truncate(folder / "lock.mdb", 0)
+    os.truncate(folder / "lock.mdb", 64_128)
+
+
+@pytest.mark.skipif(not can_mount(), reason="no mount namespace here")
+def test_opening_a_store_where_the_disk_has_no_free_block_is_an_error(tmp_path: Path) -> None:
+    _on_a_small_disk(tmp_path, "open_without_room(disk)")
