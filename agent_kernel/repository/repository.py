@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
 
-from agent_kernel.errors import DamagedObjectError, NotAStoreError
+from agent_kernel.errors import DamagedObjectError, NotAStoreError, StoreUnavailableError
 from agent_kernel.repository.commits import Commit, Entry, Manifest, decode_manifest, summary_id
 from agent_kernel.repository.ids import Kind, ObjectId
 from agent_kernel.repository.naming import Naming
@@ -225,17 +225,31 @@ class Repository(Naming):
         """Read back everything reachable and compare it with its ids. Nothing is unpickled.
 
         Raises:
-            StoreUnavailableError: the file of the store is damaged, so that reading it could end this process.
+            StoreUnavailableError: the file of the store is damaged, and reading it could end this process, or what is
+                damaged holds nothing that is reachable.
         """
         from agent_kernel.repository.marking import commit_keys
         from agent_kernel.repository.rewriting import tips
         from agent_kernel.repository.verifying import Verifier
 
-        check: Callable[[], None] | None = getattr(self.store, "check", None)
-        if check is not None:
-            check()
+        damage = self._damage()
         logged = (entry.commit for entry in self.pointers.all(LOGS, LogRecord).values())
-        return Verifier(self, progress).run(commit_keys([*tips(self), *logged]))
+        report = Verifier(self, progress).run(commit_keys([*tips(self), *logged]))
+        if damage is not None and report.is_sound:
+            raise damage
+        return report
+
+    def _damage(self) -> StoreUnavailableError | None:
+        """What is wrong with the file of the store, if all of it can be read nevertheless."""
+        check: Callable[[], None] | None = getattr(self.store, "check", None)
+        try:
+            if check is not None:
+                check()
+        except StoreUnavailableError as error:
+            if not getattr(self.store, "is_damaged", False):
+                raise
+            return error
+        return None
 
     def stats(self, session: str = "") -> Stats:
         """Counts and sizes."""

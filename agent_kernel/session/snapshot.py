@@ -48,6 +48,10 @@ class Repository(repository.Repository):
         """Whether the store was opened so that nothing can be written."""
         return bool(getattr(self.store, "is_readonly", False))
 
+    def is_damaged(self) -> bool:
+        """Whether a part of the store was found to be unreadable as it was opened."""
+        return bool(getattr(self.store, "is_damaged", False))
+
     def trust(self) -> None:
         """Let values of this store be loaded, which can run code."""
         trust.register(self)

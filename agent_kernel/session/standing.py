@@ -52,6 +52,7 @@ _MODULE_NAMES = frozenset(
         "__warningregistry__",
     ]
 )
+_DAMAGED = "a part of the store is damaged; %agent verify names the variables that it hits"
 
 
 class Running(msgspec.Struct):
@@ -103,7 +104,7 @@ class Standing:
         self.branch: str | None
         self.head: ObjectId | None
         self.branch, self.head, note = branches.take(repo, branch, self._holder, self.id)
-        self.notes += filter(None, (note, trust.notice(repo)))
+        self.notes += filter(None, (note, trust.notice(repo), _DAMAGED if repo.is_damaged() else ""))
         self._base = self.branch or "main"
         self._tree: Tree = repo.tree_at(self.head)
         # What the branch holds and this session has not loaded; and what that was at commits which this session made.

@@ -18,7 +18,7 @@ import lmdb
 from agent_kernel.errors import StoreFullError, StoreReadOnlyError, StoreUnavailableError
 from agent_kernel.storage import _registry
 from agent_kernel.storage._environment import Environment
-from agent_kernel.storage._folder import DATA, url_of
+from agent_kernel.storage._folder import DATA, url_of, why_read_only
 from agent_kernel.storage.protocol import NO_ITEMS, Buffer, Durability, StoreSize, size_of
 
 Item = tuple[bytes, Sequence[Buffer] | Buffer]
@@ -75,6 +75,11 @@ class LmdbStore:
     def is_readonly(self) -> bool:
         """Whether writing would raise: asked for, or because of the folder's permissions."""
         return self._readonly or not self._environment().writable
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether a page was found that cannot be read as the data file was opened; the others can."""
+        return self._environment().is_damaged
 
     def get_many(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
         """Return the values that are there, as of one moment."""
@@ -243,7 +248,7 @@ class LmdbStore:
         if self._readonly:
             raise StoreReadOnlyError(self.url, "it was opened read-only")
         if not env.writable:
-            raise StoreReadOnlyError(self.url, "its folder cannot be written")
+            raise StoreReadOnlyError(self.url, why_read_only(self.path))
         return env
 
 

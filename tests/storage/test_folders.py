@@ -190,6 +190,37 @@ def test_a_folder_without_write_permission_opens_read_only(public: Path, with_lo
     assert in_child(lambda: _read_without_permission(folder)) == "10 entries"
 
 
+def _refusal_without_permission(folder: Path, mode: int, path: Path) -> str:
+    """What a user is told who may do no more with the path than it says."""
+    for each in (folder, *folder.iterdir()):
+        os.chown(each, NOBODY, NOBODY)
+    path.chmod(mode)
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
+    with pytest.raises(StoreError) as caught:
+        LmdbStore(folder).put_many({b"x": b"1"})
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "told"),
+    [
+        ("data.mdb", 0o444, "data.mdb is read-only"),
+        ("lock.mdb", 0o444, "lock.mdb is read-only"),
+        ("data.mdb", 0o000, "you have no permission to read data.mdb"),
+        ("", 0o000, "you have no permission to read its folder"),
+    ],
+)
+def test_a_message_names_what_of_a_store_cannot_be_used(public: Path, name: str, mode: int, told: str) -> None:
+    folder = _filled(public / "s")
+
+    def refusal() -> str:
+        return _refusal_without_permission(folder, mode, folder / name)
+
+    assert in_child(refusal) == f"lmdb://{folder} cannot be used: {told}"
+
+
 def test_a_store_cannot_be_made_where_nothing_may_be_written(public: Path) -> None:
     def make() -> str:
         if os.geteuid() == 0:
