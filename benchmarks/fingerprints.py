@@ -241,6 +241,35 @@ class _Digest:
         else:
             self._hash.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
 
+    def _tensor(self, value: Any) -> None:
+        """Its elements, and which storage they are in. Pickled, torch writes the address of the storage beside them."""
+        self._say(str(value.dtype), str(value.device), str(value.layout), value.requires_grad, tuple(value.shape))
+        if str(value.layout) != "torch.strided":
+            return self._add(value.detach().to_dense())
+        if value.numel():
+            # What others see of the storage counts where they are met. What nobody sees need not come back.
+            self._say("of storage", self._seen.setdefault(~value.untyped_storage().data_ptr(), len(self._kept)))
+        self._bytes_of(value)
+        self._add(vars(value))
+        if value.grad_fn is not None:  # pickled, a tensor is cut off from how it was computed
+            self.bare.add("the graph of a torch.Tensor")
+        elif value.grad is not None:
+            self._say("gradient")
+            self._add(value.grad)
+        return None
+
+    def _storage(self, value: Any) -> None:
+        import torch
+
+        held = getattr(value, "_untyped_storage", value)
+        self._say("of storage", self._seen.setdefault(~held.data_ptr(), len(self._kept)))
+        self._bytes_of(torch.empty(0, dtype=torch.uint8, device=held.device).set_(held))
+
+    def _bytes_of(self, value: Any) -> None:
+        import torch
+
+        self._hash.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+
     def _frame(self, value: Any) -> None:
         self._add(value.attrs)
         self._add(value.columns)
@@ -403,6 +432,9 @@ class _Digest:
         ("matplotlib", "Artist"): _artist,
         ("matplotlib", "Colormap"): _colormap,
         ("matplotlib", "Container"): _container,
+        ("torch", "Tensor"): _tensor,
+        ("torch", "TypedStorage"): _storage,
+        ("torch", "UntypedStorage"): _storage,
         ("sympy", "Basic"): _formula,
         ("sympy", "MatrixBase"): _formula,
     }

@@ -187,6 +187,32 @@ def test_a_colormap_is_the_colours_that_it_gives_whether_or_not_one_was_looked_u
     assert [differences(found[0], one) for one in found[1:]] == [[], ["value"], ["value"]]
 
 
+def test_a_tensor_is_its_content_wherever_that_lies_and_whatever_shares_it() -> None:
+    torch: Any = pytest.importorskip("torch")
+
+    def made(first: float, *, shared: bool) -> dict[str, str]:
+        whole = torch.tensor([[first, 2.0], [3.0, 4.0]], requires_grad=True)
+        part = whole.detach()[1] if shared else whole.detach()[1].clone()
+        return fingerprints({"value": [whole, part, torch.nn.Parameter(part), whole.untyped_storage()]}, set())
+
+    kept = torch.zeros(1_000)
+    was = made(1.0, shared=True)
+    assert kept.numel()
+    found = [made(1.0, shared=True), made(5.0, shared=True), made(1.0, shared=False)]
+    assert [differences(was, one) for one in found] == [[], ["value"], ["value"]]
+
+
+def test_a_gradient_of_a_tensor_is_content() -> None:
+    torch: Any = pytest.importorskip("torch")
+    value = torch.ones(2, requires_grad=True)
+    was = fingerprints({"value": value}, set())
+    (value * 3).sum().backward()
+    assert differences(was, fingerprints({"value": value}, set())) == ["value"]
+    found = [fingerprints({"value": one}, set()) for one in (value * 3, (value * 3).detach().requires_grad_())]
+    assert differences(*found) == []
+    assert [uncompared(one) for one in found] == [["value: the graph of a torch.Tensor"], []]
+
+
 def test_a_fingerprint_says_what_it_cannot_compare() -> None:
     found = fingerprints({"both": [1, threading.Lock()], "lines": (line for line in "ab"), "sure": {1: 2}}, set())
     assert uncompared(found) == ["both: _thread.lock", "lines: builtins.generator"]
