@@ -71,13 +71,31 @@ class Sharing:
                 self._libraries[name] = sorted(found, key=first.__contains__)
             if not self._libraries[name]:
                 break
-            held = library_constants([self._libraries[name].pop()], reach.ids)
+            package = self._libraries[name].pop()
+            held = library_constants([package], reach.ids)
+            if package in packages_of(component.root for component in dumped.dump.met):
+                held |= self._settings_of_figures(package, reach.ids)
             shared = held - set(map(id, (self._dumps.values([name]) or {}).values()))
             if shared:
                 reach.ids -= shared
                 uses = {id(use.holder): use for dump in dumps for use in dump.memory}
                 gone = {(use.space, use.low) for holder, use in uses.items() if holder in shared}
                 reach.memory = [use for use in reach.memory if (use.space, use.low) not in gone]
+
+    def _settings_of_figures(self, package: str, reached: set[int]) -> set[int]:
+        """Settings that were made after the import, and that figures alone hold: what else has one may change it."""
+        from agent_kernel.values.constants import settings_held
+
+        found = settings_held([package], reached)
+        if not found:
+            return found
+        groups = self._dumps.tracking.holding(found)
+        others = [group.reach.ids for group in groups if not group.roots.keys() >= set(group.members)]
+        dumped = (compared.dumped for compared in self._dumps.alone.values())
+        others += [one.reach.ids for one in dumped if not one.dump.met]
+        for ids in others:
+            found = found - ids  # not in place: that would go through all of the other set
+        return found
 
     def _dump_members(self, group: Group) -> list[str]:
         """Dump each member of a group alone, unless it was; returns those that were dumped."""

@@ -36,6 +36,7 @@ class _Held(msgspec.Struct):
     modules: set[str] = msgspec.field(default_factory=set[str])
     ids: set[int] = msgspec.field(default_factory=set[int])
     values: list[object] = msgspec.field(default_factory=list[object])
+    settings: list[dict[object, object]] = msgspec.field(default_factory=list[dict[object, object]])
 
 
 _held: dict[str, _Held] = {}
@@ -50,6 +51,20 @@ def library_constants(packages: Iterable[str], among: set[int]) -> set[int]:
     return found
 
 
+def settings_held(packages: Iterable[str], among: set[int]) -> set[int]:
+    """Those of the ids that are of what stands in the settings of these packages now, whoever made it."""
+    found: set[int] = set()
+    for package in packages:
+        look_into(package)
+        entries = (value for settings in _held[package].settings for value in list(dict.values(settings)))
+        found |= among.intersection(map(id, filter(_is_plain, entries)))
+    return found
+
+
+def _is_plain(value: object) -> bool:
+    return id(type(value)) in _PLAIN
+
+
 def look_into(package: str) -> bool:
     """Note what the modules of a package hold. A module is looked into once; returns whether there was a new one."""
     held = _held.setdefault(package, _Held())
@@ -62,6 +77,8 @@ def look_into(package: str) -> bool:
         # An object keeps its attribute dict: held twice, it would look shared.
         held.values += (value for value in values if id(value) not in holdings.attributes)
         held.ids.update(map(id, values))
+        own: list[Any] = [value for value in values if holdings.is_settings(value)]
+        held.settings += own
     return bool(new)
 
 
@@ -137,6 +154,10 @@ class _Holdings:
                 return False
             self._own[id(kind)] = bool(kind.__dictoffset__) or derives_from(kind, dict)
         return True
+
+    def is_settings(self, value: object) -> bool:
+        """Whether this is a dict of one of the package's own types, such as `matplotlib.rcParams`."""
+        return self._own.get(id(type(value)), False) and derives_from(type(value), dict)
 
     def _parts(self, value: Any) -> Iterator[object]:
         """What hangs on one of the package's own objects: not deeper, where the person's own objects may be.

@@ -23,7 +23,7 @@ from agent_kernel.testing.shells import ShellNotebook
 from agent_kernel.values import groups, memory, pickler
 from agent_kernel.values.reducers import arrays
 
-pytest.importorskip("matplotlib")
+matplotlib: Any = pytest.importorskip("matplotlib")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 START = "import matplotlib\nmatplotlib.use('agg')\nimport matplotlib.pyplot as plt\nimport copy\n"
@@ -31,7 +31,7 @@ START = "import matplotlib\nmatplotlib.use('agg')\nimport matplotlib.pyplot as p
 
 @pytest.fixture
 def nb() -> Iterator[Notebook]:
-    with Notebook() as notebook:
+    with matplotlib.rc_context(), Notebook() as notebook:
         notebook.run(START)
         yield notebook
         notebook.run("plt.close('all')")
@@ -71,6 +71,43 @@ def test_a_figure_is_pickled_at_most_twice_however_many_names_hold_its_parts(
     visited.clear()
     nb.run("fig")
     assert visited["Rectangle"] <= rectangles + names
+
+
+@pytest.mark.parametrize("style", ["plt.style.use('classic')", "plt.rcParams['axes.formatter.limits'] = -3, 3"])
+def test_figures_are_not_saved_as_one_though_they_hold_a_setting_that_was_made_after_the_import(
+    nb: Notebook, visited: dict[str, int], style: str
+) -> None:
+    nb.run("first, axes = plt.subplots()")
+    nb.run(style)
+    nb.run("second, (left, right) = plt.subplots(1, 2)")
+    nb.run("third, left = plt.subplots()")
+    visited.clear()
+    assert changed(nb, "fourth, right = plt.subplots()") == {"fourth", "right"}
+    groups = nb.session.workspace.tracking.groups
+    assert [set(groups[name].members) for name in ("second", "third", "fourth")] == [
+        {"second"},
+        {"third", "left"},
+        {"fourth", "right"},
+    ]
+    assert visited["Figure"] <= 4
+
+
+def test_figures_that_share_what_a_person_put_into_both_are_saved_as_one(nb: Notebook) -> None:
+    nb.run("plt.style.use('classic')\nfirst, second = plt.figure(), plt.figure()")
+    nb.run("first.notes = second.notes = [1]")
+    nb.run("second.notes.append(2)")
+    nb.rollback(nb.session.branch or "main")
+    assert nb.look("first.notes is second.notes and first.notes == [1, 2]")
+
+
+def test_a_setting_that_a_name_holds_too_is_shared_with_the_figures_that_hold_it(nb: Notebook) -> None:
+    nb.run("plt.rcParams['axes.formatter.limits'] = -3, 3\nlimits = plt.rcParams['axes.formatter.limits']")
+    nb.run("first, one = plt.subplots()")
+    there = nb.run("second, other = plt.subplots()")
+    nb.run("limits[0] = -4")
+    nb.rollback(there)
+    held = "all(ax.yaxis.get_major_formatter()._powerlimits is limits for ax in (one, other))"
+    assert nb.look(f"limits == [-3, 3] and {held}")
 
 
 def test_a_new_figure_with_all_its_names_is_pickled_once_though_it_holds_what_a_module_holds(
