@@ -34,6 +34,7 @@ class Guard:
     def __init__(self, namespace: dict[str, object]) -> None:
         self._namespace = namespace
         self._attributes: dict[tuple[int, str], tuple[type, object]] = {}
+        self._names: dict[int, tuple[type, frozenset[str]]] = {}
         self._contents: dict[int, tuple[Any, Any]] = {}
         self._bound: dict[str, object] = {}
         self._seen: dict[int, object] = {}
@@ -51,6 +52,9 @@ class Guard:
         for (_, name), (kind, held) in self._attributes.items():
             if class_dict(kind).get(name, _MISSING) is not held or type(held) is itertools.count:
                 type.__setattr__(kind, name, held)
+        for kind, names in self._names.values():
+            for name in [name for name in class_dict(kind) if name not in names and not name.startswith("__")]:
+                type.__delattr__(kind, name)
 
     # -- what is noted
 
@@ -59,6 +63,7 @@ class Guard:
         if id(kind) in self._seen or issubclass(type(kind), enum.EnumType):  # the masks of a flag grow with its members
             return
         self._seen[id(kind)] = kind
+        self._names[id(kind)] = kind, frozenset(class_dict(kind))
         said = {name: held for name, held in list(class_dict(kind).items()) if not name.startswith("__")}
         for name, held in said.items():
             self.keep_attribute(kind, name, held)
@@ -103,7 +108,7 @@ def codes_run(kind: type, namespace: dict[str, object], seen: dict[int, object])
         if function is None or function.__globals__ is not namespace or id(function) in seen:
             continue
         seen[id(function)] = function
-        for code in _nested(function.__code__):
+        for code in nested_codes(function.__code__):
             yield code
             todo += [found[name] for name in code.co_names if name in found]
             todo += [namespace[name] for name in code.co_names if name in namespace]
@@ -124,11 +129,12 @@ def _function(found: Any) -> types.FunctionType | None:
     return found if type(found) is types.FunctionType else None
 
 
-def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
+def nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """The code, and that of the functions in it."""
     yield code
     for constant in code.co_consts:
         if type(constant) is types.CodeType:
-            yield from _nested(constant)
+            yield from nested_codes(constant)
 
 
 def _holds(container: Any, content: Any) -> bool:

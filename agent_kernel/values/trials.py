@@ -5,7 +5,8 @@ loaded again, and so are all the types below it. One that loaded is known for th
 more. What does not load is not saved: the object stays alive, and is named with the reason.
 
 A copy that dies may do what the original would: close a file, delete a folder. So nothing is tried that has `__del__` or
-a finalizer, or that would run code of the notebook's own. Of what cannot be tried nothing is said.
+a finalizer. Objects of the notebook's classes are tried where the class says how they are loaded, and all code that then
+runs only computes (`harmless`). Of what cannot be tried nothing is said.
 """
 
 # Any library's objects are looked at here, so nothing is known of their types.
@@ -85,7 +86,7 @@ def with_trial(kind: type[Any], handler: Handler) -> Handler:
     if any("__del__" in vars(base) for base in bases_of(kind)):
         return Untried(handler, is_forbidden=True)
     if package == "__main__":
-        return handler  # its class is of the notebook, which a trial sees by that
+        return Untried(handler) if _runs_own_code(kind) else handler
     return Untried(handler, is_forbidden=not is_library(module) and _runs_own_code(kind))
 
 
@@ -128,13 +129,16 @@ def try_out(pickler: Pickler, value: object, handler: Untried) -> str:
         _put_off(value)
         pickler.left_untried.add(id(type(value)))
         return ""
-    if trial.is_forbidden or _runs_notebook(probe) or _has_finalizer(probe):
+    if trial.is_forbidden or not _is_harmless(pickler, probe) or _has_finalizer(probe):
         handler.tries_left -= 1
         if handler.tries_left <= 0:
             _keep_known(type(value), handler)
         pickler.left_untried.add(id(type(value)))
         return ""
     failed = _load(pickler, value, probe)
+    if failed is None:
+        pickler.left_untried.add(id(type(value)))
+        return ""
     if not failed:
         for kind, untried in trial.new:
             _keep_known(kind, untried)
@@ -209,9 +213,19 @@ def _dump_alone(pickler: Pickler, value: object, trial: Trial, probe: Dump) -> N
     write_phases(inner, [value], pickler.dump_record.named)
 
 
-def _runs_notebook(probe: Dump) -> bool:
-    """Whether loading what was dumped would run code of the notebook, or what is made dying would."""
-    return bool(probe.definitions) or any(module_name(kind) == "__main__" for kind in probe.classes.values())
+def _is_harmless(pickler: Pickler, probe: Dump) -> bool:
+    """Whether loading what was dumped runs no code of the notebook's, or only such as nobody notices."""
+    if not probe.definitions and all(module_name(kind) != "__main__" for kind in _kinds_of(probe)):
+        return True
+    from agent_kernel.values.harmless import is_harmless
+
+    return is_harmless(probe, pickler.namespace)
+
+
+def _kinds_of(probe: Dump) -> Generator[type]:
+    yield from probe.classes.values()
+    for value in (*probe.instances, *probe.opaque):
+        yield type(value)
 
 
 def _has_finalizer(probe: Dump) -> bool:
@@ -223,8 +237,11 @@ def _has_finalizer(probe: Dump) -> bool:
 
 
 class _Source:
+    def __init__(self, probe: Dump) -> None:
+        self._definitions = {bytes(definition): payload for definition, payload in probe.definitions.items()}
+
     def definition(self, definition: bytes) -> bytes:
-        raise LookupError(definition)  # with one in it nothing is tried
+        return self._definitions[definition]
 
 
 class _Live:
@@ -252,7 +269,8 @@ class _Bytes:
         target.cast("B")[:] = self._view.cast("B") if self._view.format != "B" else self._view
 
 
-def _load(pickler: Pickler, value: object, probe: Dump) -> str:
+def _load(pickler: Pickler, value: object, probe: Dump) -> str | None:
+    """Why it cannot be loaded, or nothing if it can; None: that is not known yet."""
     from agent_kernel.values.groups import assemble
     from agent_kernel.values.loader import Loader
     from agent_kernel.values.pickler import explain
@@ -265,11 +283,13 @@ def _load(pickler: Pickler, value: object, probe: Dump) -> str:
         return buffers[position - 1]
 
     group = StoredGroup(("",), (0,), 1, made.layout, lambda _: probe.streams[0], buffer)
-    loader = Loader(pickler.namespace, _Source(), _Live(probe), dict(probe.classes))
+    loader = Loader(pickler.namespace, _Source(probe), _Live(probe), dict(probe.classes))
     with unwarned(), _same_random_numbers():
         (loaded,) = loader.load([group])
     if not isinstance(loaded, Failure):
         return ""
+    if isinstance(loaded.error, (NameError, MemoryError)):  # a later cell may give the name, or have more memory
+        return None
     error = loaded.error
     said = explain(error).removeprefix("it raises ")
     return f"it cannot be loaded again: {said if said.startswith(type(error).__name__) else f'{type(error).__name__}: {said}'}"

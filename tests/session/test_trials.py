@@ -336,3 +336,115 @@ def test_what_python_would_refuse_to_load_of_a_notebooks_class_does_not_count_as
     with Notebook(Repository.open(store)) as nb:
         assert {lost.name for lost in nb.session.checkout().unsaved} == {"box, few", "listed", "made", "empty"}
         assert nb.look("(right.a, right.c, given.got, slotted.a, x)") == (1, 1, [1], 5, [1])
+
+
+RAISES = """
+class State:
+    def __init__(self): self.a = 1
+    def __setstate__(self, state): raise ValueError("not again")
+class Key(State):
+    def __setstate__(self, state): self.b = state["b"]
+def remake(a):
+    if a: raise RuntimeError("no")
+class Remade:
+    def __reduce__(self): return remake, (1,)
+class Checked:
+    def __init__(self, size=1):
+        if not size: raise ValueError("too small")
+    def __reduce__(self): return Checked, (0,)
+class Helped:
+    def __setstate__(self, state): self._fill(state)
+    def _fill(self, state): self.rows = [float(row) for row in state["text"].split(",")]
+    text = "1,x"
+    def __getstate__(self): return {"text": self.text}
+"""
+
+
+@pytest.mark.parametrize("made", ["State()", "Key()", "Remade()", "Checked()", "Helped()"])
+def test_what_a_notebooks_class_cannot_load_again_does_not_count_as_saved(made: str) -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(RAISES)
+        told = nb.run(f"bad = {made}\nx = [1]\nbox = {{'x': x, 'bad': bad}}")
+        assert {lost.type for lost in told.unsaved} == {made.partition("(")[0]}
+        assert all(lost.reason.startswith("it cannot be loaded again: ") for lost in told.unsaved)
+        bad = nb.look("bad")
+        nb.run("x.append(2)")
+        nb.session.undo()
+        assert nb.look("(box['x'] is x, x)") == (True, [1])
+        assert nb.look("box['bad']") is bad
+    with Notebook(Repository.open(store)) as nb:
+        nb.session.checkout()
+        assert nb.look("(box['x'] is x, x)") == (True, [1])
+
+
+def test_trying_an_object_of_a_notebooks_class_leaves_nothing_behind() -> None:
+    with Notebook() as nb:
+        nb.run(
+            "log, count = [], 0\nclass Counted:\n    made, n = [], 0\n    def __setstate__(self, state):\n"
+            "        global count\n        count += 1\n        log.append(1); Counted.made.append(2); Counted.n += 1\n"
+            "        Counted.last = self; self.__dict__.update(state)"
+        )
+        assert nb.run("c = Counted(); c.a = 1").unsaved == ()
+        assert nb.look("(log, count, Counted.made, Counted.n, hasattr(Counted, 'last'), c.a)") == (
+            [],
+            0,
+            [],
+            0,
+            False,
+            1,
+        )
+        assert names_changed(nb.run("x = 1")) == {"x"}
+
+
+@pytest.mark.parametrize(
+    "does",
+    [
+        "print('again')",
+        "open(path, 'w').write('')",
+        "__import__('os').mkdir(path)",
+        "import pathlib; pathlib.Path(path).mkdir()",
+        "os.mkdir(path)",
+        "home(path)",
+        "(lambda: touch())()",
+        "self.touch()",
+        "state['path'].mkdir()",
+        "tracker.n += 1",
+        "held[0].n += 1",
+        "self.shared.n += 1",
+        "touch.n = 2",
+        "state['make'](path)",
+        "self.__class__.__init__.__globals__['os'].mkdir(path)",
+        "super().__setstate__(state)",
+    ],
+)
+def test_no_code_is_tried_that_may_do_more_than_compute(
+    does: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "made"
+    with Notebook() as nb:
+        nb.run(
+            f"import os, pathlib\nfrom os import mkdir as home\npath = {str(path)!r}\n"
+            "def touch(): os.mkdir(path)\ntouch.n = 1\n"
+            "class Tracker: n = 0\ntracker = Tracker(); tracker.n = 1; held = [tracker]\n"
+            "class Above:\n    def __setstate__(self, state): os.mkdir(path)\n"
+            "class Does(Above):\n    shared = tracker\n    def touch(self): touch()\n"
+            f"    def __setstate__(self, state):\n        self.__dict__.update(state)\n        {does}"
+        )
+        for _ in range(trials.MOST_TRIES + 1):
+            nb.run("d = Does(); d.path = pathlib.Path(path); d.make = os.mkdir")
+            nb.run("e = Does(); e.path = 1; e.make = touch")
+            nb.run("f = Does(); f.make = f.path = 1")
+        assert not path.exists()
+        assert nb.look("(tracker.n, touch.n, held[0].n)") == (1, 1, 1)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_what_a_later_cell_defines_does_not_count_as_lost() -> None:
+    with Notebook() as nb:
+        nb.run("class Late:\n    def __setstate__(self, state): self.__dict__.update(helped(state))\n")
+        assert nb.run("late = Late(); late.a = 1").unsaved == ()
+        nb.run("def helped(state): return state")
+        nb.run("late.a = 2")
+        nb.session.undo()
+        assert nb.look("late.a") == 1
