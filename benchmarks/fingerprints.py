@@ -16,8 +16,10 @@ import hashlib
 import inspect
 import io
 import marshal
+import os
 import random
 import sys
+import sysconfig
 import types
 from collections import ChainMap, deque
 from collections.abc import Collection, Generator, Iterator, Mapping
@@ -34,6 +36,8 @@ _OWN = {"In", "Out", "exit", "quit", "get_ipython", "open"}
 _ATOMS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
 _EXACT = frozenset(_ATOMS)
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
+_PACKAGES = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
+_PACKAGE_FOLDERS = tuple({*_PACKAGES, *map(os.path.realpath, _PACKAGES)})
 _DEPTH = 20_000  # of Python calls while a value is walked: linked lists and parse trees go deep
 
 
@@ -131,6 +135,18 @@ def _meet(one: Any, two: Any) -> bool:
     return bool(np.may_share_memory(one, two))
 
 
+def _name_in_package(value: object) -> str:
+    """The name under which the package that has made its type holds an object, as `matplotlib.rcParams`.
+
+    The content of such a one is the package's, and no checkout moves it: what a variable has of it is which it is.
+    """
+    module = sys.modules.get(type(value).__module__)
+    file = getattr(module, "__file__", None)
+    if not isinstance(file, str) or not file.startswith(_PACKAGE_FOLDERS):
+        return ""
+    return next((name for name, held in vars(module).items() if held is value), "")
+
+
 class _Digest:
     """One walk over a value. Cycles are met by the order in which objects were first seen."""
 
@@ -184,7 +200,8 @@ class _Digest:
             if special is not None:
                 special(self, value)
                 return None
-        return self._object(value)
+        held = _name_in_package(value)
+        return self._say("held by its package", held) if held else self._object(value)
 
     def _items(self, value: Any) -> None:
         self._say(type(value).__name__, len(value))
@@ -333,6 +350,11 @@ class _Digest:
     def _container(self, value: Any) -> None:
         self._items(tuple(value))
 
+    def _callbacks(self, value: Any) -> None:
+        """Those that pickle keeps. Which number the next one gets is no content, and asking for it takes that number."""
+        kept = [(signal, number, proxy()) for signal, held in value.callbacks.items() for number, proxy in held.items()]
+        self._add([found for found in kept if found[1] in value._pickled_cids])
+
     def _formula(self, value: Any) -> None:
         from sympy import srepr  # type: ignore[import-not-found,unused-ignore]
 
@@ -435,6 +457,7 @@ class _Digest:
         ("torch", "Tensor"): _tensor,
         ("torch", "TypedStorage"): _storage,
         ("torch", "UntypedStorage"): _storage,
+        ("matplotlib", "CallbackRegistry"): _callbacks,
         ("sympy", "Basic"): _formula,
         ("sympy", "MatrixBase"): _formula,
     }

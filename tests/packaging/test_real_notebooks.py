@@ -213,6 +213,31 @@ def test_a_gradient_of_a_tensor_is_content() -> None:
     assert [uncompared(one) for one in found] == [["value: the graph of a torch.Tensor"], []]
 
 
+def test_a_look_at_callbacks_changes_them_as_little_as_the_number_of_the_next_one_changes_a_colorbar() -> None:
+    figure: Any = pytest.importorskip("matplotlib.figure").Figure()
+    image = figure.add_subplot().imshow([[1, 2]])
+    bar = figure.colorbar(image)
+    given = next(image.norm.callbacks._cid_gen)
+    found = [fingerprints({"bar": bar}, set()) for _ in range(2)]
+    assert next(image.norm.callbacks._cid_gen) == given + 1
+    found.append(fingerprints({"bar": bar}, set()))
+    figure.canvas.callbacks._connect_picklable("pick_event", bar.update_ticks)
+    found.append(fingerprints({"bar": bar.ax.figure._canvas_callbacks}, set()))
+    found.append(fingerprints({"bar": type(figure)()._canvas_callbacks}, set()))
+    assert [differences(found[0], one) for one in found[:3]] == [[], [], []]
+    assert differences(found[3], found[4]) == ["bar"]
+
+
+def test_what_a_library_holds_under_a_name_is_compared_by_that_name() -> None:
+    matplotlib: Any = pytest.importorskip("matplotlib")
+    was = fingerprints({"settings": matplotlib.rcParams, "own": [1]}, set())
+    with matplotlib.rc_context({"font.size": 23}):
+        now = fingerprints({"settings": matplotlib.rcParams, "own": [2]}, set())
+    copied = fingerprints({"settings": matplotlib.rcParams.copy(), "own": [1]}, set())
+    assert differences(was, now) == ["own"]
+    assert differences(was, copied) == ["settings"]
+
+
 def test_a_fingerprint_says_what_it_cannot_compare() -> None:
     found = fingerprints({"both": [1, threading.Lock()], "lines": (line for line in "ab"), "sure": {1: 2}}, set())
     assert uncompared(found) == ["both: _thread.lock", "lines: builtins.generator"]
