@@ -226,6 +226,8 @@ class Dumps:
         members = self.values([name])
         if members is None:
             return []
+        # First, so that what of it is found there does not depend on which names were dumped before.
+        self.components.is_led(members)
         compared = self.dump(members, self.tracking.groups.get(name), alone=True)
         if compared is None:
             return []

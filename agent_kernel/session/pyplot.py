@@ -135,6 +135,21 @@ def changed_figures(watch: object) -> set[int] | None:
     return watch.asked_for.copy()
 
 
+def replace_figures(replaced: Mapping[int, Any]) -> None:
+    """Let pyplot go on with other figures, by the ids of those that it holds: unless they are shown in a window."""
+    registry = _registry()
+    figures = getattr(registry, "figs", None)
+    if not isinstance(figures, OrderedDict) or not figures:
+        return
+    plain: Any = sys.modules["matplotlib.backend_bases"].FigureManagerBase
+    for number, manager in list(OrderedDict.items(figures)):
+        figure = replaced.get(id(manager.canvas.figure))
+        if figure is not None and type(manager) is plain:
+            made = plain(type(manager.canvas)(figure), manager.num)
+            made._cidgcf = made.canvas.mpl_connect("button_press_event", lambda _, made=made: registry.set_active(made))
+            OrderedDict.__setitem__(figures, number, made)  # where it was: the current one stays the current one
+
+
 def open_figures() -> set[int]:
     """The ids of the figures that pyplot holds."""
     figures = getattr(_registry(), "figs", None)

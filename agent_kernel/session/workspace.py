@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from agent_kernel.repository import Entry, Manifest, ObjectId, Tree, Unsaved, Writer
+from agent_kernel.session import pyplot
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.tracking import Group
 from agent_kernel.session.watching import Watching
@@ -143,6 +144,7 @@ class Workspace(Watching):
             gone = [group for name in loaded.plan.removed if (group := self.tracking.groups.get(name)) is not None]
             for loss in (loss for group in self.tracking for loss in group.losses):
                 self.living.hold(loss.token)
+            figures = self._open_figures_of(loaded)
             for name in loaded.plan.removed:
                 self.namespace.pop(name, None)
                 self.bindings.unbind(name)
@@ -161,7 +163,23 @@ class Workspace(Watching):
                 self.tracking.add(loading.unread(members, entries, loaded.plan.manifests.get(members[0])))
             for group in loaded.unloaded:
                 self._stand_in(group)
+            pyplot.replace_figures(figures)
             self.bindings.note(self.namespace)
+
+    def _open_figures_of(self, loaded: Loaded) -> dict[int, object]:
+        """By the ids of figures that pyplot holds, those of a loaded state that the same names lead to."""
+        still_open = pyplot.open_figures()
+        if not still_open:
+            return {}
+        from agent_kernel.values.reducers.figures import root_below
+
+        found: dict[int, object] = {}
+        for name, value in loaded.values.items():
+            before = root_below([self.namespace.get(name)])
+            now = root_below([value]) if id(before) in still_open else None
+            if now is not None and now is not before:
+                found.setdefault(id(before), now)
+        return found
 
     def _stand_in(self, group: Group) -> None:
         """Put placeholders in the place of what could not be loaded."""

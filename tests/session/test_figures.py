@@ -643,3 +643,109 @@ def test_looking_up_colours_changes_no_colormap_but_writing_to_its_table_does() 
         nb.run("table[0, 0] = 0.25")
         nb.checkout(held)
         assert nb.look("table is mixed._lut")
+
+
+PIXELS = "(plt.gcf() is fig, fig.canvas.draw(), bytes(fig.canvas.buffer_rgba()))"
+KINDS = {
+    "a colorbar": "im = ax.imshow([[1, 2], [3, 4]])\nbar = fig.colorbar(im)",
+    "a legend": "ax.plot([1, 2], label='a')\nlegend = ax.legend()",
+    "a second scale": "ax.plot([1, 2])\nother = ax.twinx()\nother.plot([30, 10], 'r')",
+    "an inset": "ax.plot([1, 2])\nother = ax.inset_axes([0.5, 0.5, 0.4, 0.4])\nax.indicate_inset_zoom(other)",
+    "an annotation": "ax.annotate('x', (0.5, 0.5), (0.2, 0.7), arrowprops={'arrowstyle': '->'})",
+    "logarithms": "ax.loglog([1, 10, 100], [1, 2, 3])\nax.grid(True, which='both')",
+    "bars": "bars = ax.bar(list('abc'), [1, 2, 3])\nax.bar_label(bars)",
+    "contours": "lines = ax.contour([[1, 2, 3], [3, 4, 9], [4, 6, 7]])\nax.clabel(lines)",
+    "a clipped image": "im = ax.imshow([[1, 2], [3, 4]])\nim.set_clip_path(plt.Circle((0.5, 0.5), 0.3, transform=ax.transData))",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_figure_that_comes_back_draws_what_it_drew_and_is_the_one_that_pyplot_goes_on_with(
+    nb: Notebook, kind: str
+) -> None:
+    made = nb.run(
+        f"fig, ax = plt.subplots()\n{KINDS[kind]}\nfig.canvas.draw()\nplt.figure()\nplt.figure(fig)\nplt.sca(ax)"
+    )
+    drawn = nb.look(PIXELS)
+    nb.run("plt.title('changed')\nax.set_xlim(0.5, 9)\nax.set_yscale('linear')")
+    assert nb.look(PIXELS) != drawn
+    nb.checkout(made)
+    assert nb.look(PIXELS) == drawn
+    assert changed(nb, "plt.title('changed')") >= {"fig", "ax"}
+    assert nb.look("fig.axes[0] is ax is plt.gca() and ax.get_title()") == "changed"
+
+
+READINGS = [
+    "fig",
+    "ax.get_xlim(), ax.get_ylim(), ax.get_xticks(), ax.get_yticks()",
+    "[one.get_text() for one in (*ax.get_xticklabels(), *ax.get_yticklabels())]",
+    "ax.get_position(), ax.get_window_extent(), ax.viewLim, ax.dataLim, fig.get_size_inches(), ax.bbox.bounds",
+    "ax.transData.transform((1, 2)), ax.transData.inverted(), ax.transAxes.inverted().transform((3, 4))",
+    "fig.canvas.draw()",
+    "fig.canvas.draw()",
+    "fig.savefig(__import__('io').BytesIO())",
+    "plt.close('all')",
+]
+
+
+@pytest.mark.parametrize("kind", ["a colorbar", "a legend", "a second scale", "logarithms", "bars"])
+def test_reading_and_drawing_a_figure_that_was_drawn_changes_nothing(nb: Notebook, kind: str) -> None:
+    made = nb.run(f"fig, ax = plt.subplots()\n{KINDS[kind]}\nfig.canvas.draw()\nfig.canvas.draw()")
+    assert {source: changed(nb, source) for source in READINGS} == {source: set[str]() for source in READINGS}
+    nb.run("ax.set_title('a')")
+    nb.checkout(made)
+    assert {source: changed(nb, source) for source in READINGS} == {source: set[str]() for source in READINGS}
+
+
+def test_a_new_figure_changes_no_name_of_an_older_one(nb: Notebook) -> None:
+    nb.run("fig, ax = plt.subplots()\nbars = ax.bar(range(3), range(3))")
+    assert changed(nb, "plt.subplots()") == set()
+    assert changed(nb, "fig, ax = plt.subplots()") == {"fig", "ax"}
+
+
+HIDDEN = {
+    "through pyplot": "plt.xlim(0, 3)",
+    "by an artist held elsewhere": "held[0].set_linewidth(7)",
+    "by its attributes": "vars(ax)['_gridOn'] = True",
+    "by data in place": "line.get_xydata()[0] = 5",
+    "by a matrix in place": "turned._mtx[0, 0] = 3",
+    "by points in place": "ax.dataLim._points[0, 0] = -7",
+    "by a path in place": "patch.get_path().vertices[0] = 5",
+    "by a limit": "ax.set_xbound(0, 50)",
+    "by a clip path": "line.set_clip_path(None)",
+    "by a tick": "ax.xaxis.get_major_ticks()[0].label1.set_color('r')",
+    "by the place of a tick's line": "ax.xaxis.get_major_ticks()[0].tick1line.set_ydata([0.5])",
+}
+
+
+@pytest.mark.parametrize("how", HIDDEN)
+def test_what_is_worked_out_when_a_figure_is_drawn_hides_no_change(nb: Notebook, how: str) -> None:
+    nb.run(
+        "import matplotlib.transforms as mt\nfig, ax = plt.subplots()\nline, = ax.plot([1, 2, 3])\nheld = [line]\n"
+        "turned = mt.Affine2D().rotate(1)\npatch = ax.add_patch(plt.Polygon([(0, 0), (1, 1), (1, 0)]))\n"
+        "note = ax.text(0, 0, 'a', transform=turned + ax.transData)\nfig.canvas.draw()"
+    )
+    before = nb.run("fig.canvas.draw()\nx = 0")
+    drawn = nb.look(PIXELS)
+    assert "fig" in changed(nb, HIDDEN[how])
+    after = nb.look(PIXELS)
+    there = nb.run("x = 1")
+    nb.checkout(before)
+    assert nb.look(PIXELS) == drawn
+    nb.checkout(there)
+    assert nb.look(PIXELS) == after
+
+
+def test_lines_and_clip_paths_that_came_back_follow_their_transforms(nb: Notebook) -> None:
+    made = nb.run(
+        "fig, ax = plt.subplots()\nax.plot([1, 20, 300])\nim = ax.imshow([[1, 2], [3, 4]])\n"
+        "from matplotlib.transforms import TransformedPath\nfrom matplotlib.path import Path\n"
+        "im.set_clip_path(Path.circle((0.5, 0.5), 0.4), ax.transData)\nfig.canvas.draw()"
+    )
+    source = "ax.set_yscale('symlog')\nax.set_xlim(-3, 3)\nfig.canvas.draw()"
+    nb.run(source)
+    drawn = nb.look(PIXELS)
+    nb.checkout(made)
+    assert nb.look("fig.canvas.draw()") is None
+    nb.run(source)
+    assert nb.look(PIXELS) == drawn

@@ -35,6 +35,8 @@ def handler_for(kind: type) -> Handler | None:
         return reduce_callbacks
     if ("matplotlib.figure", "Figure") in names:
         return reduce_figure
+    if ("matplotlib.axes._base", "_AxesBase") in names:
+        return reduce_axes
     if ("matplotlib.colors", "Colormap") in names and kind.__module__ == "matplotlib.colors":
         return reduce_colormap
     is_line = ("matplotlib.lines", "Line2D") in names
@@ -157,8 +159,23 @@ def reduce_figure(pickler: Pickler, figure: Any) -> Any:
     state = dict(parts[2])
     # With this key a figure registers itself with pyplot when it is loaded, and opens a window.
     state.pop("_restore_to_pylab", None)
+    state["_stale"] = True  # as it is when it was loaded, and after a tick was asked for
     pickler.kept.append(state)
-    return *parts[:2], state, *parts[3:]
+    from agent_kernel.values.restore.figures import drawn_figure
+
+    return *parts[:2], state, None, None, drawn_figure
+
+
+def reduce_axes(pickler: Pickler, axes: Any) -> Any:
+    """Whether it was drawn as it is now is no content."""
+    parts = pickler.instance(axes)
+    if parts is not NotImplemented:  # something shares its attributes
+        return parts
+    parts = reduced(axes)
+    if len(parts) < 3 or type(parts[2]) is not dict or "_stale" not in parts[2] or parts[2] is axes.__dict__:
+        return parts
+    parts[2]["_stale"] = True
+    return parts
 
 
 def _work_out_size(figure: Any) -> None:
@@ -190,11 +207,18 @@ def _reduce_packed_line(pack: Pack, pickler: Pickler, line: Any) -> Any:
     kind: Any = type(line)
     if not pickler.packs or noted is not NotImplemented:  # something shares its attributes
         return noted
+    attributes = line.__dict__
+    if (attributes.get("_invalidx") or attributes.get("_invalidy")) and _is_point(attributes):
+        line.recache()  # of a tick, which is set anew whenever ticks are asked for
     state = kind.__getstate__(line)
-    packed = pack(pickler, line, state, _OF_LINE)
-    if not packed:
-        return NotImplemented
-    return _with_arrays(kind, state, packed)
+    state["_transformed_path"] = None  # made anew when the line is drawn
+    return _with_arrays(kind, state, pack(pickler, line, state, _OF_LINE))
+
+
+def _is_point(attributes: dict[str, Any]) -> bool:
+    """Whether a line has one plain point."""
+    found: list[Any] = [attributes.get("_xorig"), attributes.get("_yorig")]
+    return all(type(one) in (list, tuple) and len(one) == 1 and isinstance(one[0], (int, float)) for one in found)
 
 
 def _with_arrays(kind: type, state: Any, packed: Any) -> Any:
@@ -212,24 +236,98 @@ def reduce_callbacks(pickler: Pickler, registry: Any) -> Any:
     attributes = object.__getattribute__(registry, "__dict__")
     if not any(attributes["callbacks"].values()):
         state = {**attributes, "callbacks": {signal: {} for signal in attributes["callbacks"]}}
-        return _NEW, (type(registry),), state | {"_func_cid_map": None, "_cid_gen": 0}
+        return _NEW, (type(registry),), _in_order(state | {"_func_cid_map": None, "_cid_gen": 0})
     following = registry._cid_gen.__reduce__()[1][0]
     parts = registry.__reduce_ex__(5)
     registry._cid_gen = itertools.count(following)
     # Of those that are saved: pyplot's own, which go when it closes the figure, are not.
     used = (number for signal in parts[2]["callbacks"].values() for number in signal)
     state = {**parts[2], "_cid_gen": max(used, default=-1) + 1}
-    return *parts[:2], state, *parts[3:]
+    return *parts[:2], _in_order(state), *parts[3:]
+
+
+def _in_order(state: dict[str, Any]) -> dict[str, Any]:
+    """One that was loaded has the same in another order, and texts of its own."""
+    found = {name: state[name] for name in sorted(state)}
+    if type(found.get("_signals")) is list and all(type(signal) is str for signal in found["_signals"]):
+        found["_signals"] = [*map(sys.intern, found["_signals"])]
+    return found
 
 
 def reduce_transform(pack: Pack, pickler: Pickler, node: Any) -> Any:
     if not pickler.packs or (pickler.muted and id(node) in pickler.muted):
         return pickler.custom(node)
     kind: Any = type(node)
-    state = kind.__getstate__(node)
+    state = _state_of_transform(kind, node)
     pickler.dump_record.opaque.append(node)
     pickler.note_class_level(kind)
-    packed = pack(pickler, node, state, state)
-    if not packed:
-        return _NEW, (kind,), state
-    return _with_arrays(kind, state, packed)
+    if kind.__name__ in _PATHS:
+        from agent_kernel.values.restore.figures import transformed_path
+
+        return _NEW, (kind,), state, None, None, transformed_path
+    return _with_arrays(kind, state, pack(pickler, node, state, state))
+
+
+# These keep a path as it was transformed when it was drawn last.
+_PATHS = frozenset({"TransformedPath", "TransformedPatchPath"})
+_PASS_ON = frozenset({"CompositeGenericTransform", "TransformWrapper"})
+_UNTRANSFORMED: dict[str, object] = {"_transformed_path": None, "_transformed_points": None, "_invalid": 1}
+
+
+def _state_of_transform(kind: Any, node: Any) -> dict[str, Any]:
+    """What a part of a transform is saved with: the same before it was drawn, or asked for anything, and afterwards.
+
+    It keeps matrices and points until what they are worked out from changes. Those are worked out now, unless code that
+    is not matplotlib's would run. Lines that are drawn make transformed paths, which tell of themselves what they follow.
+    """
+    if node.__dict__.get("_invalid"):
+        _work_out(node)
+    state: dict[str, Any] = kind.__getstate__(node)
+    if kind.__name__ in _PATHS:
+        return state | _UNTRANSFORMED
+    parents = [
+        found for found in state["_parents"].values() if found is not None and type(found).__name__ not in _PATHS
+    ]
+    state["_parents"] = dict(enumerate(parents))
+    if kind.__name__ in _PASS_ON:  # all that changes below passes through these, whatever they say of themselves
+        state["_invalid"] = 0
+    elif kind.__name__ == "BlendedGenericTransform":
+        state.update(_affine=None, _invalid=1)
+    elif state.get("_inverted") is not None and sys.getrefcount(state["_inverted"]) <= _OF_AN_INVERSE:
+        state["_inverted"] = None
+    return state
+
+
+_OF_AN_INVERSE = 3  # the transform, `state`, and getrefcount's argument
+
+
+def _work_out(node: Any) -> None:
+    ask = getattr(node, "get_matrix" if "_mtx" in node.__dict__ else "get_points", None)
+    if ask is not None and _is_plain(node):
+        numpy: Any = sys.modules["numpy"]
+        with numpy.errstate(all="ignore"):
+            ask()
+
+
+def _is_plain(node: Any) -> bool:
+    """Whether what a part of a transform is worked out from is linear, and all of matplotlib's own."""
+    if not type(node).__module__.startswith("matplotlib."):
+        return False
+    below = [node.__dict__[name] for name in _BELOW if name in node.__dict__]
+    leaves = (_class_of("matplotlib.transforms", "Bbox"), _class_of("matplotlib.transforms", "AffineBase"))
+    return all(map(_is_plain, below)) and (bool(below) or isinstance(node, leaves))
+
+
+_BELOW = (
+    "_bbox",
+    "_boxin",
+    "_boxout",
+    "_transform",
+    "_base_transform",
+    "_scale_trans",
+    "_child",
+    "_a",
+    "_b",
+    "_x",
+    "_y",
+)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from types import MemberDescriptorType
@@ -41,7 +42,12 @@ def packed_arrays(holder: Any, made: tuple[dict[str, Any], tuple[tuple[Any, ...]
         else:
             state[name] = small_array(state[name], rest[0], rest[1], True)
     if hasattr(type(holder), "__setstate__"):
-        holder.__setstate__(state)
+        followed = vars(holder).get("_parents")
+        holder.__setstate__(
+            {sys.intern(name): value for name, value in state.items()}
+        )  # as attributes that are set are
+        if followed:  # by a transformed path that was there before
+            holder._parents.update(followed)
     else:
         vars(holder).update(state)
 
