@@ -9,6 +9,7 @@ covers all that its value leads to, and which of the objects that is.
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Collection, Mapping
 
 import msgspec
@@ -28,14 +29,19 @@ _FIGURES = "matplotlib.figure"
 
 
 # By the ids of figures, what was met of modules when each was walked last. A wrong guess costs a second dump, no more.
-_named_in: dict[int, frozenset[int]] = {}
+_named_in: dict[int, tuple[weakref.ref[object], frozenset[int]]] = {}
 _MOST_NOTED = 1_000
 
 
 def _note_named(root: object, dump: Dump) -> None:
     if len(_named_in) >= _MOST_NOTED:
         _named_in.clear()
-    _named_in[id(root)] = frozenset(dump.named)
+    _named_in[id(root)] = weakref.ref(root), frozenset(dump.named)
+
+
+def _known_of(root: object) -> frozenset[int] | None:
+    figure, named = _named_in.get(id(root), (None, None))
+    return named if figure is not None and figure() is root else None  # another may stand where one died
 
 
 class Component(msgspec.Struct, eq=False):
@@ -180,7 +186,7 @@ class Components:
     def _make(self, root: object) -> saving.Compared | None:
         try:
             self._met_figures = True
-            known = None if self._defer else _named_in.get(id(root))
+            known = None if self._defer else _known_of(root)
             guessed = references.newly_held(_PACKAGE).difference(self._named)
             dumped = dump_group(
                 {"": root},

@@ -77,10 +77,17 @@ class Monitor:
         frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # the frame that begins to run
         if frame.f_globals is self._namespace and frame.f_code is code:
             self._switched_off.append(code)
-            self.names.update(own_names(code))
+            if not _only_shows(code):
+                self.names.update(own_names(code))
             if code.co_flags & _OPTIMIZED:  # a function, whose locals are its arguments now; a cell's are the namespace
                 self.ids.update(map(id, frame.f_locals.values()))
         return self._monitoring.DISABLE
 
 
+def _only_shows(code: CodeType) -> bool:
+    """Whether the code is a line with one name in it, which is shown and given to nobody."""
+    return len(code.co_names) == 1 and code.co_code in _SHOWING
+
+
+_SHOWING = frozenset(compile("name", "", mode).co_code for mode in ("single", "exec"))
 _OPTIMIZED = 0x1  # inspect.CO_OPTIMIZED

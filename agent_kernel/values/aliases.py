@@ -1,7 +1,7 @@
 """Which mutable objects and memory a value reaches, so that names which share any are saved as one.
 
 Only what the pickler visited is walked: the instances that `reducer_override` saw and the parts that reducers gave, then
-builtin containers level by level with `gc.get_referents`. Modules, classes, globals and immutable objects are never
+builtin containers level by level with `referents`. Modules, classes, globals and immutable objects are never
 entered. Grouping names that share nothing is the costliest mistake here; missing a shared object is the worst.
 
 In a large value only containers with more references than the walk explains are kept: nothing else can be shared.
@@ -12,7 +12,6 @@ In a large value only containers with more references than the walk explains are
 
 from __future__ import annotations
 
-import gc
 import re
 import sys
 import types
@@ -27,6 +26,7 @@ import msgspec
 
 from agent_kernel.values.dump import Dump, MemoryUse
 from agent_kernel.values.memory import owner_of
+from agent_kernel.values.summaries.reading import referents, that_lead_on
 
 _WALKED: frozenset[type] = frozenset({list, dict, tuple, set, frozenset, types.CellType})
 _MUTABLE: frozenset[type] = frozenset({list, dict, set, bytearray, types.CellType})
@@ -112,7 +112,7 @@ def reach_of_saved(values: Iterable[object], dump: Dump, saved: list[object], no
 def _held_in(saved: list[object], ids: AbstractSet[int]) -> set[int]:
     """Those of the ids that containers among what was saved hold."""
     holders = compress(saved, map(_FOLLOWED_IDS.__contains__, map(id, map(type, saved))))
-    return set(ids).intersection(map(id, gc.get_referents(*(held for held in holders if id(held) not in ids))))
+    return set(ids).intersection(map(id, referents(held for held in holders if id(held) not in ids)))
 
 
 # The memo, a holder, the list, and getrefcount's argument.
@@ -189,9 +189,7 @@ def find(ids: set[int], values: Iterable[object], dump: Dump, stops: Collection[
     level = [value for value in (*_entered(values, dump), *dump.roots) if id(value) not in stops]
     visited = {id(value) for value in level}.union(stops)
     while level and len(found) < len(ids):
-        level = [
-            value for value in gc.get_referents(*level) if id(type(value)) in _FOLLOWED_IDS and id(value) not in visited
-        ]
+        level = [value for value in referents(level) if id(type(value)) in _FOLLOWED_IDS and id(value) not in visited]
         visited.update(map(id, level))
         found.update((id(value), value) for value in level if id(value) in ids)
     return list(found.values())
@@ -227,7 +225,7 @@ def _walk(level: list[Any], found: Reach, dump: Dump, copies: int = 0, leaves: I
     seen = len(visited)
     only_tracked = not _may_hold_bytearrays(dump)
     while level:
-        below = gc.get_referents(*level)
+        below = referents(level)
         level = []  # no holder of what is counted
         followed = list(compress(below, map(_FOLLOWED_IDS.__contains__, map(id, map(type, below)))))
         del below
@@ -240,7 +238,7 @@ def _walk(level: list[Any], found: Reach, dump: Dump, copies: int = 0, leaves: I
             found.ids.update(_held_by_more(mutable, copies).difference(visited.difference(dump.named)))
         del mutable
         if only_tracked:  # the collector leaves dicts and tuples alone that hold nothing but texts and numbers
-            followed = list(compress(followed, map(gc.is_tracked, followed)))
+            followed = that_lead_on(followed)
         fresh = dict(zip(map(id, followed), followed, strict=True))
         del followed
         for known in visited.intersection(fresh):

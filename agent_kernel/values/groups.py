@@ -251,6 +251,7 @@ def _dump_naming(
     found = reach_of(members, dump, bodies, pickler if packs else None)
     met = references.containers_among(found.ids.union(found.named) if found.named else found.ids, namespace)
     if met.keys() != known_named.keys():  # the walk sees what pickle does not ask of
+        del pickler  # it holds all attribute dicts, which would seem to be shared
         pickler = open_naming(met)
         dump = pickler.dump_record
         met_digest = b""
@@ -494,6 +495,7 @@ def _open_shared(
     clusters = clusters_of(dump.memory, dump.views)
     owners = _shared_owners(dump)
     if clusters or owners:
+        del pickler  # it holds all attribute dicts, which would seem to be shared
         pickler = open_dump(phases, names, namespace, clusters=clusters, shared_owners=owners, **options)
     return pickler
 

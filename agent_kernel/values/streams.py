@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import pickle
 import types
@@ -13,6 +12,7 @@ import msgspec
 
 from agent_kernel.values import classes, restore
 from agent_kernel.values.groups import Layout
+from agent_kernel.values.summaries.reading import referents
 
 
 class StoredGroup(msgspec.Struct, frozen=True):
@@ -229,7 +229,7 @@ def leads_to(value: object, broken: Sequence[object], namespace: dict[str, objec
         if type(one) is types.FunctionType:
             todo += [one.__closure__, one.__defaults__, one.__kwdefaults__, one.__dict__]
         else:
-            todo += gc.get_referents(one)
+            todo += referents((one,))
     return False
 
 

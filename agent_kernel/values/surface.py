@@ -9,7 +9,6 @@ says what may change when that is used.
 from __future__ import annotations
 
 import contextvars
-import gc
 import types
 import weakref
 from collections import deque
@@ -22,7 +21,7 @@ import msgspec
 import xxhash
 
 from agent_kernel.values.definitions import names_used
-from agent_kernel.values.summaries.reading import class_dict, instance_dict
+from agent_kernel.values.summaries.reading import class_dict, instance_dict, referents
 
 _PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None)})
 _PLAIN_IDS = frozenset(map(id, _PLAIN))  # hashing a type runs its metaclass
@@ -181,7 +180,7 @@ def _referents(value: Any) -> list[object]:
     """What the object refers to; of a long container no more than is looked at, for all of it would take a copy."""
     kind = id(type(value))
     if kind not in _CONTAINER_IDS or len(value) <= MOST_HELD:
-        return gc.get_referents(value)
+        return referents((value,))
     return list(islice(value.values() if kind == id(dict) else value, MOST_HELD))
 
 

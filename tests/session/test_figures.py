@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.session import pyplot
+from agent_kernel.session import components, pyplot
 from agent_kernel.session.components import Components
 from agent_kernel.session.living import Living
 from agent_kernel.session.watching import Watching
@@ -126,6 +126,19 @@ def test_a_new_figure_with_all_its_names_is_pickled_once_though_it_holds_what_a_
     visited.clear()
     changed(nb, "axes[0, 0].set_title('a')")
     assert visited["AxesImage"] <= 4
+
+
+def test_a_new_figure_is_pickled_once_though_it_stands_where_another_one_died(
+    nb: Notebook, visited: dict[str, int]
+) -> None:
+    nb.run("import matplotlib._cm_listed, matplotlib.figure\nfig, ax = plt.subplots()\nax.imshow([[1]])\nplt.close()")
+    known = vars(components)["_named_in"]
+    made = nb.look("matplotlib.figure.Figure()")
+    known[id(made)] = known[id(nb.look("fig"))]  # as if that had died, and this one had its address
+    nb.namespace["made"] = made
+    visited.clear()
+    assert changed(nb, "1") == {"made"}
+    assert visited["Figure"] == 1
 
 
 def test_names_of_one_figure_are_apart_when_one_moves_to_another_figure(nb: Notebook, visited: dict[str, int]) -> None:

@@ -65,6 +65,30 @@ def test_instances_that_have_one_attribute_dict_keep_it() -> None:
         assert nb.look("(vars(a) is vars(b), b.x)") == (True, [1])
 
 
+# Since Python 3.13 the collector finds neither the attribute dict nor, in that dict, what an object was given.
+AWAY = {
+    "the dict alone": ("x = [1]\np.a = x\nd = vars(p)", "d['a'] is x"),
+    "a dict that was empty": ("x = [1]\nd = vars(p)\np.a = x", "d['a'] is x"),
+    "a dict of texts": ("x = [1]\np.n = 'a'\nd = vars(p)\np.a = x", "d['a'] is x"),
+    "a dict in a list": ("x = [1]\np.n = 'a'\nd = [{'deep': (vars(p),)}]\np.a = x", "d[0]['deep'][0]['a'] is x"),
+    "a dict below the dict": ("x = [1]\np.a = {'in': x}\nd = [vars(p)]", "d[0]['a']['in'] is x"),
+    "the dict and its object": ("x = [1]\np.a = x\nd = [vars(p), p]", "d[0] is vars(d[1]) and d[0]['a'] is x"),
+    "one dict of two": ("x = [1]\nq = P()\nq.__dict__ = vars(p)\np.a = x\nd = q", "d.a is x"),
+    "a function's object": ("x = [1]\np.a = x\nd = lambda p=p: p.a", "d() is x"),
+    "a class's object": ("x = [1]\np.a = x\nclass d: held = vars(p)", "d.held['a'] is x"),
+}
+
+
+@pytest.mark.parametrize(("made", "same"), AWAY.values(), ids=AWAY.keys())
+def test_what_is_in_it_is_shared_with_whoever_holds_that_by_itself(made: str, same: str) -> None:
+    with Notebook() as nb:
+        nb.run("class P: pass")
+        before = nb.run(f"p = P()\n{made}\nassert {same}\n__live__ = p\ndel p")  # which is no variable
+        assert names_changed(nb.run("x.append(2)")) >= {"x", "d"}
+        nb.checkout(before)
+        assert nb.look(f"x == [1] and {same}")
+
+
 ITERATORS = {
     "iter(held)": "{1: 2, 'b': 4, 5: 6}",
     "iter(held.values())": "{1: [2], 'b': [4], 5: [6]}",

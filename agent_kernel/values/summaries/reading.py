@@ -7,9 +7,11 @@ may hashing or comparing a class, whose metaclass can define both: classes are t
 
 from __future__ import annotations
 
+import gc
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, compress, islice, repeat
+from operator import not_
 from types import MappingProxyType, ModuleType
 from typing import Any, cast
 
@@ -152,3 +154,43 @@ _dict_slot_type = id(type(class_dict(_Sample)["__dict__"]))
 
 def _is_dict_slot(found: object) -> bool:
     return id(type(found)) == _dict_slot_type
+
+
+# Since Python 3.13 an ordinary object keeps its attributes in itself. Its attribute dict, once somebody asked for it, looks
+# at them there: the collector goes from the object to the attributes, neither to the dict nor on from it.
+_INLINE_VALUES = 1 << 2 if sys.version_info >= (3, 13) else 0  # Py_TPFLAGS_INLINE_VALUES
+
+
+def referents(values: Iterable[Any]) -> list[Any]:
+    """What these objects refer to, attribute dicts included."""
+    values = list(values)
+    below = gc.get_referents(*values)
+    if not _INLINE_VALUES:
+        return below
+    types = list(map(id, map(type, values)))
+    inline = {item for item, kind in dict(zip(types, map(type, values), strict=True)).items() if _is_inline(kind)}
+    attributes = list(
+        map(object.__getattribute__, compress(values, map(inline.__contains__, types)), repeat("__dict__"))
+    )
+    told = set(map(id, attributes))  # what is in these was told with the object
+    looking = [one for one in _looking_elsewhere(values) if id(one) not in told]
+    return [*below, *attributes, *chain.from_iterable(one.values() for one in looking)]
+
+
+def that_lead_on(containers: list[Any]) -> list[Any]:
+    """Without those that hold nothing but texts and numbers: most dicts and tuples, which the collector does not track."""
+    tracked = list(compress(containers, map(gc.is_tracked, containers)))
+    if not _INLINE_VALUES or len(tracked) == len(containers):
+        return tracked
+    # It tracks no attribute dict because of what the object was given since.
+    return tracked + _looking_elsewhere([one for one in containers if not gc.is_tracked(one)])
+
+
+def _looking_elsewhere(values: list[Any]) -> list[dict[Any, Any]]:
+    """The dicts among these that hold something, though the collector finds nothing in them."""
+    dicts: list[dict[Any, Any]] = list(compress(values, map(id(dict).__eq__, map(id, map(type, values)))))
+    return list(filter(None, compress(dicts, map(not_, map(gc.get_referents, dicts)))))
+
+
+def _is_inline(kind: type) -> bool:
+    return bool(_flags_of(kind) & _INLINE_VALUES)
