@@ -21,6 +21,7 @@ from agent_kernel.values.memory import BYTE_OWNERS, Span, find_cluster, owner_of
 from agent_kernel.values.reducers import HANDLERS, Handler, is_notebook_type, leaf
 from agent_kernel.values.restore import arrays as restore
 from agent_kernel.values.restore.buffers import exact_bytes
+from agent_kernel.values.restore.objects import bare_instance, made_by
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -63,7 +64,10 @@ def handler_for(kind: type) -> Handler | None:
         return reduce_limits
     if _is_polynomial(kind):
         return reduce_polynomial
-    if int(np.__version__.partition(".")[0]) < 2 and not is_notebook_type(kind):
+    if is_notebook_type(kind):
+        if issubclass(kind, (np.random.Generator, np.random.RandomState)):
+            return reduce_own_generator
+    elif int(np.__version__.partition(".")[0]) < 2:
         if issubclass(kind, np.random.BitGenerator):
             return reduce_bits
         if issubclass(kind, (np.random.Generator, np.random.RandomState)):
@@ -72,6 +76,8 @@ def handler_for(kind: type) -> Handler | None:
         return reduce_ufunc
     if issubclass(kind, np.void):
         return reduce_row
+    if issubclass(kind, np.generic) and is_notebook_type(kind):
+        return reduce_own_scalar
     if issubclass(kind, (np.generic, np.dtype)):
         return leaf
     return None
@@ -482,6 +488,20 @@ def reduce_generator(pickler: Pickler, generator: Any) -> Any:
     state = generator.get_state(legacy=False)
     drawn = (state["has_gauss"], state["gauss"])
     return type(generator), (bits,), drawn, None, None, restore.drawn_state
+
+
+def reduce_own_generator(pickler: Pickler, generator: Any) -> Any:
+    """numpy would make one of its own class, past the notebook's."""
+    _, made, *rest = reduce_generator(pickler, generator)
+    library = np.random.RandomState if isinstance(generator, np.random.RandomState) else np.random.Generator
+    return made_by, (type(generator), library, *made), *rest
+
+
+def reduce_own_scalar(pickler: Pickler, value: Any) -> Any:
+    """numpy would make a number of its own class, past the notebook's."""
+    library: Any = next(base for base in type(value).__mro__ if not is_notebook_type(base))
+    pickler.dump_record.instances.append(value)
+    return bare_instance, (type(value), library, library(value))
 
 
 def reduce_limits(_: Pickler, limits: Any) -> Any:

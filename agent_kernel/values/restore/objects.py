@@ -96,7 +96,41 @@ def answering_slots_state(made: Any, state: tuple[dict[str, object] | None, dict
     if attributes:
         attributes_state(made, attributes)
     for name, value in slots.items():
-        object.__setattr__(made, name, value)
+        set_slot(made, name, value)
+
+
+def set_slot(made: Any, name: str, value: object) -> None:
+    """Fill a slot past every `__setattr__`, also past one in C that knows no others than its own."""
+    for base in type(made).__mro__:
+        slot = base.__dict__.get(name)
+        if type(slot) is types.MemberDescriptorType:
+            slot.__set__(made, value)
+            return
+    object.__setattr__(made, name, value)
+
+
+Added = tuple[Callable[[Any, Any], object] | None, bool, Any, dict[str, object], dict[str, object]]
+
+
+def added_state(made: Any, state: Added) -> None:
+    """What a library's class says is an object's state, and what the notebook's classes added."""
+    set_state, is_given, inner, attributes, slots = state
+    if set_state is not None:
+        set_state(made, inner)
+    elif is_given:
+        _set_as_pickle_does(made, inner)
+    answering_slots_state(made, (attributes, slots))
+
+
+def _set_as_pickle_does(made: Any, state: Any) -> None:
+    if hasattr(made, "__setstate__"):
+        made.__setstate__(state)
+        return
+    attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+    if attributes:
+        made.__dict__.update(attributes)
+    for name, value in (slots or {}).items():
+        setattr(made, name, value)
 
 
 def with_attributes(kind: Any, arguments: tuple[object, ...], plain: dict[str, object]) -> Any:

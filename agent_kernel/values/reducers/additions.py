@@ -1,0 +1,129 @@
+"""What a notebook's class adds to a library's: attributes and slots of which the library's own way of saving knows nothing.
+
+`random.Random` saves the state of its generator, and `functools.partial` its function: what an object of a class made of
+them holds besides would be gone. So what such an object was reduced to is looked through, and what is missing is added.
+What the library's own code sets, it leaves out on purpose.
+"""
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# What objects hold is of any type.
+
+from __future__ import annotations
+
+import copyreg
+import dis
+import enum
+import itertools
+import types
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from agent_kernel.values.guard import nested_codes
+from agent_kernel.values.pickler import reduced
+from agent_kernel.values.reducers import Handler, is_notebook_type
+from agent_kernel.values.restore import objects as restore
+from agent_kernel.values.summaries.reading import bases_of, class_dict, module_name
+
+if TYPE_CHECKING:
+    from agent_kernel.values.pickler import Pickler
+
+_SAY_HOW = ("__reduce_ex__", "__reduce__", "__getstate__")
+_DEPTH = 3
+_MISSING = object()
+
+
+def with_additions(kind: type[Any], handler: Handler) -> Handler:
+    """The handler of a class, and around it what saves the attributes and slots that the handler leaves out."""
+    if not _may_leave_out(kind):
+        return handler
+
+    def reduce_whole(pickler: Pickler, value: Any) -> Any:
+        parts = handler(pickler, value)
+        own = _added(value)
+        if not any(own):
+            return parts
+        whole = reduced(value) if parts is NotImplemented else parts
+        if isinstance(whole, str) or whole[0] is restore.live:  # found by name, or lost
+            return parts
+        held = list(_dicts_in(whole[1:3], _DEPTH))
+        attributes, slots = (
+            {name: found for name, found in part.items() if all(one.get(name, _MISSING) is not found for one in held)}
+            for part in own
+        )
+        if not attributes and not slots:
+            return parts
+        if not _names(type(value), whole[:2], _DEPTH):
+            return pickler.lose(
+                value, f"its library would load it as an object of its own, not as {type(value).__name__}"
+            )
+        pickler.dump_record.instances.append(value)
+        pickler.dump_record.roots.append((attributes, slots))
+        rest: list[Any] = [*whole[2:], None, None, None, None]
+        state = (rest[3], rest[0] is not None, rest[0], attributes, slots)
+        return *whole[:2], state, *rest[1:3], restore.added_state
+
+    return reduce_whole
+
+
+def _may_leave_out(kind: type[Any]) -> bool:
+    """Whether a library says how objects of a class are saved that the notebook made of one of its classes."""
+    if not is_notebook_type(kind) or issubclass(kind, (type, enum.Enum, BaseException)):
+        return False
+    own = list(itertools.takewhile(is_notebook_type, bases_of(kind)))
+    above = [base for base in bases_of(kind) if base is not object and not is_notebook_type(base)]
+    if any(name in class_dict(base) for base in own for name in _SAY_HOW) or not above:
+        return False
+    has_handler = module_name(above[0]).partition(".")[0] in ("numpy", "pandas")
+    says = any(name in class_dict(base) for base in above for name in _SAY_HOW)
+    return has_handler or says or any(any(base is other for base in above) for other in copyreg.dispatch_table)
+
+
+def _added(value: Any) -> tuple[dict[str, object], dict[str, object]]:
+    """The attributes that no code of the library sets, and the slots of the notebook's classes."""
+    kind = type(value)
+    held: dict[str, object] = object.__getattribute__(value, "__dict__") if kind.__dictoffset__ else {}
+    attributes = dict(held)
+    if attributes:
+        set_by_library = _names_set(kind)
+        attributes = {name: found for name, found in attributes.items() if name not in set_by_library}
+    slots: dict[str, object] = {}
+    for base in itertools.takewhile(is_notebook_type, kind.__mro__):
+        for name, found in list(class_dict(base).items()):
+            if type(found) is types.MemberDescriptorType:
+                content = _content_of(found, value)
+                if content is not _MISSING:
+                    slots[name] = content
+    return attributes, slots
+
+
+def _content_of(slot: types.MemberDescriptorType, value: Any) -> object:
+    try:
+        return slot.__get__(value)
+    except AttributeError:
+        return _MISSING
+
+
+def _names_set(kind: type) -> set[str]:
+    """The attributes that code of a library's classes sets, also such as it names in a text."""
+    names: set[str] = set()
+    for base in bases_of(kind):
+        if base is object or is_notebook_type(base):
+            continue
+        for held in list(class_dict(base).values()):
+            function = getattr(held, "__func__", held)
+            if type(function) is types.FunctionType:
+                for code in nested_codes(function.__code__):
+                    names.update(step.argval for step in dis.get_instructions(code) if step.opname == "STORE_ATTR")
+                    names.update(text for text in code.co_consts if type(text) is str and text.startswith("_"))
+    return names
+
+
+def _names(kind: type, parts: Any, depth: int) -> bool:
+    return any(part is kind or (type(part) is tuple and depth and _names(kind, part, depth - 1)) for part in parts)
+
+
+def _dicts_in(parts: Any, depth: int) -> Iterator[dict[Any, Any]]:
+    for part in parts:
+        if type(part) is dict:
+            yield part
+        elif type(part) is tuple and depth:
+            yield from _dicts_in(part, depth - 1)

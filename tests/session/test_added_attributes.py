@@ -1,0 +1,92 @@
+"""Attributes and slots that a class of the notebook's adds to a library's come back, whatever the library saves of itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_kernel.session import Repository
+from agent_kernel.storage import MemoryStore
+from agent_kernel.testing.notebooks import Notebook
+
+IMPORTS = (
+    "import array, collections, datetime, decimal, fractions, functools, io, itertools, pathlib, random, types\n"
+    "import numpy as np, pandas as pd\n"
+)
+PLAIN = "class Mine({base}): pass"
+WITH_INIT = """class Mine({base}):
+    def __init__(self, *args, log=None, **options):
+        try:
+            super().__init__(*args, **options)
+        except TypeError:
+            super().__init__()
+        self.log = log"""
+WITH_SLOT = "class Mine({base}):\n    __slots__ = ('log',)"
+
+MADE = {
+    "random.Random": "Mine(5)",
+    "array.array": "Mine('i', [1])",
+    "io.StringIO": "Mine('abc')",
+    "io.BytesIO": "Mine(b'abc')",
+    "functools.partial": "Mine(len)",
+    "types.SimpleNamespace": "Mine(a=1)",
+    "itertools.cycle": "Mine('ab')",
+    "decimal.Context": "Mine(9)",
+    "decimal.Decimal": "Mine(1)",
+    "fractions.Fraction": "Mine(1, 2)",
+    "datetime.timedelta": "Mine(1)",
+    "collections.deque": "Mine([1])",
+    "collections.defaultdict": "Mine(list)",
+    "collections.OrderedDict": "Mine(a=1)",
+    "np.random.Generator": "Mine(np.random.PCG64(1))",
+    "np.random.RandomState": "Mine(1)",
+    "np.random.PCG64": "Mine(1)",
+    "np.ndarray": "Mine((2,))",
+    "np.ma.MaskedArray": "Mine([1, 2])",
+    "np.float64": "Mine(1.5)",
+    "pd.DataFrame": "Mine({'a': [1]})",
+    "pd.Series": "Mine([1])",
+    "pd.Interval": "Mine(1, 2)",
+}
+
+
+@pytest.mark.filterwarnings("ignore:Pandas doesn't allow columns")
+@pytest.mark.parametrize("body", [PLAIN, WITH_INIT, WITH_SLOT], ids=["plain", "init", "slot"])
+@pytest.mark.parametrize("base", MADE)
+def test_what_a_class_adds_comes_back_and_stays_shared(base: str, body: str) -> None:
+    store = MemoryStore()
+    shown = "(made.log is log, log, type(made) is Mine, isinstance(made, base))"
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(f"{IMPORTS}base = {base}\n{body.format(base=base)}")
+        first = nb.run(f"log = [1]; made = {MADE[base]}; made.log = log")
+        assert first.unsaved == ()
+        nb.run("made.log.append(2)")
+        nb.checkout(first)
+        assert nb.look(shown) == (True, [1], True, True)
+        nb.run("made.log.append(3)")
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(first)
+        assert nb.look(shown) == (True, [1], True, True)
+
+
+def test_what_a_library_sets_and_leaves_out_is_not_added() -> None:
+    with Notebook() as nb:
+        made = nb.run(
+            "import random, io\n"
+            "class Dice(random.Random):\n    def roll(self): return self.randrange(6)\n"
+            "dice = Dice(3); dice.gauss(0, 1); dice.rolled = []\nexpected = dice.getstate()"
+        )
+        nb.run("dice.rolled.append(dice.roll()); dice.gauss(0, 1); dice.name = 'd'")
+        nb.checkout(made)
+        assert nb.look("(dice.rolled, dice.getstate() == expected, vars(dice).keys() - {'gauss_next'})") == (
+            [],
+            True,
+            {"rolled"},
+        )
+
+
+def test_an_object_whose_library_loads_another_class_is_named() -> None:
+    with Notebook() as nb:
+        told = nb.run("import zoneinfo\nclass Zone(zoneinfo.ZoneInfo): pass\nzone = Zone('UTC'); zone.log = [1]")
+        assert [(lost.name, lost.reason) for lost in told.unsaved] == [
+            ("zone", "its library would load it as an object of its own, not as Zone")
+        ]
