@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from agent_kernel.session import Repository
+from agent_kernel.storage import MemoryStore
 from agent_kernel.testing.notebooks import Notebook, names_changed
 
 pd: Any = pytest.importorskip("pandas")
@@ -156,3 +158,24 @@ def test_tables_are_not_grouped_by_labels_that_both_have(notebook: Notebook) -> 
         "df.astype(str)['a'].str.len()",
     ):
         assert names_changed(nb.run(f"len(str({read}))")) == set(), read
+
+
+def test_the_levels_and_codes_of_an_index_of_several_stay_the_objects_that_names_hold() -> None:
+    store = MemoryStore()
+    shown = "(index.levels[0] is level, frame.index is index, index.codes[1] is codes, index.levels is index.levels, list(index))"
+    with Notebook(Repository.open(store)) as nb:
+        first = nb.run(
+            "import pandas as pd\nindex = pd.MultiIndex.from_product([['a', 'b'], [1, 2]], names=['u', 'v'])\n"
+            "level, codes = index.levels[0], index.codes[1]\nframe = pd.DataFrame({'q': range(4)}, index=index)"
+        )
+        expected = nb.look(shown)
+        assert expected[:4] == (True, True, True, True)
+        assert names_changed(nb.run("other = index.set_names(['x', 'y'])")) == {"other"}
+        nb.run("index = level = codes = frame = None")
+        nb.checkout(first)
+        assert nb.look(shown) == expected
+        assert nb.look("(index.names, level.name, index.get_loc(('b', 1)), index.is_unique)") == (["u", "v"], "u", 2, True)
+        assert names_changed(nb.run("index.get_loc(('a', 1))")) == set()
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(first)
+        assert nb.look(shown) == expected

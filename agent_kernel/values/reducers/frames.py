@@ -160,10 +160,28 @@ def reduce_index(pickler: Pickler, index: Any) -> Any:
     """
     pickler.identify(index)
     parts = pickler.immutable(index)
+    if isinstance(parts, tuple) and _is_of_several(index) and type(parts[1][-1]) is dict:
+        return _with_its_levels(pickler, index, parts)
     if _release() < 3 and id(index) not in pickler.muted:
         for held in leaves_of(parts):
             _note_labels(pickler, getattr(held, "_ndarray", None) if is_extension_array(held) else held)
     return parts
+
+
+def _is_of_several(index: Any) -> bool:
+    import pandas as pd
+
+    return isinstance(index, pd.MultiIndex)
+
+
+def _with_its_levels(pickler: Pickler, index: Any, parts: Any) -> Any:
+    """pandas loads an index of several with new levels and codes; a variable may hold those that it had."""
+    said: dict[str, Any] = parts[1][-1]
+    if id(index) not in pickler.muted:
+        held = set(map(id, (*said.get("levels", ()), *said.get("codes", ()))))
+        pickler.muted -= held
+        pickler.private |= held
+    return restore.index_of_several, parts[:2]
 
 
 def is_extension_array(held: object) -> bool:

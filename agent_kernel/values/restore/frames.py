@@ -44,6 +44,18 @@ def table_state(made: Any, state: tuple[dict[str, Any], dict[object, Any], dict[
         object.__setattr__(made, name, found)
 
 
+def index_of_several(make: Any, arguments: tuple[Any, dict[str, Any]]) -> Any:
+    """A MultiIndex with the very levels and codes that it had."""
+    kind, said = arguments
+    made = make(kind, dict(said))
+    frozen = type(made._codes)
+    made._codes = frozen(said["codes"])
+    for level in said["levels"]:
+        level._no_setting_name = True
+    made._cache["levels"] = frozen(said["levels"])
+    return made
+
+
 def references() -> Any:
     """What pandas knows of the blocks that share memory, so that it copies before it writes."""
     internals: Any = import_module("pandas._libs.internals")
