@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from agent_kernel.errors import AgentKernelError, StoreUnavailableError
+from agent_kernel.errors import AgentKernelError, StoreFullError, StoreUnavailableError
 from agent_kernel.magics.beside import Beside, Nothing
 from agent_kernel.magics.notices import Notices
 from agent_kernel.magics.outputs.recorder import OutputRecorder
@@ -110,6 +110,9 @@ class Binding:
         self._tried = True
         try:
             self._notices.say(*self._bind_default())
+        except StoreFullError as error:
+            way = "free some space, then run %agent bind (%agent bind PLACE puts the store elsewhere)"
+            self._notices.warn(f"cells are no commits: no room left for {error.url}; {way}")
         except (AgentKernelError, OSError) as error:
             self._notices.warn(f"cells are no commits: {error}; %agent bind PLACE puts the store elsewhere")
 

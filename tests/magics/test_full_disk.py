@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.errors import StoreFullError
+from agent_kernel.magics import binding
 from agent_kernel.repository.writer import Writer
 from agent_kernel.session.sharing import Sharing
 from agent_kernel.session.watching import Watching
@@ -29,6 +30,30 @@ def test_what_found_no_room_is_in_the_next_commit(tmp_path: Path, monkeypatch: p
         assert "again" not in told
         shell.run("z = 3")
         assert {change["name"] for change in shell.log("-n 1")[0]["changed"]} == {"y", "z"}
+
+
+def test_a_full_disk_at_the_start_says_how_to_begin_once_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def is_full(*_: object, **__: object) -> None:
+        raise StoreFullError("lmdb:///s")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(binding, "open_store", is_full)
+        shell = Shell(store=str(tmp_path / "store"))
+        shell.__enter__()
+    try:
+        told = capsys.readouterr().err
+        assert told == (
+            "[agent] cells are no commits: no room left for lmdb:///s; free some space, then run %agent bind"
+            " (%agent bind PLACE puts the store elsewhere)\n"
+        )
+        shell.run("x = 1")
+        shell.run("%agent bind")
+        shell.run("y = 2")
+        assert {change["name"] for commit in shell.log() for change in commit["changed"]} == {"x", "y"}
+    finally:
+        shell.__exit__()
 
 
 def test_what_goes_wrong_in_saving_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
