@@ -83,8 +83,12 @@ class Guard:
 
     def keep_globals(self, kind: type) -> None:
         """The variables that code of the class may change when its objects are loaded."""
+        self.keep_used(codes_run(kind, self._namespace, self._seen))
+
+    def keep_used(self, codes: Iterable[types.CodeType]) -> None:
+        """The variables that code may change."""
         used: set[str] = set()
-        for code in codes_run(kind, self._namespace, self._seen):
+        for code in codes:
             used.update(code.co_names)
             for step in dis.get_instructions(code):
                 if step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):

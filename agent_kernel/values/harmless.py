@@ -16,7 +16,7 @@ import pickletools
 import types
 from abc import ABCMeta
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agent_kernel.values.guard import nested_codes
 from agent_kernel.values.summaries.reading import bases_of, class_dict, module_name
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 100_000  # of streams that are read: some 30 ms
 _MOST_ITEMS = 1_000
 
+_ERRORS = (name for name, found in vars(builtins).items() if isinstance(found, type) and issubclass(found, Exception))
 # fmt: off
 _BUILTINS = frozenset({
     "abs", "all", "any", "bool", "bytearray", "bytes", "callable", "chr", "classmethod", "complex", "dict", "divmod",
@@ -34,7 +35,7 @@ _BUILTINS = frozenset({
     "issubclass", "iter", "len", "list", "map", "max", "memoryview", "min", "next", "object", "oct", "ord", "pow",
     "property", "range", "repr", "reversed", "round", "set", "setattr", "slice", "sorted", "staticmethod", "str", "sum",
     "super", "tuple", "type", "zip", "NotImplemented", "Ellipsis", "__build_class__", "__debug__",
-    *(name for name, found in vars(builtins).items() if isinstance(found, type) and issubclass(found, Exception)),
+    *(name for name in _ERRORS if name != "MemoryError"),  # of which nobody knows whether it comes again
 })
 _MODULES = frozenset({
     "abc", "array", "bisect", "cmath", "collections", "copy", "datetime", "decimal", "enum", "fractions", "functools",
@@ -49,7 +50,6 @@ _WAYS_OUT = frozenset({
     "f_globals", "f_back", "f_locals", "tb_frame", "gi_frame", "tofile", "dump", "ctypes", "memmap", "save",
 })
 # fmt: on
-_BUILTINS -= {"MemoryError"}  # of which nobody knows whether it comes again
 _ATOMS = (int, float, complex, bool, str, bytes, types.NoneType, types.EllipsisType, range)
 _SHOWING = frozenset({"__repr__", "__str__", "__format__", "__dir__", "__sizeof__", "__getstate__", "__del__"})
 _MAKING = frozenset({"__init__", "__post_init__", "__new__", "__init_subclass__", "__call__"})
@@ -57,17 +57,24 @@ _SAYING = frozenset({"__reduce__", "__reduce_ex__", "__getnewargs__", "__getnewa
 _DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
-def is_harmless(probe: Dump, namespace: dict[str, object]) -> bool:
-    """Whether loading what was dumped runs nothing that somebody could notice."""
+class Run(NamedTuple):
+    """What loading may run: the code, and the classes that it may call and change."""
+
+    codes: list[types.CodeType]
+    kinds: list[type[Any]]
+
+
+def what_runs(probe: Dump, namespace: dict[str, object]) -> Run | None:
+    """What loading runs of the notebook's, if nobody could notice that once it is put back; else None."""
     if probe.named or probe.live or sum(map(len, probe.streams)) > MOST_BYTES:
-        return False
+        return None
     met = [*probe.instances, *probe.opaque]
     kinds = {id(type(value)): type(value) for value in met}
     if not all(_is_data(kind) for kind in kinds.values()):
-        return False
+        return None
     asked = _Globals()
     if not all(map(asked.are_harmless, probe.streams)):
-        return False
+        return None
     reading = _Reading(namespace)
     for value in met:
         if type(value) is types.FunctionType:
@@ -75,7 +82,7 @@ def is_harmless(probe: Dump, namespace: dict[str, object]) -> bool:
     for kind in (*kinds.values(), *probe.classes.values()):
         if module_name(kind) == "__main__":
             reading.add_class(kind)
-    return reading.is_harmless()
+    return reading.run if reading.is_harmless() else None
 
 
 def _is_data(kind: type) -> bool:
@@ -126,7 +133,7 @@ class _Reading:
         self._namespace = namespace
         self._seen: dict[int, object] = {}
         self._todo: list[types.FunctionType] = []
-        self._kinds: list[type[Any]] = []
+        self.run = Run([], [])
         self._called: set[int] = set()
         self._names: set[str] = set()
         self._is_refused = False
@@ -141,7 +148,7 @@ class _Reading:
             self._called.add(id(kind))
         if id(kind) not in self._seen:
             self._seen[id(kind)] = kind
-            self._kinds.append(kind)
+            self.run.kinds.append(kind)
             self._is_refused |= not _is_plain_class(kind)
 
     def is_harmless(self) -> bool:
@@ -150,7 +157,7 @@ class _Reading:
             before = len(self._seen) + len(self._names) + len(self._called)
             while self._todo and not self._is_refused:
                 self._read(self._todo.pop())
-            for kind in list(self._kinds):
+            for kind in list(self.run.kinds):
                 self._read_class(kind)
         return not self._is_refused
 
@@ -174,6 +181,7 @@ class _Reading:
         held = [*defaults, *(content for cell in function.__closure__ or () for content in _content(cell))]
         self._is_refused |= not all(self._may_use(value, guarded=False) for value in held)
         for code in nested_codes(function.__code__):
+            self.run.codes.append(code)
             self._read_code(code, function.__globals__, own=own)
 
     def _read_code(self, code: types.CodeType, variables: dict[str, object], *, own: bool) -> None:

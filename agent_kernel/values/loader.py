@@ -7,7 +7,7 @@ nothing with it but the groups that need a class of its.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from types import CodeType
@@ -87,6 +87,12 @@ class Loader:
         self._guard = Guard(namespace)
         self._provisional: dict[tuple[int, str], type] = {}
         self._wanted: dict[str, str] = {}  # names that notebook code asked for while it was loading, and their classes
+
+    def put_back(self, kinds: Iterable[type], codes: Iterable[CodeType]) -> None:
+        """Put back, once all is loaded, also what these classes hold and what this code changes."""
+        for kind in kinds:
+            self._guard.keep_class(kind)
+        self._guard.keep_used(codes)
 
     def load(self, groups: Sequence[StoredGroup]) -> list[tuple[object, ...] | Failure]:
         """Return the values of each group, in the order of its slots, or why there are none. Puts nothing anywhere.

@@ -33,6 +33,7 @@ from agent_kernel.values.summaries.reading import bases_of, module_name
 
 if TYPE_CHECKING:
     from agent_kernel.values.dump import Memory
+    from agent_kernel.values.harmless import Run
     from agent_kernel.values.pickler import Pickler
     from agent_kernel.values.reducers import Handler
 
@@ -129,13 +130,14 @@ def try_out(pickler: Pickler, value: object, handler: Untried) -> str:
         _put_off(value)
         pickler.left_untried.add(id(type(value)))
         return ""
-    if trial.is_forbidden or not _is_harmless(pickler, probe) or _has_finalizer(probe):
+    runs = None if trial.is_forbidden or _has_finalizer(probe) else _what_runs(pickler, probe)
+    if runs is None:
         handler.tries_left -= 1
         if handler.tries_left <= 0:
             _keep_known(type(value), handler)
         pickler.left_untried.add(id(type(value)))
         return ""
-    failed = _load(pickler, value, probe)
+    failed = _load(pickler, value, probe, runs)
     if failed is None:
         pickler.left_untried.add(id(type(value)))
         return ""
@@ -213,13 +215,13 @@ def _dump_alone(pickler: Pickler, value: object, trial: Trial, probe: Dump) -> N
     write_phases(inner, [value], pickler.dump_record.named)
 
 
-def _is_harmless(pickler: Pickler, probe: Dump) -> bool:
-    """Whether loading what was dumped runs no code of the notebook's, or only such as nobody notices."""
-    if not probe.definitions and all(module_name(kind) != "__main__" for kind in _kinds_of(probe)):
-        return True
-    from agent_kernel.values.harmless import is_harmless
+def _what_runs(pickler: Pickler, probe: Dump) -> Run | None:
+    """What loading runs of the notebook's own; None where that may do more than compute."""
+    from agent_kernel.values.harmless import Run, what_runs
 
-    return is_harmless(probe, pickler.namespace)
+    if not probe.definitions and all(module_name(kind) != "__main__" for kind in _kinds_of(probe)):
+        return Run([], [])
+    return what_runs(probe, pickler.namespace)
 
 
 def _kinds_of(probe: Dump) -> Generator[type]:
@@ -269,7 +271,7 @@ class _Bytes:
         target.cast("B")[:] = self._view.cast("B") if self._view.format != "B" else self._view
 
 
-def _load(pickler: Pickler, value: object, probe: Dump) -> str | None:
+def _load(pickler: Pickler, value: object, probe: Dump, runs: Run) -> str | None:
     """Why it cannot be loaded, or nothing if it can; None: that is not known yet."""
     from agent_kernel.values.groups import assemble
     from agent_kernel.values.loader import Loader
@@ -284,6 +286,7 @@ def _load(pickler: Pickler, value: object, probe: Dump) -> str | None:
 
     group = StoredGroup(("",), (0,), 1, made.layout, lambda _: probe.streams[0], buffer)
     loader = Loader(pickler.namespace, _Source(probe), _Live(probe), dict(probe.classes))
+    loader.put_back(runs.kinds, runs.codes)
     with unwarned(), _same_random_numbers():
         (loaded,) = loader.load([group])
     if not isinstance(loaded, Failure):

@@ -397,6 +397,22 @@ def test_trying_an_object_of_a_notebooks_class_leaves_nothing_behind() -> None:
         assert names_changed(nb.run("x = 1")) == {"x"}
 
 
+def test_trying_what_a_function_makes_leaves_nothing_behind() -> None:
+    with Notebook() as nb:
+        nb.run(
+            "log = []\ndef build(v):\n    log.append(v)\n    return Built(v)\n"
+            "class Built:\n    n = 0\n    made = []\n"
+            "    def __init__(self, v): Built.n += 1; Built.made.append(v); Built.last = v; self.v = v\n"
+            "    def __reduce__(self): return build, (self.v,)\n"
+        )
+        told = nb.run("one = Built([1])")
+        assert told.unsaved == ()
+        assert nb.look("(log, Built.n, Built.made, Built.last is one.v)") == ([], 1, [[1]], True)
+        nb.run("one.v.append(2)")
+        nb.checkout(told)
+        assert nb.look("(log, Built.n, Built.made, one.v, Built.last is one.v)") == ([], 1, [[1]], [1], True)
+
+
 @pytest.mark.parametrize(
     "does",
     [
