@@ -2,7 +2,7 @@
 
 It is told once, as the run begins; afterwards only what each step changed. So what was sent once stays as it was sent.
 Nothing of a value's own code runs for it: what is told are summaries. What looks like a secret is masked, and a hidden
-name is not told at all (`veiling`).
+name is not told at all (`redaction`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent_kernel.agents.veiling import without_controls
+from agent_kernel.agents.redaction import without_controls
 from agent_kernel.values import summaries
 from agent_kernel.values.summaries import Column, Summary
 

@@ -51,7 +51,7 @@ def outcome(course: Course, ran: Ran, edited: str) -> list[Event]:
     course.place.look([one.name for one in ran.changed])
     seen = [one for one in ran.changed if course.place.tells(one.name)]
     changes = context.change_lines(seen, course.place.summary)
-    shown = tuple(msgspec.structs.replace(part, text=course.place.masked(part.text)) for part in done.parts)
+    shown = tuple(msgspec.structs.replace(part, text=course.place.shown(part.text)) for part in done.parts)
     whole = "\n\n".join(filter(None, (ran.note, _sent(course, done, changes, edited))))
     sent = context.cut(whole, course.setup.limits.output_chars)
     dropped = max(0, len(whole) - len(sent))
@@ -86,7 +86,7 @@ def _aside(course: Course, ran: Ran) -> Iterator[Event]:
         said = tuple(
             (
                 one.how,
-                summaries.MASK if course.place.veil.knows(one.name) else one.name,
+                summaries.MASK if course.place.redactor.knows(one.name) else one.name,
                 "" if one.how == "-" or course.place.hidden(one.name) else course.place.summary(one.name),
             )
             for one in ran.changed
@@ -94,7 +94,7 @@ def _aside(course: Course, ran: Ran) -> Iterator[Event]:
         yield StateChange(changed=said, unsaved=tuple((one.name, one.reason) for one in ran.unsaved))
     error = ran.done.error
     if error is not None and ran.done.status != "interrupted":
-        yield Error(source="code", message=course.place.masked(f"{type(error).__name__}: {_first_line(error)}", 500))
+        yield Error(source="code", message=course.place.shown(f"{type(error).__name__}: {_first_line(error)}", 500))
     for (what, target), count in ran.effects.items():
         yield Effect(what=what, target=course.place.masked(target, 300), count=count)
 
@@ -109,8 +109,8 @@ def told(course: Course, sent: str) -> Retry | Fail:
 
 def _sent(course: Course, done: Executed, changed: list[str], edited: str) -> str:
     """What the model is told of a step."""
-    said = [f"The person changed the code before it ran:\n{course.place.veil.masked(edited)}"] if edited else []
-    text = course.place.masked(done.text, _MOST_TEXT).rstrip()
+    said = [f"The person changed the code before it ran:\n{course.place.redactor.masked(edited)}"] if edited else []
+    text = course.place.shown(done.text, _MOST_TEXT).rstrip()
     match done.status:
         case "timeout":
             said.append(f"The step was interrupted: {done.error}. What it had changed by then is kept.")
@@ -128,14 +128,14 @@ def _settled(course: Course, settled: Settled) -> Iterator[Event]:
     """How the code ended the run, if what it gave fits."""
     match settled.how:
         case "fail":
-            yield Fail(reason=course.place.masked(str(settled.value), 2_000))
+            yield Fail(reason=course.place.shown(str(settled.value), 2_000))
         case "clarify":
-            yield Clarify(question=course.place.masked(str(settled.value), 4_000))
+            yield Clarify(question=course.place.shown(str(settled.value), 4_000))
         case _:
             try:
                 course.value = returning.fitted(settled.value, course.setup.returns)
             except returning.Misfit as misfit:
-                said = course.place.masked(str(misfit), 500)
+                said = course.place.shown(str(misfit), 500)
                 yield Error(source="value", message=said)
                 yield told(course, f"task.success was given a value that does not fit: {said}")
                 return
@@ -144,14 +144,14 @@ def _settled(course: Course, settled: Settled) -> Iterator[Event]:
 
 def _success(course: Course) -> Success:
     said = "" if course.value is None else summaries.line(summaries.summarize(course.value, "result"))
-    return Success(result=course.place.masked(said), type=returning.type_text(type(course.value)))
+    return Success(result=course.place.shown(said), type=returning.type_text(type(course.value)))
 
 
 def setup_failed(done: Executed, place: Place) -> list[Event]:
     if done.status in ("ok", "interrupted"):
         return []
     said = f"{type(done.error).__name__}: {_first_line(done.error)}" if done.error is not None else done.status
-    return [Fail(reason=f"its setup failed: {place.masked(said, 500)}")]
+    return [Fail(reason=f"its setup failed: {place.shown(said, 500)}")]
 
 
 def _first_line(error: BaseException) -> str:

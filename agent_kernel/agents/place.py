@@ -11,7 +11,7 @@ from msgspec import structs
 from agent_kernel.agents import context
 from agent_kernel.agents.executing import Executor, PlainExecutor
 from agent_kernel.agents.journal import Journal
-from agent_kernel.agents.veiling import Veil
+from agent_kernel.agents.redaction import WITHHELD, Redactor
 from agent_kernel.errors import CellThreadError
 from agent_kernel.repository import hex_of
 from agent_kernel.session.hiding import HideList
@@ -60,7 +60,7 @@ class Place:
         self._hide_list = HideList(session.repo) if session is not None and hidden is None else None
         self._is_hidden = hidden
         self.policy = "values"  # how much of a variable models are told unasked
-        self.veil = Veil(self.hidden)
+        self.redactor = Redactor(self.hidden)
         self.cell = cell
         self.moved = moved
         self._on_main = on_main
@@ -84,37 +84,44 @@ class Place:
 
     def tells(self, name: str) -> bool:
         """Whether a model may be told of this name: it is not hidden, and no secret by itself."""
-        return not self.hidden(name) and not self.veil.knows(name)
+        return not self.hidden(name) and not self.redactor.knows(name)
 
     def look(self, names: Iterable[str] | None = None) -> None:
         """Learn which values must not be sent: of these variables, by default of all."""
         if self._hide_list is not None:
             self._hide_list.reread()
         if names is None:
-            self.veil.learn_environment()
-        self.veil.learn(self.namespace, list(self.namespace) if names is None else names)
+            self.redactor.learn_environment()
+            names = {*self._users(), *filter(self.hidden, list(self.namespace))}
+        self.redactor.learn(self.namespace, names)
 
     def masked(self, text: str, most_chars: int = 100_000) -> str:
         """The text as it may be sent and kept, no longer than so many characters."""
-        return context.cut(self.veil.masked(text), most_chars)
+        return context.cut(self.redactor.masked(text), most_chars)
+
+    def shown(self, text: str, most_chars: int = 100_000) -> str:
+        """What code gave, as it may be sent and kept: nothing where hidden values may be left in it."""
+        return self.masked(text, most_chars) if self.redactor.is_complete or not text else WITHHELD
 
     def kept(self, done: Executed) -> Executed:
         """What running code came to as it is stored: without the environment that it may have shown."""
-        self.veil.learn_environment()
-        mask = self.veil.without_environment
+        self.redactor.learn_environment()
+        mask = self.redactor.without_environment
         parts = tuple(structs.replace(part, text=mask(part.text)) for part in done.parts)
         outputs = None if done.outputs is None else done.outputs.with_texts(mask)
         return structs.replace(done, text=mask(done.text), parts=parts, outputs=outputs)
 
     def names(self) -> list[str]:
         """The variables that a model may be told of."""
+        return [name for name in self._users() if self.tells(name)]
+
+    def _users(self) -> Iterable[str]:
+        """The variables, less those of the front end."""
         if self._names is not None:
-            found = self._names()
-        elif self.session is not None:
-            found = self.session.workspace.bindings.names(self.namespace)
-        else:
-            found = (name for name in self.namespace if not name.startswith("__"))
-        return [name for name in found if self.tells(name)]
+            return self._names()
+        if self.session is not None:
+            return self.session.workspace.bindings.names(self.namespace)
+        return [name for name in self.namespace if not name.startswith("__")]
 
     def stored(self) -> Container[str]:
         """The variables that the branch has, whether they are in memory or not."""
@@ -185,7 +192,8 @@ class Place:
 
     def summary(self, name: str) -> str:
         """One line about a variable as it is now, without running any of its code."""
-        return self.masked(context.told(summaries.summarize(self.namespace.get(name), name), self.policy))
+        policy = self.policy if self.redactor.is_complete or self.policy == "names" else "schema"
+        return self.masked(context.told(summaries.summarize(self.namespace.get(name), name), policy))
 
     def describe(self, task: str, room: int) -> str:
         """The namespace for a model, in no more than so many characters."""

@@ -34,7 +34,7 @@ from agent_kernel.agents.events import (
     Success,
     TaskStart,
 )
-from agent_kernel.agents.veiling import without_controls
+from agent_kernel.agents.redaction import without_controls
 from agent_kernel.values import summaries
 
 __all__ = ["Look", "Verbosity", "html_of", "pprint_events", "readable", "text_of"]

@@ -46,7 +46,7 @@ def outcome_of(place: Place, id: ObjectId, commit: Commit, most_chars: int, note
     assert place.session is not None
     repo = place.session.repo
     place.look()
-    text = place.masked(_shown(repo, commit), most_chars).rstrip()
+    text = place.shown(_shown(repo, commit), most_chars).rstrip()
     tree = repo.tree(commit.tree)
 
     def summary(name: str) -> str:
@@ -66,7 +66,7 @@ def outcome_of(place: Place, id: ObjectId, commit: Commit, most_chars: int, note
         said = tuple(
             (
                 one.how,
-                summaries.MASK if place.veil.knows(one.name) else one.name,
+                summaries.MASK if place.redactor.knows(one.name) else one.name,
                 "" if one.how == "-" else summary(one.name),
             )
             for one in commit.changed

@@ -285,7 +285,7 @@ class Run(Generic[T]):
         self._course.stopped = ""
         sent = answer or ("Go on." if status == "failed" else "")
         if status != "running" or sent:
-            self._course.log.note(Resumed(sent=self._course.place.veil.masked(sent), by=by))
+            self._course.log.note(Resumed(sent=self._course.place.redactor.masked(sent), by=by))
         return self._going_on()
 
     def approve(self, *, by: str = "") -> Run[T]:

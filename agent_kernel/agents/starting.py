@@ -295,11 +295,11 @@ def _task_start(
     cell, number = place.cell()
     named = [name for name in arguments.given if not place.hidden(name)]
     given = f"Given as variables: {', '.join(named)}." if named else ""
-    said = "\n\n".join(filter(None, (place.veil.masked(task.strip()), given)))
+    said = "\n\n".join(filter(None, (place.redactor.masked(task.strip()), given)))
     room = agent.context_tokens * context.CHARS_A_TOKEN - len(said) - 2
     told = agent.registry.text(agent.context_tokens)
     return TaskStart(
-        task=place.veil.masked(task, names=False),
+        task=place.redactor.masked(task, names=False),
         prompt=f"{said}\n\n{place.describe(task, room)}",
         instructions=context.instructions(
             wanted, primer=agent.primer, taken="task" in place.namespace, extra=[told] if told else []

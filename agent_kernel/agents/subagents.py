@@ -50,7 +50,7 @@ def approval_within(parent: Course) -> str:
 def beside(parent: Place, namespace: dict[str, object], session: Session | None = None) -> Place:
     """A place for a sub-agent: what its parent's model is not told, its own is not told either."""
     place = Place(namespace, session, journal=parent.journal, hidden=parent.hidden)
-    place.policy, place.veil = parent.policy, parent.veil
+    place.policy, place.redactor = parent.policy, parent.redactor
     return place
 
 

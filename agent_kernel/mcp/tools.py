@@ -15,7 +15,7 @@ import msgspec
 
 from agent_kernel.agents import context
 from agent_kernel.agents.moves import Move, signed
-from agent_kernel.agents.veiling import HIDDEN, Veil
+from agent_kernel.agents.redaction import HIDDEN, WITHHELD, Redactor
 from agent_kernel.errors import AgentKernelError, NameNotFoundError
 from agent_kernel.repository import split_path
 from agent_kernel.session.hiding import HideList
@@ -203,13 +203,13 @@ class Tools:
     def _clean(self, text: str) -> str:
         """The text as it may be told: masked, without hidden names, and no longer than a model can read."""
         place = self._live()
-        veil = Veil(self._is_hidden)
+        redactor = Redactor(self._is_hidden)
         if place is not None:
             place.look()
-            veil = place.veil
+            redactor = place.redactor
         elif self._hidden is not None:
             self._hidden.reread()
-        shown = context.cut(veil.masked(text), MOST_CHARS)
+        shown = context.cut(redactor.masked(text) if redactor.is_complete else WITHHELD, MOST_CHARS)
         hidden = {word for word in set(_WORD.findall(shown)) if self._is_hidden(word)}
         return _WORD.sub(lambda found: HIDDEN if found[0] in hidden else found[0], shown) if hidden else shown
 

@@ -291,3 +291,108 @@ def test_a_variable_that_is_called_as_a_secret_is_is_not_told() -> None:
     assert "+ other: int 2" in told
     assert word not in told
     assert word not in events
+
+
+HOLDERS: dict[str, str] = {
+    "a named tuple": "from collections import namedtuple\nheld = namedtuple('T', 'a b')({0!r}, 1)",
+    "an object with slots": "class S:\n    __slots__ = ('a',)\nheld = S()\nheld.a = {0!r}",
+    "a text of a class of its own": "class Text(str): pass\nheld = Text({0!r})",
+    "a key": "held = {{{0!r}: 1}}",
+    "a list of a class of its own": "class Rows(list): pass\nheld = Rows([{0!r}])",
+    "a dict of a class of its own": "class Map(dict): pass\nheld = Map(a={0!r})",
+    "a list far below": "held = [[[[[[[[[[{0!r}]]]]]]]]]]",
+    "an attribute of an item": "class C: pass\nc = C()\nc.a = {{'b': [{0!r}]}}\nheld = [c]",
+    "a data class": "import dataclasses\n@dataclasses.dataclass\nclass D:\n    a: str\nheld = D({0!r})",
+    "a partial": "import functools\nheld = functools.partial(print, {0!r}, end='')",
+    "a path": "import pathlib\nheld = pathlib.Path('/srv') / {0!r}",
+    "a long list's last item": "held = [*range(50_000), {0!r}]",
+    "an index": "import pandas\nheld = pandas.DataFrame({{'a': [1]}}, index=[{0!r}])",
+    "a column's name": "import pandas\nheld = pandas.DataFrame({{{0!r}: [1]}})",
+    "an index of several levels": "import pandas\nheld = pandas.Series([1], index=pandas.MultiIndex.from_tuples([(1, {0!r})]))",
+    "categories": "import pandas\nheld = pandas.Series([{0!r}], dtype='category')",
+    "a row far down": "import pandas\nheld = pandas.DataFrame({{'a': [f'row {{n}}' for n in range(30_000)] + [{0!r}]}})",
+    "an index alone": "import pandas\nheld = pandas.Index([{0!r}])",
+    "an array of texts": "import numpy\nheld = numpy.array([[{0!r}]])",
+    "an array of objects": "import numpy\nheld = numpy.array([{0!r}, None], dtype=object)",
+    "a field of records": "import numpy\nheld = numpy.array([(1, {0!r})], dtype=[('n', int), ('a', 'U40')])",
+    "a table of polars": "import polars\nheld = polars.DataFrame({{'a': [{0!r}]}})",
+    "a column of polars": "import polars\nheld = polars.Series('a', [{0!r}])",
+    "a table of arrow": "import pyarrow\nheld = pyarrow.table({{'a': [{0!r}]}})",
+    "a memory view": "held = memoryview({0!r}.encode())",
+    "a proxy": "import types\nheld = types.MappingProxyType({{'a': {0!r}}})",
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_what_a_hidden_variable_holds_leaves_from_nowhere(holder: str) -> None:
+    namespace: dict[str, object] = {}
+    exec(HOLDERS[holder].format(CANARY), namespace)
+    namespace.pop("__builtins__")
+    told, events = sent(namespace, f"print(''.join(list({CANARY!r})))", hide=("held",))
+    assert summaries.MASK in told
+    assert CANARY not in told
+    assert CANARY not in events
+
+
+SECRETS: dict[str, str] = {
+    "a slot": "class S:\n    __slots__ = ('api_key',)\nheld = S()\nheld.api_key = {0!r}",
+    "a field": "from collections import namedtuple\nheld = [namedtuple('T', 'name db_password')('x', {0!r})]",
+    "a column of polars": "import polars\nheld = polars.DataFrame({{'password': [{0!r}], 'n': [1]}})",
+    "a column of arrow": "import pyarrow\nheld = pyarrow.table({{'password': [{0!r}]}})",
+    "an index": "import pandas\nheld = pandas.DataFrame({{'a': [1]}}, index=pandas.Index([{0!r}], name='password'))",
+    "a field of records": "import numpy\nheld = numpy.array([(1, {0!r})], dtype=[('n', int), ('password', 'U40')])",
+    "an entry far below": "held = {{'a': {{'b': {{'c': {{'d': {{'e': {{'password': {0!r}}}}}}}}}}}}}",
+}
+
+
+@pytest.mark.parametrize("holder", SECRETS)
+def test_a_secret_is_found_by_its_label_wherever_that_stands(holder: str) -> None:
+    namespace: dict[str, object] = {}
+    exec(SECRETS[holder].format(CANARY), namespace)
+    namespace.pop("__builtins__")
+    told, events = sent(namespace, f"print(''.join(list({CANARY!r})))")
+    assert CANARY not in told
+    assert CANARY not in events
+
+
+def test_what_is_hidden_is_looked_at_before_all_else() -> None:
+    """And however much else there is, IPython's own objects among it."""
+    much: dict[str, object] = {f"rows_{n}": [[n, [n]] for n in range(500)] for n in range(100)}
+    told, events = sent({**much, "plan": CANARY}, f"print(''.join(list({CANARY!r})))", hide=("plan",))
+    assert CANARY not in told
+    assert CANARY not in events
+
+
+def test_of_a_large_hidden_table_every_number_is_known() -> None:
+    import numpy as np
+    import pandas as pd
+
+    frame = pd.DataFrame({"pay": np.arange(1_000_000) + 0.123456})
+    told, _ = sent({"frame": frame, "other": 7.654321}, "print(777_777.123456, other)", hide=("frame",))
+    assert "777777.123456" not in told.replace("777_777.123456", "")
+    assert "7.654321" in told
+
+
+def test_what_a_step_shows_is_withheld_where_a_hidden_value_is_too_large_to_be_known() -> None:
+    rows = [f"text number {n}" for n in range(300_001)]
+    told, events = sent(
+        {"rows": rows, "x": 5551}, "print('text number 299' + '999')", "x = 'text number 299' + '998'", "1/0",
+        hide=("rows",),
+    )  # fmt: skip
+    for text in (told, events):
+        assert "299999" not in text
+        assert "299998" not in text
+        assert "withheld: a hidden variable is too large" in text
+    assert "~ x: str" in told
+
+
+def test_whole_values_are_masked_and_no_more() -> None:
+    told, _ = sent(
+        {"auth_year": 2024, "home": "https://example.com/private/4711", "pin": "2024-7"},
+        "print('in 2024 and https://example.com/public and https://example.org')",
+        "print('https://example.com/private/4711', 'https://example.com/private/4…', '2024-75')",
+        hide=("home", "pin"),
+    )
+    assert "in 2024 and https://example.com/public and https://example.org" in told
+    assert f"{summaries.MASK} {summaries.MASK}… " in told
+    assert "4711" not in told

@@ -91,8 +91,8 @@ def see(
 
 
 def _masked(place: Place, text: str) -> str:
-    place.veil.learn_environment()
-    return place.veil.without_environment(text)
+    place.redactor.learn_environment()
+    return place.redactor.without_environment(text)
 
 
 def _kept(place: Place, seen: Seen) -> Seen:

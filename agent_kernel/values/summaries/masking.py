@@ -51,7 +51,24 @@ _TOKEN_OWNERS = frozenset(["auth", "access", "api", "refresh", "bearer", "bot", 
 _WHOLE_WORDS = frozenset(["pwd", "pw", "auth", "cookie", "cookies", "dsn"])
 # Last words that say the name is of a number or a kind: token_count, secret_type.
 _MEASURES = frozenset(
-    ["count", "counts", "len", "length", "size", "limit", "usage", "index", "idx", "ratio", "ids", "type", "types"]
+    [
+        *(
+            "count",
+            "counts",
+            "len",
+            "length",
+            "size",
+            "limit",
+            "usage",
+            "index",
+            "idx",
+            "ratio",
+            "ids",
+            "type",
+            "types",
+        ),
+        *("year", "years", "month", "months", "day", "days", "date", "time", "hours", "minutes", "seconds", "expiry"),
+    ]
 )
 # In a record one entry may name what another one holds: {"name": "password", "value": "hunter2"}.
 _NAMING = frozenset(["name", "key", "header", "field", "variable", "setting"])

@@ -1,0 +1,302 @@
+"""Goes through values for what no model is to be told, without running any code of theirs.
+
+All of a hidden value is learnt: its texts and numbers, keys and labels, attributes and slots, however deep. In other
+values what goes under the name of a secret is, as far as a search of some thousand objects finds it.
+"""
+
+from __future__ import annotations
+
+import array
+import datetime
+import decimal
+import fractions
+import ipaddress
+import pathlib
+import types
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, Final, cast
+
+from agent_kernel.agents.redacted_numbers import RedactedNumbers
+from agent_kernel.agents.redacted_texts import RedactedTexts, faces
+from agent_kernel.values import summaries
+from agent_kernel.values.summaries.known import ExactTypes
+from agent_kernel.values.summaries.masking import labels_a_secret, names_its_neighbours
+from agent_kernel.values.summaries.reading import (
+    bases_of,
+    class_dict,
+    derives_from,
+    entry,
+    exact_items,
+    exact_str,
+    instance_dict,
+    loaded,
+)
+
+__all__ = ["Reader"]
+
+_SHORTEST: Final = 4  # characters of what is looked for
+_TELLING: Final = 8
+_MOST_TEXTS: Final = 200_000
+_MOST_NUMBERS: Final = 5_000_000
+_MOST_OF_ONE: Final = 1_000  # entries of a container, or rows from either end, that are searched for secrets
+_DEEPEST: Final = 8  # of that search
+
+Part = tuple[object, bool, int]  # a value, whether it is to be hidden, how deep it lies
+
+_PLAIN = frozenset(map(id, (bool, type(None), types.FunctionType, types.BuiltinFunctionType, types.ModuleType)))
+_SPELLED: ExactTypes[bool] = ExactTypes(
+    [
+        (kind, True)
+        for kind in (
+            *(decimal.Decimal, fractions.Fraction, uuid.UUID),
+            *(datetime.date, datetime.datetime, datetime.time, datetime.timedelta),
+            *(pathlib.PosixPath, pathlib.PurePosixPath, pathlib.WindowsPath, pathlib.PureWindowsPath),
+            *(ipaddress.IPv4Address, ipaddress.IPv6Address, ipaddress.IPv4Network, ipaddress.IPv6Network),
+        )
+    ],
+    {"pandas:Timestamp": True, "pandas:Timedelta": True, "pandas:Period": True},
+)
+_TABLES: ExactTypes[str] = ExactTypes(
+    libraries={
+        "pandas:DataFrame": "_frame",
+        "pandas:Series": "_series",
+        "polars:DataFrame": "_columns_of",
+        "polars:Series": "_column",
+        "pyarrow:Table": "_columns_of",
+        "pyarrow:RecordBatch": "_columns_of",
+        "pyarrow:ChunkedArray": "_column",
+        "torch:Tensor": "_tensor",
+    }
+)
+# How each kind of container gives what it holds, past what a class derived from it says.
+_SEQUENCES: Final[list[tuple[type, Callable[[Any], Iterator[object]]]]] = [
+    (list, list.__iter__),
+    (tuple, tuple.__iter__),
+    (set, set.__iter__),
+    (frozenset, frozenset.__iter__),
+    (deque, deque.__iter__),
+]
+_entries_of = dict[object, object].items
+
+
+class Reader:
+    """Learns values, as far as its budget goes.
+
+    Args:
+        texts, numbers: take what is to be hidden.
+        most: objects that are looked at in all.
+    """
+
+    def __init__(self, texts: RedactedTexts, numbers: RedactedNumbers, most: int) -> None:
+        self._texts = texts
+        self._numbers = numbers
+        self._left = most
+        self._numbers_left = _MOST_NUMBERS
+        self._met: dict[tuple[int, bool], object] = {}  # kept, so that no id is given to another
+
+    def read(self, values: Iterable[tuple[object, bool]]) -> bool:
+        """Learn these values, each of which is to be hidden, or searched for secrets. Returns whether all was read."""
+        todo: list[Part] = [(value, hide, 0) for value, hide in values]
+        while todo:
+            value, hide, depth = todo.pop()
+            if not hide and depth > _DEEPEST:
+                continue
+            self._left -= 1
+            if self._left < 0 or self._numbers_left < 0 or len(self._texts) > _MOST_TEXTS:
+                return False
+            todo += self._parts(value, hide, depth)
+        return True
+
+    def _parts(self, value: object, hide: bool, depth: int) -> Iterable[Part]:
+        """Learn what a value is by itself, and give what it consists of."""
+        kind = type(value)
+        if (
+            id(kind) in _PLAIN
+            or derives_from(kind, type)
+            or (hide and self._learn(value, kind))
+            or (id(value), hide) in self._met
+        ):
+            return ()
+        self._met[id(value), hide] = value
+        table = _TABLES.find(kind)
+        if table is not None:
+            return cast("Iterable[Part]", getattr(self, table)(value, hide, depth))
+        if derives_from(kind, loaded("numpy", "ndarray")):
+            return self._array(value, hide, depth)
+        if derives_from(kind, loaded("pandas", "Index")):
+            return self._cells(cast("Any", value), hide, depth)
+        return [*self._items(value, kind, hide, depth), *_attributes(value, kind, hide, depth)]
+
+    def _learn(self, value: object, kind: type) -> bool:
+        """Learn a value that has no parts; False: it has some."""
+        if derives_from(kind, str):
+            self._texts.update(faces(exact_str(value)))
+        elif derives_from(kind, bytes) or derives_from(kind, bytearray) or kind is memoryview:
+            content = bytes(cast("bytes", value))
+            self._texts.update(faces(content.decode("utf-8", "replace")) | faces(repr(content)[2:-1]))
+        elif (number := _number(value, kind)) is not None:
+            self._learn_number(number)
+        elif _SPELLED.find(kind):
+            said = {str(value), repr(value), str(value).removesuffix(" 00:00:00")}
+            if derives_from(kind, pathlib.PurePath):
+                said |= {part for part in cast("pathlib.PurePath", value).parts if len(part) >= _TELLING}
+            self._texts.update(face for face in said if len(face) >= _SHORTEST)
+        else:
+            return False
+        return True
+
+    def _learn_number(self, spelled: str) -> None:
+        if not self._numbers.learn(spelled) and len(spelled) >= _SHORTEST:
+            self._texts.update([spelled])  # a complex one, or one that is too large to be compared
+
+    def _items(self, value: object, kind: type, hide: bool, depth: int) -> Iterable[Part]:
+        if derives_from(kind, dict) or kind is types.MappingProxyType:
+            entries = cast("dict[object, object]", value)
+            found = _entries_of(entries) if derives_from(kind, dict) else entries.items()
+            return self._entries(list(islice(found, self._room(hide))), hide, depth)
+        for base, items in _SEQUENCES:
+            if derives_from(kind, base):
+                names = exact_items(entry(class_dict(kind), "_fields")) if base is tuple else ()
+                return self._sequence(list(islice(items(value), self._room(hide))), hide, depth, names)
+        if kind is array.array and hide:
+            return [(one, hide, depth + 1) for one in islice(cast("array.array[Any]", value), self._room(hide))]
+        return ()
+
+    def _room(self, hide: bool) -> int:
+        return self._left + 1 if hide else _MOST_OF_ONE
+
+    def _entries(self, entries: list[tuple[object, object]], hide: bool, depth: int) -> Iterator[Part]:
+        secret = hide or any(names_its_neighbours(key, held) for key, held in entries)
+        for key, held in entries:
+            if hide:
+                yield key, True, depth + 1
+            yield held, secret or summaries.names_a_secret(exact_str(key)), depth + 1
+
+    def _sequence(self, items: list[object], hide: bool, depth: int, names: tuple[object, ...] = ()) -> Iterator[Part]:
+        """Items. `names`: of those of a named tuple."""
+        pair = len(items) == 2 and summaries.names_a_secret(exact_str(items[0]))
+        for at, held in enumerate(items):
+            secret = hide or (pair and at > 0) or (at < len(names) and labels_a_secret(names[at]))
+            if secret or id(type(held)) not in _SEARCHED_NO_FURTHER:
+                yield held, secret, depth + 1
+
+    def _frame(self, value: Any, hide: bool, depth: int) -> Iterator[Part]:
+        if hide:
+            yield value.columns, True, depth + 1
+        yield from self._index(value.index, hide, depth)
+        for at, name in enumerate(islice(value.columns, self._room(hide))):
+            if hide or labels_a_secret(name):
+                yield from self._cells(value.iloc[:, at].array, True, depth, words=hide)
+
+    def _series(self, value: Any, hide: bool, depth: int) -> Iterator[Part]:
+        if hide:
+            yield value.name, True, depth + 1
+        yield from self._index(value.index, hide, depth)
+        if hide or labels_a_secret(value.name):
+            yield from self._cells(value.array, True, depth, words=hide)
+
+    def _index(self, index: Any, hide: bool, depth: int) -> Iterator[Part]:
+        for at, name in enumerate(index.names):
+            if hide or labels_a_secret(name):
+                yield name, hide, depth + 1
+                yield from self._cells(index.get_level_values(at).array, True, depth, words=hide)
+
+    def _columns_of(self, value: Any, hide: bool, depth: int) -> Iterator[Part]:
+        names: list[object] = list(getattr(value, "column_names", None) or value.columns)
+        for at, name in enumerate(islice(names, self._room(hide))):
+            if hide:
+                yield name, True, depth + 1
+            if hide or labels_a_secret(name):
+                column = value.column(at) if hasattr(value, "column") else value.to_series(at)
+                yield from self._cells(_arrays_as_lists(column, self._left), True, depth, words=hide)
+
+    def _column(self, value: Any, hide: bool, depth: int) -> Iterator[Part]:
+        if hide or labels_a_secret(getattr(value, "name", "")):
+            yield from self._cells(_arrays_as_lists(value, self._left), True, depth, words=hide)
+
+    def _tensor(self, value: Any, hide: bool, depth: int) -> Iterable[Part]:
+        return self._array(value.detach().cpu().float().numpy(), hide, depth) if hide else ()
+
+    def _array(self, value: Any, hide: bool, depth: int) -> Iterator[Part]:
+        numpy: Any = loaded("numpy", "ndarray")
+        plain = numpy.view(value, numpy)
+        for name in plain.dtype.names or ():
+            if hide or summaries.names_a_secret(name):
+                yield from self._array(plain[name], True, depth)
+        if plain.dtype.kind == "O":
+            yield from self._sequence(list(islice(plain.reshape(-1), self._room(hide))), hide, depth)
+        elif hide and plain.dtype.kind in "iufSUTmMc":
+            yield from self._cells(plain.reshape(-1), hide, depth)
+        yield from _attributes(value, type(value), hide, depth)
+
+    def _cells(self, cells: Any, hide: bool, depth: int, *, words: bool = True) -> Iterator[Part]:
+        """The cells of a column. `words`: also short words, which a column called `token` may be full of."""
+        kind = getattr(getattr(cells, "dtype", None), "kind", "")
+        if kind in ("i", "u", "f") and hide and words:
+            self._learn_numbers(cells)
+            return
+        for held in _unlike(cells, self._left + 1 if words else 2 * _MOST_OF_ONE):
+            text = exact_str(held)
+            if words or not (text and text.isalpha() and len(text) < _TELLING):
+                yield held, hide, depth + 1
+
+    def _learn_numbers(self, cells: Any) -> None:
+        import numpy as np
+
+        numbers = cells.to_numpy(dtype="float64", na_value=np.nan) if hasattr(cells, "to_numpy") else cells
+        self._numbers_left -= numbers.size
+        if self._numbers_left >= 0:
+            self._numbers.learn_all(numbers)
+
+
+_SEARCHED_NO_FURTHER = _PLAIN | frozenset(map(id, (int, float, complex, str, bytes)))
+
+
+def _unlike(cells: Any, most: int) -> Iterator[object]:
+    """Cells of a column, each text once. Of more than there is room for, the first and the last."""
+    many = len(cells)
+    parts = (cells,) if many <= most else (cells[: most - most // 2], cells[many - most // 2 :])
+    met: set[str] = set()
+    for held in (held for part in parts for held in part):
+        if type(held) is str:
+            if held in met:
+                continue
+            met.add(held)
+        yield held
+
+
+def _arrays_as_lists(column: Any, most: int) -> list[object]:
+    """The cells of a column of polars' or pyarrow's."""
+    first = column.slice(0, most + 1)
+    cells: list[object] = first.to_pylist() if hasattr(first, "to_pylist") else first.to_list()
+    return cells
+
+
+def _number(value: object, kind: type) -> str | None:
+    """A number as Python writes it."""
+    if kind is int or kind is float or kind is complex:
+        return repr(value)
+    if derives_from(kind, loaded("numpy", "generic")):
+        plain = cast("Any", value).item()
+        return _number(plain, type(plain)) if type(plain) in (int, float, complex) else str(plain)
+    for base in (int, float, complex):
+        if derives_from(kind, base):
+            return base.__repr__(cast("Any", value))
+    return None
+
+
+def _attributes(value: object, kind: type, hide: bool, depth: int) -> Iterator[Part]:
+    """What an object has as attributes and in slots."""
+    for name, held in islice(list(instance_dict(value).items()), None if hide else _MOST_OF_ONE):
+        yield held, hide or summaries.names_a_secret(exact_str(name)), depth + 1
+    for base in bases_of(kind):
+        for name, slot in list(class_dict(base).items()):
+            if type(slot) is types.MemberDescriptorType:
+                try:
+                    held = slot.__get__(value)
+                except AttributeError:
+                    continue
+                yield held, hide or summaries.names_a_secret(name), depth + 1

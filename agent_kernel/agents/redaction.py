@@ -1,0 +1,137 @@
+"""Redaction: what a model is sent lacks the values of hidden names, and those whose names say that they are secrets.
+
+Summaries mask a value where its name stands beside it. Here the values themselves are learnt, so that they are masked
+wherever they turn up: printed alone, in an error's text, in a result. What is learnt are texts and numbers of four
+characters and more, from variables, entries, attributes and columns, and from the environment. A value that code has
+turned into something else (reversed, encoded, cut to pieces) is not known again; nor is one that code made and threw
+away within one step, unless its own characters give it away.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from agent_kernel.agents.redacted_numbers import RedactedNumbers
+from agent_kernel.agents.redacted_texts import RedactedTexts, faces
+from agent_kernel.agents.redacted_values import Reader
+from agent_kernel.values import summaries
+
+__all__ = ["HIDDEN", "WITHHELD", "Redactor", "without_controls"]
+
+HIDDEN: Final = "(a hidden variable)"
+WITHHELD: Final = "(withheld: a hidden variable is too large to look for its values in what a step shows)"
+_SHORTEST: Final = 4  # characters of a value of the environment that is looked for
+_MOST_OF_HIDDEN: Final = 300_000  # objects of one hidden variable
+_MOST_OF_OTHERS: Final = 20_000  # objects of all others, in which secrets are searched for
+
+# Colours and other escape sequences, and what else a terminal would act on; line ends and tabs stay.
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_ENVIRON = re.compile(r"environ\(\{.*?\}\)", re.DOTALL)
+
+
+def without_controls(text: str) -> str:
+    """The text without what a terminal would act on."""
+    return _CONTROL.sub("", text)
+
+
+class Redactor:
+    """What must not be sent of one namespace, as far as it was seen so far.
+
+    Args:
+        hidden: says which names no model is told of.
+    """
+
+    def __init__(self, hidden: Callable[[str], bool]) -> None:
+        self._hidden = hidden
+        self._texts = RedactedTexts()
+        self._numbers = RedactedNumbers()
+        self._names: set[str] = set()
+        self._not_read: set[str] = set()
+        self._environment = _Environment({})
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of each hidden variable is known, so that none of it is left in a text that is masked."""
+        return not self._not_read
+
+    def learn(self, namespace: Mapping[str, object], names: Iterable[str]) -> None:
+        """Look at these variables, as they are now: each hidden one by itself, then all others for secrets."""
+        names = list(names)
+        hidden = [name for name in names if self._hidden(name)]
+        self._names.update(hidden)
+        self._not_read.intersection_update(name for name in namespace if self._hidden(name))
+        for name in hidden:
+            if name in namespace:
+                reader = Reader(self._texts, self._numbers, _MOST_OF_HIDDEN)
+                (self._not_read.discard if reader.read([(namespace[name], True)]) else self._not_read.add)(name)
+        others = [name for name in names if name in namespace and name not in self._names]
+        reader = Reader(self._texts, self._numbers, _MOST_OF_OTHERS)
+        reader.read([(namespace[name], summaries.names_a_secret(name)) for name in others])
+
+    def learn_environment(self) -> None:
+        """Look at the environment: what is a secret there is masked everywhere, any other value beside its name."""
+        now = dict(os.environ)
+        if now != self._environment.variables:
+            self._environment = _Environment(now)
+            self._texts.update(self._environment.secrets)
+
+    def without_environment(self, text: str) -> str:
+        """The text without variables of the environment, and nothing else masked: what is kept on this machine."""
+        return self._environment.masked(text)
+
+    def knows(self, word: str) -> bool:
+        """Whether a word is itself one of the texts that are masked: a variable may be called as a password is."""
+        return word in self._texts
+
+    def masked(self, text: str, *, names: bool = True) -> str:
+        """The text without all that. `names`: also without the names that are hidden, as no model is told of them."""
+        if not text:
+            return text
+        text = self._numbers.masked(self._texts.masked(without_controls(text)))
+        text = summaries.mask_text(self._environment.masked(text))
+        if names and self._names:
+            named = "|".join(map(re.escape, sorted(self._names)))
+            text = re.sub(rf"\b(?:{named})\b", HIDDEN, text)
+        return text
+
+
+class _Environment:
+    """The environment's variables as they may stand in a text: a listing of all, each beside its name, secrets alone."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self.variables = variables
+        told = {name: value for name, value in variables.items() if len(value) >= _SHORTEST}
+        self._values = {name: sorted({value, repr(value)[1:-1]}, key=len, reverse=True) for name, value in told.items()}
+        named = "|".join(map(re.escape, sorted(told, key=len, reverse=True)))
+        # `NAME=value`, `'NAME': 'value'`, `('NAME', 'value')`, and `NAME    value` of a table.
+        self._beside = re.compile(rf"""\b({named})\b['"]?\s*[:=,]?\s*['"]?""") if named else None
+        self.secrets = {face for name, value in told.items() if _is_secret(name, value) for face in faces(value)}
+        self._texts = RedactedTexts(self.secrets)
+
+    def masked(self, text: str) -> str:
+        return self._without_pairs(self._texts.masked(_ENVIRON.sub(f"environ({summaries.MASK})", text)))
+
+    def _without_pairs(self, text: str) -> str:
+        if self._beside is None:
+            return text
+        pieces: list[str] = []
+        done = 0
+        for found in self._beside.finditer(text):
+            value = next((one for one in self._values[found[1]] if text.startswith(one, found.end())), "")
+            if value and found.start() >= done:
+                pieces += [text[done : found.end()], summaries.MASK]
+                done = found.end() + len(value)
+        return "".join([*pieces, text[done:]])
+
+
+def _is_secret(name: str, value: str) -> bool:
+    """Whether a variable of the environment is one by its name or its content.
+
+    A file or folder is none, though its variable be called so (`PWD`, `…_TOKEN_FILE`): others lie beside it.
+    """
+    is_place = Path(value).is_absolute() and Path(value).exists()
+    return summaries.holds_a_secret(value) or (summaries.names_a_secret(name) and not is_place)
