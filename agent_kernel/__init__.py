@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import UnmergedBranchError as UnmergedBranchError
     from agent_kernel.errors import UnrelatedHistoriesError as UnrelatedHistoriesError
     from agent_kernel.errors import UntrustedStoreError as UntrustedStoreError
+    from agent_kernel.errors import WithinStepError as WithinStepError
     from agent_kernel.magics.notebook import LiveNotebook
     from agent_kernel.panels import Panels
     from agent_kernel.repository import Author as Author
@@ -172,6 +173,7 @@ __all__ = [
     "UnrelatedHistoriesError",
     "UntrustedStoreError",
     "Versioned",
+    "WithinStepError",
     "bind",
     "events",
     "here",

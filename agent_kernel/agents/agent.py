@@ -7,12 +7,12 @@ from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
 from agent_kernel.agents.approving import MODES
 from agent_kernel.agents.context import POLICIES
-from agent_kernel.agents.course import acting
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.log import Listener
 from agent_kernel.agents.models.naming import check_model
 from agent_kernel.agents.registering import Member, Registry, Visibility
 from agent_kernel.agents.run import Run
+from agent_kernel.agents.running_step import may_change, running_course, was_made
 from agent_kernel.agents.starting import Inputs, Options, State, place_of, reopened, started, started_within
 from agent_kernel.agents.tasks import Task, caller_names
 from agent_kernel.repository.refnames import check_ref_name
@@ -75,6 +75,7 @@ class Agent:
         if approve not in MODES:
             raise ValueError(f"approve is one of {', '.join(MODES)}, not {approve!r}")
         check_model(model)
+        was_made(self)
         self.name = name
         self.model = model
         self.primer = primer
@@ -88,6 +89,11 @@ class Agent:
         self.context = context
         self.model_settings = dict(model_settings or {})
         self.registry = Registry()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if hasattr(self, "registry"):  # it is made
+            may_change(self)
+        super().__setattr__(name, value)
 
     def __repr__(self) -> str:
         named = self.model if isinstance(self.model, str) else getattr(self.model, "name", type(self.model).__name__)
@@ -115,7 +121,7 @@ class Agent:
             NoModelError, ModelError, MissingExtraError: there is no model that could take it.
             TaskInterruptedError: a person stopped it as it had just begun; `reopen().resume()` goes on.
         """
-        parent = acting.get()
+        parent = running_course()
         if parent is not None:
             return started_within(parent, self, task, returns, inputs or {}, options)
         return started(
@@ -197,6 +203,7 @@ class Agent:
         """
 
         def given(function: Any) -> Any:
+            may_change(self)
             named = name or _name_of(function)
             if not isinstance(function, Task):
                 self.registry.function(function, named, visibility, doc)
@@ -219,6 +226,7 @@ class Agent:
         configure: Mapping[str, Member] | None = None,
     ) -> type[T]:
         """Give the agent a class. `include` and `exclude` are patterns of the members that its model is told of."""
+        may_change(self)
         self.registry.kind(kind, name or kind.__name__, visibility, include, exclude, configure or {})
         return kind
 
@@ -242,6 +250,7 @@ class Agent:
             configure: by name, how single members are told of.
             recursive: its submodules too.
         """
+        may_change(self)
         self.registry.module(
             value, name or _name_of(value), visibility, include, exclude, configure or {}, recursive=recursive
         )

@@ -129,6 +129,6 @@ def _take(course: Course, action: Action, asked: ApprovalRequested) -> Going:
 
 
 def _sub_agents(code: str, agents: Collection[str]) -> tuple[Finding, ...]:
-    """The sub-agents that the code names: they act by themselves, so the approval of this step is the one that they have."""
+    """The sub-agents that the code names: they act by themselves, and may do no more than this run may."""
     said = set(re.findall(r"[^\W\d]\w*", code)) if agents else set[str]()
-    return tuple(Finding("agent", f"{name} acts by itself", 0, risky=True) for name in sorted(said & set(agents)))
+    return tuple(Finding("agent", f"{name} acts by itself", 0, risky=False) for name in sorted(said & set(agents)))

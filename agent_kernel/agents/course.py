@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,6 +24,7 @@ from agent_kernel.agents import (
     moves,
     outcomes,
     recovering,
+    running_step,
 )
 from agent_kernel.agents.deadlines import Interruptible
 from agent_kernel.agents.effects import recorded
@@ -60,11 +60,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.place import Place
     from agent_kernel.agents.subagents import ChildRun
 
-__all__ = ["Course", "Setup", "acting"]
-
-
-# The run whose step runs right here: what is begun within it is a sub-agent's.
-acting: ContextVar[Course | None] = ContextVar("agent_kernel_acting", default=None)
+__all__ = ["Course", "Setup"]
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
@@ -272,12 +268,14 @@ class Course:
         done: Executed | None = None
         self.step = step
         self.place.begin(code, self.author, self.log.run, step)
-        token = acting.set(self)
         try:
-            with recorded(self.place.quiet_paths()) as effects, offered(self.offers, self.place.namespace):
+            with (
+                recorded(self.place.quiet_paths()) as effects,
+                offered(self.offers, self.place.namespace),
+                running_step.entered(self),
+            ):
                 done = self.place.kept(self.code.run(lambda: self.place.executor.run(code, timeout_s=self.step_s())))
         finally:
-            acting.reset(token)
             for child in tuple(self.children):
                 child.leave()
             changed, unsaved = self.place.end(done)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from agent_kernel.agents import holding
+from agent_kernel.agents import holding, running_step
 from agent_kernel.agents.conversation import open_action
 from agent_kernel.agents.events import ApprovalDecided, ApprovalRequested, Clarify, Event
 from agent_kernel.agents.log import OVER, Log, State, state_of
@@ -40,7 +40,9 @@ def decide(log: Log, decision: str, *, code: str | None = None, reason: str = ""
 
     Raises:
         RunStateError: no step of it waits. RunBusyError: somebody else decided first, or drives it.
+        WithinStepError: code of a step decides.
     """
+    running_step.refuse("decide about a step")
     if log.state == "running":
         refuse_driven(log)
     if log.state != "pending":

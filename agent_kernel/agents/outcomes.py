@@ -22,6 +22,7 @@ from agent_kernel.agents.events import (
     Success,
 )
 from agent_kernel.agents.executing import Executed
+from agent_kernel.errors import AgentKernelError
 from agent_kernel.repository import Change, Unsaved
 from agent_kernel.values import summaries
 
@@ -155,5 +156,7 @@ def setup_failed(done: Executed, place: Place) -> list[Event]:
 
 
 def _first_line(error: BaseException) -> str:
+    if isinstance(error, AgentKernelError):  # its arguments are no sentence
+        return str(error).partition("\n")[0]
     found = [argument for argument in error.args[:1] if type(argument) is str]
     return found[0].partition("\n")[0] if found else ""

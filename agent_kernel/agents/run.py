@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 import msgspec
 
-from agent_kernel.agents import deciding, elsewhere
+from agent_kernel.agents import deciding, elsewhere, running_step
 from agent_kernel.agents.conversation import open_action
 from agent_kernel.agents.course import Course
 from agent_kernel.agents.driving import drive, drive_async
@@ -274,7 +274,9 @@ class Run(Generic[T]):
 
         Raises:
             RunStateError: it is done, or waits for approval. RunBusyError: somebody else drives it.
+            WithinStepError: code of a step resumes a run that it has not begun.
         """
+        self._refuse_within_others("resume a run")
         status = self.status
         if status == "running":
             deciding.refuse_driven(self._course.log, force=force)
@@ -293,6 +295,7 @@ class Run(Generic[T]):
 
         Raises:
             RunStateError: none waits. RunElsewhereError: the state here does not go on from the steps before it.
+            WithinStepError: code of a step approves one.
         """
         return self._decide("approve", by=by)
 
@@ -310,6 +313,11 @@ class Run(Generic[T]):
             elsewhere.refuse(self._course.place.session, self._course.log.events)
         deciding.decide(self._course.log, decision, code=code, reason=reason, by=by)
         return self._going_on()
+
+    def _refuse_within_others(self, what: str) -> None:
+        parent = running_step.running_course()
+        if parent is None or self._course.log.start.parent_run != parent.log.run:
+            running_step.refuse(what)
 
     def _going_on(self) -> Run[T]:
         if self._loops:  # decided within the loop that drives it: that goes on
@@ -332,6 +340,7 @@ class Run(Generic[T]):
 
     def abandon(self, reason: str = "given up") -> None:
         """Give it up for good, where it stands. Raises: RunStateError: it is done. RunBusyError: somebody else drives it."""
+        self._refuse_within_others("give up a run")
         if self.status in ("completed", "failed", "cancelled"):
             raise RunStateError(self.id, deciding.said_of(self.status), "given up")
         deciding.refuse_driven(self._course.log)

@@ -263,7 +263,7 @@ def _setup(
     return Setup(
         model=model,
         limits=limits,
-        approve=approve if parent is None else approval_within(parent),
+        approve=approve if parent is None else approval_within(parent, approve),
         returns=returns,
         settings=agent.model_settings,
         earlier=tuple(heard),

@@ -3,7 +3,7 @@
 In a versioned state the sub-agent acts on a branch of its own, forked from where the parent's step is, and what it made
 is merged into the parent's by a commit of two parents; what both changed is an error that the parent sees. Elsewhere it
 acts in a namespace of its own. Either way it has its arguments, no more budget than its parent has left, and the
-approval that its parent's step has.
+stricter approval of the two.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["ChildRun", "Fork", "approval_within", "beside", "limits_within"]
 
 T = TypeVar("T")
+_STRICTNESS = ("auto", "risky", "never", "always")  # where nobody can be asked
 
 
 def limits_within(parent: Course, own: Limits) -> Limits:
@@ -42,9 +43,13 @@ def limits_within(parent: Course, own: Limits) -> Limits:
     return own.bounded(parent.setup.limits, usage_of(taken_up(parent.log.events)), parent.seconds)
 
 
-def approval_within(parent: Course) -> str:
-    """Whether a sub-agent's steps are asked about: its parent's step was, or needed not to be."""
-    return "never" if parent.setup.approve == "never" else "auto"
+def approval_within(parent: Course, own: str) -> str:
+    """A sub-agent's approval: the stricter one of its own and its parent's.
+
+    Nobody can be asked within a step, so what would ask is denied. Where each of the parent's steps is asked about, this one was: what is risky in it is asked about no less.
+    """
+    above = "risky" if parent.setup.approve == "always" else parent.setup.approve
+    return max(above, own, key=_STRICTNESS.index)
 
 
 def beside(parent: Place, namespace: dict[str, object], session: Session | None = None) -> Place:

@@ -12,9 +12,8 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from agent_kernel.agents import returning
-from agent_kernel.agents.course import acting
 from agent_kernel.agents.driving import drive_together
-from agent_kernel.agents.effects import is_on_a_steps_thread
+from agent_kernel.agents.running_step import is_within, running_course
 from agent_kernel.errors import AgentKernelError
 
 if TYPE_CHECKING:
@@ -142,7 +141,7 @@ class Task(Generic[P, C, R]):
         Raises:
             RuntimeError: it is called on a thread that the step started. There nobody would know whose sub-agent it is.
         """
-        if acting.get() is None and is_on_a_steps_thread():
+        if running_course() is None and is_within():
             raise RuntimeError(
                 f"{self.__name__}() is an agent's task: call it on the step's own thread, one after the other"
             )

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
         TaskInterruptedError,
         TaskPendingError,
         UnknownPriceError,
+        WithinStepError,
     )
 
 __all__ = [
@@ -126,6 +127,7 @@ __all__ = [
     "UnmergedBranchError",
     "UnrelatedHistoriesError",
     "UntrustedStoreError",
+    "WithinStepError",
 ]
 
 

@@ -103,6 +103,15 @@ class CellThreadError(AgentError):
         )
 
 
+class WithinStepError(AgentError):
+    """Code of an agent's step did what only a person may do. Nothing was done. `what`: as in "approve a step"."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return f"an agent's step cannot {self.what}: only a person can, while no step runs"
+
+
 class ModelError(AgentError):
     """A model did not answer. `retry_after_s`: asking again after so many seconds may help; None: it will not."""
 

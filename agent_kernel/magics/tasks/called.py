@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from agent_kernel.agents.course import acting
+from agent_kernel.agents.running_step import running_course
 
 if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
@@ -33,7 +33,7 @@ class _Step(int):
 @contextmanager
 def called_by_its_step(shell: Shell) -> Generator[None]:
     """Let what is compiled meanwhile go by the step that runs."""
-    course = acting.get()
+    course = running_course()
     if course is None:
         yield
         return

@@ -1,0 +1,65 @@
+"""Which step runs right here: what is begun within it is a sub-agent's, and what only a person may do is refused."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from agent_kernel.agents.effects import is_on_a_steps_thread
+from agent_kernel.errors import WithinStepError
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.agent import Agent
+    from agent_kernel.agents.course import Course
+
+__all__ = ["entered", "is_within", "may_change", "refuse", "running_course", "was_made"]
+
+# Code of a step can read every context variable, so this one says nothing by itself.
+_key: ContextVar[str] = ContextVar("agent_kernel_step", default="")
+_courses: dict[str, Course] = {}
+_made: WeakKeyDictionary[Agent, str] = WeakKeyDictionary()  # agents that a step made, by the key of the step
+
+
+@contextmanager
+def entered(course: Course) -> Generator[None]:
+    """While code of a step of this run runs."""
+    key = secrets.token_hex(8)
+    _courses[key] = course
+    token = _key.set(key)
+    try:
+        yield
+    finally:
+        _key.reset(token)
+        del _courses[key]
+
+
+def running_course() -> Course | None:
+    """The run whose step runs right here."""
+    return _courses.get(_key.get())
+
+
+def is_within() -> bool:
+    """Whether this is code of a step, also on a thread that it started."""
+    return running_course() is not None or is_on_a_steps_thread()
+
+
+def refuse(what: str) -> None:
+    """Raise WithinStepError where this is code of a step. `what`: what only a person may do, as in "approve a step"."""
+    if is_within():
+        raise WithinStepError(what)
+
+
+def was_made(agent: Agent) -> None:
+    """An agent was made; by a step, perhaps."""
+    if running_course() is not None:
+        _made[agent] = _key.get()
+
+
+def may_change(agent: Agent) -> None:
+    """Raise WithinStepError where code of a step changes an agent that it has not made itself."""
+    if is_within() and _made.get(agent) != _key.get():
+        raise WithinStepError("change an agent")

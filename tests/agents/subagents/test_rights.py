@@ -1,0 +1,131 @@
+"""No step has more rights than the run that it belongs to, and none decides what only a person may."""
+
+from __future__ import annotations
+
+import pytest
+
+import agent_kernel as ak
+from agent_kernel.agents.events import ApprovalRequested, Error, Event, Output
+from tests.agents.subagents.family import pair, scripted
+
+RISKY = "import subprocess"
+ENDS = "task.success('by itself')"
+
+
+def done(heard: list[Event], agent: str) -> list[str]:
+    return [event.status for event in heard if isinstance(event, Output) and event.agent == agent]
+
+
+@pytest.mark.parametrize("above", ["risky", "never", "always"])
+def test_a_sub_agent_may_do_no_more_than_its_parent(above: str) -> None:
+    heard: list[Event] = []
+    parent = pair(["task.success(helper(1))"], [RISKY, "task.success(n)"], approve=above, on_event=heard.append)
+    run = parent.start("Work")
+    if above == "always":
+        with pytest.raises(ak.TaskPendingError):
+            run.result()
+        run.approve()
+    assert run.result() == 1
+    assert done(heard, "child") == ["denied", "ok"]
+
+
+def test_calling_one_is_not_asked_about() -> None:
+    run = pair(["task.success(helper(1))"], ["task.success(n)"], approve="risky").start("Work")
+    assert run.result() == 1
+    assert not any(isinstance(event, ApprovalRequested) for event in run.events)
+
+
+@pytest.mark.parametrize(("own", "statuses"), [("risky", ["denied", "ok"]), ("never", ["denied", "ok"])])
+def test_an_agents_own_approval_holds_where_another_one_calls_it(own: str, statuses: list[str]) -> None:
+    child = scripted("child", RISKY, ENDS, approve=own)
+    heard: list[Event] = []
+    parent = scripted("parent", "task.success(helper('Do it'))", on_event=heard.append, state={"helper": child})
+    assert parent("Work") == "by itself"
+    assert done(heard, "child") == statuses
+
+
+def test_one_that_asks_about_everything_does_nothing_where_nobody_can_be_asked() -> None:
+    child = scripted("child", "x = 1", "task.fail('nothing goes')", approve="always")
+    heard: list[Event] = []
+    steps = [
+        "try:\n    helper.start('Do it').result()\nexcept Exception as error:\n    said = str(error)",
+        "task.success(said)",
+    ]
+    parent = scripted("parent", *steps, on_event=heard.append, state={"helper": child})
+    parent("Work")
+    assert set(done(heard, "child")) == {"denied"}
+
+
+def waiting() -> ak.Run[object]:
+    run = scripted("other", f"{RISKY}; {ENDS}", approve="risky").start("Wait")
+    with pytest.raises(ak.TaskPendingError):
+        run.result()
+    return run
+
+
+@pytest.mark.parametrize("approve", ["auto", "never"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "pending.approve()",
+        "pending.deny()",
+        "pending.edit('1').result()",
+        "pending.abandon()",
+        (
+            "import threading\ncaught = []\ndef go():\n    try:\n        pending.approve()\n    except Exception as error:\n        caught.append(error)\n"
+            "thread = threading.Thread(target=go)\nthread.start()\nthread.join()\nraise caught[0]"
+        ),
+        "import contextvars\ncontextvars.copy_context().run(pending.approve)",
+    ],
+)
+def test_a_step_decides_nothing(approve: str, code: str) -> None:
+    pending = waiting()
+    heard: list[Event] = []
+    agent = scripted("lead", code, ENDS, approve=approve, on_event=heard.append, state={"pending": pending})
+    assert agent("Work") == "by itself"
+    said = [event.message for event in heard if isinstance(event, Error)]
+    assert said == [said[0]]
+    assert said[0].startswith("WithinStepError: an agent's step cannot ")
+    assert pending.status == "pending"
+    assert pending.approve().result() == "by itself", "a person can, once no step runs"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "helper.approve = 'auto'",
+        "helper.limits = None",
+        "helper.fn(print)",
+        "helper.module(__import__('os'))",
+        "helper.cls(int)",
+        "setattr(helper, 'model', 'x')",
+    ],
+)
+def test_a_step_changes_no_agent(code: str) -> None:
+    helper = scripted("helper", ENDS, approve="always")
+    heard: list[Event] = []
+    assert scripted("lead", code, ENDS, on_event=heard.append, state={"helper": helper})("Work") == "by itself"
+    assert [event.message for event in heard if isinstance(event, Error)] == [
+        "WithinStepError: an agent's step cannot change an agent: only a person can, while no step runs"
+    ]
+    assert helper.approve == "always"
+    helper.approve = "risky"
+    helper.fn(print)
+
+
+def test_a_step_may_change_an_agent_that_it_made() -> None:
+    code = "import agent_kernel as ak\na = ak.Agent('own', model='scripted:hello')\na.primer = 'x'\na.fn(print)\ntask.success(a.primer)"
+    assert scripted("lead", code)("Work") == "x"
+
+
+def test_a_step_answers_its_own_sub_agents_question() -> None:
+    child = scripted("child", "task.clarify('which?')", ENDS)
+    code = "run = helper.start('Do it')\ntry:\n    run.result()\nexcept Exception:\n    run.resume('this one')\ntask.success(run.result())"
+    assert scripted("lead", code, state={"helper": child})("Work") == "by itself"
+
+
+def test_no_context_variable_leads_to_the_run() -> None:
+    seen: list[object] = []
+    code = "import contextvars\nfor value in contextvars.copy_context().values(): seen.append(value)\ntask.success(1)"
+    scripted("lead", code, state={"seen": seen})("Work")
+    assert not [value for value in seen if type(value).__module__.startswith("agent_kernel.agents")]
