@@ -33,6 +33,7 @@ from agent_kernel.values.summaries.reading import (
     exact_str,
     instance_dict,
     loaded,
+    module_name,
 )
 
 __all__ = ["Reader"]
@@ -79,6 +80,8 @@ _SEQUENCES: Final[list[tuple[type, Callable[[Any], Iterator[object]]]]] = [
     (frozenset, frozenset.__iter__),
     (deque, deque.__iter__),
 ]
+# Of this package's own objects these may hold what a person gave; others lead to everything, the environment too.
+_OWN = ("agent_kernel.agents.agent", "agent_kernel.agents.models")
 _entries_of = dict[object, object].items
 
 
@@ -113,12 +116,7 @@ class Reader:
     def _parts(self, value: object, hide: bool, depth: int) -> Iterable[Part]:
         """Learn what a value is by itself, and give what it consists of."""
         kind = type(value)
-        if (
-            id(kind) in _PLAIN
-            or derives_from(kind, type)
-            or (hide and self._learn(value, kind))
-            or (id(value), hide) in self._met
-        ):
+        if _is_passed_over(kind) or (hide and self._learn(value, kind)) or (id(value), hide) in self._met:
             return ()
         self._met[id(value), hide] = value
         table = _TABLES.find(kind)
@@ -253,6 +251,13 @@ class Reader:
 
 
 _SEARCHED_NO_FURTHER = _PLAIN | frozenset(map(id, (int, float, complex, str, bytes)))
+
+
+def _is_passed_over(kind: type) -> bool:
+    if id(kind) in _PLAIN or derives_from(kind, type):
+        return True
+    module = module_name(kind)
+    return module == "os" or (module.startswith("agent_kernel.") and not module.startswith(_OWN))
 
 
 def _unlike(cells: Any, most: int) -> Iterator[object]:
