@@ -24,7 +24,7 @@ def test_a_sub_agent_may_do_no_more_than_its_parent(above: str) -> None:
     if above == "always":
         with pytest.raises(ak.TaskPendingError):
             run.result()
-        run.approve()
+        _ = run.approve()
     assert run.result() == 1
     assert done(heard, "child") == ["denied", "ok"]
 
