@@ -9,8 +9,6 @@ from __future__ import annotations
 import array
 import datetime
 import decimal
-import fractions
-import ipaddress
 import pathlib
 import types
 import uuid
@@ -52,13 +50,15 @@ _SPELLED: ExactTypes[bool] = ExactTypes(
     [
         (kind, True)
         for kind in (
-            *(decimal.Decimal, fractions.Fraction, uuid.UUID),
+            *(decimal.Decimal, uuid.UUID),
             *(datetime.date, datetime.datetime, datetime.time, datetime.timedelta),
             *(pathlib.PosixPath, pathlib.PurePosixPath, pathlib.WindowsPath, pathlib.PureWindowsPath),
-            *(ipaddress.IPv4Address, ipaddress.IPv6Address, ipaddress.IPv4Network, ipaddress.IPv6Network),
         )
     ],
-    {"pandas:Timestamp": True, "pandas:Timedelta": True, "pandas:Period": True},
+    {
+        **dict.fromkeys(("pandas:Timestamp", "pandas:Timedelta", "pandas:Period", "fractions:Fraction"), True),
+        **dict.fromkeys((f"ipaddress:IPv{n}{what}" for n in (4, 6) for what in ("Address", "Network")), True),
+    },
 )
 _TABLES: ExactTypes[str] = ExactTypes(
     libraries={
