@@ -31,6 +31,7 @@ from agent_kernel.values.generated import is_made_again
 from agent_kernel.values.pickler import Later, Pickler
 from agent_kernel.values.reducers.code import digest_of_function, holds_only_atoms, is_easy
 from agent_kernel.values.restore import classes as restore
+from agent_kernel.values.summaries.reading import module_name
 from agent_kernel.values.surface import called_at_death
 
 if TYPE_CHECKING:
@@ -465,7 +466,9 @@ def _attributes(kind: Any) -> Iterator[tuple[str, object]]:
             continue  # slots are made by the skeleton
         if is_made_again(kind, name, found):
             continue
-        if is_enum and (name in kind.__members__ or _is_made_by_enum(name, found)):
+        if is_enum and (
+            name in kind.__members__ or (_is_made_by_enum(name, found) and not _is_of_data_type(kind, name))
+        ):
             continue
         yield name, found
     # Also where there is none: the skeleton of a concrete class lacks the methods that make it one.
@@ -493,6 +496,14 @@ def _is_made_by_enum(name: str, found: object) -> bool:
     if name in _MADE_BY_ENUM:
         return True
     return name != "_generate_next_value_" and getattr(found, "__module__", "") == "enum" and callable(found)
+
+
+def _is_of_data_type(kind: Any, name: str) -> bool:
+    """Whether Python chose this by the methods of the members' data type, which a bare class of the notebook's lacks."""
+    return name in _CHOSEN_BY_ENUM and module_name(kind._member_type_) == "__main__"
+
+
+_CHOSEN_BY_ENUM = frozenset({"_value_repr_", "__repr__", "__str__", "__format__", "__reduce_ex__"})
 
 
 def _extra(member: Any) -> dict[str, object]:

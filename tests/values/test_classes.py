@@ -222,6 +222,39 @@ colours = {"best": Colour.GREEN}
     assert kind.CRIMSON is kind.RED
 
 
+def test_an_enum_over_a_class_of_the_notebook_is_shown_as_it_was() -> None:
+    source = """
+import enum, dataclasses
+
+@dataclasses.dataclass(frozen=True)
+class Mass:
+    kg: float
+class Planet(Mass, enum.Enum):
+    EARTH = 1.0
+class Loud(int):
+    def __repr__(self):
+        return f"{int(self)}!"
+class Number(Loud, enum.Enum):
+    ONE = 1
+class Bits(Loud, enum.Flag):
+    LOW = 1
+class Own:
+    def __init__(self, value):
+        self.value_given = value
+    def __str__(self):
+        return "own"
+class Told(Own, enum.Enum):
+    A = 5
+members = [Planet.EARTH, Number.ONE, Bits.LOW, Told.A]
+shown = [(repr(one), str(one), format(one, "")) for one in members]
+"""
+    notebook = Namespace()
+    notebook.run(source)
+    found = notebook.there_and_back("members", "shown")
+    members: Any = found["members"]
+    assert [(repr(one), str(one), format(one, "")) for one in members] == found["shown"]
+
+
 def test_an_abstract_class_stays_abstract() -> None:
     source = """
 import abc
