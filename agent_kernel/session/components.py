@@ -64,12 +64,15 @@ class Component(msgspec.Struct, eq=False):
         return self.compared.dumped.dump
 
     def tell_reach(self) -> None:
-        """Let what it reaches be known, now that a name is compared by it."""
+        """Let what it reaches be known, now that it counts for a name."""
+        self.find_reach()
+        self.is_told = True
+
+    def find_reach(self) -> None:
         dumped = self.compared.dumped
         if dumped.reach.deferred:
             dumped.reach = reach_of({"": self.root}, dumped.dump, (), dumped.pickler or dumped.remembers)
             dumped.remembers = None
-        self.is_told = True
 
 
 class Components:
@@ -153,7 +156,7 @@ class Components:
         if lead is None:
             return None
         if len(members) == 1 and lead.root in members.values() and not lead.dump.loose:
-            lead.tell_reach()
+            lead.find_reach()
             return lead.compared
         if lead.compared.dumped.pickler is None:  # it has been gone on with
             again = self._make(lead.root)

@@ -95,8 +95,11 @@ def test_figures_are_not_saved_as_one_though_they_hold_a_setting_that_was_made_a
 def test_figures_that_share_what_a_person_put_into_both_are_saved_as_one(nb: Notebook) -> None:
     nb.run("plt.style.use('classic')\nfirst, second = plt.figure(), plt.figure()")
     nb.run("first.notes = second.notes = [1]")
-    nb.run("second.notes.append(2)")
+    there = nb.run("second.notes.append(2)")
     nb.rollback(nb.session.branch or "main")
+    assert nb.look("first.notes is second.notes and first.notes == [1, 2]")
+    nb.run("first = second = None")
+    nb.checkout(there)
     assert nb.look("first.notes is second.notes and first.notes == [1, 2]")
 
 
@@ -727,6 +730,9 @@ HIDDEN = {
     "by a limit": "ax.set_xbound(0, 50)",
     "by a clip path": "line.set_clip_path(None)",
     "by a tick": "ax.xaxis.get_major_ticks()[0].label1.set_color('r')",
+    "by the points of a tick's mark, in place": "ax.xaxis.get_major_ticks()[0].tick1line.get_xydata()[0, 1] = 0.5",
+    "by the points of a mark like a tick's, in place": "mark.get_xydata()[0] = 1.5",
+    "by the path of a mark like a tick's": "mark.get_path()._interpolation_steps = 9",
     "by the place of a tick's line": "ax.xaxis.get_major_ticks()[0].tick1line.set_ydata([0.5])",
 }
 
@@ -736,6 +742,7 @@ def test_what_is_worked_out_when_a_figure_is_drawn_hides_no_change(nb: Notebook,
     nb.run(
         "import matplotlib.transforms as mt\nfig, ax = plt.subplots()\nline, = ax.plot([1, 2, 3])\nheld = [line]\n"
         "turned = mt.Affine2D().rotate(1)\npatch = ax.add_patch(plt.Polygon([(0, 0), (1, 1), (1, 0)]))\n"
+        "mark, = ax.plot([1], [2], ls='none', marker=3)\n"
         "note = ax.text(0, 0, 'a', transform=turned + ax.transData)\nfig.canvas.draw()"
     )
     before = nb.run("fig.canvas.draw()\nx = 0")
@@ -762,3 +769,22 @@ def test_lines_and_clip_paths_that_came_back_follow_their_transforms(nb: Noteboo
     assert nb.look("fig.canvas.draw()") is None
     nb.run(source)
     assert nb.look(PIXELS) == drawn
+
+
+def test_callbacks_come_back_as_those_of_a_plain_copy_and_each_artist_has_its_own(nb: Notebook) -> None:
+    made = nb.run("fig, ax = plt.subplots()\nline, = ax.plot([1, 2])\nim = ax.imshow([[1, 2]])\nbar = fig.colorbar(im)")
+    nb.run("ax.set_title('a')")
+    nb.checkout(made)
+    nb.execute("calls = []\nline.add_callback(calls.append)\nline.set_visible(False)\nax.title.set_color('r')")
+    assert nb.look("calls == [line]")
+    nb.execute("ax.callbacks.connect('xlim_changed', calls.append)\nax.set_xlim(0, 7)")
+    assert nb.look("calls == [line, ax]")
+    assert nb.look("sorted(vars(line._callbacks)) == sorted(vars(type(fig)()._callbacks))")
+    nb.run("del calls")
+
+
+def test_a_list_that_a_name_holds_of_an_idle_registry_stays_one(nb: Notebook) -> None:
+    made = nb.run("fig, ax = plt.subplots()\nsignals = ax._callbacks._signals")
+    assert changed(nb, "signals.append('other')") >= {"signals", "fig"}
+    nb.checkout(made)
+    assert nb.look("signals is ax._callbacks._signals and signals") == ["pchanged"]

@@ -153,6 +153,7 @@ def _class_of(module: str, name: str) -> Any:
 
 
 def reduce_figure(pickler: Pickler, figure: Any) -> Any:
+    _plain.clear()
     _work_out_size(figure)
     parts = reduced(figure)
     pickler.dump_record.instances.append(figure)
@@ -207,18 +208,43 @@ def _reduce_packed_line(pack: Pack, pickler: Pickler, line: Any) -> Any:
     kind: Any = type(line)
     if not pickler.packs or noted is not NotImplemented:  # something shares its attributes
         return noted
-    attributes = line.__dict__
-    if (attributes.get("_invalidx") or attributes.get("_invalidy")) and _is_point(attributes):
-        line.recache()  # of a tick, which is set anew whenever ticks are asked for
     state = kind.__getstate__(line)
+    if _is_tick_mark(line.__dict__):
+        return _with_arrays(kind, state | _UNDRAWN, ())
     state["_transformed_path"] = None  # made anew when the line is drawn
     return _with_arrays(kind, state, pack(pickler, line, state, _OF_LINE))
 
 
-def _is_point(attributes: dict[str, Any]) -> bool:
-    """Whether a line has one plain point."""
-    found: list[Any] = [attributes.get("_xorig"), attributes.get("_yorig")]
-    return all(type(one) in (list, tuple) and len(one) == 1 and isinstance(one[0], (int, float)) for one in found)
+def _is_tick_mark(attributes: dict[str, Any]) -> bool:
+    """Whether a line is the mark of a tick, and all that it keeps follows from its place: it is set whenever ticks are asked for."""
+    path, points = attributes.get("_path"), attributes.get("_xy")
+    marker: Any = getattr(attributes.get("_marker"), "_marker", None)
+    if type(marker) is not int or attributes.get("_linestyle") != "None" or attributes.get("_drawstyle") != "default":
+        return False
+    if path is not None and (path._vertices is not points or path._codes is not None or path._interpolation_steps != 1):
+        return False
+    return _is_place(attributes, "x", 0) and _is_place(attributes, "y", 1)
+
+
+def _is_place(attributes: dict[str, Any], axis: str, column: int) -> bool:
+    """Whether a line has at most one number on an axis, and what it keeps of its points there is that, or known to be old."""
+    place: Any = attributes.get(f"_{axis}orig")
+    if type(place) not in (list, tuple) or len(place) > 1 or not all(isinstance(one, (int, float)) for one in place):
+        return False
+    points: Any = attributes.get("_xy")
+    return bool(attributes.get(f"_invalid{axis}")) or (points is not None and points[:, column].tolist() == [*place])
+
+
+_UNDRAWN: dict[str, object] = {
+    "_path": None,
+    "_xy": None,
+    "_x": None,
+    "_y": None,
+    "_transformed_path": None,
+    "_invalidx": True,
+    "_invalidy": True,
+    "_subslice": False,
+}
 
 
 def _with_arrays(kind: type, state: Any, packed: Any) -> Any:
@@ -235,64 +261,101 @@ def reduce_callbacks(pickler: Pickler, registry: Any) -> Any:
     pickler.dump_record.instances.append(registry)
     attributes = object.__getattribute__(registry, "__dict__")
     if not any(attributes["callbacks"].values()):
+        idle = _idle(type(registry), attributes)
+        if idle is not None:
+            return idle
         state = {**attributes, "callbacks": {signal: {} for signal in attributes["callbacks"]}}
-        return _NEW, (type(registry),), _in_order(state | {"_func_cid_map": None, "_cid_gen": 0})
+        return _NEW, (type(registry),), _numbered(state | {"_func_cid_map": None}, 0)
     following = registry._cid_gen.__reduce__()[1][0]
     parts = registry.__reduce_ex__(5)
     registry._cid_gen = itertools.count(following)
     # Of those that are saved: pyplot's own, which go when it closes the figure, are not.
     used = (number for signal in parts[2]["callbacks"].values() for number in signal)
-    state = {**parts[2], "_cid_gen": max(used, default=-1) + 1}
-    return *parts[:2], _in_order(state), *parts[3:]
+    return *parts[:2], _numbered(parts[2], max(used, default=-1) + 1), *parts[3:]
 
 
-def _in_order(state: dict[str, Any]) -> dict[str, Any]:
-    """One that was loaded has the same in another order, and texts of its own."""
-    found = {name: state[name] for name in sorted(state)}
-    if type(found.get("_signals")) is list and all(type(signal) is str for signal in found["_signals"]):
-        found["_signals"] = [*map(sys.intern, found["_signals"])]
-    return found
+def _numbered(state: dict[str, Any], following: int) -> dict[str, Any]:
+    """With the next number last, where one that was loaded has it."""
+    return {name: value for name, value in state.items() if name != "_cid_gen"} | {"_cid_gen": following}
+
+
+def _idle(kind: type, attributes: dict[str, Any]) -> tuple[object, ...] | None:
+    """How one is saved that calls nobody, as each of the thousand artists of a figure has one; None if it is another."""
+    signals: Any = attributes.get("_signals")
+    held = (attributes["callbacks"], attributes.get("_pickled_cids"), signals)
+    if attributes.keys() != _OF_CALLBACKS or tuple(map(type, held)) != _TYPES_OF_CALLBACKS or any(held[:2]):
+        return None
+    if any(map(_OWN_HOLDS.__lt__, map(sys.getrefcount, held))) or any(type(signal) is not str for signal in signals):
+        return None
+    handler = attributes["exception_handler"]
+    key = (kind, *signals, id(handler))
+    known = _idles.get(key)
+    if known is None:
+        from agent_kernel.values.restore.figures import idle_callbacks
+
+        # The handler is kept with it, so that no other comes to have its id.
+        if len(_idles) >= _MOST_IDLE:
+            _idles.clear()
+        known = _idles[key] = idle_callbacks, (kind, tuple(map(sys.intern, signals)), handler)
+    return known
+
+
+_OF_CALLBACKS = {"_signals", "exception_handler", "callbacks", "_cid_gen", "_func_cid_map", "_pickled_cids"}
+_TYPES_OF_CALLBACKS = (dict, set, list)
+_idles: dict[tuple[object, ...], tuple[object, ...]] = {}
+_MOST_IDLE = 100
+
+
+def _holds_of_callbacks() -> int:
+    attributes: dict[str, Any] = {"callbacks": {}, "_pickled_cids": set[int](), "_signals": []}
+    signals: Any = attributes.get("_signals")
+    held = (attributes["callbacks"], attributes.get("_pickled_cids"), signals)
+    return max(map(sys.getrefcount, held))
+
+
+_OWN_HOLDS = _holds_of_callbacks()
 
 
 def reduce_transform(pack: Pack, pickler: Pickler, node: Any) -> Any:
     if not pickler.packs or (pickler.muted and id(node) in pickler.muted):
         return pickler.custom(node)
     kind: Any = type(node)
-    state = _state_of_transform(kind, node)
+    name = kind.__name__
+    state = _state_of_transform(name, node)
     pickler.dump_record.opaque.append(node)
     pickler.note_class_level(kind)
-    if kind.__name__ in _PATHS:
+    if name in _PATHS:
         from agent_kernel.values.restore.figures import transformed_path
 
         return _NEW, (kind,), state, None, None, transformed_path
-    return _with_arrays(kind, state, pack(pickler, node, state, state))
+    return _with_arrays(kind, state, () if name in _PASS_ON else pack(pickler, node, state, state))
 
 
 # These keep a path as it was transformed when it was drawn last.
 _PATHS = frozenset({"TransformedPath", "TransformedPatchPath"})
-_PASS_ON = frozenset({"CompositeGenericTransform", "TransformWrapper"})
+# All that changes below passes through these, whatever they say of themselves.
+_PASS_ON = frozenset({"CompositeGenericTransform", "TransformWrapper", "BlendedGenericTransform"})
 _UNTRANSFORMED: dict[str, object] = {"_transformed_path": None, "_transformed_points": None, "_invalid": 1}
 
 
-def _state_of_transform(kind: Any, node: Any) -> dict[str, Any]:
+def _state_of_transform(name: str, node: Any) -> dict[str, Any]:
     """What a part of a transform is saved with: the same before it was drawn, or asked for anything, and afterwards.
 
     It keeps matrices and points until what they are worked out from changes. Those are worked out now, unless code that
     is not matplotlib's would run. Lines that are drawn make transformed paths, which tell of themselves what they follow.
     """
-    if node.__dict__.get("_invalid"):
-        _work_out(node)
-    state: dict[str, Any] = kind.__getstate__(node)
-    if kind.__name__ in _PATHS:
-        return state | _UNTRANSFORMED
-    parents = [
-        found for found in state["_parents"].values() if found is not None and type(found).__name__ not in _PATHS
-    ]
-    state["_parents"] = dict(enumerate(parents))
-    if kind.__name__ in _PASS_ON:  # all that changes below passes through these, whatever they say of themselves
-        state["_invalid"] = 0
-    elif kind.__name__ == "BlendedGenericTransform":
-        state.update(_affine=None, _invalid=1)
+    attributes: dict[str, Any] = node.__dict__
+    if attributes.get("_invalid") and name not in _PASS_ON and name not in _PATHS:
+        _work_out(node, attributes)
+    state = attributes.copy()  # as matplotlib does it, but for those that are left out
+    parents = [found for known in attributes["_parents"].values() if (found := known()) is not None]
+    state["_parents"] = dict(enumerate(found for found in parents if type(found).__name__ not in _PATHS))
+    if name in _PATHS:
+        state |= _UNTRANSFORMED
+    elif name in _PASS_ON:
+        state["_invalid"] = 1
+        if "_affine" in state:
+            state["_affine"] = None
     elif state.get("_inverted") is not None and sys.getrefcount(state["_inverted"]) <= _OF_AN_INVERSE:
         state["_inverted"] = None
     return state
@@ -301,21 +364,27 @@ def _state_of_transform(kind: Any, node: Any) -> dict[str, Any]:
 _OF_AN_INVERSE = 3  # the transform, `state`, and getrefcount's argument
 
 
-def _work_out(node: Any) -> None:
-    ask = getattr(node, "get_matrix" if "_mtx" in node.__dict__ else "get_points", None)
-    if ask is not None and _is_plain(node):
+def _work_out(node: Any, attributes: dict[str, Any]) -> None:
+    if not _is_plain(node, attributes):
+        return
+    ask = node.get_matrix if "_mtx" in attributes else getattr(node, "get_points", None)
+    if "_boxin" in attributes:  # it may be empty, and is divided by
         numpy: Any = sys.modules["numpy"]
         with numpy.errstate(all="ignore"):
-            ask()
+            node.get_matrix()
+    elif ask is not None:
+        ask()
 
 
-def _is_plain(node: Any) -> bool:
+def _is_plain(node: Any, attributes: dict[str, Any]) -> bool:
     """Whether what a part of a transform is worked out from is linear, and all of matplotlib's own."""
-    if not type(node).__module__.startswith("matplotlib."):
-        return False
-    below = [node.__dict__[name] for name in _BELOW if name in node.__dict__]
-    leaves = (_class_of("matplotlib.transforms", "Bbox"), _class_of("matplotlib.transforms", "AffineBase"))
-    return all(map(_is_plain, below)) and (bool(below) or isinstance(node, leaves))
+    known = _plain.get(id(node))
+    if known is None:
+        below = [attributes[name] for name in _BELOW if name in attributes]
+        leaves = (_class_of("matplotlib.transforms", "Bbox"), _class_of("matplotlib.transforms", "AffineBase"))
+        ours = type(node).__module__.startswith("matplotlib.") and (bool(below) or isinstance(node, leaves))
+        known = _plain[id(node)] = ours and all(_is_plain(found, found.__dict__) for found in below)
+    return known
 
 
 _BELOW = (
@@ -331,3 +400,4 @@ _BELOW = (
     "_x",
     "_y",
 )
+_plain: dict[int, bool] = {}  # by the ids of parts of the figure that is dumped now

@@ -15,6 +15,22 @@ def drawn_figure(figure: Any, state: dict[str, Any]) -> None:
     FigureCanvasAgg(figure)
 
 
+def idle_callbacks(kind: Any, signals: tuple[str, ...], handler: object) -> Any:
+    """A registry of callbacks that has none."""
+    made = kind.__new__(kind)
+    made.__setstate__(
+        {
+            "_signals": [*signals],
+            "exception_handler": handler,
+            "callbacks": {},
+            "_func_cid_map": None,
+            "_pickled_cids": set(),
+            "_cid_gen": 0,
+        }
+    )
+    return made
+
+
 def transformed_path(path: Any, state: dict[str, Any]) -> None:
     """Give a transformed path its attributes, and let the transform that it follows tell it of changes."""
     path.__setstate__({sys.intern(name): value for name, value in state.items()})
