@@ -274,7 +274,10 @@ class Course:
                 offered(self.offers, self.place.namespace),
                 running_step.entered(self),
             ):
-                done = self.place.kept(self.code.run(lambda: self.place.executor.run(code, timeout_s=self.step_s())))
+                ran = self.code.run(
+                    lambda: self.place.executor.run(code, timeout_s=self.step_s()), is_stopped=lambda: self.stopped
+                )
+                done = self.place.kept(ran)
         finally:
             for child in tuple(self.children):
                 child.leave()

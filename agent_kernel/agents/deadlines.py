@@ -179,11 +179,17 @@ class Interruptible:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def run(self, act: Callable[[], T]) -> T:
-        """Do something that others may interrupt."""
+    def run(self, act: Callable[[], T], is_stopped: Callable[[], object] = lambda: False) -> T:
+        """Do something that others may interrupt.
+
+        Args:
+            is_stopped: asked as it begins. Who sets what it reads before they interrupt is not too early either.
+        """
         try:
             try:
                 self._thread = threading.current_thread()
+                if is_stopped():
+                    raise KeyboardInterrupt
                 return act()
             finally:
                 self._end()

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.events import Cancelled, Event, Output, TaskStart
+from agent_kernel.agents.events import Cancelled, Event, Output, StepStart, TaskStart
 
 
 def soon(act: Callable[[], object], seconds: float = 0.3) -> None:
@@ -37,6 +37,20 @@ def test_an_interrupt_while_the_model_answers_stops_the_run() -> None:
         run.result()
     assert time.monotonic() - began < 5
     assert [event.during for event in run.events if isinstance(event, Cancelled)] == ["model"]
+
+
+def test_code_that_was_about_to_run_when_its_run_was_stopped_does_not_run() -> None:
+    with ak.Versioned(ak.open("memory:")) as state:
+        run = ak.Agent(
+            model=ak.ScriptedModel(["y = 1\nimport time\ntime.sleep(30)", "task.success(y)"]), state=state
+        ).start("Sleep")
+        for event in run.stream():
+            if isinstance(event, StepStart):  # that is noted, and the code runs next
+                run.cancel("enough")
+        assert (run.status, "y" in state) == ("interrupted", False)
+        assert [(event.during, event.reason) for event in run.events if isinstance(event, Cancelled)] == [
+            ("code", "enough")
+        ]
 
 
 def test_an_interrupt_while_code_runs_keeps_what_it_changed_and_the_run_goes_on() -> None:
