@@ -40,6 +40,9 @@ class _Router(io.TextIOBase):
     def flush(self) -> None:
         self.taker().flush()
 
+    def close(self) -> None:
+        """Nothing here is its own. When it dies, Python closes it, and what it led to may be closed by then."""
+
     def writable(self) -> bool:
         return True
 

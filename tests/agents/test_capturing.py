@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -152,3 +153,12 @@ def test_a_line_that_is_printed_while_another_thread_ends_its_capturing_is_print
             thread.join()
         sys.setswitchinterval(interval)
     assert capsys.readouterr().out == "".join(f"{at} {at}\n" for at in range(3_000))
+
+
+def test_nothing_is_said_as_a_process_ends_whose_own_stream_is_closed_by_then() -> None:
+    code = (
+        "import io, sys\nfrom agent_kernel.agents.capturing import captured\nsys.stdout = own = io.StringIO()\n"
+        "with captured(io.StringIO()): print(1)\nown.close()\nsys.stdout = sys.__stdout__"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (ended.stdout, ended.stderr) == ("", "")
