@@ -19,7 +19,7 @@ from agent_kernel.errors import InvalidRefNameError
 from agent_kernel.magics.cells import has_agent_header
 from agent_kernel.magics.prose import first_line, is_question, reads_as_words
 from agent_kernel.repository.refnames import check_ref_name
-from agent_kernel.verbs.parsing import Parser, UsageProblem, count
+from agent_kernel.verbs.parsing import Parser, UsageProblem, amount, count
 
 __all__ = ["AgentCell", "header_parser", "is_python", "runs", "split_cell"]
 
@@ -38,6 +38,9 @@ class AgentCell(msgspec.Struct, frozen=True):
     task: bool = False  # said to be a task
     model: str = ""
     steps: int | None = None
+    seconds: float | None = None
+    tokens: int | None = None
+    cost: float | None = None
     approve: str = ""
     returns: str = ""
     state: str = ""
@@ -57,6 +60,9 @@ def header_parser() -> Parser:
     parser.flag("--task", help="it is a task for the agent's model, even where it could be Python", group=meant)
     parser.value("--model", metavar="NAME", help="the model that takes the task")
     parser.value("--steps", metavar="N", convert=count, help="end the run after so many steps")
+    parser.value("--seconds", metavar="S", convert=amount, help="end the run after so many seconds")
+    parser.value("--tokens", metavar="N", convert=count, help="end the run after so many tokens")
+    parser.value("--cost", metavar="USD", convert=amount, help="end the run before it costs more than this, in dollars")
     parser.value(
         "--returns", metavar="TYPE", help="the type that the result must have, an expression: list[str], pd.DataFrame"
     )
@@ -113,6 +119,9 @@ def read_header(line: str, body: str) -> AgentCell:
         options.task,
         options.model or "",
         options.steps,
+        options.seconds,
+        options.tokens,
+        options.cost,
         options.approve or "",
         options.returns or "",
         options.state or "",

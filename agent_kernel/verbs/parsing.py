@@ -44,6 +44,17 @@ def count(text: str) -> int:
     return min(int(text.lstrip("0")[:20] or "0"), _MOST)
 
 
+def amount(text: str) -> float:
+    """A number, 0 or more, for `Parser.value`."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number, 0 or more")
+    return number
+
+
 def days(text: str) -> float:
     """A number of days, 0 or more, for `Parser.value`."""
     try:

@@ -8,6 +8,7 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents import FunctionModel
+from agent_kernel.agents.events import TaskStart
 from tests.magics.shells import Shell
 
 
@@ -56,3 +57,68 @@ def test_an_agent_that_was_given_a_part_of_a_module_is_saved_with_it(tmp_path: P
     with Shell(store=str(tmp_path / "store")) as shell:
         shell.run("%agent checkout")
         assert shell.run("ada('Find the one in the middle')").result.result == 2
+
+
+TEAM = """
+import agent_kernel as ak
+scout = ak.Agent("scout", model=ak.ScriptedModel(["task.success(n + 1)"], name="scout"))
+@scout.task
+def look_up(n: int) -> int:
+    '''Find the number after it.'''
+def double(n):
+    return 2 * n
+m = ak.ScriptedModel(["y = double(look_up(3))", "task.success(y)"], name="m")
+analyst = ak.Agent("analyst", model=m, primer="You count.", approve="never", limits=ak.Limits(steps=7))
+analyst.fn(double)
+_ = analyst.fn(look_up)
+"""
+
+
+def begun(shell: Shell, task: str = "Count on from three.", options: str = "") -> TaskStart:
+    typed = shell.run(f"%%agent analyst {options}\n{task}")
+    assert typed.result.success, typed.err
+    journal = shell.extension.notebook.tasks.place().journal
+    return next(start for run in reversed(journal.runs()) if (start := journal.first(run)).agent == "analyst")
+
+
+def test_a_cell_means_the_agent_that_the_notebook_holds_under_its_name(shell: Shell) -> None:
+    shell.run(TEAM)
+    start = begun(shell)
+    assert shell.ns["y"] == 8
+    assert "You count." in start.instructions
+    assert "double" in start.instructions
+    assert (start.approve, start.limits["steps"], start.model) == ("never", 7, "scripted:m")
+
+
+def test_what_the_cell_says_goes_before_what_the_agent_has(shell: Shell) -> None:
+    shell.run(TEAM)
+    shell.run("other = ak.ScriptedModel(['task.success(1)'], name='other')")
+    options = "--approve auto --steps 3 --seconds 40.5 --tokens 900 --model other"
+    start = begun(shell, options=options)
+    limits = {name: start.limits[name] for name in ("steps", "run_s", "tokens", "cost")}
+    assert (start.approve, start.model) == ("auto", "other")
+    assert limits == {"steps": 3, "run_s": 40.5, "tokens": 900, "cost": None}
+
+
+def test_an_agent_is_found_by_what_it_is_called_and_two_that_are_called_alike_are_told_apart(shell: Shell) -> None:
+    shell.run(TEAM)
+    shell.run("first = analyst\ndel analyst")
+    assert begun(shell).limits["steps"] == 7
+    shell.run("second = ak.Agent('analyst', model=m)")
+    refused = shell.run("%%agent analyst\nCount on from three.")
+    assert "first and second hold different agents called analyst: put the variable's name after %%agent" in refused.err
+    assert shell.run("%%agent second --steps 1\nCount on from three.").result.error_in_exec is not None
+
+
+def test_a_run_that_waits_goes_on_with_what_the_agent_was_given(shell: Shell) -> None:
+    shell.run(TEAM)
+    shell.run("%%agent analyst --approve always\nCount on from three.")
+    shell.extension.notebook.tasks.runs.clear()  # as after a restart
+    shell.run("%agent approve")
+    assert shell.ns["y"] == 8
+
+
+def test_without_one_a_name_is_a_bare_agents(shell: Shell) -> None:
+    shell.run("import agent_kernel as ak\nm = ak.ScriptedModel(['task.success(1)'], name='m')")
+    start = begun(shell, options="--model m")
+    assert (start.approve, start.limits["steps"]) == ("risky", 20)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.agents.openai_server import OpenAIServer, calls
 from tests.magics.shells import Shell
 from tests.magics.tasks import runs, use
 
@@ -75,3 +76,25 @@ def test_what_does_not_go_with_fork_is_refused(shell: Shell, line: str, said: st
     typed = shell.run(f"%%agent analyst {line}\nMake a number please.")
     assert not typed.result.success
     assert said in typed.out + typed.err
+
+
+@pytest.mark.parametrize("by_number", [True, False])
+def test_fork_works_with_the_models_of_providers(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, by_number: bool
+) -> None:
+    pytest.importorskip("pydantic_ai.models.openai")
+    monkeypatch.setattr("pydantic_ai.models.ALLOW_MODEL_REQUESTS", True)
+    with OpenAIServer(*[calls("task.success(5)")] * 2).running() as server:
+        model = f"openai:local@{server.address}"
+        options = f"--fork 2 --model {model}" if by_number else f"--fork {model},{model}"
+        typed = shell.run(f"%%agent analyst {options}\nMake a number please.")
+        assert typed.result.success, typed.err
+        race: Any = typed.result.result
+        assert [(one.status, one.result) for one in race.candidates] == [("completed", "5")] * 2
+
+
+def test_a_candidate_that_never_ends_holds_its_cell_no_longer_than_the_cell_allows(shell: Shell) -> None:
+    use(shell, "while True: pass")
+    typed = shell.run("%%agent analyst --fork 1 --seconds 2\nCount on without end.")
+    race: Any = typed.result.result
+    assert [one.status for one in race.candidates] == ["failed"]

@@ -61,9 +61,9 @@ def _entry(task: str, agent: Agent, model: object, place: Place, returns: object
 
     known = model_named(model, place.namespace)
     sent = copy.copy(agent)
-    sent.state, sent.on_event = None, None
     # A provider's model is made anew from its name where it is used; what is no provider's goes along as it is.
-    sent.model = known.name if isinstance(model, str) and isinstance(known, Provided) else known
+    named = known.name if isinstance(model, str) and isinstance(known, Provided) else known
+    vars(sent).update(state=None, on_event=None, model=named)
     try:
         payload = bytes(cloudpickle.dumps(Task(sent, task, returns, inputs)))
     except Exception as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 from IPython.core.error import UsageError
@@ -46,6 +46,7 @@ _NOT_BACK: Final = (
     "its variables are not in memory since the restart: %agent checkout brings them back, "
     "%agent checkout --fresh leaves them behind"
 )
+_RACE_S: Final = 600.0  # a candidate of a race takes no longer, unless its cell says so
 _ENDED: Final = {"failed": "failed", "cancelled": "was given up"}
 
 
@@ -132,13 +133,9 @@ class Tasks:
             return self._value(self._drive(found.edit(cell.body, by=person().name)))
         if cell.fork:
             return self._race(cell)
-        limits = Limits() if cell.steps is None else msgspec.structs.replace(Limits(), steps=cell.steps)
+        agent, named = self._agent(cell)
         # Named here: a namespace of its own knows no script of the notebook's.
-        named = cell.model or self.model
-        if not named:
-            raise NoModelError(in_notebook=True)
         model = model_named(named, self._notebook.namespace)
-        agent = Agent(cell.agent, model=model, limits=limits, approve=cell.approve or "risky")
         returns = self._type(cell.returns) if cell.returns else None
         place = self._place_for(cell)
         asks = self.can_ask()
@@ -147,7 +144,17 @@ class Tasks:
         self._places[run] = place
         try:
             begun = started(
-                agent, task, place, returns=returns, can_ask=asks, model_name=named, preview=cell.preview, run=run
+                agent,
+                task,
+                place,
+                returns=returns,
+                can_ask=asks,
+                model=model,
+                model_name=named if isinstance(named, str) else "",
+                approve=cell.approve or agent.approve,
+                limits=_limits(cell, agent),
+                preview=cell.preview,
+                run=run,
             )
             return self._value(self._drive(begun))
         except (KeyboardInterrupt, TaskInterruptedError):
@@ -160,27 +167,56 @@ class Tasks:
 
         place = self._place_for(cell)
         names = [] if cell.fork.isdecimal() else [name.strip() for name in cell.fork.split(",") if name.strip()]
-        models = [model_named(name, self._notebook.namespace) for name in names]
-        limits = Limits() if cell.steps is None else msgspec.structs.replace(Limits(), steps=cell.steps)
-        named = "" if models else cell.model or self.model
-        if not models and not named:
-            raise NoModelError(in_notebook=True)
-        agent = Agent(cell.agent, model=model_named(named, self._notebook.namespace) if named else "")
+        agent, named = self._agent(msgspec.structs.replace(cell, model=names[0]) if names else cell)
+        models: list[object] = [*names] or [named]  # by their names: a provider's model is made where it is asked
+        for model in models:
+            model_named(model, self._notebook.namespace)
+        seconds = _RACE_S if cell.seconds is None else cell.seconds
         begun = race(
             cell.body.strip(),
-            n=int(cell.fork) if not models else None,
+            n=int(cell.fork) if not names else None,
             models=models,
             agent=agent,
             state=place.session,
             judge=cell.judge or None,
-            approve=cell.approve or "risky",  # nobody can be asked there: such steps are denied unless it says auto
-            limits=limits,
+            approve=cell.approve or agent.approve,  # nobody can be asked there: what would ask is denied
+            limits=_limits(cell, agent),
+            deadline_s=seconds,
             returns=self._type(cell.returns) if cell.returns else None,
         )
         self.races[begun.id] = begun
         followed(begun, self._new_place())
         self._notebook.beside.moved()
         return begun
+
+    def _agent(self, cell: AgentCell) -> tuple[Agent, object]:
+        """The agent that a cell means, and its model: a variable that holds one, one that is called so, or a bare one.
+
+        Raises:
+            NoModelError: no model is named.
+        """
+        agent = self._held_agent(cell.agent) or Agent(cell.agent, approve="risky")
+        named = cell.model or agent.model or self.model
+        if not named:
+            raise NoModelError(in_notebook=True)
+        return agent, named
+
+    def _held_agent(self, name: str) -> Agent | None:
+        """The agent that the notebook holds under this name. Raises: UsageProblem: several agents are called so."""
+        held: dict[str, Agent] = {
+            key: cast("Agent", value)
+            for key, value in self._notebook.namespace.items()
+            if issubclass(type(value), Agent)  # whose `__class__` is not asked
+        }
+        if name in held:
+            return held[name]
+        called = {id(agent): agent for agent in held.values() if agent.name == name}
+        if len(called) > 1:
+            variables = " and ".join(sorted(key for key, agent in held.items() if agent.name == name))
+            raise UsageProblem(
+                f"{variables} hold different agents called {name}: put the variable's name after %%agent"
+            )
+        return next(iter(called.values()), None)
 
     def race(self, id: str) -> Race:
         """A race of this notebook, to pick a candidate of it or to discard them; one of an earlier kernel as it is stored.
@@ -309,7 +345,8 @@ class Tasks:
         known = self.runs.get(found)
         if model or known is None or not known.is_current():
             place = self._places.get(found) or self._place_again(journal.first(found))
-            known = self.runs[found] = reopened(place, found, can_ask=self.can_ask(), model=model)
+            agent = self._held_agent(journal.first(found).agent)
+            known = self.runs[found] = reopened(place, found, agent=agent, can_ask=self.can_ask(), model=model)
         return known
 
     def _place_again(self, start: TaskStart) -> Place:
@@ -396,6 +433,13 @@ class Tasks:
         """Whether a person is there to be asked: not where a program runs the notebook without one."""
         kernel = getattr(self._shell, "kernel", None)
         return kernel is None or bool(getattr(kernel, "_allow_stdin", True))
+
+
+def _limits(cell: AgentCell, agent: Agent) -> Limits:
+    """The agent's own limits, but for those that its cell names."""
+    named = {"steps": cell.steps, "run_s": cell.seconds, "tokens": cell.tokens, "cost": cell.cost}
+    said: dict[str, Any] = {name: most for name, most in named.items() if most is not None}
+    return msgspec.structs.replace(agent.limits, **said)
 
 
 def _shown_value(run: Run[Any]) -> object:
