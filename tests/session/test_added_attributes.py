@@ -90,3 +90,24 @@ def test_an_object_whose_library_loads_another_class_is_named() -> None:
         assert [(lost.name, lost.reason) for lost in told.unsaved] == [
             ("zone", "its library would load it as an object of its own, not as Zone")
         ]
+
+
+@pytest.mark.parametrize("above", ["collections.abc.Sized", "collections.abc.Hashable", "abc.ABC"])
+def test_an_object_comes_back_whose_class_has_an_abstract_one_before_the_one_that_makes_it(above: str) -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        first = nb.run(
+            f"import abc, collections.abc, random, io\nclass Above({above}):\n    def __len__(self): return 3\n"
+            "    def __hash__(self): return 1\n"
+            "class Dice(Above, random.Random): pass\nclass Text(Above, io.StringIO): pass\nclass Rows(Above, list): pass\n"
+            "dice, text, rows = Dice(2), Text('abc'), Rows([1])\ndice.log = text.log = rows.log = log = [1]\n"
+            "drawn = dice.getstate()"
+        )
+        assert first.unsaved == ()
+        nb.run("log.append(2); dice.random(); text.read(); rows.append(2)")
+        nb.checkout(first)
+        shown = "(dice.log is text.log is rows.log is log, log, dice.getstate() == drawn, text.read(), list(rows))"
+        assert nb.look(shown) == (True, [1], True, "abc", [1])
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(first)
+        assert nb.look(shown) == (True, [1], True, "abc", [1])

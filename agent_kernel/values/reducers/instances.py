@@ -94,7 +94,7 @@ def past_own_new(kind: type[Any], handler: Handler) -> Handler:
     count, register, give another object. What a class says of itself (`__reduce__`) is done as it says.
     """
     maker = _maker_past(kind)
-    library = next(base for base in kind.__mro__ if not is_notebook_type(base))
+    library = _library_above(kind)
     is_called = library is not object and (_runs_when_called(kind) or _lacks_attributes(library))
     is_called = is_called and not _says_how_it_is_made(kind) and not _is_made_in_c(kind)
     if maker is None and _makes_in_python(kind):
@@ -119,6 +119,14 @@ def past_own_new(kind: type[Any], handler: Handler) -> Handler:
         return restore.bare_instance, (kind, maker, *arguments), *parts[2:]
 
     return reduce_bare
+
+
+def _library_above(kind: type[Any]) -> type[Any]:
+    """The library's class that makes the objects: an abstract one before it, such as `Sized`, makes none."""
+    above: list[Any] = [base for base in kind.__mro__ if not is_notebook_type(base)]
+    makes = (base for base in above if base.__new__ is not object.__new__ or base.__init__ is not object.__init__)
+    found: type[Any] = next(makes, above[0])
+    return found
 
 
 def _makes_in_python(kind: type[Any]) -> bool:
