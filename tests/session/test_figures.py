@@ -713,6 +713,17 @@ def test_reading_and_drawing_a_figure_that_was_drawn_changes_nothing(nb: Noteboo
     assert {source: changed(nb, source) for source in READINGS} == {source: set[str]() for source in READINGS}
 
 
+def test_drawing_figures_within_a_figure_again_changes_nothing(nb: Notebook) -> None:
+    made = nb.run(
+        "fig = plt.figure()\nleft, right = fig.subfigures(1, 2)\nax = left.subplots()\nax.plot([1, 2])\nright.suptitle('a')\n"
+        "fig.canvas.draw()\nfig.canvas.draw()"
+    )
+    nb.run("ax.set_title('a')")
+    nb.checkout(made)
+    assert changed(nb, "fig.canvas.draw()") == set()
+    assert changed(nb, "right.suptitle('b')") >= {"fig", "right"}
+
+
 def test_a_new_figure_changes_no_name_of_an_older_one(nb: Notebook) -> None:
     nb.run("fig, ax = plt.subplots()\nbars = ax.bar(range(3), range(3))")
     assert changed(nb, "plt.subplots()") == set()

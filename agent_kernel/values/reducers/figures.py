@@ -35,8 +35,8 @@ def handler_for(kind: type) -> Handler | None:
         return reduce_callbacks
     if ("matplotlib.figure", "Figure") in names:
         return reduce_figure
-    if ("matplotlib.axes._base", "_AxesBase") in names:
-        return reduce_axes
+    if ("matplotlib.axes._base", "_AxesBase") in names or ("matplotlib.figure", "FigureBase") in names:
+        return reduce_part
     if ("matplotlib.colors", "Colormap") in names and kind.__module__ == "matplotlib.colors":
         return reduce_colormap
     is_line = ("matplotlib.lines", "Line2D") in names
@@ -167,13 +167,13 @@ def reduce_figure(pickler: Pickler, figure: Any) -> Any:
     return *parts[:2], state, None, None, drawn_figure
 
 
-def reduce_axes(pickler: Pickler, axes: Any) -> Any:
-    """Whether it was drawn as it is now is no content."""
-    parts = pickler.instance(axes)
+def reduce_part(pickler: Pickler, part: Any) -> Any:
+    """Whether axes, or a figure within a figure, were drawn as they are now is no content."""
+    parts = pickler.instance(part)
     if parts is not NotImplemented:  # something shares its attributes
         return parts
-    parts = reduced(axes)
-    if len(parts) < 3 or type(parts[2]) is not dict or "_stale" not in parts[2] or parts[2] is axes.__dict__:
+    parts = reduced(part)
+    if len(parts) < 3 or type(parts[2]) is not dict or "_stale" not in parts[2] or parts[2] is part.__dict__:
         return parts
     parts[2]["_stale"] = True
     return parts
