@@ -424,7 +424,9 @@ class _Digest:
             return self._say_bare(value)
         if isinstance(reduced, str):
             return self._say(reduced)
-        for part in reduced[1:3]:
+        # At its end an iterator lets go of what it went over, and is saved as one over nothing: that has a place again.
+        ended = reduced[0] is iter and reduced[1] in (((),), ([],), ("",))
+        for part in reduced[1 : 2 if ended else 3]:
             self._add(part)
         for items in filter(None, reduced[3:5]):
             self._add(list(items))

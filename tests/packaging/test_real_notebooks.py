@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import pickle
 import threading
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
@@ -185,6 +186,15 @@ def test_a_colormap_is_the_colours_that_it_gives_whether_or_not_one_was_looked_u
     assert asked(0) == (1, 0, 0, 1)
     found = [fingerprints({"value": value}, set()) for value in (asked, same, other, bad)]
     assert [differences(found[0], one) for one in found[1:]] == [[], ["value"], ["value"]]
+
+
+@pytest.mark.parametrize("items", [[1, 2], (1, 2), "12"])
+def test_an_iterator_at_its_end_is_what_it_is_when_it_was_saved_there(items: Any) -> None:
+    ended = iter(items)
+    list(ended)
+    places = [ended, pickle.loads(pickle.dumps(ended)), iter(items)]
+    found = [fingerprints({"value": zip(place, items, strict=False)}, set()) for place in places]
+    assert [differences(found[0], one) for one in found] == [[], [], ["value"]]
 
 
 def test_a_tensor_is_its_content_wherever_that_lies_and_whatever_shares_it() -> None:
