@@ -180,6 +180,8 @@ class _Digest:
         self._kept.append(value)
         if kind in _CONTAINERS:
             return self._items(value)
+        if _is_at_its_end(value):
+            return self._say("an iterator at its end")
         self._say(kind.__module__, kind.__qualname__)
         return self._by_kind(value)
 
@@ -424,9 +426,7 @@ class _Digest:
             return self._say_bare(value)
         if isinstance(reduced, str):
             return self._say(reduced)
-        # At its end an iterator lets go of what it went over, and is saved as one over nothing: that has a place again.
-        ended = reduced[0] is iter and reduced[1] in (((),), ([],), ("",))
-        for part in reduced[1 : 2 if ended else 3]:
+        for part in reduced[1:3]:
             self._add(part)
         for items in filter(None, reduced[3:5]):
             self._add(list(items))
@@ -468,6 +468,18 @@ class _Digest:
 def _layout(kind: type) -> type:
     """The first base written in C: it says where the content of the instances is."""
     return next(base for base in kind.__mro__ if base.__flags__ & (_HEAP | _IMMUTABLE) != _HEAP)
+
+
+def _is_at_its_end(value: object) -> bool:
+    """Whether this is an iterator of Python's that gives nothing more: pickle is told of one over nothing, of any type."""
+    kind = type(value)
+    if kind.__module__ not in ("builtins", "itertools") or not hasattr(kind, "__next__"):
+        return False
+    try:
+        reduced: Any = value.__reduce__()
+    except TypeError:  # a generator
+        return False
+    return reduced[0] is iter and reduced[1] in (((),), ([],), ("",))
 
 
 def _is_held_by_attributes(value: object) -> bool:

@@ -111,8 +111,11 @@ def reach_of_saved(values: Iterable[object], dump: Dump, saved: list[object], no
 
 def _held_in(saved: list[object], ids: AbstractSet[int]) -> set[int]:
     """Those of the ids that containers among what was saved hold."""
-    holders = compress(saved, map(_FOLLOWED_IDS.__contains__, map(id, map(type, saved))))
-    return set(ids).intersection(map(id, referents(held for held in holders if id(held) not in ids)))
+    followed = list(compress(saved, map(_FOLLOWED_IDS.__contains__, map(id, map(type, saved)))))
+    holders = dict(zip(map(id, followed), followed, strict=True))
+    for item in ids & holders.keys():
+        del holders[item]
+    return set(ids).intersection(map(id, referents(holders.values())))
 
 
 # The memo, a holder, the list, and getrefcount's argument.

@@ -138,8 +138,9 @@ class Pickler(pickle.Pickler):
         doubtful = {item: owners for item, owners in self.doubtful_dicts.items() if item not in self.shared_dicts}
         if not doubtful:
             return frozenset()
-        memo = self.memo_ids()
-        return frozenset(item for item, owners in doubtful.items() if len(owners) > 1 or item in memo)
+        # Few among many: no set is made of all that the memo holds.
+        met = set(doubtful).intersection(map(id, self.saved()))
+        return frozenset(item for item, owners in doubtful.items() if len(owners) > 1 or item in met)
 
     def memo_ids(self) -> frozenset[int]:
         """The ids of what the memo holds."""

@@ -103,6 +103,17 @@ def test_figures_that_share_what_a_person_put_into_both_are_saved_as_one(nb: Not
     assert nb.look("first.notes is second.notes and first.notes == [1, 2]")
 
 
+def test_a_figure_that_only_an_array_of_its_axes_holds_is_pickled_once(nb: Notebook, visited: dict[str, int]) -> None:
+    nb.run("fig, axes = plt.subplots(1, 4)")
+    rectangles = int(str(nb.look("len(fig.findobj(matplotlib.patches.Rectangle))")))
+    visited.clear()
+    there = nb.run("fig = None")
+    assert visited["Rectangle"] <= rectangles + 4
+    nb.run("axes[0].set_title('other')")
+    nb.rollback(there)
+    assert nb.look("axes[0].get_title() == '' and axes[3].figure.axes == axes.tolist()")
+
+
 def test_a_setting_that_a_name_holds_too_is_shared_with_the_figures_that_hold_it(nb: Notebook) -> None:
     nb.run("plt.rcParams['axes.formatter.limits'] = -3, 3\nlimits = plt.rcParams['axes.formatter.limits']")
     nb.run("first, one = plt.subplots()")
