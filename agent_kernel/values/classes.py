@@ -250,6 +250,13 @@ class FillMembers(Fill):
         return restore.enum_members, (self.kind, self.attributes)
 
 
+class FillContents(Fill):
+    """Pickles as: fill the members of an enum that are lists, dicts and their kind."""
+
+    def __reduce__(self) -> Any:
+        return restore.enum_contents, (self.kind, self.attributes)
+
+
 def skeleton(kind: type[Any]) -> tuple[object, ...]:
     """What must exist before anything else of the class: the arguments of a function in `restore.classes`."""
     if issubclass(kind, enum.Enum):
@@ -344,6 +351,9 @@ class Body:
             extras: dict[str, object] = {name: e for name, member in kind.__members__.items() if (e := _extra(member))}
             self.early += [FillEnum(kind, members)] if members else []
             self.rest += [FillMembers(kind, extras)] if extras else []
+            if (plain := _PLAIN_CONTENT.get(restore.container_of(kind))) is not None:
+                contents: dict[str, object] = {name: plain(member) for name, member in kind.__members__.items()}
+                self.rest += [FillContents(kind, contents)] if contents else []
         self.early += [Fill(kind, early)] if early else []
         self.rest += [Complete(kind, rest)] if rest else []
         registered = _registered(kind)
@@ -441,9 +451,20 @@ def _made_of(member: Any) -> tuple[object, object]:
     getter = getattr(base, "__getnewargs__", None)
     if getter is not None:
         return member._value_, getter(member)
-    if base is object:
+    if base is object or restore.container_of(type(member)) is not None:
         return member._value_, ()
     return member._value_, base.__reduce__(member)[1]
+
+
+# What makes a bare member leaves these empty; what fills them may be the notebook's.
+_PLAIN_CONTENT: dict[Any, Callable[[Any], object]] = {
+    dict: lambda member: dict(dict.items(member)),
+    collections.OrderedDict: lambda member: dict(collections.OrderedDict.items(member)),
+    list: lambda member: list(list.__iter__(member)),
+    set: lambda member: set(set.__iter__(member)),
+    collections.deque: lambda member: list(collections.deque.__iter__(member)),
+    bytearray: bytes,
+}
 
 
 def _registered(kind: type) -> dict[str, object]:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from agent_kernel.errors import StoreUnavailableError
 from agent_kernel.values import restore
-from agent_kernel.values.classes import PLAIN_CONTAINERS, by_need
+from agent_kernel.values.classes import PLAIN_CONTAINERS, by_need, is_container
 from agent_kernel.values.definitions import NoSourceError, compiled
 from agent_kernel.values.dump import Loss
 from agent_kernel.values.groups import losses_of
@@ -322,7 +322,8 @@ class Loader:
             self._stream.contents.append((made, content))
         else:
             set_content(made, content)
-            self._guard.keep_content(made, content)
+            if is_container(made):  # else it is an object of a module of the person's own
+                self._guard.keep_content(made, content)
 
     def note_attribute(self, made: type, name: str, value: object) -> None:
         self._guard.keep_attribute(made, name, value)

@@ -87,9 +87,9 @@ _classes: dict[int, tuple[weakref.ref[type], Reference | None]] = {}
 
 
 class _Seen(msgspec.Struct):
-    """The modules that were looked at, and how many there were in all."""
+    """The modules that were looked at, each by its id, and how many there were in all."""
 
-    modules: set[str] = msgspec.field(default_factory=set[str])
+    modules: dict[str, int] = msgspec.field(default_factory=dict[str, int])
     total: int = -1
     loggers: int = -1
     names_of_loggers: set[str] = msgspec.field(default_factory=set[str])
@@ -110,25 +110,26 @@ def begin() -> None:
     """A session begins: what it works with from now on may be other objects than those of an earlier one."""
     again = [name for name in _REPLACED if name in sys.modules]
     _note_inner({name: note(name) for name in again})
+    _seen.total = -1
     _seen.loggers = -1
     _seen.names_of_loggers.clear()
     _note_loggers()
 
 
 def look() -> None:
-    """Note what new modules hold. Costs nothing while no module came."""
+    """Note what new modules hold, also one that was imported anew. Costs nothing while no module came."""
     _note_loggers()
     if len(sys.modules) == _seen.total:
         return
     _seen.total = len(sys.modules)
-    fresh = [name for name in list(sys.modules) if name not in _seen.modules]
+    fresh = [name for name, module in list(sys.modules.items()) if _seen.modules.get(name) != id(module)]
     _note_inner({name: note(name) for name in fresh})
 
 
 def note(name: str) -> list[Any]:
     """Note what a module holds, and return it. Thousands of functions and classes are passed over in C."""
-    _seen.modules.add(name)
     module = sys.modules.get(name)
+    _seen.modules[name] = id(module)
     if name == "builtins" and module is not None:
         _containers.setdefault(id(module_dict(module)), 0)
         _add(id(module_dict(module)), name, "__dict__")

@@ -56,3 +56,37 @@ def test_a_shape_comes_back_as_it_was(first: int) -> None:
         nb.checkout(made)
         assert unlike(before, nb) == []
         assert names_changed(nb.run(names)) == set()
+
+
+CONTENTS = """
+import collections, enum
+class Rows(list): pass
+class Table(dict): pass
+class A(Table, enum.Enum):
+    ONE = {"x": [1]}
+    TWO = {"y": 2}
+class B(Rows, enum.Enum):
+    ONE = [1, 2]
+class C(set, enum.Enum):
+    ONE = {1, 2}
+class D(bytearray, enum.Enum):
+    ONE = b"ab"
+class E(collections.OrderedDict, enum.Enum):
+    ONE = {"b": 1, "a": 2}
+class F(collections.deque, enum.Enum):
+    ONE = [1, 2]
+held = [A.ONE, B.ONE]
+"""
+
+
+def test_members_of_an_enum_keep_what_they_hold() -> None:
+    store = MemoryStore()
+    seen = "(dict(A.ONE), A.ONE.value, dict(A.TWO), list(B.ONE), set(C.ONE), bytes(D.ONE), list(E.ONE), list(F.ONE))"
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(CONTENTS)
+        nb.run("A.ONE['z'] = B.ONE")
+        then = nb.look(f"repr({seen})")
+    with Notebook(Repository.open(store)) as again:
+        again.checkout()
+        assert again.look(f"repr({seen})") == then
+        assert again.look("held[0] is A.ONE and held[1] is A.ONE['z'] is B.ONE and A({'x': [1]}) is A.ONE")

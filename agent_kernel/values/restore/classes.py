@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import enum
 import types
+from collections import OrderedDict, deque
 from typing import Any
 
 from agent_kernel.values.generated import complete
@@ -134,6 +135,22 @@ def register_classes(made: Any, registered: list[type]) -> None:
 def enum_members(made: Any, extras: dict[str, dict[str, object]]) -> None:
     for name, attributes in extras.items():
         made.__members__[name].__dict__.update(attributes)
+
+
+def enum_contents(made: Any, contents: dict[str, Any]) -> None:
+    """What members hold that are lists, dicts, sets, deques or bytearrays: their data type fills them after `__new__`."""
+    base = container_of(made)
+    fill = base.update if hasattr(base, "update") else base.extend
+    for name, content in contents.items():
+        fill(made.__members__[name], content)
+
+
+def container_of(kind: type) -> Any:
+    """The container that a class is; None: it is none, or what makes it bare fills it."""
+    return next((base for base in kind.__mro__ if base in _CONTAINERS), None)
+
+
+_CONTAINERS = (OrderedDict, dict, list, set, deque, bytearray)
 
 
 def fill_class(made: type, attributes: dict[str, object]) -> None:
