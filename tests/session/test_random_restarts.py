@@ -202,24 +202,34 @@ def test_nothing_is_lost_and_nothing_comes_unasked(history: list[tuple[str, str]
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(*[st.lists(cells(), min_size=1, max_size=3) for _ in range(3)], st.booleans())
-def test_two_kernels_take_over_what_the_other_made_and_nothing_else(
+def test_two_kernels_take_over_what_the_other_made_and_deleted_and_nothing_else(
     before: list[str], ours: list[str], theirs: list[str], back: bool
 ) -> None:
     store = MemoryStore()
     with Notebook(Repository.open(store)) as one:
         one.run("\n".join([SETUP, *before]))
+        forked = one.variables()
         with Notebook(Repository.open(store)) as two:
+            made: set[str] = set()
             for cell in theirs:
                 two.run(cell)
-            there = set(two.namespace)
+                made |= two.variables()
+            there = two.variables()
+            # What the other kernel never had in memory is still on its branch; what it made and deleted is not.
+            on_branch = there | forked - made
             for cell in ours:
                 one.run(cell)
             here = one.variables()
+            chosen: set[str] = set()
             try:
                 one.session.merge("main-2")
             except MergeConflictError as error:
-                one.session.merge("main-2", theirs={name for name, _, _ in error.conflicts})
-            assert here - there <= one.variables() <= here | there
+                chosen = {name for name, _, _ in error.conflicts}
+                one.session.merge("main-2", theirs=chosen)
+            merged = one.variables()
+            assert merged & chosen == on_branch & chosen
+            stay = here & on_branch | here - forked
+            assert stay - chosen | there - forked <= merged <= stay | there
             assert portrait(one.namespace) == portrait(held_at(one))
             if back:
                 two.session.merge("main")
