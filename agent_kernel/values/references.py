@@ -26,8 +26,9 @@ import re
 import sys
 import types
 import weakref
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Generator, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from importlib import machinery
 from itertools import compress, repeat
@@ -123,7 +124,20 @@ def look() -> None:
         return
     _seen.total = len(sys.modules)
     fresh = [name for name, module in list(sys.modules.items()) if _seen.modules.get(name) != id(module)]
-    _note_inner({name: note(name) for name in fresh})
+    with _without_collections():
+        _note_inner({name: note(name) for name in fresh})
+
+
+@contextmanager
+def _without_collections() -> Generator[None]:
+    """Let Python look for no garbage meanwhile: behind a large import that takes longer than all that is done here."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def note(name: str) -> list[Any]:
