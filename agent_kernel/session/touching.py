@@ -37,6 +37,7 @@ from agent_kernel.session.bindings import BUILTIN_IDS
 from agent_kernel.session.tracking import Tracking
 from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, LOOKUPS, names_used
 from agent_kernel.values.entries import class_entry
+from agent_kernel.values.references import is_library
 from agent_kernel.values.surface import Held, held_by, is_of_library, names_of_class
 
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -164,6 +165,64 @@ def _texts(code: CodeType) -> Iterator[str]:
             todo.extend(cast("Iterable[object]", found))
         elif isinstance(found, CodeType):
             yield from _texts(found)
+
+
+_BARE = re.compile(r"(?<![.\w])[^\W\d]\w*")
+# Modules of the interpreter that lead to nobody's variables; others may lead to any module, thread or object.
+_LEAD_NOWHERE = frozenset({
+    "math", "cmath", "random", "re", "json", "time", "datetime", "calendar", "collections", "itertools", "functools",
+    "os", "pathlib", "string", "statistics", "copy", "csv", "io", "warnings", "textwrap", "pprint", "decimal", "fractions",
+    "builtins",
+})  # fmt: skip
+
+
+def attributes_alone(source: str, namespace: Mapping[str, object]) -> set[str]:
+    """Words that are nothing but names of attributes in the source: `df.a` uses no variable called `a`.
+
+    None, where the source names something that may lead past the variables that it names: a module that is no library's,
+    or one that finds modules, as in `sys.modules["helper"].rows`.
+    """
+    if _MAGIC.search(source) is not None:
+        return set()
+    if not source.isascii():
+        source = unicodedata.normalize("NFKC", source)
+    bare = set(_BARE.findall(_without_comments(source) if "#" in source else source))
+    alone = words_of(source) - bare
+    return alone if alone and not any(_may_lead_anywhere(word, namespace) for word in bare) else set()
+
+
+@functools.lru_cache(maxsize=64)  # as `_uses_of_python`
+def _without_comments(source: str) -> str:
+    import tokenize
+
+    lines = source.splitlines(keepends=True)
+    try:
+        for token in tokenize.generate_tokens(iter(lines).__next__):
+            if token.type == tokenize.COMMENT:
+                row, at = token.start
+                lines[row - 1] = f"{lines[row - 1][:at]}\n"
+    except (tokenize.TokenError, SyntaxError, ValueError):
+        return source
+    return "".join(lines)
+
+
+def _may_lead_anywhere(word: str, namespace: Mapping[str, object]) -> bool:
+    value = namespace.get(word)
+    if value is None and word in sys.modules:
+        value = sys.modules[word]  # imported within a function
+    kind = type(value)
+    if issubclass(kind, ModuleType):
+        name = cast("ModuleType", value).__dict__.get("__name__")
+    elif kind is FunctionType or kind is BuiltinFunctionType:
+        name = cast("FunctionType", value).__module__
+    else:
+        return word == "__import__"
+    if name == "__main__" and kind is FunctionType:
+        return False  # what it uses is followed
+    package = name.partition(".")[0] if type(name) is str else ""
+    if package in sys.stdlib_module_names or not package:
+        return package not in _LEAD_NOWHERE
+    return not is_library(package)
 
 
 def _uses_of_text(text: str) -> Uses:

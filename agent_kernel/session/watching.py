@@ -23,7 +23,7 @@ from agent_kernel.values import references
 from agent_kernel.values.entries import CLASS_PREFIX, shown
 from agent_kernel.values.lost import loss_of
 from agent_kernel.values.quiet import unwarned
-from agent_kernel.values.references import is_named
+from agent_kernel.values.references import HELD, is_named
 from agent_kernel.values.surface import Held
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Watching:
             closure.everything = everything
             closure.mark(uses.marks)
         if not closure.everything:
-            closure.add(uses.words - self._only_shown(source))
+            closure.add(uses.words - self._only_shown(source) - self._only_attributes(source))
             closure.add(name for group in self.tracking.stale for name in group.members)
             closure.add(self._owed)
             closure.add(rebound.rebound)
@@ -184,6 +184,14 @@ class Watching:
         if group is None or group.globals_used or group.classes or group.losses:
             return set()
         return {name} if self.is_only_described(self.namespace.get(name)) else set()
+
+    def _only_attributes(self, source: str) -> set[str]:
+        """Variables that the source does not use, though it has attributes that are called like them."""
+        return {
+            name
+            for name in touching.attributes_alone(source, self.namespace)
+            if name in self.tracking.groups and id(self.namespace.get(name)) not in HELD
+        }
 
     def _holding(self, ids: set[int]) -> set[str]:
         return {name for group in self.tracking.holding(ids) for name in group.members}

@@ -1,4 +1,4 @@
-"""71 ways to change a value that a look at the cell's words alone would miss, or almost."""
+"""86 ways to change a value that a look at the cell's words alone would miss, or almost."""
 
 from __future__ import annotations
 
@@ -479,6 +479,85 @@ BINDINGS = (
     Case("a cell that raises after it changed something", ("x = []",), "x.append(1)\n1 / 0", raises=ZeroDivisionError),
 )
 
+# The variable stands in the cell as an attribute alone: what leads to it is something else.
+ATTRIBUTES = (
+    Case(
+        "of a module of one's own",
+        ("from helper_mod import STATE\nimport helper_mod as h",),
+        "h.STATE.append(1)",
+        ("STATE",),
+        "STATE",
+    ),
+    Case(
+        "of one that sys.modules has",
+        ("import sys\nfrom helper_mod import STATE",),
+        "sys.modules['helper_mod'].STATE.append(1)",
+        ("STATE",),
+        "STATE",
+    ),
+    Case(
+        "of one that is imported by name",
+        ("import importlib\nfrom helper_mod import STATE",),
+        "importlib.import_module('helper_mod').STATE.append(1)",
+        ("STATE",),
+        "STATE",
+    ),
+    Case(
+        "of one by a function under another name",
+        ("from importlib import import_module as get\nfrom helper_mod import STATE",),
+        "get('helper_mod').STATE.append(1)",
+        ("STATE",),
+        "STATE",
+    ),
+    Case(
+        "of one by __import__",
+        ("from helper_mod import STATE",),
+        "__import__('helper_mod').STATE.append(1)",
+        ("STATE",),
+        "STATE",
+    ),
+    Case(
+        "of one that a function imports",
+        ("from helper_mod import STATE",),
+        "def f():\n    import helper_mod\n    helper_mod.STATE.append(1)\nf()",
+        ("STATE",),
+        "STATE",
+    ),
+    Case(
+        "of one that a container holds",
+        ("import helper_mod\nfrom helper_mod import STATE\nheld = [helper_mod]\ndel helper_mod",),
+        "held[0].STATE.append(1)",
+        ("STATE",),
+        "STATE",
+    ),
+    Case("of __main__ in a variable", ("import sys\nmain = sys.modules['__main__']\nx = []",), "main.x.append(1)"),
+    Case(
+        "of an object whose attributes are the variables",
+        ("class C: pass\nc = C()\nc.__dict__ = globals()\nx = []",),
+        "c.x.append(1)",
+    ),
+    Case("of an object that holds it", ("class C: pass\nc = C()\nc.x = x = []",), "c.x.append(1)"),
+    Case(
+        "of what a function gives",
+        ("x = []\nclass C: pass\nc = C()\nc.x = x\ndef f():\n    return c",),
+        "f().x.append(1)",
+    ),
+    Case("of a class", ("class C:\n    x = []\nx = C.x",), "C.x.append(1)"),
+    Case("of a function", ("def f(): pass\nf.x = x = []",), "f.x.append(1)"),
+    Case(
+        "of a column of a table",
+        ("import pandas as pd\ndf = pd.DataFrame({'x': [1, 2]}, dtype=object)\nx = df['x'].array",),
+        "df.x.array[0] = [1]",
+        ("df", "x"),
+        "list(df['x'])",
+    ),
+    Case(
+        "looked up by a class of one's own",
+        ("class C:\n    def __getattr__(self, name): return globals()[name]\nc = C()\nx = []",),
+        "c.x.append(1)",
+    ),
+)
+
 CASES = (
     *COMPUTED_NAMES,
     *LIBRARIES_AND_THREADS,
@@ -487,4 +566,5 @@ CASES = (
     *FRAMES_AND_ARRAYS,
     *MAGICS,
     *BINDINGS,
+    *ATTRIBUTES,
 )

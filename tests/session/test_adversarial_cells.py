@@ -82,8 +82,8 @@ def test_going_back_and_forward_is_exact(case: Case, stage: Notebook | ShellNote
     assert look(stage, case) == after
 
 
-def test_there_are_seventy_one() -> None:
-    assert len(CASES) == 71
+def test_there_are_eighty_six() -> None:
+    assert len(CASES) == 86
     assert len({case.title for case in CASES}) == 71
 
 

@@ -127,6 +127,36 @@ def test_words_that_look_nothing_up_touch_nothing_else(dumped: list[str]) -> Non
             assert "big" not in dumped, source
 
 
+ATTRIBUTES_ALONE = (
+    "df.big.mean()",
+    "df[df.big > 0].big  # big is a column",
+    "sum(row.big for row in [df])",
+    "f'{df.big}'",
+    "(df\n .big)",
+)
+USED = ("df.big + len(big)", "df.big; x = [big]", "df.query('big > @big')", "df.big = big", "[... , big][0]")
+
+
+def test_a_variable_is_not_used_where_an_attribute_is_called_like_it(dumped: list[str]) -> None:
+    with notebook_with_a_dear_value() as nb:
+        nb.run(
+            "class Table:\n    def mean(self): return self\n    def __gt__(self, o): return self\n    def __getitem__(self, o): return self\n"
+            "    def __radd__(self, o): return self\n    def __add__(self, o): return self\n    def query(self, o): return self\n"
+            "df = Table()\nTable.big = property(lambda self: self)\nimport math"
+        )
+        for source in ATTRIBUTES_ALONE:
+            make_dear(nb)
+            dumped.clear()
+            nb.run(source)
+            assert "big" not in dumped, source
+        nb.run("del Table.big\nclass Row: pass\ndf = Row()\ndf.big, df.query = 1, len")
+        for source in USED:
+            make_dear(nb)
+            dumped.clear()
+            nb.run(source)
+            assert "big" in dumped, source
+
+
 def test_names_that_the_notebook_gave_another_meaning_look_nothing_up(dumped: list[str]) -> None:
     with notebook_with_a_dear_value() as nb:
         nb.run("vars = ['a', 'b']\ndef eval(model):\n    return model")
