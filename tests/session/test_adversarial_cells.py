@@ -84,7 +84,7 @@ def test_going_back_and_forward_is_exact(case: Case, stage: Notebook | ShellNote
 
 def test_there_are_eighty_six() -> None:
     assert len(CASES) == 86
-    assert len({case.title for case in CASES}) == 71
+    assert len({case.title for case in CASES}) == 86
 
 
 def test_an_inner_list_that_a_library_holds_is_found_by_full_verification(desk: Path) -> None:
