@@ -194,6 +194,7 @@ def _last_group(items: Any) -> Any:
     return last
 
 
+@pytest.mark.filterwarnings("ignore:Pickle, copy, and deepcopy support:DeprecationWarning")  # from Python 3.12
 @pytest.mark.parametrize("make", [iter, lambda items: iter(dict.fromkeys(items)), _last_group])
 @pytest.mark.parametrize("items", [[1, 2], (1, 2), "12"])
 def test_an_iterator_at_its_end_is_what_it_is_when_it_was_saved_there(items: Any, make: Callable[[Any], Any]) -> None:
