@@ -176,8 +176,13 @@ _LEAD_NOWHERE = frozenset({
 })  # fmt: skip
 
 
-def attributes_alone(source: str, namespace: Mapping[str, object]) -> set[str]:
-    """Words that are nothing but names of attributes in the source: `df.a` uses no variable called `a`.
+_A_WORD = re.compile(r"""(["'])[^\W\d]\w*\1""")
+# Methods and functions that evaluate a text where they are called, perhaps one that is nothing but a name.
+_EVALUATE = frozenset({"eval", "query", "evaluate", "exec", "execute", "sql", "run", "magic", "dmatrix", "dmatrices"})
+
+
+def not_used(source: str, namespace: Mapping[str, object]) -> set[str]:
+    """Words that are nothing but names of attributes or keys in the source: `df.a` and `df["a"]` use no variable `a`.
 
     None, where the source names something that may lead past the variables that it names: a module that is no library's,
     or one that finds modules, as in `sys.modules["helper"].rows`.
@@ -186,16 +191,52 @@ def attributes_alone(source: str, namespace: Mapping[str, object]) -> set[str]:
         return set()
     if not source.isascii():
         source = unicodedata.normalize("NFKC", source)
-    bare = set(_BARE.findall(_without_comments(source) if "#" in source else source))
+    code = _without_comments(source) if "#" in source else source
+    code = _without_keys(code) if _A_WORD.search(code) else code
+    bare = set(_BARE.findall(code))
     alone = words_of(source) - bare
     return alone if alone and not any(_may_lead_anywhere(word, namespace) for word in bare) else set()
+
+
+@functools.lru_cache(maxsize=64)  # as `_uses_of_python`
+def _without_keys(source: str) -> str:
+    """The source without texts that are a single word and a key: in brackets, of a dict, or given to a method."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return source
+    if "\r" in source:  # lines that end otherwise are counted otherwise
+        return source
+    lines = source.encode().split(b"\n")
+    for key in (key for node in ast.walk(tree) for part in _keys(node) for key in _words_in(part)):
+        row, start, end = key.lineno - 1, key.col_offset, key.end_col_offset or 0
+        if key.end_lineno == key.lineno and row < len(lines):
+            lines[row] = lines[row][:start] + b" " * (end - start) + lines[row][end:]
+    return b"\n".join(lines).decode(errors="replace")
+
+
+def _keys(node: ast.AST) -> Iterable[ast.expr | None]:
+    if isinstance(node, ast.Subscript):
+        return (node.slice,)
+    if isinstance(node, ast.Dict):
+        return node.keys
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr not in _EVALUATE:
+        return (*node.args, *(keyword.value for keyword in node.keywords))
+    return ()
+
+
+def _words_in(part: ast.expr | None) -> Iterator[ast.Constant]:
+    """Texts that are a single word: the expression itself, or those that it lists."""
+    for item in part.elts if isinstance(part, ast.List | ast.Tuple) else (part,):
+        if isinstance(item, ast.Constant) and isinstance(item.value, str) and item.value.isidentifier():
+            yield item
 
 
 @functools.lru_cache(maxsize=64)  # as `_uses_of_python`
 def _without_comments(source: str) -> str:
     import tokenize
 
-    lines = source.splitlines(keepends=True)
+    lines = [f"{line}\n" for line in source.split("\n")]
     try:
         for token in tokenize.generate_tokens(iter(lines).__next__):
             if token.type == tokenize.COMMENT:

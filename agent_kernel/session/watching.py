@@ -113,7 +113,7 @@ class Watching:
             closure.everything = everything
             closure.mark(uses.marks)
         if not closure.everything:
-            closure.add(uses.words - self._only_shown(source) - self._only_attributes(source))
+            closure.add(uses.words - self._only_shown(source) - self._not_used(source))
             closure.add(name for group in self.tracking.stale for name in group.members)
             closure.add(self._owed)
             closure.add(rebound.rebound)
@@ -185,11 +185,11 @@ class Watching:
             return set()
         return {name} if self.is_only_described(self.namespace.get(name)) else set()
 
-    def _only_attributes(self, source: str) -> set[str]:
-        """Variables that the source does not use, though it has attributes that are called like them."""
+    def _not_used(self, source: str) -> set[str]:
+        """Variables that the source does not use, though it has attributes or keys that are called like them."""
         return {
             name
-            for name in touching.attributes_alone(source, self.namespace)
+            for name in touching.not_used(source, self.namespace)
             if name in self.tracking.groups and id(self.namespace.get(name)) not in HELD
         }
 

@@ -133,15 +133,30 @@ ATTRIBUTES_ALONE = (
     "sum(row.big for row in [df])",
     "f'{df.big}'",
     "(df\n .big)",
+    "df['big'], df[['big', 'b']]",
+    "{'big': 1, 'ü': df['big']}",
+    "df.sort('big', by='big', of=['big'])",
 )
-USED = ("df.big + len(big)", "df.big; x = [big]", "df.query('big > @big')", "df.big = big", "[... , big][0]")
+USED = (
+    "df.big + len(big)",
+    "df.big; x = [big]",
+    "df.query('big > @big')",
+    "df.big = big",
+    "[... , big][0]",
+    "evaluated('big')",
+    "df.query('big')",
+    "df[big]",
+    "{big[0][0]: 1}",
+    "df[f'{big}']",
+    "df['big + 1']",
+)
 
 
 def test_a_variable_is_not_used_where_an_attribute_is_called_like_it(dumped: list[str]) -> None:
     with notebook_with_a_dear_value() as nb:
         nb.run(
             "class Table:\n    def mean(self): return self\n    def __gt__(self, o): return self\n    def __getitem__(self, o): return self\n"
-            "    def __radd__(self, o): return self\n    def __add__(self, o): return self\n    def query(self, o): return self\n"
+            "    def __radd__(self, o): return self\n    def __add__(self, o): return self\n    def query(self, o): return self\n    def sort(self, o, **more): return self\n"
             "df = Table()\nTable.big = property(lambda self: self)\nimport math"
         )
         for source in ATTRIBUTES_ALONE:
@@ -149,7 +164,9 @@ def test_a_variable_is_not_used_where_an_attribute_is_called_like_it(dumped: lis
             dumped.clear()
             nb.run(source)
             assert "big" not in dumped, source
-        nb.run("del Table.big\nclass Row: pass\ndf = Row()\ndf.big, df.query = 1, len")
+        nb.run(
+            "del Table.big\nclass Row: pass\ndf = Row()\ndf.big, df.query = 1, len\nclass Any(dict):\n    def __missing__(self, key): return key\nRow.__getitem__ = lambda self, key: key\nevaluated = len"
+        )
         for source in USED:
             make_dear(nb)
             dumped.clear()
