@@ -36,6 +36,7 @@ from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.groups import Dumped, Layout, decode_layout, dump_group, losses_of
 from agent_kernel.values.loader import Loader
 from agent_kernel.values.pickler import FOREIGN
+from agent_kernel.values.quiet import unwarned
 from agent_kernel.values.streams import Failure, StoredGroup
 from agent_kernel.values.summaries.reading import module_name
 
@@ -79,7 +80,7 @@ def build(
     """
     planned = list(plan.groups_by_member())
     loader = Loader(namespace, _Definitions(repo), living, plan.reusable, sets_back=sets_back)
-    with memory_of(repo, living, namespace, live) as at_hand:
+    with unwarned(), memory_of(repo, living, namespace, live) as at_hand:
         loaded = loader.load([stored(repo, plan, members, entries, at_hand) for members, entries in planned])
     built = Built(classes=loader.made, contents=loader.contents)
     for (members, entries), found in zip(planned, loaded, strict=True):

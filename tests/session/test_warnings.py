@@ -89,3 +89,22 @@ def test_a_filter_that_a_reducer_adds_stays() -> None:
     with unwarned():
         warnings.simplefilter("error", BytesWarning)
     assert ("error", None, BytesWarning, None, 0) in warnings.filters
+
+
+@pytest.mark.parametrize("how", ["error", "always"])
+def test_a_value_that_warns_as_it_is_loaded_comes_back_and_says_nothing(
+    how: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with Notebook() as nb:
+        nb.run(f"import itertools, warnings\nwarnings.simplefilter({how!r})")
+        nb.run(
+            "class Old:\n    def __init__(self): self.items = [1]\n"
+            "    def __setstate__(self, state):\n        warnings.warn('old', FutureWarning)\n        vars(self).update(state)\n"
+            "class Cycle(itertools.cycle): pass"  # from Python 3.12 on, all of itertools warn
+        )
+        made = nb.run("old, cycle = Old(), Cycle('ab')\ncycle.items = old.items")
+        nb.run("old.items.append(2)")
+        nb.checkout(made)
+        assert nb.look("old.items == [1] and cycle.items is old.items and next(cycle) == 'a'")
+        assert nb.look("warnings.filters[0][0]") == how
+    assert capfd.readouterr().err == ""
