@@ -32,6 +32,7 @@ from agent_kernel.values.addresses import addresses
 from agent_kernel.values.dump import OBJECTS, CannotSaveError, Components, Dump, LiveNames, Loss, MemoryUse
 from agent_kernel.values.memory import owner_of
 from agent_kernel.values.restore.objects import own_dict_state
+from agent_kernel.values.summaries.reading import loaded
 from agent_kernel.values.surface import held_by, surface_digest
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class Pickler(pickle.Pickler):
         found = gc.get_referents(self)  # what the memo holds, first of all
         mutable = compress(found, map(_MUTABLE_IDS.__contains__, map(id, map(type, found))))
         # In order, for the memo's own depends on what else was put into it, and on where that lies.
-        ids = array("Q", sorted(filterfalse(own.__contains__, map(id, mutable))))
+        ids = _in_order(array("Q", filterfalse(own.__contains__, map(id, mutable))))
         uses = [(use.space, use.low, use.high, use.private) for use in dump.memory]
         others = (dump.instances, dump.opaque, dump.object_arrays, dump.references)
         parts = (ids.tobytes(), *map(addresses, others), repr(uses).encode())
@@ -509,6 +510,17 @@ def type_name(kind: type) -> str:
 
 
 _NOTHING: Mapping[int, Named] = {}
+
+
+def _in_order(numbers: array[int]) -> array[int]:
+    frombuffer: Any = loaded("numpy", "frombuffer")
+    if frombuffer is None or len(numbers) < _MANY:
+        return array("Q", sorted(numbers))
+    frombuffer(numbers, dtype="uint64").sort()  # in place, in a twentieth of the time
+    return numbers
+
+
+_MANY = 1_000
 
 
 class Later:
