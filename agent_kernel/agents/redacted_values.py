@@ -74,11 +74,11 @@ _TABLES: ExactTypes[str] = ExactTypes(
 )
 # How each kind of container gives what it holds, past what a class derived from it says.
 _SEQUENCES: Final[list[tuple[type, Callable[[Any], Iterator[object]]]]] = [
-    (list, list.__iter__),
-    (tuple, tuple.__iter__),
-    (set, set.__iter__),
-    (frozenset, frozenset.__iter__),
-    (deque, deque.__iter__),
+    (list, list[object].__iter__),
+    (tuple, tuple[object, ...].__iter__),
+    (set, set[object].__iter__),
+    (frozenset, frozenset[object].__iter__),
+    (deque, deque[object].__iter__),
 ]
 # Of this package's own objects these may hold what a person gave; others lead to everything, the environment too.
 _OWN = ("agent_kernel.agents.agent", "agent_kernel.agents.models")
@@ -185,7 +185,8 @@ class Reader:
         if hide:
             yield value.columns, True, depth + 1
         yield from self._index(value.index, hide, depth)
-        for at, name in enumerate(islice(value.columns, self._room(hide))):
+        names: list[object] = list(islice(value.columns, self._room(hide)))
+        for at, name in enumerate(names):
             if hide or labels_a_secret(name):
                 yield from self._cells(value.iloc[:, at].array, True, depth, words=hide)
 
@@ -225,7 +226,8 @@ class Reader:
             if hide or summaries.names_a_secret(name):
                 yield from self._array(plain[name], True, depth)
         if plain.dtype.kind == "O":
-            yield from self._sequence(list(islice(plain.reshape(-1), self._room(hide))), hide, depth)
+            items: list[object] = list(islice(plain.reshape(-1), self._room(hide)))
+            yield from self._sequence(items, hide, depth)
         elif hide and plain.dtype.kind in "iufSUTmMc":
             yield from self._cells(plain.reshape(-1), hide, depth)
         yield from _attributes(value, type(value), hide, depth)
@@ -285,7 +287,7 @@ def _number(value: object, kind: type) -> str | None:
     if kind is int or kind is float or kind is complex:
         return repr(value)
     if derives_from(kind, loaded("numpy", "generic")):
-        plain = cast("Any", value).item()
+        plain: object = cast("Any", value).item()
         return _number(plain, type(plain)) if type(plain) in (int, float, complex) else str(plain)
     for base in (int, float, complex):
         if derives_from(kind, base):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, ValuesView
+from collections.abc import Callable, Iterator, Mapping, ValuesView
 from types import FrameType
 from typing import Any
 
@@ -135,6 +135,11 @@ def changed_figures(watch: object) -> set[int] | None:
     return watch.asked_for.copy()
 
 
+def _activates(registry: Any, manager: object) -> Callable[[object], None]:
+    """What makes a figure the current one as somebody clicks on it."""
+    return lambda _event: registry.set_active(manager)
+
+
 def replace_figures(replaced: Mapping[int, Any]) -> None:
     """Let pyplot go on with other figures, by the ids of those that it holds: unless they are shown in a window."""
     registry = _registry()
@@ -146,7 +151,7 @@ def replace_figures(replaced: Mapping[int, Any]) -> None:
         figure = replaced.get(id(manager.canvas.figure))
         if figure is not None and type(manager) is plain:
             made = plain(type(manager.canvas)(figure), manager.num)
-            made._cidgcf = made.canvas.mpl_connect("button_press_event", lambda _, made=made: registry.set_active(made))
+            made._cidgcf = made.canvas.mpl_connect("button_press_event", _activates(registry, made))
             OrderedDict.__setitem__(figures, number, made)  # where it was: the current one stays the current one
 
 

@@ -458,11 +458,11 @@ def _made_of(member: Any) -> tuple[object, object]:
 
 # What makes a bare member leaves these empty; what fills them may be the notebook's.
 _PLAIN_CONTENT: dict[Any, Callable[[Any], object]] = {
-    dict: lambda member: dict(dict.items(member)),
-    collections.OrderedDict: lambda member: dict(collections.OrderedDict.items(member)),
-    list: lambda member: list(list.__iter__(member)),
-    set: lambda member: set(set.__iter__(member)),
-    collections.deque: lambda member: list(collections.deque.__iter__(member)),
+    dict: lambda member: dict[Any, Any](dict[Any, Any].items(member)),
+    collections.OrderedDict: lambda member: dict[Any, Any](collections.OrderedDict[Any, Any].items(member)),
+    list: lambda member: list[Any](list[Any].__iter__(member)),
+    set: lambda member: set[Any](set[Any].__iter__(member)),
+    collections.deque: lambda member: list[Any](collections.deque[Any].__iter__(member)),
     bytearray: bytes,
 }
 

@@ -56,7 +56,7 @@ def settings_held(packages: Iterable[str], among: set[int]) -> set[int]:
     found: set[int] = set()
     for package in packages:
         look_into(package)
-        entries = (value for settings in _held[package].settings for value in list(dict.values(settings)))
+        entries = (value for settings in _held[package].settings for value in list(dict[Any, Any].values(settings)))
         found |= among.intersection(map(id, filter(_is_plain, entries)))
     return found
 
