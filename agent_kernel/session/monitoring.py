@@ -10,10 +10,12 @@ switches on again what any tool has switched off. What ran in a cell is taken of
 from __future__ import annotations
 
 import sys
-from types import CodeType
+import weakref
+from collections.abc import Callable
+from types import CodeType, FrameType
 from typing import Any
 
-from agent_kernel.values.definitions import own_names
+from agent_kernel.values.definitions import variables_used
 
 _NAME = "agent_kernel"
 
@@ -27,6 +29,7 @@ class Monitor:
         self._namespace = namespace
         self._monitoring: Any = getattr(sys, "monitoring", None)
         self._tool: int | None = None
+        self._give_back: Callable[[], object] | None = None
         self._switched_off: list[CodeType] = []
 
     def start(self) -> None:
@@ -57,31 +60,51 @@ class Monitor:
 
     def close(self) -> None:
         """Give the tool number back."""
-        if self._tool is not None:
+        if self._give_back is not None:
             self.stop()
-            self._monitoring.free_tool_id(self._tool)
-            self._tool = None
+            self._give_back()
+            self._tool = self._give_back = None
 
     def _claim(self) -> int | None:
         """A tool number that nobody uses; debuggers, coverage tools and profilers have fixed ones (0, 1, 2, 5)."""
         for tool in (4, 3):
             if self._monitoring.get_tool(tool) is None:
                 self._monitoring.use_tool_id(tool, _NAME)
+                # There are few numbers: a session that nobody closed gives its own back as it goes.
+                self._give_back = finalizer = weakref.finalize(self, _give_back, self._monitoring, tool)
+                finalizer.atexit = False
                 events = self._monitoring.events
                 for event in (events.PY_START, events.PY_RESUME):
-                    self._monitoring.register_callback(tool, event, self._ran)
+                    self._monitoring.register_callback(tool, event, _callback(self, self._monitoring.DISABLE))
                 return tool
         return None
 
-    def _ran(self, code: CodeType, _: int) -> object:
-        frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # the frame that begins to run
+    def ran(self, code: CodeType, frame: FrameType) -> None:
+        """A frame begins to run."""
         if frame.f_globals is self._namespace and frame.f_code is code:
             self._switched_off.append(code)
             if not _only_shows(code):
-                self.names.update(own_names(code))
+                self.names.update(variables_used(code))
             if code.co_flags & _OPTIMIZED:  # a function, whose locals are its arguments now; a cell's are the namespace
                 self.ids.update(map(id, frame.f_locals.values()))
-        return self._monitoring.DISABLE
+
+
+def _callback(monitor: Monitor, disable: object) -> Callable[[CodeType, int], object]:
+    """What Python calls. It keeps what it is given for good, so not the monitor, which leads to all of a notebook."""
+    found = weakref.ref(monitor)
+
+    def started(code: CodeType, _: int) -> object:
+        alive = found()
+        if alive is not None:
+            alive.ran(code, sys._getframe(1))  # pyright: ignore[reportPrivateUsage]  # the frame that begins to run
+        return disable
+
+    return started
+
+
+def _give_back(monitoring: Any, tool: int) -> None:
+    monitoring.set_events(tool, 0)
+    monitoring.free_tool_id(tool)
 
 
 def _only_shows(code: CodeType) -> bool:

@@ -116,6 +116,16 @@ def own_names(code: CodeType) -> set[str]:
     return names
 
 
+def variables_used(code: CodeType) -> set[str]:
+    """As `own_names`, without names that are only attributes in this code: what has them leads to what they give."""
+    steps = _steps(code)
+    bound = {code.co_names[step.argument] for step in steps if step.does in _BINDING}
+    read = {step.text for step in steps if step.does in _OF_NAMES}
+    attributes = {step.text for step in steps if step.does in _OF_ATTRIBUTES}
+    attributes |= {code.co_names[step.argument] for step in steps if step.does in _SETTING}
+    return own_names(code) - (attributes - bound - read)
+
+
 ANY_NAME = "*"  # no name of Python's
 # Builtins that reach names which the code does not show. They are no lookup where the notebook binds the name itself.
 LOOKUPS = {f"*{name}": name for name in ("eval", "exec", "globals", "vars", "locals", "breakpoint")}
@@ -150,6 +160,8 @@ _HARMLESS_OF_SHELL = frozenset({
 # fmt: on
 _SUSPECTS = _BY_NAME | _DOORS | _REVEALING | {"get_ipython"}
 _OF_NAMES = frozenset({"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"})
+_BINDING = frozenset({"STORE_NAME", "DELETE_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"})
+_SETTING = frozenset({"STORE_ATTR", "DELETE_ATTR"})
 _OF_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM", "LOAD_SUPER_ATTR"})
 _SILENT = frozenset({"CACHE", "RESUME", "EXTENDED_ARG", "NOP", "PRECALL"})
 

@@ -11,6 +11,7 @@ import logging
 import queue
 import signal
 import sys
+import weakref
 from collections.abc import Generator, Iterator
 from functools import partial
 from itertools import count
@@ -513,6 +514,24 @@ if sys.version_info >= (3, 12):
             nb.run("del conn")
             nb.session.undo()
             assert nb.look("conn.autocommit") is True
+
+    @pytest.mark.parametrize("closed", [True, False])
+    def test_a_session_that_ends_gives_back_its_tool_number_and_its_values(closed: bool) -> None:
+        def numbers_in_use() -> list[int]:
+            return [number for number in range(6) if sys.monitoring.get_tool(number) == "agent_kernel"]
+
+        gc.collect()
+        before, nb = numbers_in_use(), Notebook().__enter__()
+        nb.run("class Kept: pass\nkept = Kept()")
+        assert len(numbers_in_use()) == len(before) + 1
+        monitor = weakref.ref(nb.session.workspace.monitor)
+        if closed:
+            nb.__exit__(None, None, None)
+            assert numbers_in_use() == before
+        del nb
+        gc.collect()
+        assert numbers_in_use() == before
+        assert monitor() is None
 
     def test_what_other_tools_switched_off_stays_off() -> None:
         monitoring, seen = sys.monitoring, list[str]()
