@@ -129,9 +129,9 @@ class Committing(Standing):
         writer = self.repo.writer()
         self._follow_rewriting(writer)
         touched = self.workspace.touched(source, everything=everything)
-        checked = self.workspace.overdue(touched.names) if rolling and not touched.everything else []
+        checked = self.workspace.overdue(touched) if rolling and not touched.everything else []
         asked = everything if holds_back is None else not holds_back
-        wider = Touched(touched.names | frozenset(checked), touched.rebound, touched.everything, touched.full, asked)
+        wider = touched.with_checked(checked, asked=asked)
         try:
             staged = self.workspace.stage(wider, writer)
         except AgentKernelError:

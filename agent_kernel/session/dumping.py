@@ -6,6 +6,7 @@ see what it reaches now and whether its own content is another.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
@@ -16,7 +17,7 @@ import msgspec
 from agent_kernel.repository import Change, Entry, Unsaved
 from agent_kernel.session import saving
 from agent_kernel.session.components import Component, Components, roots_of
-from agent_kernel.session.tracking import LEAST_COST_S, Group, Tracking
+from agent_kernel.session.tracking import LEAST_COST_S, NO_OWN, Group, Tracking
 from agent_kernel.values import references
 from agent_kernel.values.aliases import Reach, ids_of_items, joined
 from agent_kernel.values.dump import Dump
@@ -33,6 +34,25 @@ if TYPE_CHECKING:
 
 def _instances(met: Iterable[Component]) -> Iterable[object]:
     return (value for component in met for value in component.dump.instances)
+
+
+def _data_of(value: object, alone: saving.Compared) -> bytes:
+    """Covers all that code gets at from a value that was dumped alone; empty where that is more than data."""
+    dump = alone.dumped.dump
+    more = dump.met or dump.classes or dump.globals_used or dump.held or dump.holders or dump.losses
+    if more:
+        return b""
+    from agent_kernel.values import plain_data
+
+    return plain_data.digest_of(value, dump.memory)
+
+
+def _is_table_or_array(value: object) -> bool:
+    if "numpy" not in sys.modules:
+        return False
+    from agent_kernel.values import plain_data
+
+    return plain_data.is_table_or_array(value)
 
 
 def is_class_entry(name: str) -> bool:
@@ -73,6 +93,7 @@ class Dumps:
         self.joint: dict[tuple[str, ...], saving.Compared] = {}
         self.owns: dict[str, bytes] = {}
         self.seen: set[str] = set()
+        self.left_alone: set[str] = set()
         self.rebound: set[str] = set()
         self._everything = everything  # look for sharing in all of a long container, not only where it is new
         self._class_objects: dict[str, type] = {}
@@ -80,26 +101,43 @@ class Dumps:
         self._as_before: dict[frozenset[int], Components | None] = {}
         self._segments: dict[int, Parts] = {}  # of long containers, by their ids: each is dumped once
 
-    def add(self, names: Iterable[str], rebound: frozenset[str] = frozenset()) -> set[str]:
-        """Dump these names, and what they are grouped with; returns globals that new code uses, to be touched too."""
+    def add(
+        self, names: Iterable[str], rebound: frozenset[str] = frozenset(), grouped: frozenset[str] = frozenset()
+    ) -> set[str]:
+        """Dump these names, and what they are grouped with; returns globals that new code uses, to be touched too.
+
+        Args:
+            grouped: of the names those that no code names. They are left alone where nothing leads to them either.
+        """
         follow: set[str] = set()
+        self.left_alone -= set(names)
         self.rebound |= rebound
         todo = [name for name in names if name not in self.seen]
         while todo:
             name = todo.pop()
-            if name in self.seen:
+            if name in self.seen or name in self.left_alone:
                 continue
             if self.stays_unloaded(name):
                 self.seen.add(name)
                 continue
             group = self.tracking.groups.get(name)
             if group is not None and self._can_compare(group, rebound):
+                read = self._read_of(group, grouped)
+                if read and read == {name: group.data.get(name) for name in read}:
+                    self.left_alone.update(group.members)
+                    continue
                 self.seen.update(group.members)
-                todo += self._check_group(group, follow)
+                found = self._check_group(group, follow)
+                unchanged = self.staged.unchanged
+                if read and unchanged and unchanged[-1][0] is group:
+                    group.data = group.data | read
             else:
                 todo += [member for member in (group.members if group else ()) if member not in self.seen]
                 self.seen.add(name)
-                todo += self.dump_alone(name, follow)
+                found = self.dump_alone(name, follow)
+            grouped = grouped.difference(found)
+            self.left_alone.difference_update(found)
+            todo += found
         return follow
 
     def _can_compare(self, group: Group, rebound: frozenset[str]) -> bool:
@@ -107,6 +145,36 @@ class Dumps:
         if group.stale or group.unloaded is not None or rebound & set(group.members):
             return False
         return all(self.is_there(name) for name in group.members)
+
+    def _read_of(self, group: Group, grouped: frozenset[str]) -> dict[str, bytes]:
+        """Of what code names of the group, all that code gets at from there; nothing unless that is data, saved as it is.
+
+        Then no more than this has to be looked at. What others of the group changed meanwhile is found as it is for
+        names that no code mentions.
+        """
+        named = [name for name in group.members if name not in grouped]
+        members = self.values(named)
+        if not members or len(named) == len(group.members) or self._everything:
+            return {}
+        known = (group.data.get(name) != b"" and _is_table_or_array(value) for name, value in members.items())
+        if not all(known) or all(map(_is_table_or_array, (self.values(group.members) or {}).values())):
+            return {}
+        read: dict[str, bytes] = {}
+        for name, value in members.items():
+            compared = self.dump({name: value}, group, alone=True)
+            if compared is None or compared.own != group.own_of(name):
+                return {}
+            read[name] = _data_of(value, compared)
+        return read
+
+    def data_among(self, members: Mapping[str, object]) -> dict[str, bytes]:
+        """All that code gets at from those members that are tables, for as long as it is data."""
+        if len(members) == 1:
+            return NO_OWN
+        tables = {name for name, value in members.items() if _is_table_or_array(value)}
+        if not tables or len(tables) == len(members):
+            return NO_OWN
+        return {name: _data_of(members[name], alone) for name in tables if (alone := self.alone.get(name)) is not None}
 
     def stays_unloaded(self, name: str) -> bool:
         """Whether the name is still bound to what stands for a value that could not be loaded: its entry stays."""

@@ -275,6 +275,7 @@ def _group(
         marks=dumped.segments.marks if dumped.segments else NO_MARKS,
         met=dumped.met,
         digest=dumped.digest,
+        data=NO_OWN,
         place=_place(dumped, members),
     )
 

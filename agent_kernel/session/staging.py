@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from agent_kernel.repository import Change, Unsaved, Writer
@@ -47,9 +48,20 @@ class Staging:
         """Dump none of these, whatever they are grouped with: names that are gone, or ignored by now though still bound."""
         self._dumps.seen.update(names)
 
-    def add(self, names: Iterable[str], rebound: frozenset[str] = frozenset()) -> set[str]:
-        """Dump these names, and what they are grouped with; returns globals that new code uses, to be touched too."""
-        return self._dumps.add(names, rebound)
+    @property
+    def left_alone(self) -> AbstractSet[str]:
+        """Names that were not looked at, because code names only data that they are grouped with."""
+        return self._dumps.left_alone
+
+    def add(
+        self, names: Iterable[str], rebound: frozenset[str] = frozenset(), grouped: frozenset[str] = frozenset()
+    ) -> set[str]:
+        """Dump these names, and what they are grouped with; returns globals that new code uses, to be touched too.
+
+        Args:
+            grouped: of the names those that no code names.
+        """
+        return self._dumps.add(names, rebound, grouped)
 
     def finish(self, removed: Iterable[str], needed: Collection[str] = ()) -> Staged:
         """Regroup, store, and say what changed. `needed`: ids of classes that stay, whatever becomes of their instances."""
@@ -97,6 +109,7 @@ class Staging:
             self._dumps.interrupt(members, group)
             return
         made.cost_s = compared.dumped.seconds
+        made.data = self._dumps.data_among(members)
         if compared.dumped.segments is None and len(names) > 1:  # each long one was cut for its own content alone
             for name in names:
                 dumped = self._dumps.alone[name].dumped

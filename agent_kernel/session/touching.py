@@ -330,17 +330,27 @@ class Closure:
         self.namespace = namespace
         self.tracking = tracking
         self.touched: set[str] = set()
+        self._named: set[str] = set()
         self.everything = False
+
+    @property
+    def grouped(self) -> frozenset[str]:
+        """What is touched only because it is saved together with what code names."""
+        return frozenset(self.touched - self._named)
 
     def add(self, names: Iterable[str]) -> None:
         """Touch these names and what follows from them; only names that are bound count."""
-        todo = [name for name in names if name not in self.touched]
+        todo = [name for name in names if name not in self._named]
         while todo:
             name = todo.pop()
-            if name in self.touched or not self._exists(name):
+            if name in self._named or not self._exists(name):
                 continue
-            self.touched.add(name)
-            todo.extend(self._reached_from(name))
+            self._named.add(name)
+            group = self.tracking.groups.get(name)
+            for member in (name,) if group is None else (name, *group.members):
+                if member not in self.touched:
+                    self.touched.add(member)
+                    todo.extend(self._reached_from(member))
 
     def add_code_names(self, names: Iterable[str]) -> None:
         """Names used by code that ran or may run."""
@@ -365,7 +375,6 @@ class Closure:
         group = self.tracking.groups.get(name)
         if group is not None:
             used |= group.globals_used
-            used.update(group.members)
             used.update(class_entry(uid) for uid in group.classes)
             used.update(self._holding(group.held))
             for token in group.holders:

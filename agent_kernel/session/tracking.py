@@ -70,6 +70,7 @@ class Group(msgspec.Struct):
     met: bytes = b""  # which objects the last dump met: where it is the same, the group reaches what it reached
     digest: bytes = b""  # of a long container of atoms, a plain function or class: unchanged as long as this is
     roots: dict[str, Roots] = {}
+    data: dict[str, bytes] = {}  # by member: what code gets at from a table; empty where that is more than data
     place: tuple[str, str] = ("", "")  # the module and the name that are all that was saved
     cost_s: float = 0.0
     checked: int = 0

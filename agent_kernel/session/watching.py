@@ -47,6 +47,12 @@ class Touched(msgspec.Struct, frozen=True):
     everything: bool
     full: bool = False  # as before a checkout: alias changes that leave all contents equal count too
     asked: bool = False  # so do values of gigabytes that are new
+    grouped: frozenset[str] = frozenset()  # of the names: those that are only saved together with what code names
+
+    def with_checked(self, names: Iterable[str], *, asked: bool) -> Touched:
+        """The same, and these names, which are looked at though no code names them."""
+        more = frozenset(names)
+        return msgspec.structs.replace(self, names=self.names | more, asked=asked, grouped=self.grouped - more)
 
 
 class Watching:
@@ -131,7 +137,8 @@ class Watching:
             groups = self.tracking.groups
             looked = uses.words | self._owed
             names = groups if everything else looked & groups.keys() | self._able_to_change(groups)
-        return Touched(frozenset(names), rebound, closure.everything, everything)
+        grouped = frozenset[str]() if closure.everything else closure.grouped
+        return Touched(frozenset(names), rebound, closure.everything, everything, grouped=grouped)
 
     def _able_to_change(self, names: Iterable[str]) -> set[str]:
         """Without names that only another binding can change: atoms, and what was saved as a mere name of a module."""
@@ -210,7 +217,8 @@ class Watching:
         moved = rebound.new | rebound.rebound | rebound.removed
         done = set(filter(self._is_saved, touched.names)) | rebound.new | rebound.rebound
         staging.leave_out(rebound.removed)
-        follow = staging.add(sorted(done), moved)
+        follow = staging.add(sorted(done), moved, touched.grouped)
+        done -= staging.left_alone
         while follow:
             closure = touching.Closure(self.namespace, self.tracking)
             closure.add_code_names(follow - done)
@@ -218,8 +226,9 @@ class Watching:
             if closure.everything:
                 reached = self._able_to_change({*self.bindings.names(self.namespace), *self.tracking.groups})
             more = set(filter(self._is_saved, reached)) - done
-            done |= more | follow
-            follow = staging.add(sorted(more), moved) - done
+            grouped = frozenset[str]() if closure.everything else closure.grouped
+            follow = staging.add(sorted(more), moved, grouped) - (done | more | follow)
+            done = (done | more | follow) - staging.left_alone
         return staging.finish(rebound.removed)
 
     def _is_saved(self, name: str) -> bool:
@@ -296,7 +305,7 @@ class Watching:
 
     # -- rolling verification
 
-    def overdue(self, touched: frozenset[str]) -> list[str]:
+    def overdue(self, touched: Touched) -> list[str]:
         """Names to look at although nothing points to them, as many as fit into the time that was saved up.
 
         Those that someone else holds come first, then those not looked at for longest. A large value waits until enough
@@ -317,11 +326,15 @@ class Watching:
                 left = min(left, earned / 2)
                 if left < LEAST_COST_S:
                     break
-            elif touched.isdisjoint(group.members):
+            elif touched.names.isdisjoint(group.members) or self._may_be_left_alone(group, touched.grouped):
                 left -= cost
                 self._credit_s -= cost
                 chosen.extend(group.members)
         return chosen
+
+    def _may_be_left_alone(self, group: Group, grouped: frozenset[str]) -> bool:
+        """Whether code names of the group only what leads to data, so that the rest may not be looked at."""
+        return all(name in grouped or group.data.get(name) for name in group.members)
 
     def _waiting(self) -> Iterator[Group]:
         suspects = {id(group): group for name in self._held_by_others() if (group := self.tracking.groups.get(name))}

@@ -1,0 +1,116 @@
+"""Tell whether the libraries of tables and arrays run nothing but code of their own.
+
+A method that a notebook gave to all tables runs wherever a cell has a table, and may use any variable. So does the code of
+an accessor that was registered, of a function that shows numbers, and of one that is called where a number overflows.
+"""
+
+# What is handled here is anyone's object, so its type has no parameters to know.
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, cast
+
+import msgspec
+
+from agent_kernel.values.addresses import addresses
+from agent_kernel.values.summaries.reading import class_dict, module_dict, module_name, qualified_name
+
+_MOST = 200_000  # objects in the classes of a library
+_STANDARD = frozenset(sys.stdlib_module_names) - {"__main__"}
+_INSTALLED = ("site-packages", "dist-packages")
+_COMPILED = frozenset({"cython_function_or_method", "fused_cython_function"})
+_NAMED_TUPLE = "namedtuple_"  # where `collections` makes the code of one
+_TEMPLATES = "jinja2"  # they are code that was made at run time
+
+
+class _LookedAt(msgspec.Struct):
+    """What was found in classes and settings the last time. It is kept alive, so that addresses stay its own."""
+
+    held: tuple[Any, ...] = ()
+    ids: frozenset[int] = frozenset()
+    is_own: bool = True
+
+
+_last = [_LookedAt()]
+
+
+def run_only_their_own() -> bool:
+    """Whether pandas and numpy hold no code of anyone else's. Quick where they hold what they held the last time."""
+    last = _last[0]
+    classes = map(class_dict, _classes("pandas", len(sys.modules)))
+    held = (*chain.from_iterable(kind.values() for kind in classes), *_settings())
+    if addresses(last.held) != addresses(held):
+        known = last.ids if last.is_own else frozenset[int]()
+        is_own = _is_own(value for value in held if id(value) not in known)
+        last = _last[0] = _LookedAt(held, frozenset(map(id, held)), is_own)
+    return last.is_own
+
+
+def _settings() -> Iterator[Any]:
+    """What pandas and numpy were told to use: some of it is called, when numbers are shown or overflow."""
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None:
+        yield numpy.geterrcall()
+        yield from (numpy.get_printoptions()["formatter"] or {}).values()
+    waiting: list[Any] = [getattr(sys.modules.get("pandas._config.config"), "_global_config", {})]
+    while waiting:
+        setting = waiting.pop()
+        if type(setting) is dict:
+            waiting += setting.values()
+        else:
+            yield setting
+
+
+@functools.lru_cache(maxsize=4)
+def _classes(package: str, _: int) -> tuple[type, ...]:
+    """The classes in the modules of the package, as of when so many modules were loaded."""
+    modules: list[Any] = [module for name, module in list(sys.modules.items()) if _top(name) == package]
+    found = (module_dict(module).values() for module in modules if isinstance(module, ModuleType))
+    classes = {id(value): cast("type", value) for value in chain.from_iterable(found) if issubclass(type(value), type)}
+    return tuple(kind for kind in classes.values() if _top(module_name(kind)) == package)
+
+
+def _top(module: object) -> str:
+    return module.partition(".")[0] if type(module) is str else ""
+
+
+@functools.lru_cache(maxsize=1_000)
+def _is_library(top: str) -> bool:
+    """Whether the module is one of Python's own, or of an installed package: none that the person is writing."""
+    path = module_dict(module).get("__file__") if isinstance(module := sys.modules.get(top), ModuleType) else None
+    return top in _STANDARD or (isinstance(path, str) and any(folder in path for folder in _INSTALLED))
+
+
+def _is_own(values: Iterable[Any]) -> bool:
+    """Whether all code that is held here, however deep, is a library's."""
+    waiting = list(values)
+    seen: dict[int, object] = {}
+    while waiting:
+        value = waiting.pop()
+        kind = type(value)
+        if id(value) in seen or kind in (ModuleType, CodeType):
+            continue
+        seen[id(value)] = value
+        if len(seen) > _MOST or not _is_librarys(value):
+            return False
+        if kind is FunctionType:
+            waiting += [value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__]
+        elif not issubclass(kind, type) and _top(module_name(kind)) != _TEMPLATES:
+            waiting += gc.get_referents(value)
+    return True
+
+
+def _is_librarys(value: Any) -> bool:
+    kind = type(value)
+    if kind is FunctionType or qualified_name(kind) in _COMPILED:
+        module = value.__globals__.get("__name__")
+        return _is_library(_top(module)) or str(module).startswith(_NAMED_TUPLE)
+    named = value if issubclass(kind, type) else kind
+    return _is_library(_top(module_name(named))) or qualified_name(named) in _COMPILED
