@@ -119,6 +119,7 @@ def test_a_run_whose_model_is_gone_says_how_it_can_go_on(tmp_path: Path, monkeyp
     with Shell(store=str(tmp_path / "store")) as shell:
         monkeypatch.setattr("agent_kernel.agents.models.naming._registered", {})  # as in another process
         shell.run("%agent checkout")
+        shell.run("del ada")  # the agent that the notebook holds brings its model
         said = shell.run("%agent resume two").err
         assert "--model NAME lets another go on; AGENT.reopen(" in said
 
