@@ -31,6 +31,7 @@ class Sharing:
     def settle(self) -> None:
         """Dump whatever has to be looked at again before names can be grouped."""
         self._regroup_rest()
+        self._look_at_equals()
         known = -1
         while known != len(self._dumps.alone):  # settling dumps long containers, which have to be walked in turn
             known = len(self._dumps.alone)
@@ -43,6 +44,14 @@ class Sharing:
         """A name that left a group changes how the others are stored, even if their bytes are equal."""
         for name in self._removed:
             self._dump_members(self._dumps.tracking.groups[name])
+
+    def _look_at_equals(self) -> None:
+        """What is equal to what was saved may be another object, and another name's: `rows[0] = row` for an equal row."""
+        tracking = self._dumps.tracking
+        for group, fresh in list(tracking.moved.values()):
+            is_there = tracking.groups.get(group.members[0]) is group
+            if is_there and any(other is not group for other in tracking.sharing(fresh)):
+                self._dump_members(group)
 
     def _settle_sharing(self) -> None:
         """Dump untouched groups that, by what was remembered, hold something in common with a dumped name."""

@@ -93,6 +93,8 @@ class Tracking:
     def __init__(self) -> None:
         self.groups: dict[str, Group] = {}
         self.class_entries: set[str] = set()
+        # Unchanged since they were saved, but they reach other objects by now, and which: until a commit looked at these.
+        self.moved: dict[int, tuple[Group, Reach]] = {}
         self._stale: dict[int, Group] = {}
         self._unloaded: dict[int, Group] = {}
         # Those that can change unseen, the one not looked at for longest first.
@@ -210,7 +212,7 @@ class Tracking:
 
     def refresh(self, group: Group, dumped: Dumped) -> None:
         """The group was found unchanged: take over what the new dump reaches, for ids may be others."""
-        found = dumped.reach
+        found, before = dumped.reach, group.reach
         group.globals_used = frozenset(dumped.dump.globals_used) or NO_NAMES
         group.held = frozenset(dumped.dump.held) or NO_IDS
         group.holders = frozenset(dumped.dump.holders) or NO_NAMES
@@ -225,6 +227,13 @@ class Tracking:
         group.reach = found
         group.classes = group.classes | dumped.dump.classes.keys() or NO_NAMES
         self.add(group)
+        ids = found.ids - before.ids
+        memory = [use for use in found.memory if use not in before.memory] if found.memory != before.memory else []
+        if ids or memory:
+            from agent_kernel.values.aliases import Reach, joined
+
+            _, moved = self.moved.get(id(group), (group, Reach()))
+            self.moved[id(group)] = group, joined([moved, Reach(ids, memory)])
 
     def sharing(self, reach: Reach) -> Iterable[Group]:
         """Groups that may hold an object or memory in common with what was just reached."""

@@ -260,6 +260,7 @@ class Watching:
         """The staged state was published: it is now what the next look compares with."""
         for group in staged.dropped.values():
             self.tracking.remove(group)
+        self.tracking.moved.clear()
         self._owed = frozenset()
         self._turn += 1
         for group, dumped in staged.unchanged:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 from collections.abc import Iterator
 from itertools import takewhile
 from typing import Any
 
 import pytest
 
-from agent_kernel.session import dumping
+from agent_kernel.errors import StoreFullError
+from agent_kernel.session import Repository, dumping
+from agent_kernel.storage import MemoryStore
 from agent_kernel.testing.notebooks import Notebook, rev
 from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.groups import dump_group
@@ -270,3 +273,62 @@ def test_models_are_not_grouped_by_what_an_abstract_class_of_their_library_holds
         nb.run("one = Model(max_iter=2).fit(rows, labels)")
         nb.run("other = Model(max_iter=3).fit(rows, labels)")
         assert [group.members for group in nb.session.workspace.tracking if "other" in group.members] == [("other",)]
+
+
+EQUAL_AND_SHARED: dict[str, tuple[str, str, str]] = {
+    "a list": ("a = [1]; q = [[1]]", "q[0] = a", "q[0] is a"),
+    "one that another holds already": ("a = [1]; p = [a]; q = [[1]]", "q[0] = a", "q[0] is a and p[0] is a"),
+    "another one of two": ("a = [1]; b = [1]; h = [a]", "h[0] = b", "h[0] is b and h[0] is not a"),
+    "none any more": ("a = [1]; q = [a]", "q[0] = [1]", "q[0] is not a"),
+    "an entry": ("a = [1]; d = {'k': [1]}; e = (d,)", "d['k'] = a", "e[0]['k'] is a"),
+    "attributes": (
+        "class C:\n    def __init__(self): self.v = []\na, b = C(), C()",
+        "a.__dict__ = b.__dict__",
+        "vars(a) is vars(b)",
+    ),
+    "an object": ("class C: pass\na = C(); a.v = 1\nb = C(); b.v = 1\nh = [a]", "h[0] = b", "h[0] is b"),
+    "an array": ("import numpy as np\na = np.zeros(9); d = {'k': np.zeros(9)}", "d['k'] = a", "d['k'] is a"),
+    "memory": (
+        "import numpy as np\na = np.zeros(99_999); d = {'k': np.zeros(99_999)}",
+        "d['k'] = a[:]",
+        "np.shares_memory(d['k'], a)",
+    ),
+    "a row of many": ("rows = [{'i': i} for i in range(5000)]; r = {'i': 7}", "rows[7] = r", "rows[7] is r"),
+    "an attribute of a function": ("def f(): return 1\nf.c = [1]\ng = [1]", "f.c = g", "f.c is g"),
+    "an attribute of a class": ("class K:\n    items = [1]\ng = [1]", "K.items = g", "K.items is g"),
+}
+
+
+@pytest.mark.parametrize("what", EQUAL_AND_SHARED)
+def test_an_equal_object_in_the_place_of_another_is_shared_with_who_holds_it(what: str) -> None:
+    make, change, look = EQUAL_AND_SHARED[what]
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        early = nb.run(make)
+        assert not nb.look(look)
+        later = nb.run(change)
+        assert nb.look(look)
+        nb.run("other = 1")
+        nb.checkout(early)
+        assert not nb.look(look)
+        nb.checkout(later)
+        assert nb.look(look)
+    with Notebook(Repository.open(store)) as again:
+        again.checkout()
+        assert again.look(look)
+
+
+def test_it_is_shared_also_where_the_commit_of_its_cell_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise StoreFullError("memory:")
+
+    with Notebook() as nb:
+        nb.run("a = [1]; q = [[1]]")
+        with monkeypatch.context() as patch:
+            patch.setattr(nb.repo, "publish", full)
+            with contextlib.suppress(StoreFullError):
+                nb.run("q[0] = a")
+        later = nb.run("other = 1")
+        nb.run("del q")
+        nb.checkout(later)
+        assert nb.look("q[0] is a")
