@@ -88,9 +88,10 @@ _classes: dict[int, tuple[weakref.ref[type], Reference | None]] = {}
 
 
 class _Seen(msgspec.Struct):
-    """The modules that were looked at, each by its id, and how many there were in all."""
+    """The modules that were looked at, and how many there were in all."""
 
-    modules: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    # One that is imported anew may lie where the last one lay. What is no module, and takes no reference, goes by its id.
+    modules: dict[str, weakref.ref[Any] | int] = msgspec.field(default_factory=dict[str, "weakref.ref[Any] | int"])
     total: int = -1
     loggers: int = -1
     names_of_loggers: set[str] = msgspec.field(default_factory=set[str])
@@ -123,9 +124,14 @@ def look() -> None:
     if len(sys.modules) == _seen.total:
         return
     _seen.total = len(sys.modules)
-    fresh = [name for name, module in list(sys.modules.items()) if _seen.modules.get(name) != id(module)]
+    fresh = [name for name, module in list(sys.modules.items()) if not _was_seen(name, module)]
     with _without_collections():
         _note_inner({name: note(name) for name in fresh})
+
+
+def _was_seen(name: str, module: object) -> bool:
+    seen = _seen.modules.get(name)
+    return seen == id(module) if seen is None or isinstance(seen, int) else seen() is module
 
 
 @contextmanager
@@ -143,7 +149,7 @@ def _without_collections() -> Generator[None]:
 def note(name: str) -> list[Any]:
     """Note what a module holds, and return it. Thousands of functions and classes are passed over in C."""
     module = sys.modules.get(name)
-    _seen.modules[name] = id(module)
+    _seen.modules[name] = weakref.ref(module) if type(module) is types.ModuleType else id(module)
     if name == "builtins" and module is not None:
         _containers.setdefault(id(module_dict(module)), 0)
         _add(id(module_dict(module)), name, "__dict__")

@@ -578,3 +578,17 @@ def test_a_module_that_a_cell_made_is_not_saved_under_its_name() -> None:
                 assert nb.run(f"import {name}").unsaved == ()
     finally:
         sys.modules.pop("ak_fake", None)
+
+
+def test_a_module_that_is_imported_anew_is_looked_at_anew_wherever_it_lies() -> None:
+    places: list[int] = []
+    for number in range(20):
+        made = sys.modules["ak_anew"] = types.ModuleType("ak_anew")
+        vars(made)["ROWS"] = rows = [number]
+        references.begin()
+        references.look()
+        assert ("ak_anew", "ROWS") in references.HELD[id(rows)]
+        places.append(id(made))
+        del references.HELD[id(rows)]  # else the list may lie where the last one lay, too
+        del sys.modules["ak_anew"], made
+    assert len(set(places)) < len(places)
