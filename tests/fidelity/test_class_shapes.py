@@ -90,3 +90,37 @@ def test_members_of_an_enum_keep_what_they_hold() -> None:
         again.checkout()
         assert again.look(f"repr({seen})") == then
         assert again.look("held[0] is A.ONE and held[1] is A.ONE['z'] is B.ONE and A({'x': [1]}) is A.ONE")
+
+
+HASHED = """
+class K:
+    {body}
+    def __init__(self, a): self.a = a
+    def __eq__(self, other): return self.a == other.a
+    def __hash__(self): return hash(self.a)
+k = K(1)
+m = {{k: 'one'}}
+k.owner = m
+s = {{k}}
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "pass",
+        "__slots__ = ('a', '__dict__')",
+        "__slots__ = ('a', 'owner')",
+        "__slots__ = ('a', 'owner', '__weakref__')\n    def __new__(cls, a): return object.__new__(cls)",
+    ],
+)
+def test_an_object_that_is_a_key_of_what_it_holds_comes_back(body: str) -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        first = nb.run(HASHED.format(body=body))
+        nb.run("m[k] = 'two'")
+        nb.checkout(first)
+        assert nb.look("m[k] == 'one' and k.owner is m and next(iter(m)) is k and k in s")
+    with Notebook(Repository.open(store)) as again:
+        again.checkout()
+        assert again.look("m[k] == 'one' and k.owner is m and next(iter(m)) is k and k in s")

@@ -24,7 +24,14 @@ if TYPE_CHECKING:
 
 _copyreg: Any = copyreg  # typeshed lacks `__newobj__`
 _NEW = _copyreg.__newobj__
-_MAKES = (_NEW, _copyreg.__newobj_ex__, restore.instance, restore.with_attributes, restore.exception)
+_MAKES = (
+    _NEW,
+    _copyreg.__newobj_ex__,
+    restore.instance,
+    restore.with_attributes,
+    restore.with_slots,
+    restore.exception,
+)
 
 
 def of_notebook(kind: type[Any], handler: Handler) -> Handler:
@@ -116,6 +123,8 @@ def past_own_new(kind: type[Any], handler: Handler) -> Handler:
             arguments = parts[1][1]
         if makes is restore.with_attributes:
             return restore.bare_with_attributes, (kind, maker, arguments, parts[1][2]), *parts[2:]
+        if makes is restore.with_slots:
+            return restore.bare_with_slots, (kind, maker, arguments, parts[1][2]), *parts[2:]
         return restore.bare_instance, (kind, maker, *arguments), *parts[2:]
 
     return reduce_bare
@@ -370,8 +379,10 @@ def reduce_hashed(pickler: Pickler, value: Any) -> Any:
     if type(value).__dictoffset__ and all(map(_is_plain, object.__getattribute__(value, "__dict__").values())):
         return noted  # nothing in it can hold it
     parts: Any = reduced(value) if noted is NotImplemented else noted
-    whole = len(parts) >= 3 and parts[0] is _NEW and type(parts[2]) is dict and not any(parts[3:])
-    if not whole:
+    whole = len(parts) >= 3 and parts[0] is _NEW and not any(parts[3:])
+    if whole and type(parts[2]) is tuple and len(parts[2]) == 2:
+        return _with_plain_slots(parts) or noted
+    if not whole or type(parts[2]) is not dict:
         return noted
     plain = {name: found for name, found in parts[2].items() if _is_plain(found)}
     if not plain or len(plain) == len(parts[2]):
@@ -379,6 +390,16 @@ def reduce_hashed(pickler: Pickler, value: Any) -> Any:
     kind, *arguments = parts[1]
     made = (kind, tuple(arguments), plain)
     return restore.with_attributes, made, parts[2], None, None, restore.all_attributes_state
+
+
+def _with_plain_slots(parts: Any) -> Any:
+    """The same of an object with slots; None: no slot is plain, or all that it holds is."""
+    attributes, slots = ({name: found for name, found in (held or {}).items() if _is_plain(found)} for held in parts[2])
+    if not slots or len(attributes) + len(slots) == len(parts[2][0] or ()) + len(parts[2][1]):
+        return None
+    kind, *arguments = parts[1]
+    made = (kind, tuple(arguments), (attributes, slots))
+    return restore.with_slots, made, parts[2], None, None, restore.all_slots_state
 
 
 # By id: hashing a type runs its metaclass.

@@ -147,6 +147,24 @@ def all_attributes_state(made: Any, state: dict[str, object]) -> None:
     attributes.update(state)
 
 
+State = tuple[dict[str, object] | None, dict[str, object]]
+
+
+def with_slots(kind: Any, arguments: tuple[object, ...], plain: State) -> Any:
+    """As `with_attributes`, for a class with slots."""
+    made = kind.__new__(kind, *arguments)
+    answering_slots_state(made, plain)
+    return made
+
+
+def all_slots_state(made: Any, state: State) -> None:
+    """All attributes in their order, and all slots."""
+    attributes, slots = state
+    if attributes:
+        all_attributes_state(made, attributes)
+    answering_slots_state(made, (None, slots))
+
+
 def live(token: str, surface: bytes = b"") -> object:
     """An object that could not be saved: the one still alive in this process, or a placeholder that raises."""
     return current().live(token)
@@ -339,6 +357,13 @@ def bare_with_attributes(kind: Any, maker: Any, arguments: tuple[object, ...], p
     """As `with_attributes`, past the `__new__` of the notebook's classes."""
     made = maker.__new__(kind, *arguments)
     attributes_state(made, plain)
+    return made
+
+
+def bare_with_slots(kind: Any, maker: Any, arguments: tuple[object, ...], plain: State) -> Any:
+    """As `with_slots`, past the `__new__` of the notebook's classes."""
+    made = maker.__new__(kind, *arguments)
+    answering_slots_state(made, plain)
     return made
 
 
