@@ -49,6 +49,13 @@ class AlreadyTold(UsageError):  # noqa: N818 - what there is to say was shown; t
         return []
 
 
+class CommandInterrupted(KeyboardInterrupt):
+    """A person stopped a command. Where it changes anything it does that as a whole, or not at all."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
 @magics_class
 class AgentMagics(Magics):
     """Version control for this notebook's variables."""
@@ -79,6 +86,11 @@ class AgentMagics(Magics):
 
             self._show(Said((str(question),)))
             raise AlreadyTold(str(question)) from None
+        except KeyboardInterrupt as interrupt:
+            if cell is not None or isinstance(interrupt, CommandInterrupted):
+                raise
+            verb = line.split(maxsplit=1)[0] if line.split() else "status"
+            raise CommandInterrupted(f"%agent {verb} was interrupted; %agent status says where you are") from None
         except (UsageProblem, AgentKernelError, OSError) as problem:  # a folder that is gone, a path that is too long
             raise UsageError(str(problem)) from None
 

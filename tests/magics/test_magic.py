@@ -453,3 +453,17 @@ def test_a_copied_notebook_may_start_from_the_original_after_its_first_cell(shel
     assert shell.run("%agent checkout main~1").result.success
     assert (shell.ns["x"], shell.ns["y"]) == (1, 2)
     assert not shell.run(f"%agent bind {tmp_path / 'copy'} --from {tmp_path / 'store'}").result.success
+
+
+def test_a_command_that_is_interrupted_says_so_in_one_line(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    shell.run("x = 1")
+    shell.run("x = 2")
+    monkeypatch.setattr(shell.extension.notebook.session, "undo", interrupted)
+    typed = shell.run("%agent undo")
+    assert isinstance(typed.result.error_in_exec, KeyboardInterrupt)
+    shown = (typed.out + typed.err).strip().splitlines()
+    assert shown == ["%agent undo was interrupted; %agent status says where you are"]
+    assert shell.ns["x"] == 2
