@@ -230,7 +230,7 @@ class Reader:
             yield from self._sequence(items, hide, depth)
         elif hide and plain.dtype.kind in "iufSUTmMc":
             yield from self._cells(plain.reshape(-1), hide, depth)
-        yield from _attributes(value, type(value), hide, depth)
+        yield from _attributes(value, type(cast("object", value)), hide, depth)
 
     def _cells(self, cells: Any, hide: bool, depth: int, *, words: bool = True) -> Iterator[Part]:
         """The cells of a column. `words`: also short words, which a column called `token` may be full of."""

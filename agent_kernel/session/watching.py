@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 # cells pays a share of the time that it takes.
 _ROLLING_S, _LEAST_ROLLING_S, _ROLLING_SHARE = 2e-3, 3e-4, 0.02
 _MOST_CREDIT_S = 1.0
+_WORTH_IT_S = 0.005  # to look at a group for: what takes less is looked at also where an attribute is called like it
 # The namespace's, that of a witness, and one of getrefcount's caller.
 _EXPLAINED_REFERENCES = 3
 _MOST_COUNTED = 500  # containers whose references are counted after a cell; of more than that, each has its turn
@@ -193,11 +194,15 @@ class Watching:
         return {name} if self.is_only_described(self.namespace.get(name)) else set()
 
     def _not_used(self, source: str) -> set[str]:
-        """Variables that the source does not use, though it has attributes or keys that are called like them."""
+        """Variables that the source does not use, though it has attributes or keys that are called like them.
+
+        Only where to look at them takes long, for a library's object may still lead to them: `logger.rows.append(1)`.
+        """
+        groups = self.tracking.groups
         return {
             name
             for name in touching.not_used(source, self.namespace)
-            if name in self.tracking.groups and id(self.namespace.get(name)) not in HELD
+            if name in groups and groups[name].cost_s > _WORTH_IT_S and id(self.namespace.get(name)) not in HELD
         }
 
     def _holding(self, ids: set[int]) -> set[str]:

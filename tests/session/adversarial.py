@@ -1,4 +1,4 @@
-"""86 ways to change a value that a look at the cell's words alone would miss, or almost."""
+"""88 ways to change a value that a look at the cell's words alone would miss, or almost."""
 
 from __future__ import annotations
 
@@ -481,6 +481,16 @@ BINDINGS = (
 
 # The variable stands in the cell as an attribute alone: what leads to it is something else.
 ATTRIBUTES = (
+    Case(
+        "of a library's object",
+        ("import logging\nq = logging.getLogger('q')\nx = []\nq.x = x",),
+        "q.x.append(1)",
+    ),
+    Case(
+        "of a library's class",
+        ("import json\nx = []\njson.JSONEncoder.x = x",),
+        "json.JSONEncoder.x.append(1)\ndel json.JSONEncoder.x",
+    ),
     Case(
         "of a module of one's own",
         ("from helper_mod import STATE\nimport helper_mod as h",),

@@ -82,9 +82,9 @@ def test_going_back_and_forward_is_exact(case: Case, stage: Notebook | ShellNote
     assert look(stage, case) == after
 
 
-def test_there_are_eighty_six() -> None:
-    assert len(CASES) == 86
-    assert len({case.title for case in CASES}) == 86
+def test_there_are_eighty_eight() -> None:
+    assert len(CASES) == 88
+    assert len({case.title for case in CASES}) == 88
 
 
 def test_an_inner_list_that_a_library_holds_is_found_by_full_verification(desk: Path) -> None:
