@@ -209,7 +209,8 @@ class TestWhatIsBelow:
         "import matplotlib.font_manager, numpy as np, pandas as pd, scipy.stats"
     )
 
-    def test_it_comes_back_as_that_very_object(self) -> None:
+    def test_it_comes_back_as_that_very_object(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delitem(sys.modules, "mimetypes", raising=False)  # looked at before it had its tables, perhaps
         store = MemoryStore()
         with Notebook(Repository.open(store)) as nb:
             nb.run(self.IMPORTS)
