@@ -133,6 +133,7 @@ class Watching:
             if touching.mentions_outputs(uses.words):
                 closure.add(self._holding({id(value) for value in self.outputs()}))
             closure.add(self._holding(self._drawn_on()))
+            closure.add(self._holding(touching.held_by_log_handlers()))
         names: Iterable[str] = closure.touched
         if closure.everything:
             groups = self.tracking.groups

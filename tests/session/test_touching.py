@@ -554,3 +554,28 @@ if sys.version_info >= (3, 12):
             finally:
                 monitoring.set_events(1, 0)
                 monitoring.free_tool_id(1)
+
+
+@pytest.mark.parametrize(
+    ("make", "log"),
+    [
+        ("L = logging.getLogger('ak.log'); L.addHandler(logging.StreamHandler(x))", "L.warning('y')"),
+        ("L = logging.getLogger('ak.log'); h = logging.StreamHandler(x); L.addHandler(h)", "L.warning('y')"),
+        (
+            "logging.getLogger('ak.log').addHandler(logging.StreamHandler(x))",
+            "logging.getLogger('ak.log').warning('y')",
+        ),
+        ("logging.getLogger('ak.log').addHandler(logging.StreamHandler(x)); w = json.JSONDecoder", "print('z'); log()"),
+    ],
+)
+def test_what_a_record_is_written_to_is_found_in_the_cell_that_logs(make: str, log: str) -> None:
+    import logging
+
+    try:
+        with Notebook() as nb:
+            nb.run("import io, json, logging\ndef log(): logging.getLogger('ak.log').warning('y')\nx = io.StringIO()")
+            nb.run(make)
+            assert names_changed(nb.run(log)) == {"x"}
+            assert names_changed(nb.run("other = 1")) == {"other"}
+    finally:
+        logging.getLogger("ak.log").handlers.clear()
