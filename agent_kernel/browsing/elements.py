@@ -25,6 +25,7 @@ from agent_kernel.verbs.stored import ARRAY, OBJECTS, Stored, atoms_of, code_siz
 __all__ = ["elements_of", "numbers_of"]
 
 _STRINGS: Final = {"string": "i", "large_string": "q", "utf8": "i", "large_utf8": "q"}
+_OF_SEVERAL: Final = "agent_kernel.values.restore.frames.index_of_several"
 _ARROW: Final = "agent_kernel.values.restore.frames.arrow_column"
 _MOMENTS: Final = "pandas._libs.arrays.__pyx_unpickle_NDArrayBacked"
 _FEW_OBJECTS: Final = "agent_kernel.values.restore.arrays.object_array_bare"
@@ -102,7 +103,10 @@ def elements_of(stored: Stored, values: object, row: int = 0) -> Elements | None
         case name if name in (_FEW_OBJECTS, OBJECTS):
             return _objects(stored, values, row)
         case "pandas.core.indexes.base._new_Index" | "pandas.core.indexes.datetimes._new_DatetimeIndex":
-            return _index(stored, values)
+            return _index(stored, values.args[1] if len(values.args) > 1 else None)
+        case name if name == _OF_SEVERAL:
+            given = items_of(values.args[1]) if len(values.args) > 1 else ()
+            return _index(stored, given[1] if len(given) > 1 else None)
         case name if name.endswith(_MASKED):
             return _masked(stored, values)
         case _:
@@ -180,9 +184,9 @@ def _coded_objects(stored: Stored, array: Call, row: int) -> Elements | None:
     return Categories(numbers, Things(atoms))
 
 
-def _index(stored: Stored, index: Call) -> Elements | None:
-    """The labels of a table's rows or columns."""
-    fields = items_of(index.args[1]) if len(index.args) > 1 else ()
+def _index(stored: Stored, given: object) -> Elements | None:
+    """The labels of a table's rows or columns. `given`: what they are made of, by name."""
+    fields = items_of(given)
     said = {str(name): held for name, held in zip(fields[::2], fields[1::2], strict=False)}
     if "start" in said:
         start, stop, step = (said.get(name) for name in ("start", "stop", "step"))

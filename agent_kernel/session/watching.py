@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 # cells pays a share of the time that it takes.
 _ROLLING_S, _LEAST_ROLLING_S, _ROLLING_SHARE = 2e-3, 3e-4, 0.02
 _MOST_CREDIT_S = 1.0
+_SMALL_BYTES = 20_000
 _WORTH_IT_S = 0.005  # to look at a group for: what takes less is looked at also where an attribute is called like it
 # The namespace's, that of a witness, and one of getrefcount's caller.
 _EXPLAINED_REFERENCES = 3
@@ -203,7 +204,10 @@ class Watching:
         return {
             name
             for name in touching.not_used(source, self.namespace)
-            if name in groups and groups[name].cost_s > _WORTH_IT_S and id(self.namespace.get(name)) not in HELD
+            if name in groups
+            and groups[name].cost_s > _WORTH_IT_S
+            and groups[name].size > _SMALL_BYTES
+            and id(self.namespace.get(name)) not in HELD
         }
 
     def _holding(self, ids: set[int]) -> set[str]:

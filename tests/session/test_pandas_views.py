@@ -184,30 +184,3 @@ def test_the_levels_and_codes_of_an_index_of_several_stay_the_objects_that_names
     with Notebook(Repository.open(store)) as nb:
         nb.checkout(first)
         assert nb.look(shown) == expected
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        "frame = pd.DataFrame({'v': [1, 2]}, index=years); seen = frame.index",
-        "seen = pd.Index(years, copy=False)",
-    ],
-)
-def test_an_index_shows_what_is_written_to_the_array_that_it_was_made_of(make: str) -> None:
-    store = MemoryStore()
-    shown = "(seen.tolist(), years.tolist())"
-    with Notebook(Repository.open(store)) as nb:
-        nb.run(f"import numpy as np, pandas as pd\nyears = np.array([2000, 2001])\n{make}")
-        before = nb.look(shown)
-        changed = nb.run("years[0] = 1999")
-        after = nb.look(shown)
-        assert nb.look("seen[0]") == 1999, "this release of pandas copies it"
-        assert names_changed(changed) >= {"years", "seen"}
-        nb.run("other = 1")
-        nb.session.undo()
-        nb.session.undo()
-        assert nb.look(shown) == before
-        nb.session.redo()
-        assert nb.look(shown) == after
-        nb.execute("years[0] = 1998")
-        assert nb.look("seen[0]") == 1998

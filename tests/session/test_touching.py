@@ -117,6 +117,7 @@ def notebook_with_a_dear_value() -> Generator[Notebook]:
 
 
 def make_dear(nb: Notebook) -> None:
+    nb.session.workspace.tracking.groups["big"].size = 1 << 30
     nb.session.workspace.tracking.groups["big"].cost_s = 1e6
 
 

@@ -156,13 +156,13 @@ def _option() -> bool:
 def reduce_index(pickler: Pickler, index: Any) -> Any:
     """An Index is immutable but for its name, so only which object it is can be shared in a way that shows.
 
-    That, and where a variable holds the array that it was made of: writes to that go through.
+    Before pandas 3 it also shows where a variable holds the array that it was made of: writes to that go through.
     """
     pickler.identify(index)
     parts = pickler.immutable(index)
     if isinstance(parts, tuple) and _is_of_several(index) and type(parts[1][-1]) is dict:
         return _with_its_levels(pickler, index, parts)
-    if id(index) not in pickler.muted:
+    if _release() < 3 and id(index) not in pickler.muted:
         for held in leaves_of(parts):
             _note_labels(pickler, getattr(held, "_ndarray", None) if is_extension_array(held) else held)
     return parts
