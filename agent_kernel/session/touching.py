@@ -590,8 +590,11 @@ _SIGNALS = sorted(map(int, signal.valid_signals()))
 def held_by_log_handlers() -> set[int]:
     """The ids of what handlers of log records have as attributes: any code may log, and so write to such a stream."""
     logging: Any = sys.modules.get("logging")
-    handlers = (reference() for reference in (logging._handlerList if logging is not None else ()))
-    return {id(held) for handler in handlers if handler is not None for held in list(vars(handler).values())}
+    held: list[object] = []
+    for reference in logging._handlerList if logging is not None else ():
+        handler: object = reference()
+        held += vars(handler).values() if handler is not None else ()
+    return set(map(id, held))
 
 
 def _parts_of_logging() -> Iterator[object]:
