@@ -16,10 +16,10 @@ import signal
 import sys
 import threading
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
-from itertools import compress
+from itertools import chain, compress
 from operator import attrgetter, is_
 from types import (
     BuiltinFunctionType,
@@ -167,52 +167,39 @@ def _texts(code: CodeType) -> Iterator[str]:
             yield from _texts(found)
 
 
-_BARE = re.compile(r"(?<![.\w])[^\W\d]\w*")
 # Modules of the interpreter that lead to nobody's variables; others may lead to any module, thread or object.
 _LEAD_NOWHERE = frozenset({
     "math", "cmath", "random", "re", "json", "time", "datetime", "calendar", "collections", "itertools", "functools",
     "os", "pathlib", "string", "statistics", "copy", "csv", "io", "warnings", "textwrap", "pprint", "decimal", "fractions",
     "builtins",
 })  # fmt: skip
-
-
-_A_WORD = re.compile(r"""(["'])[^\W\d]\w*\1""")
 # Methods and functions that evaluate a text where they are called, perhaps one that is nothing but a name.
 _EVALUATE = frozenset({"eval", "query", "evaluate", "exec", "execute", "sql", "run", "magic", "dmatrix", "dmatrices"})
 
 
-def not_used(source: str, namespace: Mapping[str, object]) -> set[str]:
-    """Words that are nothing but names of attributes or keys in the source: `df.a` and `df["a"]` use no variable `a`.
+def not_used(source: str, words: Collection[str], namespace: Mapping[str, object]) -> set[str]:
+    """Those of the words that are only attributes or keys in the source: `df.a` and `df["a"]` use no variable `a`.
 
     None, where the source names something that may lead past the variables that it names: a module that is no library's,
-    or one that finds modules, as in `sys.modules["helper"].rows`.
+    or one that finds modules, as in `sys.modules["helper"].rows`. None either where it is no plain Python.
     """
-    if _MAGIC.search(source) is not None:
-        return set()
-    if not source.isascii():
-        source = unicodedata.normalize("NFKC", source)
-    code = _without_comments(source) if "#" in source else source
-    code = _without_keys(code) if _A_WORD.search(code) else code
-    bare = set(_BARE.findall(code))
-    alone = words_of(source) - bare
-    return alone if alone and not any(_may_lead_anywhere(word, namespace) for word in bare) else set()
-
-
-@functools.lru_cache(maxsize=64)  # as `_uses_of_python`
-def _without_keys(source: str) -> str:
-    """The source without texts that are a single word and a key: in brackets, of a dict, or given to a method."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return source
-    if "\r" in source:  # lines that end otherwise are counted otherwise
-        return source
-    lines = source.encode().split(b"\n")
-    for key in (key for node in ast.walk(tree) for part in _keys(node) for key in _words_in(part)):
-        row, start, end = key.lineno - 1, key.col_offset, key.end_col_offset or 0
-        if key.end_lineno == key.lineno and row < len(lines):
-            lines[row] = lines[row][:start] + b" " * (end - start) + lines[row][end:]
-    return b"\n".join(lines).decode(errors="replace")
+        return set()
+    keys = {id(key) for node in ast.walk(tree) for part in _keys(node) for key in _words_in(part)}
+    used = set(chain.from_iterable(_words_of_node(node) for node in ast.walk(tree) if id(node) not in keys))
+    return set() if any(_may_lead_anywhere(word, namespace) for word in used) else set(words) - used
+
+
+def _words_of_node(node: ast.AST) -> Iterator[str]:
+    """Words in a node of the tree itself, but for names of attributes and of arguments."""
+    for field, value in ast.iter_fields(node):
+        if field == "attr" or (field == "arg" and isinstance(node, ast.keyword)):
+            continue
+        for text in cast("list[object]", value) if isinstance(value, list) else (value,):
+            if isinstance(text, str | bytes):
+                yield from words_of(text if isinstance(text, str) else text.decode("latin-1"))
 
 
 def _keys(node: ast.AST) -> Iterable[ast.expr | None]:
@@ -230,21 +217,6 @@ def _words_in(part: ast.expr | None) -> Iterator[ast.Constant]:
     for item in part.elts if isinstance(part, ast.List | ast.Tuple) else (part,):
         if isinstance(item, ast.Constant) and isinstance(item.value, str) and item.value.isidentifier():
             yield item
-
-
-@functools.lru_cache(maxsize=64)  # as `_uses_of_python`
-def _without_comments(source: str) -> str:
-    import tokenize
-
-    lines = [f"{line}\n" for line in source.split("\n")]
-    try:
-        for token in tokenize.generate_tokens(iter(lines).__next__):
-            if token.type == tokenize.COMMENT:
-                row, at = token.start
-                lines[row - 1] = f"{lines[row - 1][:at]}\n"
-    except (tokenize.TokenError, SyntaxError, ValueError):
-        return source
-    return "".join(lines)
 
 
 def _may_lead_anywhere(word: str, namespace: Mapping[str, object]) -> bool:

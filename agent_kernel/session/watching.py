@@ -121,7 +121,7 @@ class Watching:
             closure.everything = everything
             closure.mark(uses.marks)
         if not closure.everything:
-            closure.add(uses.words - self._only_shown(source) - self._not_used(source))
+            closure.add(uses.words - self._only_shown(source) - self._not_used(source, uses.words))
             closure.add(name for group in self.tracking.stale for name in group.members)
             closure.add(self._owed)
             closure.add(rebound.rebound)
@@ -195,20 +195,20 @@ class Watching:
             return set()
         return {name} if self.is_only_described(self.namespace.get(name)) else set()
 
-    def _not_used(self, source: str) -> set[str]:
+    def _not_used(self, source: str, words: set[str]) -> set[str]:
         """Variables that the source does not use, though it has attributes or keys that are called like them.
 
         Only where to look at them takes long, for a library's object may still lead to them: `logger.rows.append(1)`.
         """
         groups = self.tracking.groups
-        return {
+        dear = {
             name
-            for name in touching.not_used(source, self.namespace)
-            if name in groups
-            and groups[name].cost_s > _WORTH_IT_S
+            for name in words & groups.keys()
+            if groups[name].cost_s > _WORTH_IT_S
             and groups[name].size > _SMALL_BYTES
             and id(self.namespace.get(name)) not in HELD
         }
+        return touching.not_used(source, dear, self.namespace) if dear else dear
 
     def _holding(self, ids: set[int]) -> set[str]:
         return {name for group in self.tracking.holding(ids) for name in group.members}
