@@ -228,7 +228,8 @@ class Tracking:
         group.classes = group.classes | dumped.dump.classes.keys() or NO_NAMES
         self.add(group)
         ids = found.ids - before.ids
-        memory = [use for use in found.memory if use not in before.memory] if found.memory != before.memory else []
+        places = {(use.space, use.low, use.high) for use in before.memory}
+        memory = [use for use in found.memory if (use.space, use.low, use.high) not in places]
         if ids or memory:
             from agent_kernel.values.aliases import Reach, joined
 
