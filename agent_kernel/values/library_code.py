@@ -20,11 +20,11 @@ from typing import Any, cast
 import msgspec
 
 from agent_kernel.values.addresses import addresses
+from agent_kernel.values.references import is_library
 from agent_kernel.values.summaries.reading import class_dict, module_dict, module_name, qualified_name
 
 _MOST = 200_000  # objects in the classes of a library
 _STANDARD = frozenset(sys.stdlib_module_names) - {"__main__"}
-_INSTALLED = ("site-packages", "dist-packages")
 _COMPILED = frozenset({"cython_function_or_method", "fused_cython_function"})
 _NAMED_TUPLE = "namedtuple_"  # where `collections` makes the code of one
 _TEMPLATES = "jinja2"  # they are code that was made at run time
@@ -83,9 +83,8 @@ def _top(module: object) -> str:
 
 @functools.lru_cache(maxsize=1_000)
 def _is_library(top: str) -> bool:
-    """Whether the module is one of Python's own, or of an installed package: none that the person is writing."""
-    path = module_dict(module).get("__file__") if isinstance(module := sys.modules.get(top), ModuleType) else None
-    return top in _STANDARD or (isinstance(path, str) and any(folder in path for folder in _INSTALLED))
+    """As `references.is_library`, which looks at files; the notebook is none, whatever file started it."""
+    return top in _STANDARD or (top != "__main__" and is_library(top))
 
 
 def _is_own(values: Iterable[Any]) -> bool:
