@@ -44,26 +44,20 @@ def count(text: str) -> int:
     return min(int(text.lstrip("0")[:20] or "0"), _MOST)
 
 
-def amount(text: str) -> float:
-    """A number, 0 or more, for `Parser.value`."""
+def amount(text: str, what: str = "a number") -> float:
+    """A number, 0 or more, for `Parser.value`. `what`: of what, for the message."""
     try:
         number = float(text)
     except ValueError:
         number = -1.0
     if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number, 0 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}, 0 or more")
     return number
 
 
 def days(text: str) -> float:
     """A number of days, 0 or more, for `Parser.value`."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days, 0 or more")
-    return number
+    return amount(text, "a number of days")
 
 
 class Parser(argparse.ArgumentParser):
