@@ -1,7 +1,8 @@
-"""Goes through values for what no model is to be told, without running any code of theirs.
+"""What no model is to be told: learnt from values without running any code of theirs, masked wherever it stands.
 
-All of a hidden value is learnt: its texts and numbers, keys and labels, attributes and slots, however deep. In other
-values what goes under the name of a secret is, as far as a search of some thousand objects finds it.
+Texts are found whole or cut off, numbers however they are written. All of a hidden value is learnt: its texts and
+numbers, keys and labels, attributes and slots, however deep. In other values a secret is learnt where a search of some
+thousand objects finds one by its name.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import array
 import datetime
 import decimal
+import math
 import pathlib
+import re
 import types
 import uuid
 from collections import deque
@@ -17,8 +20,6 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final, cast
 
-from agent_kernel.agents.redacted_numbers import RedactedNumbers
-from agent_kernel.agents.redacted_texts import RedactedTexts, faces
 from agent_kernel.values import summaries
 from agent_kernel.values.summaries.known import ExactTypes
 from agent_kernel.values.summaries.masking import labels_a_secret, names_its_neighbours
@@ -34,14 +35,19 @@ from agent_kernel.values.summaries.reading import (
     module_name,
 )
 
-__all__ = ["Reader"]
+__all__ = ["SHORTEST", "Reader", "RedactedNumbers", "RedactedTexts", "faces"]
 
-_SHORTEST: Final = 4  # characters of what is looked for
-_TELLING: Final = 8
+SHORTEST: Final = 4  # characters of what is looked for; the sign of a number is not counted
+_TELLING: Final = 8  # of a longer text, so many at its beginning tell it, where it is cut off behind them
 _MOST_TEXTS: Final = 200_000
 _MOST_NUMBERS: Final = 5_000_000
 _MOST_OF_ONE: Final = 1_000  # entries of a container, or rows from either end, that are searched for secrets
 _DEEPEST: Final = 8  # of that search
+_MOST_LINES: Final = 1_000  # of a text
+
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://([^/?#]*)[/?#]?")
+_CUT = re.compile(r"…|\.{3}|[\s'\"`,;)\]}|>]|\Z")  # what stands behind a text that was cut off
+_WRITTEN = re.compile(r"(?<![\w.])(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][+-]?\d+)?(?!\w)")
 
 Part = tuple[object, bool, int]  # a value, whether it is to be hidden, how deep it lies
 
@@ -83,6 +89,164 @@ _SEQUENCES: Final[list[tuple[type, Callable[[Any], Iterator[object]]]]] = [
 # Of this package's own objects these may hold what a person gave; others lead to everything, the environment too.
 _OWN = ("agent_kernel.agents.agent", "agent_kernel.agents.models")
 _entries_of = dict[object, object].items
+
+
+def faces(text: str) -> set[str]:
+    """A text as it may stand in another: as it is, as Python writes it, line by line."""
+    found = {text.strip(), repr(text)[1:-1]}
+    if "\n" in text:
+        found |= {line.strip() for line in islice(text.splitlines(), _MOST_LINES) if len(line.strip()) >= _TELLING}
+    return {face for face in found if len(face) >= SHORTEST and summaries.MASK not in face}
+
+
+class RedactedTexts:
+    """The texts that no model is told. However many there are, a text is gone through once."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self._all: set[str] = set()
+        self._by_start: dict[str, list[str]] = {}
+        self.update(texts)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __contains__(self, text: str) -> bool:
+        return text in self._all
+
+    def update(self, texts: Iterable[str]) -> None:
+        """Take these too; none may have fewer than four characters."""
+        for text in texts:
+            if text not in self._all:
+                self._all.add(text)
+                self._by_start.setdefault(text[:SHORTEST], []).append(text)
+
+    def masked(self, text: str) -> str:
+        """The text without these."""
+        if not self._all:
+            return text
+        pieces: list[str] = []
+        at = done = 0
+        starts = self._by_start
+        while at <= len(text) - SHORTEST:
+            found = starts.get(text[at : at + SHORTEST])
+            end = max(_end(text, at, one) for one in found) if found is not None else at
+            if end > at:
+                pieces += [text[done:at], summaries.MASK]
+                at = done = end
+            else:
+                at += 1
+        return "".join([*pieces, text[done:]]) if pieces else text
+
+
+def _end(text: str, at: int, value: str) -> int:
+    """Where the value that stands here ends, whole or cut off. Returns `at` where it does not stand here."""
+    if text.startswith(value, at):
+        end = at + len(value)
+        return at if len(value) < _TELLING and _goes_on(text, at, end, value) else end
+    least = _least(value)
+    if not text.startswith(value[:least], at):
+        return at
+    end = at + least
+    while end < len(text) and end - at < len(value) and text[end] == value[end - at]:
+        end += 1
+    return end if _CUT.match(text, end) else at
+
+
+def _goes_on(text: str, at: int, end: int, value: str) -> bool:
+    """Whether a short word or number is a part of a longer one here."""
+    before, after = text[at - 1 : at], text[end : end + 1]
+    if value.isalpha():
+        return before.isalpha() or after.isalpha()
+    return value.isdigit() and (before.isdigit() or after.isdigit())
+
+
+def _least(value: str) -> int:
+    """So many characters tell a value that is cut off. An address begins as others of its host do."""
+    address = _ADDRESS.match(value)
+    if address is None:
+        return _TELLING
+    return (address.start(1) if "@" in address[1] else address.end()) + _TELLING
+
+
+class RedactedNumbers:
+    """The numbers that no model is told. Those of fewer than four characters are too common to be looked for."""
+
+    def __init__(self) -> None:
+        self._known: set[float] = set()  # without their signs
+        self._rounded: dict[int, set[float]] = {}  # to so many decimals
+        self._columns: list[Any] = []  # sorted arrays of numpy's, each of numbers that those before lack
+        self._rounded_columns: dict[int, list[Any]] = {}
+
+    def learn(self, spelled: str) -> bool:
+        """Learn a number as Python writes it. Returns False where it cannot be compared: not a real number, or infinite."""
+        try:
+            value = abs(float(spelled))
+        except ValueError:
+            return False
+        if not math.isfinite(value):
+            return False
+        if len(spelled.lstrip("-")) >= SHORTEST and value not in self._known:
+            self._known.add(value)
+            self._rounded.clear()
+        return True
+
+    def learn_all(self, numbers: Any) -> None:
+        """Learn the numbers of an array of numpy's, of real numbers."""
+        import numpy as np
+
+        found = np.unique(np.abs(numbers.astype("float64").reshape(-1)))
+        found = found[np.isfinite(found)]
+        if numbers.dtype.kind in "iu":
+            found = found[found >= 10 ** (SHORTEST - 1)]
+        else:
+            found = found[(found >= 10) | (found * 10 != np.round(found * 10))]  # 0.5 has three characters
+        for column in self._columns:
+            found = found[~_are_in(column, found)]
+        if len(found):
+            self._columns.append(found)
+            self._rounded_columns.clear()
+
+    def masked(self, text: str) -> str:
+        """The text without these numbers."""
+        return _WRITTEN.sub(self._one, text) if self._known or self._columns else text
+
+    def _one(self, found: re.Match[str]) -> str:
+        written = found[0]
+        if self._is_hidden(written):
+            return summaries.MASK
+        # A list without spaces looks like one number with commas.
+        return ",".join(summaries.MASK if self._is_hidden(part) else part for part in written.split(","))
+
+    def _is_hidden(self, written: str) -> bool:
+        if len(written) < SHORTEST:
+            return False
+        value = float(written.replace(",", ""))
+        if value in self._known or _is_in(self._columns, value):
+            return True
+        if "e" in written.lower() or not math.isfinite(value):
+            return False
+        return self._is_rounded(value, len(written.partition(".")[2]))
+
+    def _is_rounded(self, value: float, decimals: int) -> bool:
+        if decimals not in self._rounded:
+            self._rounded[decimals] = {round(one, decimals) for one in self._known}
+        if self._columns and decimals not in self._rounded_columns:
+            self._rounded_columns[decimals] = [column.round(decimals) for column in self._columns]
+        return value in self._rounded[decimals] or _is_in(self._rounded_columns.get(decimals, ()), value)
+
+
+def _is_in(columns: Any, value: float) -> bool:
+    for column in columns:
+        at = int(column.searchsorted(value))
+        if at < len(column) and column[at] == value:
+            return True
+    return False
+
+
+def _are_in(column: Any, values: Any) -> Any:
+    at = column.searchsorted(values)
+    at[at == len(column)] = 0
+    return column[at] == values
 
 
 class Reader:
@@ -129,7 +293,7 @@ class Reader:
         return [*self._items(value, kind, hide, depth), *_attributes(value, kind, hide, depth)]
 
     def _learn(self, value: object, kind: type) -> bool:
-        """Learn a value that has no parts; False: it has some."""
+        """Learn a value that has no parts. Returns False for one that has some."""
         if derives_from(kind, str):
             self._texts.update(faces(exact_str(value)))
         elif derives_from(kind, bytes) or derives_from(kind, bytearray) or kind is memoryview:
@@ -141,13 +305,13 @@ class Reader:
             said = {str(value), repr(value), str(value).removesuffix(" 00:00:00")}
             if derives_from(kind, pathlib.PurePath):
                 said |= {part for part in cast("pathlib.PurePath", value).parts if len(part) >= _TELLING}
-            self._texts.update(face for face in said if len(face) >= _SHORTEST)
+            self._texts.update(face for face in said if len(face) >= SHORTEST)
         else:
             return False
         return True
 
     def _learn_number(self, spelled: str) -> None:
-        if not self._numbers.learn(spelled) and len(spelled) >= _SHORTEST:
+        if not self._numbers.learn(spelled) and len(spelled) >= SHORTEST:
             self._texts.update([spelled])  # a complex one, or one that is too large to be compared
 
     def _items(self, value: object, kind: type, hide: bool, depth: int) -> Iterable[Part]:

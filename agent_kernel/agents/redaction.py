@@ -15,16 +15,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from agent_kernel.agents.redacted_numbers import RedactedNumbers
-from agent_kernel.agents.redacted_texts import RedactedTexts, faces
-from agent_kernel.agents.redacted_values import Reader
+from agent_kernel.agents.redacted_values import SHORTEST, Reader, RedactedNumbers, RedactedTexts, faces
 from agent_kernel.values import summaries
 
 __all__ = ["HIDDEN", "WITHHELD", "Redactor", "without_controls"]
 
 HIDDEN: Final = "(a hidden variable)"
 WITHHELD: Final = "(withheld: a hidden variable is too large to look for its values in what a step shows)"
-_SHORTEST: Final = 4  # characters of a value of the environment that is looked for
 _MOST_OF_HIDDEN: Final = 300_000  # objects of one hidden variable
 _MOST_OF_OTHERS: Final = 20_000  # objects of all others, in which secrets are searched for
 
@@ -104,7 +101,7 @@ class _Environment:
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         self.variables = variables
-        told = {name: value for name, value in variables.items() if len(value) >= _SHORTEST}
+        told = {name: value for name, value in variables.items() if len(value) >= SHORTEST}
         self._values = {name: sorted({value, repr(value)[1:-1]}, key=len, reverse=True) for name, value in told.items()}
         named = "|".join(map(re.escape, sorted(told, key=len, reverse=True)))
         # `NAME=value`, `'NAME': 'value'`, `('NAME', 'value')`, and `NAME    value` of a table.
@@ -131,7 +128,7 @@ class _Environment:
 def _is_secret(name: str, value: str) -> bool:
     """Whether a variable of the environment is one by its name or its content.
 
-    A file or folder is none, though its variable be called so (`PWD`, `…_TOKEN_FILE`): others lie beside it.
+    The path of a file or folder that exists is no secret, also where the name says so (`PWD`, `…_TOKEN_FILE`).
     """
     is_place = Path(value).is_absolute() and Path(value).exists()
     return summaries.holds_a_secret(value) or (summaries.names_a_secret(name) and not is_place)
