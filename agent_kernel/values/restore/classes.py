@@ -146,7 +146,7 @@ def enum_contents(made: Any, contents: dict[str, Any]) -> None:
 
 
 def container_of(kind: type) -> Any:
-    """The container that a class is; None: it is none, or what makes it bare fills it."""
+    """The builtin container that a class derives from and that is filled after it is made; None if there is none."""
     return next((base for base in kind.__mro__ if base in _CONTAINERS), None)
 
 
