@@ -7,9 +7,7 @@ magics. Only what is not Python is left for the cell magic, which says so.
 
 from __future__ import annotations
 
-import ast
 import shlex
-import warnings
 from argparse import Namespace
 from collections.abc import Callable, Iterable
 
@@ -17,11 +15,11 @@ import msgspec
 
 from agent_kernel.errors import InvalidRefNameError
 from agent_kernel.magics.cells import has_agent_header
-from agent_kernel.magics.prose import first_line, is_question, reads_as_words
+from agent_kernel.magics.prose import Reading, is_python, read
 from agent_kernel.repository.refnames import check_ref_name
 from agent_kernel.verbs.parsing import Parser, UsageProblem, amount, count
 
-__all__ = ["AgentCell", "header_parser", "is_python", "runs", "split_cell"]
+__all__ = ["AgentCell", "header_parser", "is_python", "reading_of", "runs", "split_cell"]
 
 _DEFAULT = "agent"
 _MOST_FORKS = 64
@@ -149,19 +147,11 @@ def runs(cell: AgentCell, transform: Callable[[str], str], names: Iterable[str] 
     Args:
         names: the variables that there are.
     """
-    if not cell.body.strip() or cell.task or cell.edits:
-        return False
-    return cell.python or is_python(cell.body, transform) or not reads_as_words(cell.body, names)
+    return bool(cell.body.strip()) and reading_of(cell, transform, names) == "code"
 
 
-def is_python(body: str, transform: Callable[[str], str]) -> bool:
-    """Whether the body compiles as a cell does: magics and top-level await included."""
-    if is_question(first_line(body)):
-        return False  # IPython takes "what drives price?" for a request to explain `price`
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(transform(body), "<agent cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-    except (SyntaxError, ValueError, OverflowError, MemoryError, RecursionError):
-        return False
-    return True
+def reading_of(cell: AgentCell, transform: Callable[[str], str], names: Iterable[str]) -> Reading:
+    """What the cell is said to be, or else reads as."""
+    if cell.task or cell.edits:
+        return "task"
+    return "code" if cell.python else read(cell.body, names, transform)

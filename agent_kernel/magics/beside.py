@@ -62,6 +62,10 @@ class Beside(Protocol):
         """Show how an agent's run ended, or that it was stopped. Return False where only lines can be shown."""
         ...
 
+    def offers(self, question: str, choices: Sequence[tuple[str, Callable[[], None]]]) -> bool:
+        """Show a question with a button for each answer, which then is called between cells. Return False where only lines can be shown."""
+        ...
+
     def decided(self, run: str) -> None:
         """What was asked may have been decided: what shows it says so."""
         ...
@@ -91,6 +95,9 @@ class Nothing:
         return False
 
     def ended(self, run: str) -> bool:
+        return False
+
+    def offers(self, question: str, choices: Sequence[tuple[str, Callable[[], None]]]) -> bool:
         return False
 
     def decided(self, run: str) -> None: ...

@@ -71,7 +71,7 @@ class AgentKernel(Configurable):
         self._loaded = False
         self.notebook = LiveNotebook(shell, cast("Options", self))
         self._hooks = CellHooks(self.notebook)
-        self._blanker = Blanker(shell.transform_cell, lambda: list(shell.user_ns))
+        self._blanker = Blanker(shell.input_transformer_manager.transform_cell, lambda: list(shell.user_ns))
         self._magics: AgentMagics | None = None
         self._matcher = _matcher(self.notebook)
         # Not before: what a config file says is set while the notebook is not there yet.

@@ -130,8 +130,8 @@ class AgentMagics(Magics):
 
     def _cell(self, line: str, cell: str) -> object:
         """Do what is left of a `%%agent` cell when the input transformer did not take it: a task, above all."""
-        from agent_kernel.magics.agent_cell import header_parser, is_python, read_header
-        from agent_kernel.magics.prose import reads_as_words
+        from agent_kernel.magics.agent_cell import header_parser, is_python, read_header, reading_of
+        from agent_kernel.magics.tasks.choice import QUESTION, choices, in_words
         from agent_kernel.verbs.parsing import Helped, UsageProblem
 
         try:
@@ -143,15 +143,17 @@ class AgentMagics(Magics):
             return None
         if not cell.strip():
             raise UsageProblem(f"the cell is empty ({' '.join(header_parser().format_usage().split())})")
-        if not (parsed.task or parsed.edits) and (parsed.python or is_python(cell, self._shell.transform_cell)):
+        transform = self._shell.input_transformer_manager.transform_cell
+        reading = reading_of(parsed, transform, list(self._shell.user_ns))
+        if reading == "code" and (parsed.python or is_python(cell, transform)):
             # Called by a program, not typed as a cell.
             self._shell.run_cell(f"%%agent {line}\n{cell}", store_history=True).raise_error()
             return None
-        if not (parsed.task or parsed.edits) and not reads_as_words(cell, list(self._shell.user_ns)):
-            raise UsageProblem(
-                "this cell is not Python; if it is a task, %%agent --task gives it to the agent, "
-                "and if it was meant as Python, %%agent --py shows where it is wrong"
-            )
+        if reading != "task":
+            offered = choices(self._shell, parsed.agent, line, cell, self._notebook.cell_id)
+            if offered and self._notebook.beside.offers(QUESTION, offered):
+                raise AlreadyTold(QUESTION)
+            raise UsageProblem(in_words(parsed.agent))
         self._notebook.bind_first()
         return self._notebook.tasks.give(parsed)
 

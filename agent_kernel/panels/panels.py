@@ -242,6 +242,18 @@ class Panels:
         self._shell.display_pub.publish(line)
         return True
 
+    def offers(self, question: str, choices: Sequence[tuple[str, Callable[[], None]]]) -> bool:
+        if not self._is_rich():
+            return False
+        from agent_kernel.panels.offering import Offer
+
+        try:
+            self._shell.display_pub.publish(Offer(self._turns, question, choices).bundle())
+        except Exception:  # of the libraries for widgets: a line will do
+            logger.exception("the buttons of a question cannot be shown")
+            return False
+        return True
+
     def decided(self, run: str) -> None:
         card = self._cards.get(run)
         try:

@@ -106,13 +106,17 @@ def test_a_slip_never_becomes_a_task(shell: Shell, slip: str) -> None:
 def test_the_name_of_a_variable_that_was_typed_wrong_never_becomes_a_task(shell: Shell) -> None:
     shell.run("orders = [1]")
     use(shell, "task.success()")
-    assert "%%agent --task" in shell.run("%%agent analyst\noders head twice").out
+    typed = shell.run("%%agent analyst\noders head twice")
+    assert "%%agent --task" in typed.out + typed.err
     assert not runs(shell)
 
 
-def test_a_bare_name_that_is_not_known_is_code_and_says_how_to_make_it_a_task(shell: Shell) -> None:
+def test_a_bare_name_that_is_not_known_is_no_task_until_it_is_said_to_be_one(shell: Shell) -> None:
     use(shell, "task.success()")
-    assert "%%agent --task" in shell.run("%%agent analyst\nSummarise").out
+    typed = shell.run("%%agent analyst\nSummarise")
+    assert "%%agent --task" in typed.err
+    assert "%%agent --py" in typed.err
+    assert not typed.result.success
     assert not runs(shell)
     shell.run("%%agent analyst --task\nSummarise")
     assert len(runs(shell)) == 1

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.panels.kernels import VIEW, Browser, kernel
+from tests.panels.kernels import VIEW, Browser, Wire, kernel
 
 # Older kernels have one thread and take messages up between cells: the panel itself keeps an act until then, as
 # widgets/tests/comm.test.js has it.
@@ -103,3 +103,33 @@ def test_a_front_end_that_names_no_cells_is_given_no_widget_and_no_line_under_a_
 def test_cells_alone_load_no_widgets_and_no_hub(browser: Browser) -> None:
     asked = "{'anywidget', 'ipywidgets', 'agent_kernel.panels.hub', 'agent_kernel.browsing.reader'}"
     assert browser.text(f"import sys; print({asked} & set(sys.modules))") == "set()\n"
+
+
+MODEL = """
+from agent_kernel.agents import ScriptedModel
+plays = ScriptedModel(["done = 'by the agent'\\ntask.success()"], name="plays")
+%agent model scripted:plays
+"""
+
+
+@pytest.mark.parametrize(("at", "shows"), [(0, "by the agent"), (1, "NameError")])
+def test_a_cell_that_could_be_a_task_or_python_is_asked_about_with_two_buttons(
+    browser: Browser, at: int, shows: str
+) -> None:
+    browser.run(MODEL)
+    asked = browser.run("%%agent analyst\nPCA")
+    assert not any("Traceback" in str(message["content"]) for message in asked)
+    opened = [message["content"] for message in asked if message["msg_type"] == "comm_open"]
+    buttons = [one for one in opened if one["data"]["state"].get("_model_name") == "ButtonModel"]
+    assert [one["data"]["state"]["description"] for one in buttons] == ["Give it to analyst", "Run it as Python"]
+    request = asked[0]["parent_header"]["msg_id"]
+    seen = len(browser.published)
+    Wire(browser, buttons[at]["comm_id"]).send({"event": "click"})
+    browser.until(
+        lambda message: (
+            message in browser.published[seen:]
+            and message["parent_header"].get("msg_id") == request
+            and shows in str(message["content"])
+        )
+    )
+    assert browser.text("print('done' in globals())") == f"{at == 0}\n"

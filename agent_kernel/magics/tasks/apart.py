@@ -53,16 +53,25 @@ class Apart:
 
         On the main thread, while no cell runs.
         """
+        count = self._shell.execution_count
+        with self.beneath_its_cell(run) as request:
+            self._shell.execution_count = self._counts.get(run, count)
+            try:
+                with self._as_a_cell(_cell_of(request)):
+                    yield
+            finally:
+                self._shell.execution_count = count
+
+    @contextmanager
+    def beneath_its_cell(self, run: str) -> Generator[Request]:
+        """The same, without telling the hooks of a cell: for what runs a cell itself."""
         kernel = self._shell.kernel
-        before, count = self._kernel_request(), self._shell.execution_count
-        request = self._requests.get(run, _NOBODYS)
+        before, request = self._kernel_request(), self._requests.get(run, _NOBODYS)
         kernel.set_parent([], request)
-        self._shell.execution_count = self._counts.get(run, count)
         try:
-            with _interruptible(), self._as_a_cell(_cell_of(request)):
-                yield
+            with _interruptible():
+                yield request
         finally:
-            self._shell.execution_count = count
             kernel.set_parent([], before)
 
     def _kernel_request(self) -> Request:
