@@ -50,7 +50,7 @@ class Sharing:
         tracking = self._dumps.tracking
         for group, fresh in list(tracking.moved.values()):
             is_there = tracking.groups.get(group.members[0]) is group
-            if is_there and any(other is not group for other in tracking.sharing(fresh)):
+            if is_there and tracking.may_share(group, fresh):
                 self._dump_members(group)
 
     def _settle_sharing(self) -> None:

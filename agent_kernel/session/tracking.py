@@ -105,6 +105,8 @@ class Tracking:
         self._owners: dict[int, Group | dict[int, Group]] = {}  # most objects have one
         # Groups that hold very many objects are asked one by one: an index of all of those costs more than it saves.
         self._wide: dict[int, Group] = {}
+        # Of these only what others held, too, when they were walked is remembered: they may hold more.
+        self._partly_known: dict[int, Group] = {}
         self._memory: _MemoryIndex = _MemoryIndex()
         self._nothing_reached: Reach | None = None
 
@@ -173,6 +175,8 @@ class Tracking:
         else:
             for item in group.reach.ids:
                 self._own(item, group)
+        if not group.reach.complete:
+            self._partly_known[id(group)] = group
         for uid in group.classes:
             self._users.setdefault(uid, {})[id(group)] = group
         if group.reach.memory:
@@ -182,6 +186,7 @@ class Tracking:
         self._stale.pop(id(group), None)
         self._unloaded.pop(id(group), None)
         self._by_age.pop(id(group), None)
+        self._partly_known.pop(id(group), None)
         for name in group.members:
             if self.groups.get(name) is group:
                 del self.groups[name]
@@ -244,6 +249,14 @@ class Tracking:
             for group in self._memory.meeting(reach):
                 found[id(group)] = group
         return found.values()
+
+    def may_share(self, group: Group, fresh: Reach) -> bool:
+        """Whether another group may hold an object or memory in common with what a group has come to reach."""
+        if any(other is not group for other in self.sharing(fresh)):
+            return True
+        # The parts of a class are made anew for each dump, and seem to be others each time.
+        is_class = any(name.startswith(CLASS_PREFIX) for name in group.members)
+        return bool(fresh.ids) and not is_class and not self._partly_known.keys() <= {id(group)}
 
     def holding(self, ids: AbstractSet[int]) -> Iterable[Group]:
         """Groups that, by what was remembered, hold one of these objects."""

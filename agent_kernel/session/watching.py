@@ -277,6 +277,8 @@ class Watching:
             if id(group) not in staged.dropped:
                 self.tracking.looked_at(group, self._turn)
                 group.cost_s = dumped.seconds
+                if dumped.segments is not None and not dumped.reach.deferred:  # equal objects may be others now
+                    group.marks = dumped.segments.marks
                 self._bind(group)
         for name, entry in staged.entries.items():
             if entry is None:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from xxhash import xxh3_128
 
 from agent_kernel.values import reducers, references
-from agent_kernel.values.addresses import addresses
+from agent_kernel.values.addresses import addresses, ids_in
 from agent_kernel.values.dump import OBJECTS, CannotSaveError, Components, Dump, LiveNames, Loss, MemoryUse
 from agent_kernel.values.memory import owner_of
 from agent_kernel.values.restore.objects import own_dict_state
@@ -109,6 +109,8 @@ class Pickler(pickle.Pickler):
         self.trial: Trial | None = None  # of which this is the dump
         self.left_untried: set[int] = set()  # ids of types of which an object was too large to be tried
         self._guard: Guard | None = None
+        self._has_reduced = False
+        self._sum_of_own = sum(map(id, gc.get_referents(self)))  # before the memo holds anything
 
     def dump(self, value: object, /) -> None:
         try:
@@ -165,11 +167,36 @@ class Pickler(pickle.Pickler):
             whole.update(len(part).to_bytes(8, "little") + part)
         return whole.digest()
 
+    def sum_met(self, without: object) -> bytes:
+        """As `digest_met`, in a twentieth of the time where there are only containers; empty where it cannot be told.
+
+        Args:
+            without: a container that was made for this dump.
+        """
+        dump = self.dump_record
+        made = dump.roots or not all({id(kind): kind.__dictoffset__ for kind in map(type, dump.instances)}.values())
+        if made:  # what reducers made is among what was pickled, each time anew
+            return b""
+        if self._has_reduced:
+            return self._sum_held(without)
+        found = addresses(gc.get_referents(self))
+        return _sum_of(found, -id(without) - self._sum_of_own)
+
+    def _sum_held(self, without: object) -> bytes:
+        """Without what reducing an object makes: nothing but the memo holds that."""
+        found = gc.get_referents(self)
+        mutable = list(compress(found, map(_MUTABLE_IDS.__contains__, map(id, map(type, found)))))
+        del found
+        held = compress(mutable, map(_OF_MADE.__lt__, map(sys.getrefcount, mutable)))
+        own = set(map(id, (*vars(self).values(), vars(self), self.dispatch_table, without)))
+        return _sum_of(array("Q", filterfalse(own.__contains__, map(id, held))).tobytes(), 0)
+
     def saved(self) -> list[object]:
         """What the memo holds, and some objects of the pickler's own."""
         return gc.get_referents(self)
 
     def reducer_override(self, obj: Any, /) -> Any:
+        self._has_reduced = True
         handler = _HANDLERS.get(id(type(obj)))
         if handler is None:
             handler = reducers.handler_for(type(obj))
@@ -521,6 +548,20 @@ def _in_order(numbers: array[int]) -> array[int]:
 
 
 _MANY = 1_000
+
+
+def _sum_of(found: bytes, more: int) -> bytes:
+    frombuffer: Any = loaded("numpy", "frombuffer")
+    if frombuffer is None:
+        total = sum(ids_in(found))
+    else:
+        total = int(frombuffer(found, dtype="uint64").sum())
+    return ((total + more) & _LARGEST).to_bytes(8, "little")
+
+
+_LARGEST = (1 << 64) - 1
+# The memo, the list, and getrefcount's argument.
+_OF_MADE = 3
 
 
 class Later:

@@ -83,7 +83,7 @@ class Segment(msgspec.Struct):
     items: Any
     dump: Dump
     digest: bytes
-    mark: bytes = b""  # covers the content and which objects the items are
+    mark: bytes = b""  # covers the content, and which objects the items are and lead to
     held: set[int] | None = None  # what something outside the segment holds too; None: not walked
     met: bytes | None = None  # the addresses of what was pickled; None: not noted
 
@@ -211,7 +211,8 @@ def _dump_parts(
                 return None
             shortest = min(shortest or size, size)
         digest = xxh3_128_digest(dump.streams[0])
-        mark = xxh3_128_digest(digest + below[start * ADDRESS_BYTES : end * ADDRESS_BYTES])
+        objects = b"" if are_atoms else pickler.sum_met(items)
+        mark = xxh3_128_digest(digest + below[start * ADDRESS_BYTES : end * ADDRESS_BYTES] + objects)
         met = addresses(gc.get_referents(pickler)) if notes_met and not are_atoms else None
         found.append(Segment(items, dump, digest, mark, set() if are_atoms else None, met))
     return found
