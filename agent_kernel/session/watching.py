@@ -84,6 +84,7 @@ class Watching:
         self._dearest_s = 0.0
         self._counted = 0
         self._held: dict[str, None] = {}
+        self._awaited: list[object] = []  # replaced objects at whose death something would be called
 
     def running_threads(self) -> list[str]:
         """Threads other than this one whose code is the notebook's."""

@@ -145,6 +145,7 @@ class Workspace(Watching):
             for loss in (loss for group in self.tracking for loss in group.losses):
                 self.living.hold(loss.token)
             figures = self._open_figures_of(loaded)
+            self._await_quietly(loaded)
             for name in loaded.plan.removed:
                 self.namespace.pop(name, None)
                 self.bindings.unbind(name)
@@ -165,6 +166,17 @@ class Workspace(Watching):
                 self._stand_in(group)
             pyplot.replace_figures(figures)
             self.bindings.note(self.namespace)
+
+    def _await_quietly(self, loaded: Loaded) -> None:
+        """Keep objects that go for as long as something of the notebook's would be called at their death.
+
+        They do not die in what is taken on, and what is called would change that: weak references to them go first.
+        """
+        from agent_kernel.values.surface import awaited_among
+
+        names = (*loaded.plan.removed, *loaded.values)
+        going = [self.namespace[name] for name in names if name in self.namespace]
+        self._awaited = awaited_among((*self._awaited, *going), self.namespace)
 
     def _open_figures_of(self, loaded: Loaded) -> dict[int, object]:
         """By the ids of figures that pyplot holds, those of a loaded state that the same names lead to."""
@@ -194,6 +206,10 @@ class Workspace(Watching):
         """Take the baseline for the next comparison from the live objects, straight after they were loaded."""
         from agent_kernel.session import loading
 
+        if self._awaited:
+            from agent_kernel.values.surface import awaited_among
+
+            self._awaited = awaited_among(self._awaited, self.namespace)
         for members, entries in loaded.plan.groups_there():
             group = loading.baseline(self.repo, self.living, self.namespace, members, entries, loaded.plan)
             if group is not None:

@@ -262,6 +262,10 @@ class Loader:
 
     # -- what streams ask for (restore.Context)
 
+    @property
+    def takes_place(self) -> bool:
+        return self._sets_back
+
     def code(self, definition: bytes) -> CodeType:
         if definition not in self._codes:
             payload = self._source.definition(definition)

@@ -552,10 +552,7 @@ _MANY = 1_000
 
 def _sum_of(found: bytes, more: int) -> bytes:
     frombuffer: Any = loaded("numpy", "frombuffer")
-    if frombuffer is None:
-        total = sum(ids_in(found))
-    else:
-        total = int(frombuffer(found, dtype="uint64").sum())
+    total = sum(ids_in(found)) if frombuffer is None else int(frombuffer(found, dtype="uint64").sum())
     return ((total + more) & _LARGEST).to_bytes(8, "little")
 
 

@@ -9,11 +9,12 @@ says what may change when that is used.
 from __future__ import annotations
 
 import contextvars
+import gc
 import types
 import weakref
 from collections import deque
 from collections.abc import Iterable
-from itertools import islice
+from itertools import compress, islice
 from pickle import PickleBuffer
 from typing import Any
 
@@ -187,15 +188,46 @@ def _referents(value: Any) -> list[object]:
 _CONTAINER_IDS = frozenset(map(id, (list, tuple, set, frozenset, dict, deque)))
 
 
+def callback_of(reference: Any) -> Any:
+    """What a weak reference or a proxy was given to call."""
+    if not issubclass(type(reference), weakref.ReferenceType):
+        return next(iter(gc.get_referents(reference)), None)  # a proxy answers for its object
+    called: Any = reference.__callback__
+    if weakref.WeakMethod in type(reference).__mro__ and type(called) is types.FunctionType and called.__closure__:
+        cells = dict(zip(called.__code__.co_freevars, called.__closure__, strict=True))
+        called = cells["callback"].cell_contents if "callback" in cells else called
+    return called
+
+
 def called_at_death(value: object, namespace: dict[str, object]) -> list[object]:
     """What weak references to the object call when it dies, without functions of libraries."""
-    # A proxy answers for its object, and does not tell what it calls.
-    references = (found for found in weakref.getweakrefs(value) if issubclass(type(found), weakref.ReferenceType))
-    callbacks = (reference.__callback__ for reference in references)
-    return [found for found in callbacks if found is not None and not _is_of_library(found, namespace)]
+    callbacks = map(callback_of, weakref.getweakrefs(value))
+    return [found for found in callbacks if found is not None and not is_library_callback(found, namespace)]
 
 
-def _is_of_library(callback: object, namespace: dict[str, object]) -> bool:
+def awaited_among(values: Iterable[object], namespace: dict[str, object]) -> list[object]:
+    """Those of the values, and of what lies near below them, at whose death something of the notebook's is called."""
+    level = list(values)
+    seen: dict[int, object] = {}
+    for _ in range(_STEPS_BELOW):
+        fresh = {id(one): one for one in level if id(one) not in seen and not _is_closed(one)}
+        if len(seen) + len(fresh) > _MOST_AWAITED:
+            break
+        seen |= fresh
+        level = referents([one for one in fresh.values() if not _is_wide(one)])
+    referred = compress(seen.values(), map(weakref.getweakrefcount, seen.values()))
+    return [one for one in referred if called_at_death(one, namespace)]
+
+
+_STEPS_BELOW = 5  # an object, its attributes, a dict, an object in it, its attributes
+_MOST_AWAITED = 20_000
+
+
+def _is_wide(value: Any) -> bool:
+    return id(type(value)) in _CONTAINER_IDS and len(value) > MOST_HELD
+
+
+def is_library_callback(callback: object, namespace: dict[str, object]) -> bool:
     """Whether nothing of the notebook's can be in what a weak reference calls."""
     if type(callback) is types.FunctionType:
         return callback.__globals__ is not namespace

@@ -335,20 +335,26 @@ EQUAL_AND_SHARED: dict[str, tuple[str, str, str]] = {
         "idx['v'][77] is rows['v'][77]",
     ),
     "a row of long lists of instances": (
-        "class Row:\n    def __init__(self, i): self.i = i\n"
-        "rows = [Row(i) for i in range(5000)]; idx = [Row(i) for i in range(5000)]",
+        (
+            "class Row:\n    def __init__(self, i): self.i = i\n"
+            "rows = [Row(i) for i in range(5000)]; idx = [Row(i) for i in range(5000)]"
+        ),
         "idx[77] = rows[77]",
         "idx[77] is rows[77]",
     ),
     "what instances of long lists hold": (
-        "class Row:\n    def __init__(self, i): self.i = [i]\n"
-        "rows = [Row(i) for i in range(5000)]; idx = [Row(i) for i in range(5000)]",
+        (
+            "class Row:\n    def __init__(self, i): self.i = [i]\n"
+            "rows = [Row(i) for i in range(5000)]; idx = [Row(i) for i in range(5000)]"
+        ),
         "idx[77].i = rows[77].i",
         "idx[77].i is rows[77].i",
     ),
     "a row of two long dicts of another type": (
-        "from collections import OrderedDict\n"
-        "rows = OrderedDict((i, [i]) for i in range(9000)); idx = OrderedDict((i, [i]) for i in range(9000))",
+        (
+            "from collections import OrderedDict\n"
+            "rows = OrderedDict((i, [i]) for i in range(9000)); idx = OrderedDict((i, [i]) for i in range(9000))"
+        ),
         "idx[77] = rows[77]",
         "idx[77] is rows[77]",
     ),

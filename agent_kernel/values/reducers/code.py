@@ -23,19 +23,25 @@ from agent_kernel.values import references
 from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, define, names_used
 from agent_kernel.values.pickler import Later, is_dict_doubtful, is_dict_shared
 from agent_kernel.values.reducers import OWN_HOLDS, Handler, is_importable, leaf
+from agent_kernel.values.reducers.instances import added_to
 from agent_kernel.values.reducers.objects import can_be_made_bare
 from agent_kernel.values.restore import code as restore
 from agent_kernel.values.restore.classes import enum_member, enum_property, notebook_class
 from agent_kernel.values.restore.code import by_name
 from agent_kernel.values.restore.objects import (
+    answering_slots_state,
     class_attributes,
     dict_view,
     weak_method,
+    weak_method_calling,
     weak_proxy,
+    weak_proxy_calling,
     weak_reference,
+    weak_reference_calling,
     weak_reference_of,
+    weak_reference_of_calling,
 )
-from agent_kernel.values.surface import called_at_death
+from agent_kernel.values.surface import callback_of, called_at_death, is_library_callback
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -306,25 +312,40 @@ def is_importable_name(variable: Any) -> bool:
 
 def reduce_weak_reference(pickler: Pickler, reference: Any) -> Any:
     target: Any = reference()
-    pickler.dump_record.roots.append((target,))
     if id(type(target)) == id(frozenset):
         pickler.dump_record.opaque.append(target)
-    return weak_reference, (target,)
+    called = _called_by(pickler, reference, target)
+    return (weak_reference_calling, (target, called)) if called is not None else (weak_reference, (target,))
+
+
+def _called_by(pickler: Pickler, reference: Any, target: Any) -> Any:
+    """Note what a weak reference holds, and return what of the notebook's it calls when its target dies."""
+    callback = callback_of(reference)
+    called = None if callback is None or is_library_callback(callback, pickler.namespace) else callback
+    if called is not None:
+        pickler.dump_record.instances.append(reference)  # without a callback there is one for each target
+    pickler.dump_record.roots.append((target, called))
+    return called
 
 
 def reduce_weak_method(pickler: Pickler, reference: Any) -> Any:
     method = reference()
     owner, function = (None, None) if method is None else (method.__self__, method.__func__)
-    pickler.dump_record.roots.append((owner,))
-    return weak_method, (owner, function, type(reference))
+    called = _called_by(pickler, reference, owner)
+    made = (owner, function, type(reference))
+    return (weak_method_calling, (*made, called)) if called is not None else (weak_method, made)
 
 
 def reduce_other_weak_reference(pickler: Pickler, reference: Any) -> Any:
-    """A reference of a notebook's own class: with its attributes, and as ever without its callback."""
+    """A reference of a notebook's own class, with its attributes."""
     pickler.dump_record.instances.append(reference)
-    pickler.dump_record.roots.append((reference(),))
-    state = object.__reduce_ex__(reference, 2)[2]
-    return weak_reference_of, (type(reference), reference()), state
+    made: tuple[Any, ...] = (type(reference), reference())
+    called = _called_by(pickler, reference, reference())
+    make: Any = weak_reference_of
+    if called is not None:
+        make, made = weak_reference_of_calling, (*made, called)
+    # object's own way to reduce one knows no class with fields in C.
+    return make, made, added_to(reference), None, None, answering_slots_state
 
 
 def reduce_weak_dict(pickler: Pickler, mapping: Any) -> Any:
@@ -362,9 +383,11 @@ def _class_of(attributes: Any) -> type | None:
 def reduce_weak_proxy(pickler: Pickler, proxy: Any) -> Any:
     pickler.dump_record.opaque.append(proxy)
     try:
-        return weak_proxy, (proxy.__init__.__self__,)
+        target = proxy.__init__.__self__
     except ReferenceError:
         return weak_proxy, (None,)
+    called = _called_by(pickler, proxy, target)
+    return (weak_proxy_calling, (target, called)) if called is not None else (weak_proxy, (target,))
 
 
 def lose_resumable(pickler: Pickler, value: Any) -> Any:

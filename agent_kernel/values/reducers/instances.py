@@ -187,7 +187,7 @@ def _past_call(pickler: Pickler, value: Any, library: type, parts: Any) -> Any:
     rest: list[Any] = [*parts[2:], None, None, None, None]
     if rest[0] is not None or rest[3] is not None or not _lacks_attributes(library):
         return *made, *parts[2:]
-    state = _own_state(value)  # of which the library knows nothing
+    state = added_to(value)  # of which the library knows nothing
     if not any(state):
         return *made, *parts[2:]
     pickler.dump_record.roots.append(state)
@@ -199,7 +199,7 @@ def _lacks_attributes(library: type) -> bool:
     return not library.__dictoffset__ or library.__module__ == "collections"
 
 
-def _own_state(value: Any) -> tuple[dict[str, object], dict[str, object]]:
+def added_to(value: Any) -> tuple[dict[str, object], dict[str, object]]:
     """The attributes and slots that the notebook's classes add to an object of a library's."""
     kind = type(value)
     attributes: dict[str, object] = object.__getattribute__(value, "__dict__") if kind.__dictoffset__ else {}

@@ -14,6 +14,11 @@ class Context(Protocol):
 
     namespace: dict[str, object]
 
+    @property
+    def takes_place(self) -> bool:
+        """Whether what is loaded takes the place of what is there, and is not only looked at."""
+        ...
+
     def code(self, definition: bytes) -> CodeType: ...
 
     def code_with_cells(self, definition: bytes, cells: int) -> CodeType: ...

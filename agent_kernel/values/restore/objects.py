@@ -243,6 +243,30 @@ def weak_method(owner: object, function: Any, kind: Any) -> object:
     return kind(types.MethodType(function, owner) if owner is not None else _Gone().method)
 
 
+# With what is called when the target dies. Values that are only looked at die, too, and nobody is to hear of it.
+
+
+def weak_reference_calling(target: object, called: Any) -> object:
+    return weak_reference(target) if not _is_heard(target) else weakref.ref(target, called)
+
+
+def weak_proxy_calling(target: Any, called: Any) -> object:
+    return weak_proxy(target) if not _is_heard(target) else weakref.proxy(target, called)
+
+
+def weak_reference_of_calling(kind: Any, target: object, called: Any) -> object:
+    return weak_reference_of(kind, target) if not _is_heard(target) else kind(target, called)
+
+
+def weak_method_calling(owner: object, function: Any, kind: Any, called: Any) -> object:
+    made = (owner, function, kind)
+    return weak_method(*made) if not _is_heard(owner) else kind(types.MethodType(function, owner), called)
+
+
+def _is_heard(target: object) -> bool:
+    return target is not None and current().takes_place
+
+
 class _Gone:
     """The target of a weak reference that was already dead."""
 
