@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from agent_kernel.agents import approving, moves, outcomes
+from agent_kernel.agents.conversation import open_action
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
     ApprovalRequested,
     Cancelled,
+    Effect,
     Event,
     Finding,
     Output,
     StepStart,
     TryStart,
 )
+from agent_kernel.agents.gate import Allowed, Gate, finding, given_codes
 from agent_kernel.agents.outcomes import Ran
 from agent_kernel.agents.outside import DENIED, is_outside
 from agent_kernel.agents.review.report import review
@@ -32,7 +35,9 @@ if TYPE_CHECKING:
     from agent_kernel.agents.course import Course
     from agent_kernel.agents.going import Going
 
-__all__ = ["allow", "drop", "follow"]
+__all__ = ["allow", "drop", "follow", "gate", "stopped"]
+
+_STOPPED: Final = "it was stopped before this happened, and its variables were taken back: approving runs it again"
 
 
 def allow(course: Course, action: Action) -> Going:
@@ -62,11 +67,46 @@ def allow(course: Course, action: Action) -> Going:
     if verdict != "deny":
         yield course.log.note(asked, step=action.step, before=course.place.head)
         return
+    yield from _deny(course, action, [asked], forbidden=forbidden)
+
+
+def _deny(course: Course, action: Action, asked: list[Event], *, forbidden: bool) -> Going:
+    """Deny a step at once: nobody is to find it waiting."""
     reason = "nothing of the kind is allowed" if forbidden else "nobody is there to ask"
     decided = ApprovalDecided(decision="deny", by="policy", reason=reason)
-    # At once: nobody is to find it waiting.
-    yield from course.log.note_all([asked, decided], step=action.step, before=course.place.head)
+    yield from course.log.note_all([*asked, decided], step=action.step, before=course.place.head)
     yield from follow(course, action, decided)
+
+
+def gate(course: Course, code: str) -> Gate | None:
+    """What stops a step that runs this code; None: nothing does."""
+    mode, setup, place = course.setup.approve, course.setup, course.place
+    if mode == "auto":
+        return None
+    _, since = open_action(course.log.events)
+    approved = frozenset(one for event in since if isinstance(event, ApprovalRequested) for one in event.stopped)
+    found = () if mode == "never" else review(code, names=place.names(), allowed=setup.allowed, namespace=place.namespace)
+    codes = given_codes(setup.offers.values())
+    url = place.session.repo.store.url if place.session is not None else ""
+    return Gate(Allowed(found, approved, setup.allowed, codes), url, place.masked)
+
+
+def stopped(course: Course, action: Action, code: str, ran: Ran) -> Going:
+    """Ask about a step that was stopped as it began to do something outside, or deny it."""
+    place, mode = course.place, course.setup.approve
+    effects = tuple((what, place.masked(target, 300)) for what, target in ran.stopped)
+    already = [Effect(what=what, target=place.masked(on, 300), count=many) for (what, on), many in ran.effects.items()]
+    asked = ApprovalRequested(
+        code=code,
+        findings=(*_findings(course, action, code), *(finding(*one) for one in effects)),
+        stopped=effects,
+        told="; ".join(filter(None, (_STOPPED, ran.note))),
+        effects=tuple((one.what, one.target, one.count) for one in already),
+    )
+    if mode == "never" or not course.setup.can_ask:
+        yield from _deny(course, action, [*already, asked], forbidden=mode == "never")
+        return
+    yield from course.log.note_all([*already, asked], step=action.step, before=place.head)
 
 
 def _findings(course: Course, action: Action, code: str) -> tuple[Finding, ...]:
@@ -85,9 +125,11 @@ def follow(course: Course, action: Action, decided: ApprovalDecided) -> Going:
         return
     drop(course, asked)
     if decided.decision != "deny":
-        yield from course.execute(action, decided.code or action.code or "", edited=decided.code is not None)
+        code = decided.code or asked.code or action.code or ""
+        yield from course.execute(action, code, edited=code != action.code)
         return
-    denied = Output(status="denied", sent=course.place.masked(approving.denial(asked.findings, decided.reason)))
+    said = approving.denial(asked.findings, decided.reason, asked.stopped)
+    denied = Output(status="denied", sent=course.place.masked(said))
     ends = [_given_up(course, decided.reason)] if is_outside(course.log.start.model) else []
     yield from course.log.note_all([denied, *ends], step=action.step, before=course.place.head)
 
@@ -121,7 +163,11 @@ def _take(course: Course, action: Action, asked: ApprovalRequested) -> Going:
             noted = course.log.note_all(outcome, step=step, before=before, after=course.place.head)
     if taken is None:
         again = "(The variables had changed since this was tried, so it was run again.)"
-        ran = msgspec.structs.replace(course.run_code(asked.code, step), note=again)
+        ran = course.run_code(asked.code, step)
+        if ran.stopped:
+            yield from stopped(course, action, asked.code, ran)
+            return
+        ran = msgspec.structs.replace(ran, note=again)
         noted = course.log.note_all(
             outcomes.outcome(course, ran, ""), step=step, before=before, after=course.place.head
         )

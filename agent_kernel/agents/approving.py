@@ -35,8 +35,19 @@ def is_forbidden(mode: str, findings: Collection[Finding]) -> bool:
     return mode == "never" and is_risky(findings)
 
 
-def denial(findings: Collection[Finding], reason: str) -> str:
-    """What the model is told of a step that was denied."""
+def denial(findings: Collection[Finding], reason: str, stopped: Collection[tuple[str, str]] = ()) -> str:
+    """What the model is told of a step that was denied.
+
+    Args:
+        stopped: what it was stopped from doing as it ran.
+    """
+    if stopped:
+        effects = "; ".join(f"{what} {target}".strip() for what, target in stopped)
+        why = f" Reason: {reason}." if reason else ""
+        return (
+            f"This step was stopped before this happened: {effects}. It was denied.{why} What the step had changed was "
+            "taken back. Find a way without it, or end with task.fail or task.clarify."
+        )
     risky = "; ".join(f"{one.kind}: {one.what}" for one in findings if one.risky)
     why = f" Reason: {reason}." if reason else ""
     what = f" What had to be asked about: {risky}." if risky else ""

@@ -43,6 +43,7 @@ from agent_kernel.agents.events import (
     TryStart,
 )
 from agent_kernel.agents.executing import Executed
+from agent_kernel.agents.gate import EffectStopped, Gate
 from agent_kernel.agents.log import Log
 from agent_kernel.agents.models import Message, Model
 from agent_kernel.agents.models.loop import Stream
@@ -231,7 +232,11 @@ class Course:
             yield from self._move(code, step, before)
             return
         noted = len(self.log.events)
-        ran = self.run_code(code, step)
+        ran = self.run_code(code, step, is_guarded=action.source != "setup")
+        if ran.stopped:
+            yield from self.log.events[noted:]
+            yield from allowing.stopped(self, action, code, ran)
+            return
         if ran.done.status == "interrupted":
             ran = msgspec.structs.replace(ran, note=self._kept_of_sub_agents(noted).strip())
         yield from self.log.events[noted:]  # what its sub-agents noted meanwhile
@@ -264,28 +269,39 @@ class Course:
         end = Fail(reason=said) if failed else Success(result=said)
         return self.log.note_all([output, end], step=step, before=before, after=self.place.head)
 
-    def run_code(self, code: str, step: int) -> Ran:
+    def run_code(self, code: str, step: int, *, is_guarded: bool = True) -> Ran:
+        """Run code as a step. `is_guarded`: what nobody allowed is stopped; then its variables are taken back."""
         done: Executed | None = None
         self.step = step
+        gate = allowing.gate(self, code) if is_guarded else None
         self.place.begin(code, self.author, self.log.run, step)
         try:
             with (
-                recorded(self.place.quiet_paths()) as effects,
+                recorded(self.place.quiet_paths(), gate) as effects,
                 offered(self.offers, self.place.namespace),
                 running_step.entered(self),
             ):
                 ran = self.code.run(
                     lambda: self.place.executor.run(code, timeout_s=self.step_s()), is_stopped=lambda: self.stopped
                 )
-                done = self.place.kept(ran)
+                done = self.place.kept(_stopped(ran, gate))
         finally:
             for child in tuple(self.children):
                 child.leave()
+            is_stopped = gate is not None and bool(gate.stopped)
+            left = self.place.take_back() if is_stopped else ""
             changed, unsaved = self.place.end(done)
         assert done is not None  # else an error goes on its way already
-        return Ran(done, changed, unsaved, effects.found)
+        stopped = tuple(gate.stopped) if gate is not None else ()
+        return Ran(done, changed, unsaved, effects.found, left, stopped)
 
     def step_s(self) -> float | None:
         limits = self.setup.limits
         left = None if limits.run_s is None else max(0.05, limits.run_s - self.seconds)
         return min([one for one in (limits.step_s, left) if one is not None], default=None)
+
+
+def _stopped(ran: Executed, gate: Gate | None) -> Executed:
+    """What a step came to that was stopped, whatever its code made of that."""
+    first = next(iter(gate.stopped), None) if gate is not None else None
+    return ran if first is None else msgspec.structs.replace(ran, error=EffectStopped(*first), settled=None)

@@ -1,10 +1,12 @@
 """What a step did outside the variables, as Python's audit hooks tell it: files written, processes, connections.
 
 It is a record, not a fence: C code can act without telling. Going back covers none of it, and whoever goes back is told.
+Where the step has a `gate`, what that does not let pass is stopped here before it happens.
 
 A hook can never be taken out again, so without a step it must cost next to nothing: one look at a list. What happens
 belongs to the step on whose thread it happens, and to the one whose code started that thread. On a thread that nobody
-started within a step it belongs to the only step that there is; of several, to none.
+started within a step it belongs to the only step that there is; of several, to none. The gate of a step stays shut for its
+threads when the step has ended.
 """
 
 from __future__ import annotations
@@ -18,14 +20,18 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
-__all__ = ["Recorder", "ancestors", "is_on_a_steps_thread", "recorded", "threads_followed"]
+if TYPE_CHECKING:
+    from agent_kernel.agents.gate import Gate
+
+__all__ = ["Recorder", "ancestors", "gate_here", "is_on_a_steps_thread", "real_path", "recorded", "threads_followed"]
 
 _MOST: Final = 100  # different effects that one step may have recorded
 _LONGEST: Final = 300
 _WRITE_FLAGS: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_NAMELESS: Final[int] = getattr(os, "O_TMPFILE", 0)
 # What our own stores, Python itself and libraries write by the way while code runs.
 _QUIET_FOLDERS: Final = frozenset({".agent-kernel", "__pycache__", ".ipython", ".matplotlib"})
 _QUIET_PARTS: Final = ("/.cache/matplotlib", "/.cache/fontconfig", "/.config/matplotlib", "/.local/share/jupyter")
@@ -45,7 +51,8 @@ _THREADS: Final[dict[int, threading.Thread]] = vars(threading)["_active"]
 class Recorder:
     """The effects of one step: what kind, on what, how often."""
 
-    def __init__(self, quiet: tuple[str, ...] = ()) -> None:
+    def __init__(self, quiet: tuple[str, ...] = (), gate: Gate | None = None) -> None:
+        self.gate = gate
         self.found: dict[Told, int] = {}
         self.dropped = 0
         self.thread = threading.get_ident()
@@ -71,9 +78,11 @@ class _Ear:
         self.recording: list[Recorder] = []  # the innermost step last
         self.started: WeakKeyDictionary[threading.Thread, tuple[Recorder, ...]] = WeakKeyDictionary()
         self.parents: WeakKeyDictionary[threading.Thread, threading.Thread] = WeakKeyDictionary()
+        self.lingering: list[Recorder] = []  # steps that have ended and whose threads live
         self.lock = threading.Lock()
         self.busy = threading.local()
         self.is_installed = False
+        self.is_guarding = False
 
     def install(self) -> None:
         with self.lock:
@@ -83,24 +92,62 @@ class _Ear:
                     _tell_of_threads(self.wanted, self.hear)
                 self.is_installed = True
 
+    def guard(self) -> None:
+        """Have also told what Python has no audit event for."""
+        with self.lock:
+            if not self.is_guarding:
+                _tell_of_the_unaudited()
+                self.is_guarding = True
+
     def hear(self, event: str, args: Args) -> None:
-        """Something happens, and a step is going on."""
-        told = _HEARD.get(event)
+        """Something happens, and a step is going on.
+
+        Raises:
+            EffectStopped: the step must not do this.
+        """
+        told = _HEARD.get(event) or _ONLY_STOPPED.get(event)
         if (told is None and event not in _THREAD_STARTS) or getattr(self.busy, "now", False):
             return
         self.busy.now = True
+        stopped: BaseException | None = None
         try:
-            if told is None:
-                self._thread_starts(args)
-                return
-            what, target = told(args)
-            if what and not _is_quiet(target):
-                for one in self._theirs():
-                    one.note(what, target)
+            if event in _THREAD_STARTS:
+                stopped = self._thread_starts(args)
+            elif told is not None:
+                stopped = self._heard(event, args, *told(args))
         except Exception:  # noqa: BLE001 - a hook that raises would make the user's own call fail
             return
         finally:
             self.busy.now = False
+        if stopped is not None:
+            raise stopped
+
+    def _heard(self, event: str, args: Args, what: str, target: str) -> BaseException | None:
+        """Note it, unless it must not happen: then give what is to be raised."""
+        gate = self.gate() if what or event in _OWN_PLACES else None
+        if gate is not None and event in _OWN_PLACES:
+            gate.own(args[0], _caller())
+            return None
+        if gate is not None and what:
+            stopped = gate.check(what, target, _paths(event, args), _caller())
+            if stopped is not None:
+                return stopped
+        if what and event in _HEARD and not _is_quiet(target):
+            for one in self._theirs():
+                one.note(what, target)
+        return None
+
+    def gate(self) -> Gate | None:
+        """What must let pass what happens on this thread: the gate of the innermost step that it belongs to."""
+        here = threading.get_ident()
+        mine = next((one for one in reversed(self.recording) if one.thread == here), None)
+        thread = _THREADS.get(here)
+        if mine is None and thread is not None:
+            mine = next(iter(self.started.get(thread, ())[-1:]), None)
+        if mine is None:  # of another thread only what the step defined itself
+            only = self.recording[-1] if len({one.thread for one in self.recording}) == 1 else None
+            mine = only if only is not None and only.gate is not None and only.gate.is_acting(_caller()) else None
+        return mine.gate if mine is not None else None
 
     def _theirs(self) -> tuple[Recorder, ...]:
         """The steps that what happens on this thread belongs to."""
@@ -113,13 +160,29 @@ class _Ear:
             return tuple(one for one in self.started[thread] if one in self.recording)
         return tuple(self.recording) if len({one.thread for one in self.recording}) == 1 else ()
 
-    def _thread_starts(self, args: Args) -> None:
+    def _thread_starts(self, args: Args) -> BaseException | None:
         thread = getattr(args[0], "__self__", None)
-        if isinstance(thread, threading.Thread):
-            self.started[thread] = self._theirs()
-            parent = _THREADS.get(threading.get_ident())
-            if parent is not None:
-                self.parents[thread] = parent
+        if not isinstance(thread, threading.Thread):
+            gate = self.gate()  # such a thread has no object by which it could be followed
+            return None if gate is None else gate.check("starts a thread of", _text(args[0]), (), _caller())
+        parent = _THREADS.get(threading.get_ident())
+        inherited = self.started.get(parent, ()) if parent is not None else ()
+        self.started[thread] = self._theirs() or tuple(one for one in inherited if one.gate is not None)
+        if parent is not None:
+            self.parents[thread] = parent
+        return None
+
+    def ended(self, recorder: Recorder) -> None:
+        """A step has ended. As long as threads of it live that have a gate, what they do is heard."""
+        self.recording.remove(recorder)
+        if recorder.gate is not None:
+            self.lingering.append(recorder)
+        else:
+            self.wanted.remove(recorder)
+        alive = [one for thread, its in list(self.started.items()) if thread.is_alive() for one in its]
+        for one in [one for one in self.lingering if not any(one is other for other in alive)]:
+            self.lingering.remove(one)
+            self.wanted.remove(one)
 
 
 def _hook(wanted: list[object], hear: Callable[[str, Args], None]) -> Callable[[str, Args], None]:
@@ -143,25 +206,54 @@ def _tell_of_threads(wanted: list[object], hear: Callable[[str, Args], None]) ->
     threading.Thread.start = told  # type: ignore[method-assign]  # on purpose
 
 
+def _tell_of_the_unaudited() -> None:
+    """Functions that act outside and that no audit event tells of: they say so themselves, as threads do."""
+    for module, name in _UNAUDITED:
+        act = getattr(sys.modules.get(module), name, None)
+        if not callable(act):
+            continue
+        telling = _telling(f"{module}.{name}", act)
+        for place in (module, "posix") if module == "os" else (module,):
+            if place in sys.modules:
+                setattr(sys.modules[place], name, telling)
+
+
+def _telling(event: str, act: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(act)
+    def told(*args: Any, **kwargs: Any) -> Any:
+        if _ear.wanted:
+            _ear.hear(event, args)
+        return act(*args, **kwargs)
+
+    return told
+
+
 _ear = _Ear()
 
 
+def gate_here() -> Gate | None:
+    """What stops the step that this thread works for, if anything does."""
+    return _ear.gate() if _ear.wanted else None
+
+
 @contextmanager
-def recorded(quiet: tuple[str, ...] = ()) -> Generator[Recorder]:
+def recorded(quiet: tuple[str, ...] = (), gate: Gate | None = None) -> Generator[Recorder]:
     """Record what happens from here on, on this thread and on those that it starts, until the end.
 
     Args:
         quiet: paths below which files are somebody else's doing (the store's own folder).
+        gate: stops what must not happen.
     """
     _ear.install()
-    mine = Recorder(quiet)
+    if gate is not None:
+        _ear.guard()
+    mine = Recorder(quiet, gate)
     _ear.recording.append(mine)
     _ear.wanted.append(mine)
     try:
         yield mine
     finally:
-        _ear.wanted.remove(mine)
-        _ear.recording.remove(mine)
+        _ear.ended(mine)
 
 
 @contextmanager
@@ -208,6 +300,8 @@ def _text(value: object) -> str:
 
 def _opened(args: Args) -> Told:
     path, mode, flags = args
+    if isinstance(flags, int) and _NAMELESS and flags & _NAMELESS == _NAMELESS:
+        return "", ""  # a file that has no name, and goes with the last who has it open
     writes = (
         bool(set(mode) & set("wax+"))
         if isinstance(mode, str)
@@ -257,6 +351,13 @@ def _forked_terminal(args: Args) -> Told:
     return "forks", "this process"
 
 
+def _looked_up(args: Args) -> Told:
+    """The name of a computer is sent to whoever knows its address."""
+    host = _text(args[0]) if args and args[0] else ""
+    is_address = not host or host == "localhost" or ":" in host or host.replace(".", "").isdigit()
+    return ("", "") if is_address else ("looks up", host)
+
+
 def _database(args: Args) -> Told:
     return ("", "") if args and args[0] in (":memory:", "") else ("opens database", _text(args[0]))
 
@@ -302,3 +403,96 @@ _HEARD: Final[dict[str, Callable[[Args], Told]]] = {
     "smtplib.send": lambda args: ("sends mail", ""),
     "ftplib.connect": lambda args: ("connects", _text(args[1]) if len(args) > 1 else ""),
 }
+# What changes nothing that going back would have to cover, or what other events tell of as well: only a gate asks for it.
+_ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
+    "tempfile.mkstemp": _first("makes"),
+    "tempfile.mkdtemp": _first("makes"),
+    "os.utime": _first("changes times of"),
+    "os.setxattr": _first("changes attributes of"),
+    "os.removexattr": _first("changes attributes of"),
+    "os.chflags": _first("changes mode of"),
+    "os.killpg": _first("signals"),
+    "os.startfile": _first("runs"),
+    "pty.spawn": _first("runs"),
+    "signal.pthread_kill": _first("signals"),
+    "socket.sendmsg": lambda args: _address("sends to")(args) if len(args) > 1 and args[1] else ("", ""),
+    "socket.getaddrinfo": _looked_up,
+    "socket.gethostbyname": _looked_up,
+    "socket.gethostbyaddr": _looked_up,
+    "socket.sethostname": _first("changes name of"),
+    "syslog.syslog": lambda args: ("writes", "the log of the system"),
+    "sqlite3.enable_load_extension": lambda args: ("calls", "an extension of SQLite"),
+    "webbrowser.open": _first("opens in the browser"),
+    "ctypes.dlopen": lambda args: ("calls", f"C code of {_text(args[0]) if args and args[0] else 'this process'}"),
+    "ctypes.dlsym": lambda args: ("calls", f"the C function {_text(args[1]) if len(args) > 1 else ''}"),
+    "sys.addaudithook": lambda args: ("hooks", "audit events"),
+    "resource.setrlimit": lambda args: ("limits", "this process"),
+    "resource.prlimit": lambda args: ("limits", "a process"),
+    "_posixsubprocess.fork_exec": lambda args: ("runs", _text(args[0])),
+    "os.mkfifo": _first("makes"),
+    "os.mknod": _first("makes"),
+    "os._exit": lambda args: ("ends", "this process"),
+    "os.abort": lambda args: ("ends", "this process"),
+    "_posixshmem.shm_open": _first("makes"),
+}
+_UNAUDITED: Final = tuple(
+    (module, name)
+    for event in ("_posixsubprocess.fork_exec", "os.mkfifo", "os.mknod", "os._exit", "os.abort", "_posixshmem.shm_open")
+    for module, _, name in (event.rpartition("."),)
+)
+_OWN_PLACES: Final = frozenset({"tempfile.mkstemp", "tempfile.mkdtemp"})
+# Where the paths stand in what an event tells, each with the open folder that it may be relative to.
+_PATHS: Final[dict[str, tuple[tuple[int, int | None], ...]]] = {
+    "open": ((0, None),),
+    "os.remove": ((0, 1),),
+    "os.rmdir": ((0, 1),),
+    "os.rename": ((0, 2), (1, 3)),
+    "os.mkdir": ((0, 2),),
+    "os.truncate": ((0, None),),
+    "os.chmod": ((0, 2),),
+    "os.chown": ((0, 3),),
+    "os.link": ((0, 2), (1, 3)),
+    "os.symlink": ((1, 2),),
+    "os.utime": ((0, 3),),
+    "os.setxattr": ((0, None),),
+    "os.mkfifo": ((0, None),),
+    "os.mknod": ((0, None),),
+    "shutil.rmtree": ((0, 1),),
+    "sqlite3.connect": ((0, None),),
+    "socket.connect": ((1, None),),
+    "socket.bind": ((1, None),),
+}
+
+
+def _paths(event: str, args: Args) -> tuple[str, ...]:
+    """The files that it is about, without links on the way."""
+    found: list[str] = []
+    for at, folder in _PATHS.get(event, ()):
+        given: Any = args[at] if at < len(args) else ""
+        beside: Any = args[folder] if folder is not None and folder < len(args) else None
+        if isinstance(given, str | bytes | os.PathLike | int):
+            found.append(real_path(given, beside if isinstance(beside, int) and beside >= 0 else None))
+    return tuple(found)
+
+
+def real_path(path: str | bytes | os.PathLike[str] | int, folder: int | None = None) -> str:
+    """A path without links on its way; that of an open file where it is given as its number. "": there is none.
+
+    Args:
+        folder: an open folder that it may be relative to.
+    """
+    try:
+        if isinstance(path, int):
+            return os.readlink(f"/proc/self/fd/{path}")  # noqa: PTH115 - no object for a text
+        beside = "" if folder is None else os.readlink(f"/proc/self/fd/{folder}")  # noqa: PTH115
+        return os.path.realpath(os.path.join(beside, os.fsdecode(path)))  # noqa: PTH118
+    except (OSError, TypeError, ValueError):
+        return ""
+
+
+def _caller() -> FrameType | None:
+    """The code whose call the event tells of."""
+    frame: FrameType | None = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename in (__file__, functools.__file__):
+        frame = frame.f_back
+    return frame

@@ -179,6 +179,8 @@ class ApprovalRequested(Event, frozen=True, kw_only=True, omit_defaults=True):
     settled: str = ""  # success, fail, clarify: it ended its run; `result` says with what
     result: str = ""
     effects: tuple[tuple[str, str, int], ...] = ()  # what, target, how often: these have happened already
+    # What the step was stopped from doing as it began to: what, target. Its variables were taken back.
+    stopped: tuple[tuple[str, str], ...] = ()
     branch: str = ""  # holds what it changed until somebody decides
     held: bytes = b""  # the rest, for whoever approves it
 

@@ -18,6 +18,7 @@ import msgspec
 from agent_kernel.agents.capturing import captured
 from agent_kernel.agents.deadlines import StepTimeout, within
 from agent_kernel.agents.events import Part
+from agent_kernel.agents.gate import STEP
 from agent_kernel.agents.settling import Settled
 from agent_kernel.session.history import written
 
@@ -84,7 +85,7 @@ class PlainExecutor:
 
     def run(self, code: str, *, timeout_s: float | None) -> Executed:
         self._count += 1
-        filename = f"<agent step {os.getpid()}-{self._count}>"
+        filename = f"{STEP} {os.getpid()}-{self._count}>"
         linecache.cache[filename] = (len(code), None, code.splitlines(keepends=True), filename)
         shown = _Bounded()
         began = time.perf_counter()

@@ -44,6 +44,7 @@ class Ran(msgspec.Struct, frozen=True):
     unsaved: list[Unsaved]
     effects: dict[tuple[str, str], int]
     note: str = ""  # what else the model has to know
+    stopped: tuple[tuple[str, str], ...] = ()  # the effects that it was stopped from having
 
 
 def outcome(course: Course, ran: Ran, edited: str) -> list[Event]:

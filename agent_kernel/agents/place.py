@@ -12,7 +12,7 @@ from agent_kernel.agents import context
 from agent_kernel.agents.executing import Executor, PlainExecutor
 from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.redaction import WITHHELD, Redactor
-from agent_kernel.errors import CellThreadError
+from agent_kernel.errors import AgentKernelError, CellThreadError
 from agent_kernel.repository import hex_of
 from agent_kernel.session.hiding import HideList
 from agent_kernel.values import summaries
@@ -151,8 +151,20 @@ class Place:
             self.session.begin_step(code, author=author, run=run, step=step, cell_id=cell, number=number)
             self.began, self.brought = self.session.head, {}
         else:
-            self._before = {name: id(value) for name, value in self.namespace.items()}
-            self._held = list(self.namespace.values())  # as long as ids are compared
+            self._before = dict(self.namespace)
+
+    def take_back(self) -> str:
+        """Put the variables back to where the step began that runs; what to say of what stays."""
+        if self.session is None:
+            for name in [name for name in self.namespace if name not in self._before and not name.startswith("__")]:
+                del self.namespace[name]
+            self.namespace.update(self._before)
+            return "names stand for what they did before, but what it changed within an object stays"
+        try:
+            self.session.take_back(self.began)
+        except AgentKernelError as error:
+            return f"its variables could not be taken back: {error}"
+        return ""
 
     def end(self, done: Executed | None) -> tuple[list[Change], list[Unsaved]]:
         """It has run: what it changed, and what of it could not be saved."""
@@ -164,9 +176,9 @@ class Place:
             unsaved = list(report.unsaved) if report is not None else []
             return self._changed(self.session, report), unsaved
         now, before = self.namespace, self._before
-        self._held = []
+        self._before = {}
         new = [Change(name, "+") for name in now if name not in before and not name.startswith("__")]
-        rebound = [Change(name, "~") for name, value in now.items() if name in before and before[name] != id(value)]
+        rebound = [Change(name, "~") for name, value in now.items() if name in before and before[name] is not value]
         return [*new, *rebound, *(Change(name, "-") for name in before if name not in now)], []
 
     def _changed(self, session: Session, report: Report | None) -> list[Change]:

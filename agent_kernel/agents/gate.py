@@ -1,0 +1,382 @@
+"""Stop what a step would do outside the variables, as it begins to happen.
+
+The audit hook that records effects (`effects`) asks the gate of the step, which raises `EffectStopped` where nobody allowed
+this effect. The code may catch that, so the gate remembers it and stays shut: whoever ran the step looks at `stopped`.
+
+Who acts is read from the frames between the effect and the code of the step. An installed module that is being imported may
+write its caches, a library may run a command that stands word for word in its own code, what the program gave to the agent
+may do what it likes, and so may the machinery of a sub-agent's run. Where something is written counts too: a temporary
+file or folder that Python made for the step is the step's own.
+
+It is a gate in this process, no fence: code that opens files without Python (C++, Rust) is not seen.
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import socket
+import sys
+import sysconfig
+import tempfile
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType, MethodType
+from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+
+from agent_kernel.agents.effects import real_path
+from agent_kernel.agents.events import Finding
+from agent_kernel.agents.review.reaching import BUILTINS, FUNCTIONS
+
+__all__ = ["STEP", "Allowed", "EffectStopped", "Gate", "finding", "given_codes"]
+
+Effect: TypeAlias = tuple[str, str]  # what, and on what
+
+_FILES: Final = frozenset(
+    {"writes", "makes", "renames", "links", "opens database"}
+    | {f"changes {what} of" for what in ("mode", "owner", "times", "attributes")}
+)
+_NETWORK: Final = frozenset({"connects", "listens", "sends to", "requests", "sends mail", "looks up"})
+_PROCESSES: Final = frozenset({"runs", "forks", "signals", "starts a thread of", "ends"})
+_STATE: Final = frozenset({"sets environment of", "unsets environment of", "changes folder to", "hooks", "limits"})
+# What a person allowed with a step, by the kind of what the review of its code had found.
+_VERBS: Final[Mapping[str, frozenset[str]]] = {
+    "files": _FILES,
+    "network": _NETWORK | {"opens in the browser"},
+    "database": _FILES | _NETWORK,
+    "processes": _PROCESSES,
+    "clipboard": _PROCESSES,
+    "shell": _FILES | _NETWORK | _PROCESSES | _STATE | {"deletes"},
+    "magic": _FILES | _NETWORK | _PROCESSES | _STATE | {"deletes"},
+    "process state": _STATE,
+    "kernel": frozenset({"ends"}),
+    "browser": frozenset({"shows"}),
+}
+_DELETING: Final = ("remove", "unlink", "rmdir", "rmtree", "delete", "move", "rename", "replace", "empor")
+_IMPORTING: Final = frozenset({"_find_and_load", "_find_and_load_unlocked"})
+_NO_PACKAGE: Final = frozenset({"frozen", "standard", "ours", "storage"})
+_LOADERS: Final = frozenset({"CDLL", "PyDLL", "LoadLibrary", "cdll", "pythonapi", "find_library"})
+_RUN: Final = frozenset({"run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"})
+_PIPE: Final = -1
+_LONGEST: Final = 300
+STEP: Final = "<agent step"  # how the code of a step is called, where no notebook calls it
+_SINKS: Final = ("/dev/null", "/dev/tty", "/dev/stdout", "/dev/stderr", "/dev/pts/")
+
+
+class EffectStopped(BaseException):  # noqa: N818 - no error: code that handles errors is not to handle it
+    """A step was about to do something outside the variables that nobody had allowed. Raised before it happens."""
+
+    def __init__(self, what: str, target: str) -> None:
+        super().__init__(f"{what} {target}".strip())
+        self.effect: Effect = (what, target)
+
+
+def finding(what: str, target: str) -> Finding:
+    """An effect that was stopped, as what a person is asked about."""
+    kinds = (kind for kind in ("files", "network", "processes", "process state", "browser") if what in _VERBS[kind])
+    kind = "files" if what == "deletes" else "dynamic" if what == "calls" else next(kinds, "processes")
+    return Finding(kind, f"{what} {target}".strip(), 0, risky=True)
+
+
+class Allowed(msgspec.Struct, frozen=True):
+    """What a step may do outside.
+
+    Attributes:
+        findings: what the review had found in its code, as a person approved it.
+        effects: those that were stopped before, and that a person then allowed.
+        names: modules and functions that need no asking, by dotted name.
+        codes: the code of what the program gave to the agent.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    effects: frozenset[Effect] = frozenset()
+    names: frozenset[str] = frozenset()
+    codes: frozenset[CodeType] = frozenset()
+
+    @property
+    def verbs(self) -> frozenset[str]:
+        """The kinds of effects that were reported."""
+        risky = [one for one in self.findings if one.risky]
+        found = {verb for one in risky for verb in _VERBS.get(one.kind, ())}
+        found |= {"deletes" for one in risky if one.kind == "files" and any(word in one.what for word in _DELETING)}
+        found |= {"calls" for one in risky if one.kind == "dynamic" and ("ctypes" in one.what or "cffi" in one.what)}
+        given = (FUNCTIONS.get(name) or BUILTINS.get(name, "") for name in self.names)
+        return frozenset(found | {verb for kind in given for verb in _VERBS.get(kind, ())})
+
+
+def given_codes(offers: Iterable[object]) -> frozenset[CodeType]:
+    """The code of functions, of methods of classes and of live objects."""
+    return frozenset(code for one in offers for code in _codes_of(one))
+
+
+def _codes_of(value: object) -> Iterator[CodeType]:
+    bare = value.__func__ if isinstance(value, MethodType) else value
+    if isinstance(bare, FunctionType):
+        yield bare.__code__
+        return
+    kind = bare if isinstance(bare, type) else type(bare)
+    for one in kind.__mro__[:-1]:
+        for member in vars(one).values():
+            inner = getattr(member, "__func__", getattr(member, "fget", member))
+            if isinstance(inner, FunctionType):
+                yield inner.__code__
+
+
+class Gate:
+    """Lets pass what one step may do, and stops the rest.
+
+    Args:
+        store: the url of the store that the run itself writes to.
+        mask: what is stored of an effect, without secrets. What a person allowed reads so.
+    """
+
+    def __init__(self, allowed: Allowed, store: str = "", mask: Callable[[str, int], str] = lambda text, _: text) -> None:
+        self._mask = mask
+        self.stopped: dict[Effect, None] = {}
+        self.withheld: list[str] = []  # what was not shown, where nobody is asked
+        self._allowed = allowed
+        self._verbs = allowed.verbs
+        self._hosts = frozenset(filter(None, map(_host_of, allowed.effects)))
+        self._store = store
+        self.files: set[str] = set()  # what the code of the step is called
+        self._process = os.getpid()
+        self._own: set[str] = set()  # temporary files and folders of the step
+        self._lock = threading.Lock()
+        tempfile.gettempdir()  # which tries what it may write to, the first time
+
+    @property
+    def may_show(self) -> bool:
+        """Whether a person allowed the step to show what runs in the page."""
+        return "shows" in self._verbs
+
+    def own(self, path: str, frame: FrameType | None) -> None:
+        """Python makes a temporary file or folder: what is in there is the step's own."""
+        made_by = frame.f_globals if frame is not None else None
+        place = real_path(path)
+        if made_by is vars(tempfile) and _is_below(place, real_path(tempfile.gettempdir())) and not os.path.lexists(place):  # noqa: PTH110 - no look through links
+            self._own.add(place)
+
+    def check(self, what: str, target: str, paths: Collection[str], frame: FrameType | None) -> EffectStopped | None:
+        """What to raise where this must not happen; None: it may.
+
+        Args:
+            paths: of files that are written, removed, made.
+        """
+        try:
+            passes = self._passes(what, target, paths, frame)
+        except Exception:  # noqa: BLE001 - who cannot tell lets nothing pass
+            passes = False
+        return None if passes else self.stop(what, target)
+
+    def is_acting(self, frame: FrameType | None) -> bool:
+        """Whether code that the step defined is what calls here, on whatever thread."""
+        while frame is not None:
+            name = frame.f_code.co_filename
+            if name in self.files or name.startswith(STEP):
+                return True
+            frame = frame.f_back
+        return False
+
+    def stop(self, what: str, target: str) -> EffectStopped:
+        """Remember that this was stopped."""
+        with self._lock:
+            self.stopped[what, target] = None
+        return EffectStopped(what, target)
+
+    def _passes(self, what: str, target: str, paths: Collection[str], frame: FrameType | None) -> bool:
+        if what == "ends" and os.getpid() != self._process:
+            return True  # that of a fork, which was allowed
+        if paths and all(path.startswith(_SINKS) or self._is_own(path) for path in paths):
+            return True
+        if not self.stopped and (what in self._verbs or self._is_approved(what, target, paths)):
+            return True
+        actor = self._actor(frame)
+        if actor.is_free:
+            return True
+        if what == "calls":
+            return actor.imports or not _LOADERS.isdisjoint(actor.names)
+        if what == "runs":
+            return actor.imports or actor.says_command
+        if actor.imports:
+            return what in _STATE or (bool(paths) and all(map(_is_cache, paths)))
+        return bool(paths) and bool(actor.library) and all(_is_cache_of(actor.library, path) for path in paths)
+
+    def _is_own(self, path: str) -> bool:
+        return any(_is_below(path, own) for own in self._own)
+
+    def _is_approved(self, what: str, target: str, paths: Collection[str]) -> bool:
+        if (what, self._mask(target, _LONGEST)) in self._allowed.effects:
+            return True
+        if what in _NETWORK:
+            return bool(self._hosts) and _is_one_of(_host_of((what, target)), self._hosts)
+        approved = [real_path(other) for verb, other in self._allowed.effects if verb == what and paths]
+        if what == "deletes":  # a folder and what is in it
+            return bool(approved) and all(any(_is_below(path, one) for one in approved) for path in paths)
+        folders = {os.path.dirname(one) for one in approved}  # noqa: PTH120 - texts
+        return bool(folders) and all(os.path.dirname(path) in folders for path in paths)  # noqa: PTH120
+
+    def _actor(self, frame: FrameType | None) -> _Actor:
+        """Who acts: read outwards from the effect, up to the first code that is nobody's but the step's."""
+        library, names, says_command = "", frozenset[str](), False
+        begins: Mapping[str, object] = {}
+        while frame is not None:
+            code = frame.f_code
+            if code in self._allowed.codes or self._is_named(frame):
+                return _Actor(is_free=True)
+            kind = _kind_of(code.co_filename)
+            if kind == "" and code.co_filename.startswith("<"):
+                kind = _kind_of(_file_of_globals(frame))
+            if kind == "machinery" or (kind == "storage" and self._is_own_store(frame)):
+                return _Actor(is_free=True)
+            if kind == "":
+                break
+            if kind == "frozen" and code.co_name in _IMPORTING:
+                return _Actor(library=library, names=names, says_command=says_command, imports=True)
+            if kind == "standard" and code.co_qualname == "Popen.__init__":
+                begins = frame.f_locals
+            says_command = says_command or (bool(begins) and _says_command(code, begins))
+            if kind not in _NO_PACKAGE and not library:
+                library, names = kind, frozenset(code.co_names)
+            frame = frame.f_back
+        return _Actor(library=library, names=names, says_command=says_command)
+
+    def _is_named(self, frame: FrameType) -> bool:
+        names = self._allowed.names
+        if not names:
+            return False
+        dotted = f"{frame.f_globals.get('__name__')}.{frame.f_code.co_qualname}".split(".")
+        return any(".".join(dotted[:end]) in names for end in range(1, len(dotted) + 1))
+
+    def _is_own_store(self, frame: FrameType) -> bool:
+        return bool(self._store) and getattr(frame.f_locals.get("self"), "url", None) == self._store
+
+
+class _Actor(msgspec.Struct, frozen=True):
+    """Who acts. `library`: the installed package that is nearest; `says_command`: what is run stands in its code."""
+
+    library: str = ""
+    names: frozenset[str] = frozenset()  # what its code names
+    is_free: bool = False
+    imports: bool = False
+    says_command: bool = False
+
+
+# -- whose code it is
+
+_PACKAGE: Final = str(Path(__file__).parent.parent)
+_MACHINERY: Final = tuple(
+    os.path.join(_PACKAGE, "agents", name)  # noqa: PTH118 - to compare with file names as they are spelled
+    for name in ("course.py", "subagents.py", "driving.py", "run.py", "deadlines.py", "models")
+)
+_STORAGE: Final = os.path.join(_PACKAGE, "storage") + os.sep  # noqa: PTH118
+_CTYPES: Final = os.path.join(os.path.dirname(os.__file__), "ctypes") + os.sep  # noqa: PTH118, PTH120
+
+
+@lru_cache(maxsize=1)
+def _installed() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Where packages are installed, and where Python's own modules are."""
+    paths = sysconfig.get_paths()
+    packages = {paths["purelib"], paths["platlib"], *site.getsitepackages(), site.getusersitepackages()}
+    standard = {paths["stdlib"], paths["platstdlib"], os.path.dirname(os.__file__)}  # noqa: PTH120
+    return tuple(f"{one}{os.sep}" for one in packages), tuple(f"{one}{os.sep}" for one in standard)
+
+
+@lru_cache(maxsize=4096)
+def _kind_of(file: str) -> str:
+    """Whose code a file has: `machinery`, `storage` or `ours`, `frozen`, `standard`, a package's name; "": the step's or the user's."""
+    if file.startswith("<frozen "):
+        return "frozen"
+    if file.startswith(_CTYPES):
+        return "ours"  # it acts for whoever calls it
+    if file.startswith(_PACKAGE + os.sep):
+        return "machinery" if file.startswith(_MACHINERY) else "storage" if file.startswith(_STORAGE) else "ours"
+    packages, standard = _installed()
+    for prefix in packages:
+        if file.startswith(prefix):
+            return file[len(prefix) :].partition(os.sep)[0].removesuffix(".py")
+    return "standard" if file.startswith(standard) else ""
+
+
+def _file_of_globals(frame: FrameType) -> str:
+    """The file of the module whose code was made at run time, as the methods of a dataclass are."""
+    module = sys.modules.get(str(frame.f_globals.get("__name__")))
+    if module is None or getattr(module, "__dict__", None) is not frame.f_globals:
+        return ""
+    return str(frame.f_globals.get("__file__") or "")
+
+
+def _says_command(code: CodeType, begins: Mapping[str, object]) -> bool:
+    """Whether a command that begins stands in the code that runs it, and is given no input.
+
+    Args:
+        begins: what `subprocess` was asked for.
+    """
+    given: Any = begins.get("args")
+    if begins.get("stdin") == _PIPE or code.co_filename.endswith("subprocess.py") or not _RUN.intersection(code.co_names):
+        return False
+    words = given.split() if isinstance(given, str) else [str(one) for one in given or ()]
+    said = {word for text in _texts(code.co_consts) for word in (text, *text.split())}
+    return bool(words) and said.issuperset(words)
+
+
+def _texts(constants: Iterable[object]) -> Iterator[str]:
+    for one in constants:
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, tuple):
+            yield from _texts(one)
+
+
+# -- places
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return bool(folder) and (path == folder or path.startswith(folder.rstrip(os.sep) + os.sep))
+
+
+def _caches() -> tuple[str, ...]:
+    home = os.path.expanduser("~")  # noqa: PTH111
+    named = (os.environ.get(name) for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR"))
+    return tuple(real_path(one) for one in (f"{home}/.cache", f"{home}/.config", tempfile.gettempdir(), *named) if one)
+
+
+def _is_cache(path: str) -> bool:
+    """Whether this is where modules keep what they make for themselves as they are imported."""
+    if os.path.basename(os.path.dirname(path)) == "__pycache__" or os.path.basename(path) == "__pycache__":  # noqa: PTH119, PTH120
+        return True
+    return any(_is_below(path, one) for one in _caches())
+
+
+def _is_cache_of(library: str, path: str) -> bool:
+    """Whether this is a library's own cache: `~/.cache/matplotlib`."""
+    return any(_is_below(path, os.path.join(one, library)) for one in _caches()[:2])  # noqa: PTH118
+
+
+# -- the network
+
+
+def _host_of(effect: Effect) -> str:
+    what, target = effect
+    if what not in _NETWORK:
+        return ""
+    if "://" in target:
+        return urlsplit(target).hostname or ""
+    return target.rpartition(":")[0] if what in ("connects", "sends to") else target
+
+
+def _is_one_of(host: str, hosts: Collection[str]) -> bool:
+    """Whether a host is one of these, by name or by address."""
+    if host in hosts:
+        return True
+    for name in hosts:
+        try:
+            if any(found[4][0] == host for found in socket.getaddrinfo(name, None)):
+                return True
+        except OSError:
+            continue
+    return False

@@ -1,0 +1,312 @@
+"""What nobody allowed is stopped before it happens, its variables go back, and a person who allows it has it run again."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agent_kernel as ak
+from agent_kernel.agents.effects import recorded
+from agent_kernel.agents.events import ApprovalRequested, Effect, Event, Finding, Output
+from agent_kernel.agents.gate import Allowed, EffectStopped, Gate
+from agent_kernel.session.versioned import Versioned
+from tests.agents.subagents.family import pair
+
+UNSEEN = "[act('x') for act in [getattr(place, ''.join(['write', '_text']))]]"  # no review of source knows what this calls
+
+
+@pytest.fixture(params=["versioned", "dict"])
+def state(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    if request.param == "dict":
+        yield {}
+        return
+    with Versioned(tmp_path / "store") as found:
+        yield found
+
+
+def started(state: Any, *turns: str, approve: str = "risky", **more: Any) -> ak.Run[object]:
+    return ak.Agent("ada", model=ak.ScriptedModel([*turns, "task.success('end')"]), state=state, approve=approve).start(
+        "go", **more
+    )
+
+
+def pending(run: ak.Run[object]) -> ApprovalRequested:
+    with pytest.raises(ak.TaskPendingError):
+        run.result()
+    last = run.events[-1]
+    assert isinstance(last, ApprovalRequested)
+    return last
+
+
+def told(run: ak.Run[object]) -> str:
+    return next(event.sent for event in run.events if isinstance(event, Output))
+
+
+def test_an_effect_that_the_review_did_not_report_is_stopped_and_asked_about(state: Any, tmp_path: Path) -> None:
+    state["place"], state["rows"] = tmp_path / "x", [1]
+    run = started(state, f"new = 1\nrows = [2]\n{UNSEEN}")
+    asked = pending(run)
+    assert not (tmp_path / "x").exists()
+    assert asked.stopped == (("writes", str(tmp_path / "x")),)
+    assert [one.what for one in asked.findings if one.risky] == [f"writes {tmp_path / 'x'}"]
+    assert "taken back" in asked.told
+    assert "new" not in state
+    assert state["rows"] == [1]
+
+
+def test_approving_runs_it_again_with_that_allowed(state: Any, tmp_path: Path) -> None:
+    state["place"], state["rows"] = tmp_path / "x", [1]
+    run = started(state, f"rows = rows + [2]\n{UNSEEN}")
+    pending(run)
+    assert run.approve().result() == "end"
+    assert (tmp_path / "x").read_text() == "x"
+    assert state["rows"] == [1, 2]
+    assert [(one.what, one.target) for one in run.events if isinstance(one, Effect)] == [
+        ("writes", str(tmp_path / "x"))
+    ]
+
+
+def test_what_is_allowed_is_that_and_nothing_else(state: Any, tmp_path: Path) -> None:
+    state["place"], state["other"] = tmp_path / "x", tmp_path / "elsewhere"
+    run = started(state, f"{UNSEEN}\n[act() for act in [getattr(other, ''.join(['mk', 'dir']))]]")
+    pending(run)
+    run.approve()
+    assert pending(run).stopped == (("makes", str(tmp_path / "elsewhere")),)
+    assert not (tmp_path / "elsewhere").exists()
+    assert [event.kind for event in run.events].count("ApprovalRequested") == 2
+    assert run.approve().result() == "end", "what was allowed before stays allowed"
+    assert (tmp_path / "elsewhere").is_dir()
+
+
+def test_one_that_is_denied_is_told_to_the_model(state: Any, tmp_path: Path) -> None:
+    state["place"] = tmp_path / "x"
+    run = started(state, UNSEEN)
+    pending(run)
+    assert run.deny("not there").result() == "end"
+    assert f"writes {tmp_path / 'x'}" in told(run)
+    assert "Reason: not there." in told(run)
+    assert "taken back" in told(run)
+
+
+@pytest.mark.parametrize("way", ["never", "nobody is there"])
+def test_where_nobody_is_asked_it_is_denied_at_once(state: Any, tmp_path: Path, way: str) -> None:
+    state["place"], state["rows"] = tmp_path / "x", [1]
+    if way == "never":
+        run = started(state, f"rows = [2]\n{UNSEEN}", approve="never")
+        assert run.result() == "end"
+    else:
+        heard: list[Event] = []
+        parent = pair(
+            ["task.success(helper(1))"], [f"from pathlib import Path as P\nplace = P({str(tmp_path / 'x')!r})\n{UNSEEN}", "task.success(n)"],
+            approve="risky", on_event=heard.append,
+        )
+        assert parent("Work") == 1
+        assert [one.status for one in heard if isinstance(one, Output) and one.agent == "child"] == ["denied", "ok"]
+    assert not (tmp_path / "x").exists()
+    assert state["rows"] == [1]
+
+
+@pytest.mark.parametrize("approve", ["risky", "never"])
+@pytest.mark.parametrize("handler", ["Exception", "BaseException"])
+def test_code_that_catches_it_has_no_success_with_that(
+    state: Any, tmp_path: Path, approve: str, handler: str
+) -> None:
+    state["place"] = tmp_path / "x"
+    code = f"done = []\nfor _ in range(3):\n    try:\n        {UNSEEN}\n    except {handler}:\n        done.append(1)\ntask.success(done)"
+    run = started(state, code, approve=approve)
+    if approve == "never":
+        assert run.result() == "end"
+    else:
+        pending(run)
+    assert not (tmp_path / "x").exists()
+    assert "done" not in state
+
+
+def test_a_gate_that_was_met_stays_shut(tmp_path: Path) -> None:
+    gate = Gate(Allowed(findings=(Finding("files", "open", 1, risky=True),)))
+    with recorded((), gate):
+        (tmp_path / "before").write_text("x")
+        with pytest.raises(EffectStopped):
+            os.putenv("AGENT_KERNEL_TEST", "x")
+        with pytest.raises(EffectStopped):
+            (tmp_path / "after").write_text("x")
+    assert [one.name for one in tmp_path.iterdir()] == ["before"]
+
+
+def test_what_the_program_gave_may_do_what_it_likes(tmp_path: Path) -> None:
+    def save(text: str) -> None:
+        (tmp_path / "x").write_text(text)
+
+    class Saver:
+        def save(self, text: str) -> None:
+            save(text)
+
+    agent = ak.Agent("ada", model=ak.ScriptedModel(["save('x')", "saver.save('y')", "task.success(1)"]), approve="never")
+    agent.fn(save)
+    agent.module(Saver(), name="saver")
+    assert agent("go") == 1
+    assert (tmp_path / "x").read_text() == "y"
+
+
+def test_what_the_program_gave_acts_for_itself_and_not_for_code_that_it_calls(tmp_path: Path) -> None:
+    def each(act: Any) -> None:
+        act()
+
+    agent = ak.Agent(
+        "ada",
+        model=ak.ScriptedModel([f"from pathlib import Path as P\nplace = P({str(tmp_path / 'x')!r})\neach(lambda: {UNSEEN})", "task.success(1)"]),
+        approve="never",
+    )
+    agent.fn(each)
+    assert agent("go") == 1
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_sub_agent_works_on_its_own_branch(tmp_path: Path) -> None:
+    with Versioned(tmp_path / "store") as state:
+        child = ak.Agent("child", model=ak.ScriptedModel(["y = 1\ntask.success(2)"]))
+        state["helper"] = child
+        run = ak.Agent("ada", model=ak.ScriptedModel(["task.success(helper('go'))"]), state=state, approve="risky").start("go")
+        assert run.result() == 2
+
+
+def test_auto_stops_nothing(state: Any, tmp_path: Path) -> None:
+    state["place"] = tmp_path / "x"
+    assert started(state, UNSEEN, approve="auto").result() == "end"
+    assert (tmp_path / "x").exists()
+
+
+def test_a_step_may_use_a_temporary_folder_of_its_own(state: Any, tmp_path: Path) -> None:
+    import tempfile
+
+    state["make"] = [tempfile.TemporaryDirectory]
+    code = "with make[0]() as name:\n    import pathlib\n    p = pathlib.Path(name) / 'x'\n    [act('x') for act in [getattr(p, ''.join(['write', '_text']))]]\n    read = p.read_text()"
+    run = started(state, code, approve="never")
+    assert run.result() == "end"
+    assert state["read"] == "x"
+
+
+def test_a_link_leads_out_of_no_temporary_folder(state: Any, tmp_path: Path) -> None:
+    import tempfile
+
+    (tmp_path / "mine").write_text("mine")
+    state["make"], state["mine"] = [tempfile.mkdtemp], tmp_path / "mine"
+    code = "import pathlib\np = pathlib.Path(make[0]()) / 'x'\n[act(mine) for act in [getattr(p, ''.join(['symlink', '_to']))]]\n[act('x') for act in [getattr(p, ''.join(['write', '_text']))]]"
+    assert started(state, code, approve="never").result() == "end"
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_a_file_that_somebody_else_made_is_not_the_step_s(state: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    state["place"] = tmp_path / "mine"
+    code = f"import sys\nsys.audit('tempfile.mkstemp', {str(tmp_path / 'mine')!r})\n{UNSEEN}"
+    assert started(state, code, approve="never").result() == "end"
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_threads_of_a_step_are_stopped_also_when_it_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    caught: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: caught.append(args.exc_type))
+    go = threading.Event()
+    state: dict[str, object] = {"place": tmp_path / "x", "go": go, "threading": threading}
+    code = f"def later():\n    go.wait()\n    {UNSEEN}\nthread = threading.Thread(target=later)\nthread.start()"
+    assert started(state, code, approve="never").result() == "end"
+    go.set()
+    thread: Any = state["thread"]
+    thread.join(10)
+    assert not (tmp_path / "x").exists()
+    assert caught == [EffectStopped]
+
+
+def test_another_thread_s_own_work_is_not_stopped(tmp_path: Path) -> None:
+    ends = threading.Event()
+    wrote: list[int] = []
+
+    def work() -> None:
+        while not ends.is_set():
+            (tmp_path / "log").write_text("x")
+            wrote.append(1)
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        run = started({"wait": time.sleep}, "wait(0.05)", approve="never")
+        assert run.result() == "end"
+    finally:
+        ends.set()
+        thread.join()
+    assert len(wrote) > 3
+    assert [event.kind for event in run.events].count("ApprovalRequested") == 0
+
+
+def stops(act: Any) -> tuple[tuple[str, str], ...]:
+    """What of this is stopped."""
+    gate = Gate(Allowed())
+    with recorded((), gate):
+        try:
+            act()
+        except EffectStopped:
+            pass
+    return tuple(gate.stopped)
+
+
+def test_importing_an_installed_module_may_write_its_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """matplotlib looks for fonts with a program and keeps a list of them."""
+    import subprocess
+
+    code = (
+        "import os, sys\n"
+        "from agent_kernel.agents.effects import recorded\n"
+        "from agent_kernel.agents.gate import Allowed, Gate\n"
+        "gate = Gate(Allowed())\n"
+        "with recorded((), gate):\n"
+        "    import matplotlib.pyplot, polars, sklearn.cluster\n"
+        "print(list(gate.stopped), os.listdir(os.environ['MPLCONFIGDIR']))\n"
+    )
+    environment = {**os.environ, "MPLCONFIGDIR": str(tmp_path / "mpl"), "HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert done.stdout.startswith("[] ['fontlist"), done.stdout + done.stderr[-2000:]
+
+
+def test_a_module_of_the_step_s_own_may_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "evil_module.py").write_text(f"open({str(tmp_path / 'x')!r}, 'w')")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert stops(lambda: __import__("evil_module")) == (("writes", str(tmp_path / "x")),)
+
+
+@pytest.mark.parametrize("name", ["__pycache__/x.pyc", ".ipython/profile_default/startup/x.py", ".agent-kernel/x"])
+def test_no_place_is_open_to_everybody(tmp_path: Path, name: str) -> None:
+    place = tmp_path / name
+    place.parent.mkdir(parents=True)
+    assert stops(lambda: place.write_text("x")) == (("writes", str(place)),)
+
+
+def test_connections_are_stopped_by_name_and_by_address() -> None:
+    assert stops(lambda: socket.create_connection(("secret.example.invalid", 80))) == (
+        ("looks up", "secret.example.invalid"),
+    )
+    with socket.socket() as one:
+        assert stops(lambda: one.connect(("127.0.0.1", 9))) == (("connects", "127.0.0.1:9"),)
+
+
+def test_an_old_event_reads_as_one_that_was_never_stopped() -> None:
+    from agent_kernel.agents.encoding import decode_event, encode_event
+
+    asked = ApprovalRequested(run="r", code="x", stopped=(("writes", "x"),))
+    import msgspec
+
+    schema, kind, body = msgspec.msgpack.decode(encode_event(asked))
+    assert decode_event(encode_event(asked)).stopped == asked.stopped
+    body.pop("stopped")
+    old = decode_event(msgspec.msgpack.encode([schema, kind, body]))
+    assert isinstance(old, ApprovalRequested)
+    assert old.stopped == ()
