@@ -85,7 +85,9 @@ def gate(course: Course, code: str) -> Gate | None:
         return None
     _, since = open_action(course.log.events)
     approved = frozenset(one for event in since if isinstance(event, ApprovalRequested) for one in event.stopped)
-    found = () if mode == "never" else review(code, names=place.names(), allowed=setup.allowed, namespace=place.namespace)
+    found = (
+        () if mode == "never" else review(code, names=place.names(), allowed=setup.allowed, namespace=place.namespace)
+    )
     codes = given_codes(setup.offers.values())
     url = place.session.repo.store.url if place.session is not None else ""
     return Gate(Allowed(found, approved, setup.allowed, codes), url, place.masked)

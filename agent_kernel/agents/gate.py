@@ -24,7 +24,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, MethodType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 from urllib.parse import urlsplit
 
 import msgspec
@@ -119,7 +119,7 @@ def _codes_of(value: object) -> Iterator[CodeType]:
     if isinstance(bare, FunctionType):
         yield bare.__code__
         return
-    kind = bare if isinstance(bare, type) else type(bare)
+    kind: type = cast("type", bare) if isinstance(bare, type) else type(bare)
     for one in kind.__mro__[:-1]:
         for member in vars(one).values():
             inner = getattr(member, "__func__", getattr(member, "fget", member))
@@ -135,13 +135,15 @@ class Gate:
         mask: what is stored of an effect, without secrets. What a person allowed reads so.
     """
 
-    def __init__(self, allowed: Allowed, store: str = "", mask: Callable[[str, int], str] = lambda text, _: text) -> None:
+    def __init__(
+        self, allowed: Allowed, store: str = "", mask: Callable[[str, int], str] = lambda text, _: text
+    ) -> None:
         self._mask = mask
         self.stopped: dict[Effect, None] = {}
         self.withheld: list[str] = []  # what was not shown, where nobody is asked
         self._allowed = allowed
         self._verbs = allowed.verbs
-        self._hosts = frozenset(filter(None, map(_host_of, allowed.effects)))
+        self._hosts = {host for one in allowed.effects if (host := _host_of(one))}
         self._store = store
         self.files: set[str] = set()  # what the code of the step is called
         self._process = os.getpid()
@@ -158,7 +160,11 @@ class Gate:
         """Python makes a temporary file or folder: what is in there is the step's own."""
         made_by = frame.f_globals if frame is not None else None
         place = real_path(path)
-        if made_by is vars(tempfile) and _is_below(place, real_path(tempfile.gettempdir())) and not os.path.lexists(place):  # noqa: PTH110 - no look through links
+        if (
+            made_by is tempfile.__dict__
+            and _is_below(place, real_path(tempfile.gettempdir()))
+            and not os.path.lexists(place)
+        ):
             self._own.add(place)
 
     def check(self, what: str, target: str, paths: Collection[str], frame: FrameType | None) -> EffectStopped | None:
@@ -317,7 +323,11 @@ def _says_command(code: CodeType, begins: Mapping[str, object]) -> bool:
         begins: what `subprocess` was asked for.
     """
     given: Any = begins.get("args")
-    if begins.get("stdin") == _PIPE or code.co_filename.endswith("subprocess.py") or not _RUN.intersection(code.co_names):
+    if (
+        begins.get("stdin") == _PIPE
+        or code.co_filename.endswith("subprocess.py")
+        or not _RUN.intersection(code.co_names)
+    ):
         return False
     words = given.split() if isinstance(given, str) else [str(one) for one in given or ()]
     said = {word for text in _texts(code.co_consts) for word in (text, *text.split())}
@@ -329,7 +339,7 @@ def _texts(constants: Iterable[object]) -> Iterator[str]:
         if isinstance(one, str):
             yield one
         elif isinstance(one, tuple):
-            yield from _texts(one)
+            yield from _texts(cast("tuple[object, ...]", one))
 
 
 # -- places

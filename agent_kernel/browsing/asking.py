@@ -28,7 +28,7 @@ __all__ = ["Asks", "ReportRow", "asks_of", "report_of"]
 
 _MOST_CODE: Final = 100_000
 _MOST_ITEMS: Final = 40
-_DELETING: Final = ("remove", "unlink", "rmdir", "rmtree", "truncate")
+_DELETING: Final = ("deletes ", "remove", "unlink", "rmdir", "rmtree", "truncate")
 # Which findings of a review stand in which row; rows that stay also where nothing was found come with what is said then.
 _ROWS: Final[tuple[tuple[str, frozenset[str], bool], ...]] = (
     ("Reaches", frozenset({"network", "database", "browser", "clipboard"}), True),

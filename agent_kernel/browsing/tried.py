@@ -46,6 +46,8 @@ def note_of(asked: ApprovalRequested, hidden: frozenset[str] = frozenset()) -> s
     """What to know before one says yes, in whole sentences."""
     told = cleaned(summaries.mask_text(asked.told, hidden), 500)
     told = f"{told[:1].upper()}{told[1:]}." if told else ""
+    if asked.stopped:
+        return told
     if not asked.preview:
         return _READ
     if asked.preview == "refused":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -20,7 +21,9 @@ from agent_kernel.agents.gate import Allowed, EffectStopped, Gate
 from agent_kernel.session.versioned import Versioned
 from tests.agents.subagents.family import pair
 
-UNSEEN = "[act('x') for act in [getattr(place, ''.join(['write', '_text']))]]"  # no review of source knows what this calls
+UNSEEN = (
+    "[act('x') for act in [getattr(place, ''.join(['write', '_text']))]]"  # no review of source knows what this calls
+)
 
 
 @pytest.fixture(params=["versioned", "dict"])
@@ -78,7 +81,7 @@ def test_what_is_allowed_is_that_and_nothing_else(state: Any, tmp_path: Path) ->
     state["place"], state["other"] = tmp_path / "x", tmp_path / "elsewhere"
     run = started(state, f"{UNSEEN}\n[act() for act in [getattr(other, ''.join(['mk', 'dir']))]]")
     pending(run)
-    run.approve()
+    _ = run.approve()
     assert pending(run).stopped == (("makes", str(tmp_path / "elsewhere")),)
     assert not (tmp_path / "elsewhere").exists()
     assert [event.kind for event in run.events].count("ApprovalRequested") == 2
@@ -105,8 +108,10 @@ def test_where_nobody_is_asked_it_is_denied_at_once(state: Any, tmp_path: Path, 
     else:
         heard: list[Event] = []
         parent = pair(
-            ["task.success(helper(1))"], [f"from pathlib import Path as P\nplace = P({str(tmp_path / 'x')!r})\n{UNSEEN}", "task.success(n)"],
-            approve="risky", on_event=heard.append,
+            ["task.success(helper(1))"],
+            [f"from pathlib import Path as P\nplace = P({str(tmp_path / 'x')!r})\n{UNSEEN}", "task.success(n)"],
+            approve="risky",
+            on_event=heard.append,
         )
         assert parent("Work") == 1
         assert [one.status for one in heard if isinstance(one, Output) and one.agent == "child"] == ["denied", "ok"]
@@ -116,9 +121,7 @@ def test_where_nobody_is_asked_it_is_denied_at_once(state: Any, tmp_path: Path, 
 
 @pytest.mark.parametrize("approve", ["risky", "never"])
 @pytest.mark.parametrize("handler", ["Exception", "BaseException"])
-def test_code_that_catches_it_has_no_success_with_that(
-    state: Any, tmp_path: Path, approve: str, handler: str
-) -> None:
+def test_code_that_catches_it_has_no_success_with_that(state: Any, tmp_path: Path, approve: str, handler: str) -> None:
     state["place"] = tmp_path / "x"
     code = f"done = []\nfor _ in range(3):\n    try:\n        {UNSEEN}\n    except {handler}:\n        done.append(1)\ntask.success(done)"
     run = started(state, code, approve=approve)
@@ -149,7 +152,9 @@ def test_what_the_program_gave_may_do_what_it_likes(tmp_path: Path) -> None:
         def save(self, text: str) -> None:
             save(text)
 
-    agent = ak.Agent("ada", model=ak.ScriptedModel(["save('x')", "saver.save('y')", "task.success(1)"]), approve="never")
+    agent = ak.Agent(
+        "ada", model=ak.ScriptedModel(["save('x')", "saver.save('y')", "task.success(1)"]), approve="never"
+    )
     agent.fn(save)
     agent.module(Saver(), name="saver")
     assert agent("go") == 1
@@ -162,7 +167,12 @@ def test_what_the_program_gave_acts_for_itself_and_not_for_code_that_it_calls(tm
 
     agent = ak.Agent(
         "ada",
-        model=ak.ScriptedModel([f"from pathlib import Path as P\nplace = P({str(tmp_path / 'x')!r})\neach(lambda: {UNSEEN})", "task.success(1)"]),
+        model=ak.ScriptedModel(
+            [
+                f"from pathlib import Path as P\nplace = P({str(tmp_path / 'x')!r})\neach(lambda: {UNSEEN})",
+                "task.success(1)",
+            ]
+        ),
         approve="never",
     )
     agent.fn(each)
@@ -174,7 +184,9 @@ def test_a_sub_agent_works_on_its_own_branch(tmp_path: Path) -> None:
     with Versioned(tmp_path / "store") as state:
         child = ak.Agent("child", model=ak.ScriptedModel(["y = 1\ntask.success(2)"]))
         state["helper"] = child
-        run = ak.Agent("ada", model=ak.ScriptedModel(["task.success(helper('go'))"]), state=state, approve="risky").start("go")
+        run = ak.Agent(
+            "ada", model=ak.ScriptedModel(["task.success(helper('go'))"]), state=state, approve="risky"
+        ).start("go")
         assert run.result() == 2
 
 
@@ -252,10 +264,8 @@ def stops(act: Any) -> tuple[tuple[str, str], ...]:
     """What of this is stopped."""
     gate = Gate(Allowed())
     with recorded((), gate):
-        try:
+        with contextlib.suppress(EffectStopped):
             act()
-        except EffectStopped:
-            pass
     return tuple(gate.stopped)
 
 
@@ -305,7 +315,7 @@ def test_an_old_event_reads_as_one_that_was_never_stopped() -> None:
     import msgspec
 
     schema, kind, body = msgspec.msgpack.decode(encode_event(asked))
-    assert decode_event(encode_event(asked)).stopped == asked.stopped
+    assert decode_event(encode_event(asked)) == asked
     body.pop("stopped")
     old = decode_event(msgspec.msgpack.encode([schema, kind, body]))
     assert isinstance(old, ApprovalRequested)
