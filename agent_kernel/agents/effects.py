@@ -470,7 +470,7 @@ def _paths(event: str, args: Args) -> tuple[str, ...]:
     for at, folder in _PATHS.get(event, ()):
         given: Any = args[at] if at < len(args) else ""
         beside: Any = args[folder] if folder is not None and folder < len(args) else None
-        if isinstance(given, str | bytes | os.PathLike | int):
+        if isinstance(given, str | bytes | Path | int):
             found.append(real_path(given, beside if isinstance(beside, int) and beside >= 0 else None))
     return tuple(found)
 

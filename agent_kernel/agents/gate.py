@@ -68,7 +68,7 @@ STEP: Final = "<agent step"  # how the code of a step is called, where no notebo
 _SINKS: Final = ("/dev/null", "/dev/tty", "/dev/stdout", "/dev/stderr", "/dev/pts/")
 
 
-class EffectStopped(BaseException):  # noqa: N818 - no error: code that handles errors is not to handle it
+class EffectStopped(BaseException):
     """A step was about to do something outside the variables that nobody had allowed. Raised before it happens."""
 
     def __init__(self, what: str, target: str) -> None:
@@ -119,7 +119,7 @@ def _codes_of(value: object) -> Iterator[CodeType]:
     if isinstance(bare, FunctionType):
         yield bare.__code__
         return
-    kind: type = cast("type", bare) if isinstance(bare, type) else type(bare)
+    kind: type = bare if isinstance(bare, type) else type(bare)
     for one in kind.__mro__[:-1]:
         for member in vars(one).values():
             inner = getattr(member, "__func__", getattr(member, "fget", member))

@@ -263,9 +263,8 @@ def test_another_thread_s_own_work_is_not_stopped(tmp_path: Path) -> None:
 def stops(act: Any) -> tuple[tuple[str, str], ...]:
     """What of this is stopped."""
     gate = Gate(Allowed())
-    with recorded((), gate):
-        with contextlib.suppress(EffectStopped):
-            act()
+    with recorded((), gate), contextlib.suppress(EffectStopped):
+        act()
     return tuple(gate.stopped)
 
 
