@@ -60,13 +60,15 @@ def ask(course: Course) -> Going:
         waited_s=_has_waited(course),
     )
     yield course.log.note(action, step=number, before=course.place.head)
-    if code is None:
+    if answer.refused:
+        yield course.log.note(outcomes.told(course, answer.refused))
+    elif code is None:
         yield from _words(course, answer.text.strip())
 
 
 def _written_as_words(course: Course, answer: Answer) -> Fenced | None:
     """The code in the words of a model that has called no tool in this run: many a local model calls none."""
-    if answer.code is not None or (not answer.in_words and counting.has_called(course.log.events)):
+    if answer.code is not None or answer.refused or (not answer.in_words and counting.has_called(course.log.events)):
         return None
     return split(answer.text)
 

@@ -42,7 +42,7 @@ from agent_kernel.agents.events import (
     Success,
     TryStart,
 )
-from agent_kernel.agents.executing import Executed
+from agent_kernel.agents.executing import Executed, RaisedInterrupt, is_raised_by_code
 from agent_kernel.agents.gate import EffectStopped, Gate
 from agent_kernel.agents.log import Log
 from agent_kernel.agents.models import Message, Model
@@ -52,7 +52,7 @@ from agent_kernel.agents.outcomes import Ran
 from agent_kernel.agents.settling import NAMES, TaskHandle
 from agent_kernel.errors import AgentKernelError, MoveNotMadeError
 from agent_kernel.repository import Author
-from agent_kernel.session.interrupts import uninterrupted
+from agent_kernel.session.interrupts import noted_interrupts, uninterrupted
 
 if TYPE_CHECKING:
     from agent_kernel.agents.arguments import Arguments
@@ -277,6 +277,7 @@ class Course:
         self.place.begin(code, self.author, self.log.run, step)
         try:
             with (
+                noted_interrupts() as arrived,
                 recorded(self.place.quiet_paths(), gate) as effects,
                 offered(self.offers, self.place.namespace),
                 running_step.entered(self),
@@ -284,6 +285,8 @@ class Course:
                 ran = self.code.run(
                     lambda: self.place.executor.run(code, timeout_s=self.step_s()), is_stopped=lambda: self.stopped
                 )
+                if is_raised_by_code(ran.error) and not (arrived or self.stopped):
+                    ran = msgspec.structs.replace(ran, error=RaisedInterrupt())
                 done = self.place.kept(_stopped(ran, gate))
         finally:
             for child in tuple(self.children):

@@ -46,7 +46,10 @@ SCHEMA: Final = 1
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What asking a model took. `cost` is in US dollars; None: the price of the model is not known."""
+    """What asking a model took. `cost` is in US dollars; None: the price of the model is not known.
+
+    A server may say what it likes: less than nothing counts as nothing, or limits would never be reached.
+    """
 
     requests: int = 0
     input_tokens: int = 0
@@ -55,14 +58,14 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def tokens(self) -> int:
-        return self.input_tokens + self.output_tokens
+        return max(0, self.input_tokens) + max(0, self.output_tokens)
 
     def __add__(self, other: Usage) -> Usage:
-        known = [one.cost for one in (self, other) if one.cost is not None]
+        known = [max(0.0, one.cost) for one in (self, other) if one.cost is not None]
         return Usage(
-            self.requests + other.requests,
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
+            max(0, self.requests) + max(0, other.requests),
+            max(0, self.input_tokens) + max(0, other.input_tokens),
+            max(0, self.output_tokens) + max(0, other.output_tokens),
             sum(known) if known else None,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dis
 import io
 import linecache
 import os
@@ -25,10 +26,32 @@ from agent_kernel.session.history import written
 if TYPE_CHECKING:
     from agent_kernel.repository import Outputs
 
-__all__ = ["Executed", "Executor", "PlainExecutor", "Status"]
+__all__ = ["Executed", "Executor", "PlainExecutor", "RaisedInterrupt", "Status", "is_raised_by_code"]
 
 Status = Literal["ok", "failed", "interrupted", "timeout"]
 _MOST_KEPT = 1_000_000  # characters that a step's printing may take before the rest is dropped
+
+
+class RaisedInterrupt(RuntimeError):  # noqa: N818 - it stands for what is no error by name
+    """The code raised KeyboardInterrupt by itself: nobody interrupted it."""
+
+    def __init__(self) -> None:
+        super().__init__("the code raised KeyboardInterrupt itself; nobody interrupted it")
+
+
+def is_raised_by_code(error: BaseException | None) -> bool:
+    """Whether this is a KeyboardInterrupt that a `raise` of the code, or of a library, made.
+
+    A real one arrives between two instructions, wherever the code is; this package raises it where it stopped a run.
+    """
+    last = error.__traceback__ if isinstance(error, KeyboardInterrupt) else None
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None or str(last.tb_frame.f_globals.get("__name__", "")).partition(".")[0] == "agent_kernel":
+        return False
+    code = last.tb_frame.f_code
+    found = (one for one in dis.get_instructions(code) if one.offset == last.tb_lasti)
+    return next((one.opname for one in found), "") == "RAISE_VARARGS"
 
 
 class Executed(msgspec.Struct, frozen=True):

@@ -157,7 +157,9 @@ class Tools:
         Args:
             run: the id that run_python gave.
         """
-        return self._steps.result(run)
+        if not run.strip():
+            raise UsageProblem("result takes the id of a run, as run_python gave it")
+        return self._steps.result(run.strip())
 
     def checkout(self, ref: str, name: str = "") -> str:
         """Load all variables as they were at a commit, branch or tag.

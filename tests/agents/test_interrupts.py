@@ -174,3 +174,37 @@ def test_cancelling_the_task_that_awaits_a_run_stops_it_resumably() -> None:
     asyncio.run(main())
     assert run.status == "interrupted"
     assert run.resume().result() == 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x = 1\nraise KeyboardInterrupt",
+        "def stop():\n    raise KeyboardInterrupt('enough')\nx = 1\nstop()",
+        "x = 1\ntry:\n    1 / 0\nexcept ZeroDivisionError as error:\n    raise KeyboardInterrupt from error",
+    ],
+)
+@pytest.mark.parametrize("is_main", [True, False])
+def test_an_interrupt_that_the_code_raises_is_an_error_of_the_code(code: str, is_main: bool) -> None:
+    state: dict[str, object] = {}
+    run = ak.Agent(model=ak.ScriptedModel([code, "task.success(x + 1)"]), state=state).start("Work")
+    if is_main:
+        assert run.result() == 2
+    else:
+        thread = threading.Thread(target=run.result)
+        thread.start()
+        thread.join(20)
+    assert run.status == "completed"
+    outputs = [event for event in run.events if isinstance(event, Output)]
+    assert outputs[0].status == "failed"
+    assert "interrupted this step" not in outputs[0].sent
+    assert "KeyboardInterrupt" in outputs[0].sent
+
+
+def test_an_interrupt_that_the_code_catches_and_raises_again_is_a_persons() -> None:
+    code = "import time\ntry:\n    time.sleep(20)\nexcept KeyboardInterrupt:\n    raise KeyboardInterrupt('stopped')"
+    run = ak.Agent(model=ak.ScriptedModel([code, "task.success(1)"]), state={}).start("Work")
+    soon(interrupt)
+    with pytest.raises(ak.TaskInterruptedError):
+        run.result()
+    assert [event.status for event in run.events if isinstance(event, Output)] == ["interrupted"]

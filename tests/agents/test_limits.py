@@ -184,3 +184,11 @@ def test_the_time_that_a_person_takes_to_decide_is_not_the_runs() -> None:
         run.result()
     time.sleep(1.1)
     assert run.approve().result() == 1
+
+
+def test_a_negative_usage_subtracts_nothing() -> None:
+    first, lie = Usage(1, 600, 0, 1.0), Usage(1, -1_000_000, -5, -100.0)
+    turns = [ak.Turn("x = 1", usage=one) for one in (first, lie, lie, first)]
+    run = failed(ak.Limits(tokens=1_000), *turns, *["x = 1"] * 5)
+    assert run.outcome.limit == "tokens"
+    assert (run.usage.tokens, run.usage.cost) == (1_200, 2.0)

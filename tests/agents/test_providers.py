@@ -19,6 +19,44 @@ pytestmark = pytest.mark.usefixtures("servers_on_the_loopback_are_asked")
 
 
 class TestAnswers:
+    def test_only_the_tool_that_was_offered_runs(self) -> None:
+        about = {"name": "delete_everything", "arguments": '{"code": "x = 1"}'}
+        reply = Reply([{"tool_calls": [{"index": 0, "id": "c", "function": about}]}], finish="tool_calls")
+        _, answer = answered(reply)
+        assert answer.code is None
+        assert "no tool 'delete_everything'" in answer.refused
+        assert "call run_python" in answer.refused
+
+    @pytest.mark.parametrize(
+        ("first", "said"), [("cut", "was cut off"), ("other", "There is no tool 'bash', so nothing of your answer ran")]
+    )
+    def test_what_must_not_run_is_told_and_the_run_goes_on(self, first: str, said: str) -> None:
+        cut = calls("x = 'half'", finish="length")
+        about = {"name": "bash", "arguments": '{"code": "x = \'half\'"}'}
+        other = Reply([{"tool_calls": [{"index": 0, "id": "c", "function": about}]}], finish="tool_calls")
+        state: dict[str, object] = {}
+        with OpenAIServer(cut if first == "cut" else other, calls("task.success(7)")).running() as server:
+            assert Agent(model=f"openai:local@{server.address}", state=state)("Work") == 7
+            assert said in str(server.requests[1]["messages"])
+        assert "x" not in state
+
+    def test_an_answer_with_one_call_that_is_not_ours_runs_as_a_whole_or_not_at_all(self) -> None:
+        both = calls("x = 1", "y = 2")
+        deltas = [*both.deltas]
+        for delta in deltas:
+            for call in delta.get("tool_calls", ()):
+                if call["index"] == 1 and "name" in call["function"]:
+                    call["function"]["name"] = "shell"
+        _, answer = answered(Reply(deltas, finish="tool_calls"))
+        assert (answer.code, answer.call) == (None, "")
+        assert answer.refused
+
+    @pytest.mark.filterwarnings("ignore:Failed to extract usage")  # pydantic-ai's, where it says so
+    def test_a_server_that_says_less_than_nothing_is_estimated(self) -> None:
+        _, answer = answered(calls("x = 1", usage=(-500, 20)))
+        assert answer.usage.input_tokens > 0
+        assert answer.usage.output_tokens > 0
+
     def test_words_come_as_they_are_written(self) -> None:
         deltas, answer = answered(says("It ", "is ", "done."))
         assert text_of(deltas, "text") == ["It ", "is ", "done."]
@@ -46,7 +84,14 @@ class TestAnswers:
         deltas, answer = answered(says("half \ud800 a character"))
         assert answer.text == "half \ufffd a character" == "".join(text_of(deltas, "text"))
 
-    def test_tokens_are_counted_and_a_known_model_has_a_price(self) -> None:
+    def test_a_model_at_a_local_address_has_no_price(self) -> None:
+        _, answer = answered(Reply([{"content": "Hi."}], usage=(1_000, 100), model="gpt-4o"), name="gpt-4o")
+        assert (answer.usage.tokens, answer.usage.cost) == (1_100, None)
+        assert not model_named("openai:gpt-4o@http://192.168.1.7:8000/v1").has_price()  # type: ignore[attr-defined]  # a provider's
+        assert model_named("openai:gpt-4o@https://gateway.example.com/v1").has_price()  # type: ignore[attr-defined]
+
+    def test_tokens_are_counted_and_a_known_model_has_a_price(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("agent_kernel.agents.models.provided.is_local", lambda _: False)
         _, known = answered(Reply([{"content": "Hi."}], usage=(1_000, 100), model="gpt-4o"), name="gpt-4o")
         assert (known.usage.input_tokens, known.usage.output_tokens) == (1_000, 100)
         assert known.usage.cost is not None
@@ -67,7 +112,8 @@ class TestAnswers:
         _, answer = answered(says("Hi.", model="my-own-model"))
         assert answer.usage.cost is None
 
-    def test_whether_a_price_is_known_is_known_before_anything_is_asked(self) -> None:
+    def test_whether_a_price_is_known_is_known_before_anything_is_asked(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("agent_kernel.agents.models.provided.is_local", lambda _: False)
         with OpenAIServer(says("Hi.")).running() as server:
             assert model_named(f"openai:gpt-4o@{server.address}").has_price()  # type: ignore[attr-defined]  # a provider's
             agent = Agent(model=f"openai:my-own@{server.address}", limits=Limits(cost=1.0))

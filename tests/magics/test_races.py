@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from agent_kernel.errors import RaceError
 from tests.agents.openai_server import OpenAIServer, calls
 from tests.magics.shells import Shell
 from tests.magics.tasks import runs, use
@@ -76,6 +77,18 @@ def test_what_does_not_go_with_fork_is_refused(shell: Shell, line: str, said: st
     typed = shell.run(f"%%agent analyst {line}\nMake a number please.")
     assert not typed.result.success
     assert said in typed.out + typed.err
+
+
+def test_a_judge_that_raises_is_told_and_a_person_picks(shell: Shell) -> None:
+    use(shell, "y = 5", "task.success(y)")
+    typed = shell.run("%%agent analyst --fork 2 --judge 1/0\nMake a number please.")
+    race: Any = typed.result.result
+    assert "The judge could not judge (ZeroDivisionError: division by zero): pick one yourself." in typed.out
+    assert "judge could not judge (ZeroDivisionError" in str(race)
+    with pytest.raises(RaceError, match=r"judge could not judge.*pick\(NUMBER\)"):
+        race.pick()
+    race.pick(1)
+    assert shell.ns["y"] == 5
 
 
 @pytest.mark.parametrize("by_number", [True, False])

@@ -53,6 +53,15 @@ def test_its_own_work_it_takes_back_unasked_and_in_its_own_name(front: Front) ->
     assert session.repo.commit_at(session.head).author.name == "ada"
 
 
+@pytest.mark.parametrize("run", ["", "  "])
+def test_a_result_without_a_run_is_an_error(front: Front, run: str) -> None:
+    use("run_python", code="theirs = 2")
+    asked = Asked("result", {"run": run}, "visitor", "risky", None, time.time() + 60)
+    answer = answered(msgspec.json.encode(asked).decode())
+    assert answer.failed
+    assert "the id of a run" in answer.text
+
+
 def test_the_work_of_a_person_is_asked_about_and_named(front: Front) -> None:
     told = use("undo")
     assert "goes back: " in told

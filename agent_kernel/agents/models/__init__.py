@@ -88,7 +88,10 @@ class Delta(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A whole answer. `code` None: words alone; `in_words`: of a model that can call no tool, so code may stand in them."""
+    """A whole answer. `code` None: words alone; `in_words`: of a model that can call no tool, so code may stand in them.
+
+    `refused`: why nothing of it runs, as the model is told.
+    """
 
     thinking: str = ""
     text: str = ""
@@ -96,6 +99,7 @@ class Answer(msgspec.Struct, frozen=True):
     call: str = ""
     usage: Usage = Usage(requests=1)
     in_words: bool = False
+    refused: str = ""
 
 
 @runtime_checkable

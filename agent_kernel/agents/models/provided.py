@@ -7,9 +7,11 @@ What a model thought before is not sent back to it: no event says how it was sig
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.tools import ToolDefinition
 
-__all__ = ["Provided"]
+__all__ = ["Provided", "answer_of", "is_local"]
 
 _TOOL = "run_python"
 _SCHEMA = {
@@ -51,6 +53,8 @@ class Provided:
         from pydantic_ai.messages import ModelResponse
         from pydantic_ai.usage import RequestUsage
 
+        if is_local(self._model.base_url):
+            return False
         answer = ModelResponse(
             parts=[],
             usage=RequestUsage(input_tokens=1, output_tokens=1),
@@ -104,7 +108,8 @@ class Provided:
             async for event in stream:
                 for delta in pieces.of(event):
                     yield delta
-            answer = answer_of(stream.get(), self.name)
+            offered = (_TOOL,) if with_tools else ()
+            answer = answer_of(stream.get(), self.name, offered=offered, is_local=is_local(self._model.base_url))
         answer = answer if answer.usage.tokens else _estimated(request, answer)
         yield answer if with_tools else msgspec.structs.replace(answer, in_words=True)
 
@@ -202,8 +207,14 @@ def _words(kind: Any, text: str | None) -> list[Delta]:
     return [Delta(kind, without_surrogates(text))] if text else []
 
 
-def answer_of(response: ModelResponse, name: str = "") -> Answer:
+def answer_of(
+    response: ModelResponse, name: str = "", *, offered: Sequence[str] = (_TOOL,), is_local: bool = False
+) -> Answer:
     """The whole answer.
+
+    Args:
+        offered: the tools that it may call.
+        is_local: it comes from this machine or its network, where no price list holds.
 
     Raises:
         ModelError: it was cut off before it was whole, was withheld, or calls without code.
@@ -213,7 +224,8 @@ def answer_of(response: ModelResponse, name: str = "") -> Answer:
     thinking = "".join(part.content for part in response.parts if isinstance(part, ThinkingPart))
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
     calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
-    codes = [_code_of(call, response, name) for call in calls]
+    refused = _refused(response, [call.tool_name for call in calls], offered)
+    codes = [] if refused else [_code_of(call, response, name) for call in calls]
     if not calls and response.finish_reason == "length":
         raise ModelError(name, _CUT)
     if not calls and response.finish_reason in ("content_filter", "error"):
@@ -221,10 +233,30 @@ def answer_of(response: ModelResponse, name: str = "") -> Answer:
     return Answer(
         without_surrogates(thinking),
         without_surrogates(text),
-        _BETWEEN.join(codes) if calls else None,
-        calls[0].tool_call_id if calls else "",
-        _usage(response),
+        _BETWEEN.join(codes) if codes else None,
+        calls[0].tool_call_id if codes else "",
+        _usage(response, is_local=is_local),
+        refused=refused,
     )
+
+
+def _refused(response: ModelResponse, called: Sequence[str], offered: Sequence[str]) -> str:
+    """Why the calls of an answer must not run."""
+    others = [name for name in called if name not in offered]
+    if others:
+        instead = f"call {offered[0]}" if offered else "write code in one ```python fence"
+        return f"There is no tool {others[0][:100]!r}, so nothing of your answer ran: {instead}."
+    if called and response.finish_reason == "length" and _are_whole(response):
+        return "Your answer was cut off at its largest size, so nothing of it ran. Send less code at a time."
+    return ""
+
+
+def _are_whole(response: ModelResponse) -> bool:
+    """Whether the arguments of all calls can be read. Where one breaks off in its midst, the answer is an error."""
+    try:
+        return all("code" in call.args_as_dict(raise_if_invalid=True) for call in response.tool_calls)
+    except (ValueError, AssertionError):
+        return False
 
 
 _CUT = "its answer was cut off at the most tokens it may have (model_settings={'max_tokens': …} raises that)"
@@ -242,9 +274,24 @@ def _code_of(call: ToolCallPart, response: ModelResponse, name: str) -> str:
     return without_surrogates(code)
 
 
-def _usage(response: ModelResponse) -> Usage:
+def _usage(response: ModelResponse, *, is_local: bool) -> Usage:
     used = response.usage
-    return Usage(1, used.input_tokens, used.output_tokens, _cost(response))
+    if used.input_tokens < 0 or used.output_tokens < 0:
+        return Usage(1)  # the server says nothing that could be so: it is estimated
+    return Usage(1, used.input_tokens, used.output_tokens, None if is_local else _cost(response))
+
+
+def is_local(address: str | None) -> bool:
+    """Whether an address is of this machine or of a private network, where the price list of the model's maker says nothing.
+
+    >>> [is_local(f"http://{host}/v1") for host in ("localhost:8000", "10.1.2.3", "[::1]", "gpu", "api.openai.com")]
+    [True, True, True, True, False]
+    """
+    host = urlsplit(address or "").hostname or ""
+    try:
+        return not ip_address(host).is_global
+    except ValueError:
+        return bool(host) and ("." not in host or host.endswith((".localhost", ".local", ".internal", ".lan")))
 
 
 def _estimated(request: Request, answer: Answer) -> Answer:

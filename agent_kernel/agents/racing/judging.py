@@ -6,7 +6,7 @@ import builtins
 import math
 from collections import ChainMap
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -15,7 +15,9 @@ from agent_kernel.agents.candidates import Candidate
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["best", "judged", "tie"]
+__all__ = ["best", "failure", "judged", "tie"]
+
+_NOT_JUDGED: Final = "it could not be judged: "
 
 
 def judged(candidate: Candidate, repo: Repository, judge: str | Callable[[Candidate], object] | None) -> Candidate:
@@ -26,10 +28,10 @@ def judged(candidate: Candidate, repo: Repository, judge: str | Callable[[Candid
         found = _evaluated(judge, candidate, repo) if isinstance(judge, str) else judge(candidate)
         score = float(found)  # type: ignore[arg-type]  # what is no number raises
     except Exception as error:  # noqa: BLE001 - the judge is the user's own, and so are the values
-        reason = f"it could not be judged: {type(error).__name__}: {error}"
+        reason = f"{_NOT_JUDGED}{type(error).__name__}: {error}"
         return msgspec.structs.replace(candidate, reason=reason)
     if math.isnan(score):
-        return msgspec.structs.replace(candidate, reason="it could not be judged: its score is not a number")
+        return msgspec.structs.replace(candidate, reason=f"{_NOT_JUDGED}its score is not a number")
     return msgspec.structs.replace(candidate, score=score)
 
 
@@ -67,6 +69,17 @@ def best(candidates: Sequence[Candidate], *, is_judged: bool) -> Candidate | Non
         return done[0] if len(done) == 1 else None
     scored = [one for one in done if one.score is not None]
     return max(scored, key=lambda one: (one.score or 0.0, -(one.usage.cost or 0.0), -one.seconds), default=None)
+
+
+def failure(candidates: Sequence[Candidate]) -> str:
+    """Of which candidates the judge said nothing, and why; "" where it did, or was not asked."""
+    failed = [one for one in candidates if one.is_done and one.reason.startswith(_NOT_JUDGED)]
+    if not failed:
+        return ""
+    why = failed[0].reason.removeprefix(_NOT_JUDGED)
+    all_failed = len(failed) == sum(one.is_done for one in candidates)
+    of = "" if all_failed else f" candidate{'s' * (len(failed) > 1)} {', '.join(str(one.number) for one in failed)}"
+    return f"the judge could not judge{of} ({why})" + (": pick one yourself" if all_failed else "")
 
 
 def tie(candidates: Sequence[Candidate], best: Candidate | None) -> str:

@@ -274,7 +274,9 @@ class Race:
         refuse_driven(self._log)
         chosen = self.best if number is None else self.candidate(number)
         if chosen is None:
-            raise RaceError(f"race {short_run(self.id)} has no best candidate: pick(NUMBER) names one")
+            failed = judging.failure(self.candidates)
+            said = f"{failed}; " if failed else ""
+            raise RaceError(f"{said}race {short_run(self.id)} has no best candidate: pick(NUMBER) names one")
         if not chosen.is_done:
             why = f" ({chosen.reason})" if chosen.reason else ""
             raise RaceError(f"candidate {chosen.number} cannot be picked: it is {chosen.status}{why}")

@@ -231,7 +231,8 @@ def _counts(race: Shown) -> str:
 def _notes(race: Shown) -> list[str]:
     """What to know beside the table."""
     tie = judging.tie(race.candidates, race.best) if race.is_over else ""
-    return [*race.notes, *([tie] if tie else [])]
+    failed = judging.failure(race.candidates)
+    return [*race.notes, *filter(None, (tie, failed))]
 
 
 def _footer(race: Shown) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agent_kernel.agents.racing import judging
 from agent_kernel.errors import MergeConflictError
 from agent_kernel.verbs.text import plural
 
@@ -22,6 +23,9 @@ def followed(race: Race, place: Shown) -> None:
         done = sum(one.is_done for one in race.candidates)
         place.progress(f"{ended} of {many} ended, {done} with a result")
     best = race.best
+    failed = judging.failure(race.candidates)
+    if race.judge is not None and failed:
+        place.line(f"{failed[:1].upper()}{failed[1:]}.", strong=True)
     if race.judge is None or best is None:
         return
     try:
