@@ -6,6 +6,7 @@ import os
 import secrets
 import sys
 from argparse import ArgumentTypeError, Namespace
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -22,14 +23,17 @@ __all__ = ["main"]
 
 TOKEN: Final = "AGENT_KERNEL_MCP_TOKEN"
 _COMMAND: Final = "agent-kernel"
+_AGENT: Final = (
+    "outside"  # what a client without a name is called, and a few letters: it may take back its own work alone
+)
 _DONE, _FAILED, _MISUSED, _INTERRUPTED = 0, 1, 2, 130
 
 
 class Served(Protocol):
     """What stands behind the tools."""
 
-    def call(self, tool: str, arguments: dict[str, object]) -> Told:
-        """Use a tool by its name."""
+    def call(self, tool: str, arguments: dict[str, object], agent: str = "") -> Told:
+        """Use a tool by its name, as this agent."""
         ...
 
     def stop(self) -> None:
@@ -66,7 +70,9 @@ def _parser() -> Parser:
     parser.takes("store", "place", help="a store's folder or URL, a notebook, or a notebook's folder")
     parser.value("--kernel", metavar="FILE", help="a running kernel instead: its connection file, or its id")
     parser.value("--http", metavar="PORT", help="on the loopback instead of standard input and output", convert=_port)
-    parser.value("--agent", metavar="NAME", help="whose name its commits bear (outside unless told)", default="outside")
+    parser.value(
+        "--agent", metavar="NAME", help="whose name its commits bear (unless told, each client has one of its own)"
+    )
     parser.value(
         "--approve", metavar="MODE", help=f"{', '.join(MODES)}: which steps a person has to allow", default="risky"
     )
@@ -109,18 +115,20 @@ def _serve(options: Namespace) -> None:
     from agent_kernel.mcp.noinput import without_input
     from agent_kernel.mcp.serving import over_http, over_stdio, server_of
 
-    check_ref_name(options.agent)
+    check_ref_name(options.agent or _AGENT)
     if options.approve not in MODES:
         raise UsageProblem(f"--approve is one of {', '.join(MODES)}, not {options.approve!r}")
     with _namespace(options) as served:
         hands = Hands(served.stop)
 
-        def used(tool: str, arguments: dict[str, object]) -> Told:
-            with without_input():
-                return served.call(tool, arguments)
+        agents: defaultdict[str, str] = defaultdict(lambda: options.agent or f"{_AGENT}-{secrets.token_hex(2)}")
 
-        async def call(tool: str, arguments: dict[str, object]) -> Told:
-            return await hands.do(lambda: used(tool, arguments))
+        def used(tool: str, arguments: dict[str, object], client: str) -> Told:
+            with without_input():
+                return served.call(tool, arguments, agents[client])
+
+        async def call(tool: str, arguments: dict[str, object], client: str) -> Told:
+            return await hands.do(lambda: used(tool, arguments, client))
 
         server = server_of(call, _version())
         if options.http is None:
@@ -140,7 +148,7 @@ def _namespace(options: Namespace) -> AbstractContextManager[Served]:
         from agent_kernel.mcp.store import opened
 
         begin = partial(opened, options.store, branch=options.branch)
-    return begin(agent=options.agent, approve=options.approve, step_s=options.step_s)
+    return begin(agent=options.agent or _AGENT, approve=options.approve, step_s=options.step_s)
 
 
 def _version() -> str:

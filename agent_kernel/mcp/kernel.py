@@ -66,12 +66,12 @@ class Kernel:
         self._wait_s = wait_s
         self._is_ready = False
 
-    def call(self, tool: str, arguments: dict[str, object]) -> Told:
+    def call(self, tool: str, arguments: dict[str, object], agent: str = "") -> Told:
         """Use a tool in the kernel, or say that it is busy: then nothing of it happens later either."""
         if not self._ready():
             return Told(_BUSY, failed=True)
         until = time.time() + self._wait_s
-        asked = Asked(tool, arguments, self._agent, self._approve, self._step_s, until)
+        asked = Asked(tool, arguments, agent or self._agent, self._approve, self._step_s, until)
         request = msgspec.json.encode(asked).decode()
         message = self._client.execute(
             "",

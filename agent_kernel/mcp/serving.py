@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 from agent_kernel.mcp.tools import TOOLS, Told, Tools, about
 
 if TYPE_CHECKING:
-    from mcp.server.mcpserver import MCPServer
+    from mcp.server.mcpserver import Context, MCPServer
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 __all__ = ["Call", "guarded", "over_http", "over_stdio", "server_of"]
 
-Call: typing.TypeAlias = Callable[[str, dict[str, object]], Awaitable[Told]]
+Call: typing.TypeAlias = Callable[[str, dict[str, object], str], Awaitable[Told]]
 
 _READS: Final = frozenset({"list_variables", "preview", "history", "show", "diff"})
 _INSTRUCTIONS: Final = """\
@@ -28,7 +28,7 @@ takes the last one back, checkout goes to any. Files, processes and messages to 
 
 
 def server_of(call: Call, version: str) -> MCPServer[Any]:
-    """A server of all tools. `call` uses one of them."""
+    """A server of all tools. `call` uses one of them, for the client of this name."""
     from mcp.server.mcpserver import MCPServer
     from mcp_types import ToolAnnotations
 
@@ -44,13 +44,13 @@ def server_of(call: Call, version: str) -> MCPServer[Any]:
         )
 
     async def variables() -> str:
-        return (await call("list_variables", {})).text
+        return (await call("list_variables", {}, "")).text
 
     async def variable(name: str) -> str:
-        return (await call("preview", {"name": name})).text
+        return (await call("preview", {"name": name}, "")).text
 
     async def history() -> str:
-        return (await call("history", {})).text
+        return (await call("history", {}, "")).text
 
     server.resource("notebook://variables", description="All variables, a line each")(variables)
     server.resource("notebook://variables/{name}", description="One variable: what it is, and its first rows")(variable)
@@ -60,23 +60,35 @@ def server_of(call: Call, version: str) -> MCPServer[Any]:
 
 def _tool(name: str, call: Call) -> Callable[..., Awaitable[str]]:
     """A function with the tool's own signature, from which its schema is made."""
+    from mcp.server.mcpserver import Context
     from mcp.server.mcpserver.exceptions import ToolError
 
     method = getattr(Tools, name)
 
-    async def use(**arguments: object) -> str:
-        told = await call(name, arguments)
+    async def use(asking: Context[Any, Any], **arguments: object) -> str:
+        told = await call(name, arguments, _client(asking))
         if told.failed:
             raise ToolError(told.text)
         return told.text
 
-    hints = typing.get_type_hints(method)
+    hints = {**typing.get_type_hints(method), "asking": Context}
     parameters = list(inspect.signature(method).parameters.values())[1:]
     typed = [one.replace(annotation=hints[one.name]) for one in parameters]
+    typed.append(inspect.Parameter("asking", inspect.Parameter.KEYWORD_ONLY, annotation=Context))
     use.__name__ = name
     use.__annotations__ = hints
     use.__signature__ = inspect.Signature(typed, return_annotation=str)  # type: ignore[attr-defined]
     return use
+
+
+def _client(asks: Context[Any, Any]) -> str:
+    """Which client asks: by its session over HTTP, or its connection where it has none. "": the one that started the server."""
+    request = asks.request_context.request
+    if request is None:
+        return ""
+    session = request.headers.get("mcp-session-id")
+    at = request.client
+    return session or (f"{at.host}:{at.port}" if at is not None else "")
 
 
 async def over_stdio(server: MCPServer[Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 
 from agent_kernel.agents.place import Place
 from agent_kernel.mcp.stepping import Steps
@@ -40,7 +41,7 @@ class Stored:
     ) -> None:
         self._repo = repo
         self._branch = branch
-        self._author = Author(agent, "agent")
+        self._agent = agent
         self._state: Versioned | None = None
         self._place: Place | None = None
         self._notes: list[str] = []
@@ -48,18 +49,21 @@ class Stored:
             f"The person allows it with `agent-kernel approve {name} --run {{run}}`, or denies it with "
             f"`agent-kernel deny {name} --run {{run}} REASON`."
         )
-        self._steps = Steps(self.open, agent=agent, approve=approve, step_s=step_s, decides=decides)
-        self._tools = Tools(repo, lambda: self._place, self._steps)
+        self._begin = partial(Steps, self.open, approve=approve, step_s=step_s, decides=decides)
+        self._steps: dict[str, Steps] = {}  # of each agent
 
-    def call(self, tool: str, arguments: dict[str, object]) -> Told:
+    def call(self, tool: str, arguments: dict[str, object], agent: str = "") -> Told:
         """Use a tool by its name."""
-        told = self._tools.call(tool, arguments)
+        name = agent or self._agent
+        steps = self._steps[name] = self._steps.get(name) or self._begin(agent=name)
+        told = Tools(self._repo, lambda: self._place, steps).call(tool, arguments)
         notes, self._notes = self._notes, []
         return Told("\n\n".join([told.text, *notes]), told.failed) if notes else told
 
     def stop(self) -> None:
         """Interrupt the code that runs; from any thread."""
-        self._steps.stop()
+        for steps in tuple(self._steps.values()):
+            steps.stop()
 
     def open(self) -> Place:
         """The branch's variables, loaded when this is first called.
@@ -70,7 +74,7 @@ class Stored:
         if self._place is None:
             with warnings.catch_warnings(record=True) as told:
                 warnings.simplefilter("always")
-                self._state = Versioned(self._repo, branch=self._branch, author=self._author)
+                self._state = Versioned(self._repo, branch=self._branch, author=Author(self._agent, "agent"))
             self._notes += [str(one.message) for one in told]
             self._place = Place(self._state.session.namespace, self._state.session)
         return self._place

@@ -99,3 +99,30 @@ def test_the_token_can_be_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         state.commit("x")
     with http_server(str(tmp_path / "study")) as (address, _):
         assert status_of(address, Authorization="Bearer a-token-of-my-own") == 200
+
+
+def test_two_clients_without_a_name_take_back_their_own_work_alone(server: tuple[str, str]) -> None:
+    address, token = server
+
+    async def act() -> None:
+        import httpx2
+        from mcp import Client
+        from mcp.client.streamable_http import streamable_http_client
+
+        headers = {"Authorization": f"Bearer {token}"}
+        async with (
+            httpx2.AsyncClient(headers=headers) as first_http,
+            httpx2.AsyncClient(headers=headers) as second_http,
+            Client(streamable_http_client(address, http_client=first_http)) as first,
+            Client(streamable_http_client(address, http_client=second_http)) as second,
+        ):
+            one, other = Asking(first), Asking(second)
+            await one.use("run_python", code="mine = 1")
+            assert "has not run yet" in await other.use("undo")
+            assert "mine" in await other.use("list_variables")
+            await other.use("run_python", code="theirs = 2")
+            assert "Undone" in await other.use("undo")
+            assert "Undone" in await one.use("undo")
+            assert "mine" not in await one.use("list_variables")
+
+    run(act)

@@ -143,3 +143,16 @@ def test_a_kernel_without_the_extension_says_what_to_do(kernel: tuple[str, Cell]
             assert "load_ext agent_kernel" in await ask.refused("list_variables")
 
     run(act)
+
+
+def test_two_clients_without_a_name_take_back_their_own_work_alone(kernel: tuple[str, Cell]) -> None:
+    connection, cell = kernel
+
+    async def act() -> None:
+        async with over_stdio("--kernel", connection) as one, over_stdio("--kernel", connection) as other:
+            await one.use("run_python", code="mine = 1")
+            assert "has not run yet" in await other.use("undo")
+            assert "Undone" in await one.use("undo")
+
+    run(act)
+    assert cell("'mine' in globals()") == "False"
