@@ -607,7 +607,8 @@ def calls_notebook(hook: Any, namespace: dict[str, object]) -> bool:
     function = hook.__func__ if type(hook) is MethodType else hook
     if type(function) is FunctionType:
         owner: object = hook.__self__ if type(hook) is MethodType else None
-        closed = function.__closure__ is not None
+        # A closure may hold the notebook's, but for those that Python starts with: they find modules.
+        closed = function.__closure__ is not None and not function.__code__.co_filename.startswith("<frozen ")
         return closed or function.__globals__ is namespace or not is_of_library(type(owner))
     if type(hook) is BuiltinFunctionType:
         return id(type(hook.__self__)) in BUILTIN_IDS

@@ -26,7 +26,7 @@ import re
 import sys
 import types
 import weakref
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from functools import cache, lru_cache
@@ -159,6 +159,7 @@ def note(name: str) -> list[Any]:
     _containers.setdefault(id(attributes), 0)
     _add(id(attributes), name, "__dict__")
     noted = _note_attributes(name, attributes)
+    _names[name] = tuple(noted)
     for attribute, is_container in noted.items():
         if is_container:  # counted now that nothing here holds it
             _containers[id(attributes.get(attribute))] = sys.getrefcount(attributes.get(attribute))
@@ -481,9 +482,18 @@ def may_be_container(value: object, namespace: dict[str, object]) -> bool:
 
 _SHORTEST_KEY = 4
 _HOPS = 2  # attributes and items from what a module holds, or a class of it
-# By id: the modules among which there is one from which it was met.
-_inner: dict[int, tuple[str, ...]] = {}
+
+
+class _Batch(msgspec.Struct):
+    """Modules that were looked at together. `above`: by the id of a container, which of them lead to it, once asked."""
+
+    modules: tuple[str, ...]
+    above: dict[int, list[str]] | None = None
+
+
+_inner: dict[int, _Batch] = {}  # by id: with which modules it was met
 _ways: dict[int, Reference] = {}
+_names: dict[str, tuple[str, ...]] = {}  # of each module, those under which objects were noted
 # What belongs to the session, or to whoever uses the library, hangs on some of these. Of the others nobody asks for a
 # part: they serve the front end and this package.
 _NOT_ENTERED = frozenset(
@@ -539,36 +549,50 @@ def _note_inner(noted: dict[str, list[Any]]) -> None:
         for name in _BELOW.get(module, ()):
             values.append(_standing(module, name))
             _add(id(values[-1]), module, name)
+    inner = _walk(values, _fresh)
+    containers = map(id, compress(inner, map(_CONTAINERS.__contains__, map(id, map(type, inner)))))
+    _inner.update(dict.fromkeys(set(containers).difference(HELD, _inner), _Batch(tuple(libraries))))
+
+
+def _walk(values: list[Any], counting: Callable[[list[Any]], list[Any]]) -> list[Any]:
+    """What lies so many hops below these, of each level what counts. It is all done in C."""
     inner: list[Any] = []
-    level = _fresh(values)
+    level = counting(values)
     for _ in range(_HOPS):
-        level = _fresh(_below(level))
+        level = counting(_below(level))
         attached = _below([item for item in level if type(item) is dict])  # of an object, perhaps
         inner += level
-        level += _fresh(attached)
+        level += counting(attached)
         inner += level
-    containers = map(id, compress(inner, map(_CONTAINERS.__contains__, map(id, map(type, inner)))))
-    _inner.update(dict.fromkeys(set(containers).difference(HELD, _inner), tuple(libraries)))
+    return inner
 
 
 def _below(level: list[Any]) -> list[Any]:
     """What these lead to by a name or a key; of a very long dict nothing, for that is data."""
     leading = compress(level, map(_LEADING.get, map(id, map(type, level))))
-    return gc.get_referents(*(item for item in leading if type(item) is not dict or len(item) <= _LONGEST))
+    return gc.get_referents(*[item for item in leading if type(item) is not dict or len(item) <= _LONGEST])
 
 
 _LONGEST = 2_000
 _entered: set[int] = set()  # ids of what was met once
 
 
-def _fresh(found: list[Any]) -> list[Any]:
-    """Those that were not met before, and may be a library's own."""
+def _once(found: list[Any]) -> list[Any]:
+    """Those that may be a library's own, each once."""
     counting = list(compress(found, _counting(found)))
-    fresh = dict(zip(map(id, counting), counting, strict=True))
+    return list(dict(zip(map(id, counting), counting, strict=True)).values())
+
+
+def _fresh(found: list[Any]) -> list[Any]:
+    """Those of them that were not met before."""
+    fresh = {id(item): item for item in _once(found)}
     for item in _entered.intersection(fresh):
         del fresh[item]
     _entered.update(fresh)
     return list(fresh.values())
+
+
+_OF_LOGGERS = _Batch(("logging",))
 
 
 def _note_loggers() -> None:
@@ -583,7 +607,7 @@ def _note_loggers() -> None:
     for logger in [logger for logger in _loggers() if logger.name not in _seen.names_of_loggers]:
         _seen.names_of_loggers.add(logger.name)
         for name in ("handlers", "filters"):
-            _inner.setdefault(id(_attribute(logger, name)), ("logging",))
+            _inner.setdefault(id(_attribute(logger, name)), _OF_LOGGERS)
 
 
 def _loggers() -> list[Any]:
@@ -602,12 +626,34 @@ def _reached(item: int, namespace: Mapping[str, object]) -> Named | None:
         return Named(value, known)
     _ways.pop(item, None)
     holders: dict[tuple[int, int], bool] = {}
-    ways = (_find_way(item, module, holders) for module in _inner[item])
+    ways = (_find_way(item, module, holders) for module in _modules_above(item))
     found = next((found for found in ways if found is not None), None)
     if found is None or found.value is namespace:
         del _inner[item]
         return None
     _ways[item] = found.reference
+    return found
+
+
+def _modules_above(item: int) -> list[str]:
+    """The modules that may lead to a container, found for all that were noted with it at once."""
+    batch = _inner[item]
+    if batch.above is None:
+        batch.above = {}
+        for module in batch.modules:
+            for other in set(map(id, _walk(_noted_by((module,)), _once))) & _inner.keys():
+                batch.above.setdefault(other, []).append(module)
+    found = batch.above.get(item, [])
+    return [*found, "logging"] if "logging" in batch.modules and "logging" not in found else found
+
+
+def _noted_by(modules: Iterable[str]) -> list[Any]:
+    """The objects under the names that were noted of these modules, and those that are always below."""
+    found: list[Any] = []
+    for module in modules:
+        if _is_module(sys.modules.get(module)):
+            found += map(module_dict(sys.modules[module]).get, _names.get(module, ()))
+            found += (_standing(module, name) for name in _BELOW.get(module, ()))
     return found
 
 
@@ -620,12 +666,11 @@ def _find_way(item: int, module: str, holders: dict[tuple[int, int], bool]) -> N
                 return Named(value, Reference("logging", "getLogger", steps=steps))
     if not _is_module(sys.modules.get(module)):
         return None
-    below = [(name, _standing(module, name)) for name in _BELOW.get(module, ())]
-    attributes = [*module_dict(sys.modules[module]).items(), *below]
+    names = (*_names.get(module, ()), *_BELOW.get(module, ()))
     level: list[tuple[object, Reference]] = [
         (value, Reference(module, name))
-        for name, value in attributes
-        if name not in _OF_EVERY_MODULE and _counts(type(value)) and _leads_to(value, item, _HOPS, holders)
+        for name, value in zip(names, _noted_by((module,)), strict=True)
+        if _counts(type(value)) and _leads_to(value, item, _HOPS, holders)
     ]
     for _ in range(_HOPS):
         deeper: list[tuple[object, Reference]] = []

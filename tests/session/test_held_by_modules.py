@@ -270,7 +270,9 @@ class TestWhatIsBelow:
         with Notebook() as nb:
             nb.run("x = [1]\ny = {'a': x}")
             for name in "xy":
-                vars(references)["_inner"][id(nb.look(name))] = ("logging",)  # as if one that died had had it
+                vars(references)["_inner"][id(nb.look(name))] = vars(references)[
+                    "_OF_LOGGERS"
+                ]  # as if one that died had had it
             first = nb.run("x.append(2)")
             nb.run("x.append(3); y['b'] = 1")
             nb.checkout(first)
@@ -435,20 +437,25 @@ class TestTheCost:
             module = types.ModuleType(f"oddlib{number}")
             module.held = held  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
             monkeypatch.setitem(sys.modules, module.__name__, module)
-        inner, parts = vars(references)["_inner"], vars(references)["_parts"]
+        inner, walk = vars(references)["_inner"], vars(references)["_walk"]
         names = tuple(f"oddlib{number}" for number in range(modules))
-        gone: list[int] = []
-        looks: list[object] = []
-        monkeypatch.setitem(inner, id(gone), names)  # as if one that died had had it
+        for name in names:
+            references.note(name)
+        gone: list[list[int]] = [[], [], []]
+        walks: list[object] = []
+        batch = vars(references)["_Batch"](names)
+        for one in gone:
+            monkeypatch.setitem(inner, id(one), batch)  # as if one that died had had it
 
-        def counted(owner: object) -> object:
-            looks.append(owner)
-            return parts(owner)
+        def counted(values: list[object], counting: object) -> object:
+            walks.append(values)
+            return walk(values, counting)
 
-        monkeypatch.setattr(references, "_parts", counted)
-        assert vars(references)["_reached"](id(gone), {}) is None
-        assert len(looks) <= 4
-        inner.pop(id(gone), None)
+        monkeypatch.setattr(references, "_walk", counted)
+        assert [vars(references)["_reached"](id(one), {}) for one in gone] == [None, None, None]
+        assert len(walks) == modules
+        for one in gone:
+            inner.pop(id(one), None)
 
     def test_a_module_is_looked_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with Notebook() as nb:
