@@ -168,7 +168,8 @@ LIBRARIES_AND_THREADS = (
     Case(
         "a timer",
         ("import threading\nx = []\nt = threading.Timer(1.5, x.append, (1,))\nt.start()",),
-        "t.join()",  # a machine with much to do may take a second to look at the cell that starts it
+        # Named by nothing; a machine with much to do may take a second to look at the cell that starts it.
+        "import threading as th\n[one.join(2) for one in th.enumerate() if isinstance(one, th.Timer)]",
     ),
     Case(
         "threads of joblib",
