@@ -22,7 +22,7 @@ from xxhash import xxh3_128_digest
 from agent_kernel.values import references
 from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, define, names_used
 from agent_kernel.values.pickler import Later, is_dict_doubtful, is_dict_shared
-from agent_kernel.values.reducers import OWN_HOLDS, Handler, is_importable, leaf
+from agent_kernel.values.reducers import OWN_HOLDS, Handler, caches, is_importable, leaf
 from agent_kernel.values.reducers.instances import added_to
 from agent_kernel.values.reducers.objects import can_be_made_bare
 from agent_kernel.values.restore import code as restore
@@ -281,13 +281,20 @@ def reduce_dict_view(pickler: Pickler, view: Any) -> Any:
 
 
 def reduce_lru_cache(pickler: Pickler, cached: Any) -> Any:
+    """A cached function, with those results that something else may hold too: `f(1) is x` goes on to hold.
+
+    All others are worked out again: what nobody else holds shows in no other way, and may be a resource, or large.
+    """
     if cached.__module__ != "__main__" and is_importable(cached):
         return NotImplemented
     pickler.dump_record.instances.append(cached)
     parameters = cached.cache_parameters()
     state: Any = cached.__dict__
     made = (cached.__wrapped__, parameters["maxsize"], parameters["typed"])
-    return restore.lru_cache, made, state, None, None, restore.lru_cache_state
+    shared = caches.shared_entries(cached) if pickler.waiting is None else ()  # bare functions are not called yet
+    if not shared:
+        return restore.lru_cache, made, state, None, None, restore.lru_cache_state
+    return restore.lru_cache, made, (state, shared), None, None, restore.lru_cache_filled
 
 
 def reduce_type_var(pickler: Pickler, variable: Any) -> Any:

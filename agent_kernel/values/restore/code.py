@@ -71,6 +71,34 @@ def lru_cache_state(made: object, state: Mapping[str, object]) -> None:
     vars(made).update(state)
 
 
+Called = tuple[tuple[Any, ...], tuple[tuple[str, Any], ...], object]  # arguments, those with names, and the result
+
+
+def lru_cache_filled(made: Any, parts: tuple[Mapping[str, object], tuple[Called, ...]]) -> None:
+    """As `lru_cache_state`, with results that it has to give again: it is called for each while its code gives that."""
+    state, entries = parts
+    from agent_kernel.values.lost import loss_of
+
+    lru_cache_state(made, state)
+    function = made.__wrapped__
+    code = function.__code__
+    try:
+        for arguments, named, result in entries:
+            if loss_of(result) is None:  # else it is better worked out again
+                constants = tuple(result if found is _RESULT else found for found in _giving.co_consts)
+                function.__code__ = _giving.replace(co_consts=constants, co_freevars=code.co_freevars)
+                made(*arguments, **dict(named))
+    finally:
+        function.__code__ = code
+
+
+def _give(*_: object, **__: object) -> object:
+    return "the result"
+
+
+_giving = _give.__code__
+_RESULT = next(found for found in _giving.co_consts if found is not None)
+
 _new_type: Any = typing.NewType
 _type_var: Any = typing.TypeVar  # type checkers want the arguments spelled out
 

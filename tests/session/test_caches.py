@@ -1,0 +1,90 @@
+"""A function with a cache comes back with those results that something else holds too."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_kernel.session import Repository
+from agent_kernel.storage import MemoryStore
+from agent_kernel.testing.notebooks import Notebook, names_changed
+
+# How a cached function is made and called, and what has to hold of it whenever.
+SHARED: dict[str, tuple[str, str]] = {
+    "a result": ("@cache\ndef f(n): return [n]\nx = f(1)", "f(1) is x"),
+    "of a bounded cache": ("@lru_cache(maxsize=4)\ndef f(n): return [n]\nx = [f(n) for n in range(9)]", "all(f(n) is x[n] for n in (5, 6, 7, 8))"),
+    "with names": ("@lru_cache\ndef f(a, *, b=1): return [a, b]\nx, y = f(1, b=2), f(a=3)", "f(1, b=2) is x and f(a=3) is y"),
+    "with types": ("@lru_cache(typed=True)\ndef f(a, b=1): return [a, b]\nx, y, z = f(1), f(1.0), f(True, b=2)", "f(1) is x and f(1.0) is y and f(True, b=2) is z and x is not y"),
+    "with texts and tuples": ("@cache\ndef f(*a): return [a]\nx, y, z = f('a'), f((1, 2)), f()", "f('a') is x and f((1, 2)) is y and f() is z"),
+    "a part of a result": ("@cache\ndef f(n): return ([n], {'k': [n]})\nx, y = f(1)[0], f(1)[1]['k']", "f(1)[0] is x and f(1)[1]['k'] is y"),
+    "an instance": ("class C:\n    def __init__(self, n): self.n = [n]\n@cache\ndef f(n): return C(n)\nx, y = f(1), f(2).n", "f(1) is x and f(2).n is y"),
+    "an instance as argument": ("class C: pass\nc = C()\n@cache\ndef f(c): return [c]\nx = f(c)", "f(c) is x and x[0] is c"),
+    "of a closure": ("def make():\n    rows = [1]\n    @cache\n    def f(n): return rows\n    return f\nf = make(); x = f(1)", "f(1) is x"),
+    "of one that was decorated before": ("def shout(g):\n    def inner(*a): return [g(*a)]\n    return inner\n@cache\n@shout\ndef f(n): return n\nx = f(1)", "f(1) is x"),
+    "held in a container": ("@cache\ndef f(n): return [n]\nfs = {'f': f}; x = f(1)", "fs['f'] is f and f(1) is x"),
+    "of a method": ("class C:\n    @cache\n    def m(self, n): return [n]\nc = C(); x = c.m(1); f = [C, c]", "c.m(1) is x"),
+    "of a method of what can be hashed": ("class C:\n    def __init__(self): self.k = 'k'\n    def __hash__(self): return hash(self.k)\n    def __eq__(self, other): return self.k == other.k\n    @lru_cache\n    def m(self, n): return [n, self]\nc = C(); x = c.m(1); f = [C, c]", "c.m(1) is x and x[1] is c"),
+    "of a static method": ("class C:\n    @staticmethod\n    @cache\n    def m(n): return [n]\nx = C.m(1); f = [C]", "C.m(1) is x"),
+    "an array": ("import numpy as np\n@cache\ndef f(n): return np.zeros(n)\nx = f(3)", "f(3) is x"),
+    "a table": ("import pandas as pd\n@cache\ndef f(n): return pd.DataFrame({'a': [n]})\nx = f(3)", "f(3) is x"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "holds"), SHARED.values(), ids=SHARED)
+def test_what_a_variable_shares_with_a_cache_is_one_object_in_every_state(made: str, holds: str) -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run("from functools import cache, lru_cache")
+        early = nb.run(made)
+        assert nb.session.status().lost == ()
+        assert nb.look(holds)
+        assert not nb.session.commit(full=True).changed
+        nb.run("x = None; y = 0")
+        nb.checkout(early)
+        assert nb.look(holds)
+        nb.run("f = None")
+        nb.checkout(early)
+        assert nb.look(holds)
+        assert not nb.session.commit(full=True).changed
+    with Notebook(Repository.open(store)) as again:
+        again.checkout(early)
+        assert again.look(holds)
+        assert not again.run("f; x").changed
+
+
+def test_a_change_of_the_shared_object_is_found_and_taken_back() -> None:
+    with Notebook() as nb:
+        early = nb.run("from functools import cache\n@cache\ndef f(n): return [n]\nx = f(1)")
+        assert names_changed(nb.run("f(1).append(2)")) >= {"x"}
+        nb.checkout(early)
+        assert nb.look("(x, f(1) is x, f.cache_info().misses)") == ([1], True, 1)
+
+
+def test_what_nothing_else_holds_is_worked_out_again_and_is_no_change() -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(
+            "from functools import cache\ncalls = []\n@cache\ndef f(n):\n    calls.append(n)\n    return ['secret'.upper(), n]"
+        )
+        assert names_changed(nb.run("len(f(1)); sum(len(f(n)) for n in range(50))")) == {"calls"}
+        assert not nb.run("f(1); len(f(2))").changed
+    assert b"SECRET" not in b"".join(store.get_many(store.keys(b"", limit=10_000)).values())
+    with Notebook(Repository.open(store)) as again:
+        again.checkout()
+        assert again.look("(f.cache_info().currsize, f(1), len(calls))") == (0, ["SECRET", 1], 51)
+
+
+def test_a_resource_in_a_cache_is_asked_for_again_after_a_restart() -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        told = nb.run(
+            "import os\nfrom functools import cache\n@cache\ndef f(): return open(os.devnull)\nfile = f(); n = 1"
+        )
+        assert {lost.type for lost in told.unsaved} == {"_io.TextIOWrapper"}
+        nb.run("n = 2; f; file")
+        nb.checkout(told)
+        assert nb.look("f() is file and not file.closed")
+        nb.run("file.close()")
+    with Notebook(Repository.open(store)) as again:
+        again.checkout()
+        assert again.look("n == 1 and f().closed is False and f() is f()")
+        again.execute("f().close()")
