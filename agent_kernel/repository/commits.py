@@ -174,6 +174,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     slot: int = 0
     leader: str = ""  # the first name of those that share this value; "" or its own name if it is alone
     summary: bytes = b""  # inline, or the id of a small object if it has an id's length
+    own: bytes = b""  # of what the name's value is without those that share it; empty in entries of earlier releases
 
     def is_same_value(self, other: Entry | None) -> bool:
         """Whether both stand for the same stored value. Summaries do not count: they may be improved later."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -185,8 +185,10 @@ def changes_between(repo: Repository, old: Tree, new: Tree) -> tuple[Change, ...
     """What differs between two trees, by name. A class that was altered in place goes by the names that are bound to it."""
     found: dict[str, Change] = {}
     altered: list[str] = []
-    for name, before, after in old.diff(new):
-        if before is not None and before.is_same_value(after):
+    rows = [row for row in old.diff(new) if row[1] is None or not row[1].is_same_value(row[2])]
+    regrouped = _regrouped(rows)
+    for name, before, after in rows:
+        if name in regrouped:
             continue
         if name.startswith(CLASS_PREFIX):
             altered += [name] if before is not None and after is not None else []
@@ -198,6 +200,23 @@ def changes_between(repo: Repository, old: Tree, new: Tree) -> tuple[Change, ...
         if entry is not None and name not in found:
             found[name] = Change(name, "~", size_of(repo, entry))
     return tuple(sorted(found.values(), key=lambda change: change.name))
+
+
+def _regrouped(rows: Sequence[tuple[str, Entry | None, Entry | None]]) -> set[str]:
+    """The names with the values that they had, which others have come to share or share no more: no news of these.
+
+    Where the same names share their values in another way, that is a change of all of them.
+    """
+    same = {name for name, before, after in rows if before and after and before.own and before.own == after.own}
+    if not same:
+        return same
+    groups: list[dict[object, set[str]]] = [{}, {}]
+    for name, *entries in rows:
+        for members, entry in zip(groups, entries, strict=True):
+            if entry is not None:
+                members.setdefault((entry.leader, entry.manifest) if entry.leader else name, set()).add(name)
+    earlier, later = ({name: names for names in members.values() for name in names} for members in groups)
+    return {name for name in same if earlier[name] != later[name] or not later[name] <= same}
 
 
 def _bound_to(repo: Repository, tree: Tree, classes: list[str]) -> Iterator[str]:

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 INLINE_MANIFEST = 320
 _ONE_PIECE = 4096
+_OWN_BYTES = 8
 _NOTHING_READ: Mapping[int, Pieces] = {}
 
 
@@ -181,7 +182,7 @@ def save(
         blobs.append(stored)
         pieces.append(kept)
     manifest = _manifest(writer, dumped, blobs, tuple(members))
-    made = _group(compared, members, _entries(writer, manifest, members, sizes), pieces, manifest.size, own, roots)
+    made = _group(compared, members, _entries(writer, manifest, members, sizes, own), pieces, manifest.size, own, roots)
     # Where another thread wrote to a buffer while it was saved, the next cell saves it again.
     made.stale = any(tuple(seen) != kept.digests for seen, kept in zip(stores.digests, pieces, strict=True))
     return made
@@ -219,7 +220,11 @@ def unsaved_of(dumped: Dumped, names: Sequence[str]) -> tuple[Unsaved, ...]:
 
 
 def _entries(
-    writer: Writer, manifest: Manifest, members: Mapping[str, object], sizes: Mapping[str, int]
+    writer: Writer,
+    manifest: Manifest,
+    members: Mapping[str, object],
+    sizes: Mapping[str, int],
+    own: Mapping[str, bytes],
 ) -> dict[str, Entry]:
     payload = encode(manifest)
     inline = len(payload) <= INLINE_MANIFEST and len(members) == 1
@@ -232,6 +237,7 @@ def _entries(
             slot=slot,
             leader=leader,
             summary=_summary(writer, name, value, min(sizes.get(name, manifest.size), manifest.size)),
+            own=b"" if name.startswith(CLASS_PREFIX) else own.get(name, b"")[:_OWN_BYTES],
         )
         for slot, (name, value) in enumerate(members.items())
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_kernel.errors import NothingToUndoError
-from agent_kernel.testing.notebooks import Notebook
+from agent_kernel.testing.notebooks import Notebook, names_changed
 
 
 class TestUndo:
@@ -207,3 +207,52 @@ def test_undo_takes_back_what_no_cell_committed_before_anything_else() -> None:
         nb.session.undo()
         nb.session.undo()
         assert nb.look("'q' in globals()") is False
+
+
+# What a cell does to names that share something, and which of them it changes: undo and redo report the same.
+SHARERS: dict[str, tuple[str, str, set[str]]] = {
+    "one goes": ("words = ['a', 'b']; h = {'w': words}; k = [words]", "del words", {"words"}),
+    "one comes": ("words = ['a', 'b']; h = {'w': words}", "k = [words]", {"k"}),
+    "the last sharer comes": ("words = ['a', 'b']", "k = [words]", {"k"}),
+    "the last sharer goes": ("words = ['a', 'b']; h = {'w': words}", "del h", {"h"}),
+    "one takes another": ("words = ['a', 'b']; h = {'w': words}", "words = ['c']", {"words"}),
+    "one goes and one changes": (
+        "words = ['a', 'b']; h = {'w': words, 'n': 1}; k = [words]",
+        "del words; h['n'] = 2",
+        {"words", "h"},
+    ),
+    "all change": ("words = ['a', 'b']; h = {'w': words}; k = [words]", "words.append('c')", {"words", "h", "k"}),
+    "one of two groups": (
+        "a = [1]; b = [a]; c = [2]; d = [c]; e = [a, c]",
+        "del e",
+        {"e"},
+    ),
+    "a view of an array": (
+        "import numpy as np\nx = np.arange(99.0); y = x[:9]; z = x[50:]",
+        "del x",
+        {"x"},
+    ),
+    "a window that shows no change": ("import numpy as np\nx = np.arange(99.0); y = x[:9]", "x[50] = -1", {"x"}),
+    "a row of many": ("rows = [[n] for n in range(5000)]; row = rows[7]; h = [row]", "del row", {"row"}),
+    "an instance": ("class C: pass\nc = C(); c.v = [1]; v = c.v; h = [c]", "del v", {"v"}),
+}
+
+
+@pytest.mark.parametrize(("made", "cell", "changed"), SHARERS.values(), ids=SHARERS)
+def test_what_others_share_is_no_change_of_theirs(made: str, cell: str, changed: set[str]) -> None:
+    with Notebook() as nb:
+        nb.run(made)
+        assert names_changed(nb.run(cell)) == changed
+        for _ in range(2):
+            assert names_changed(nb.session.undo()) == changed
+            assert names_changed(nb.session.redo()) == changed
+
+
+def test_that_the_same_names_share_in_another_way_is_a_change_of_them() -> None:
+    with Notebook() as nb:
+        nb.run("a = [1]; b = [[1], a]; c = [a]")
+        before = nb.session.head
+        nb.run("b[0] = a")
+        assert nb.session.head != before
+        assert names_changed(nb.session.undo()) >= {"b"}
+        assert nb.look("b[0] is not a and b[1] is a")
