@@ -266,6 +266,7 @@ def baseline(
     group.classes = group.classes | _classes_needed(manifest) or NO_NAMES
     known = {loss.token: loss for loss in losses_of(decode_layout(manifest.layout))}
     group.losses = tuple(known.values()) or group.losses
+    group.lost = manifest.lost or saving.unsaved_of(compared.dumped, members)
     return group
 
 

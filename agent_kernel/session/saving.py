@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -57,6 +57,7 @@ INLINE_MANIFEST = 320
 _ONE_PIECE = 4096
 _OWN_BYTES = 8
 _NOTHING_READ: Mapping[int, Pieces] = {}
+_NOTHING_LOST: Mapping[str, Collection[str]] = {}
 
 
 class Compared(msgspec.Struct):
@@ -160,11 +161,13 @@ def save(
     own: Mapping[str, bytes],
     sizes: Mapping[str, int],
     roots: Mapping[str, Roots],
+    losing: Mapping[str, Collection[str]] = _NOTHING_LOST,
     whole: Compared | None = None,
 ) -> Group:
     """Store the group and return what to remember of it.
 
     Args:
+        losing: by member the tokens of what it leads to that cannot be saved.
         sizes: bytes of each member, dumped without the others.
         whole: what to store, where that is more than what is compared.
     """
@@ -181,14 +184,21 @@ def save(
         stored, kept = store_blob(writer, partial(_view, blob), cuts, digests, earlier)
         blobs.append(stored)
         pieces.append(kept)
-    manifest = _manifest(writer, dumped, blobs, tuple(members))
+    manifest = _manifest(writer, dumped, blobs, tuple(members), losing)
     made = _group(compared, members, _entries(writer, manifest, members, sizes, own), pieces, manifest.size, own, roots)
+    made.lost = manifest.lost
     # Where another thread wrote to a buffer while it was saved, the next cell saves it again.
     made.stale = any(tuple(seen) != kept.digests for seen, kept in zip(stores.digests, pieces, strict=True))
     return made
 
 
-def _manifest(writer: Writer, dumped: Dumped, blobs: list[Blob], names: tuple[str, ...]) -> Manifest:
+def _manifest(
+    writer: Writer,
+    dumped: Dumped,
+    blobs: list[Blob],
+    names: tuple[str, ...],
+    losing: Mapping[str, Collection[str]],
+) -> Manifest:
     for payload in dumped.dump.definitions.values():
         writer.add(Kind.DEFINITION, payload)
     size = sum(blob.size for blob in blobs)
@@ -200,7 +210,7 @@ def _manifest(writer: Writer, dumped: Dumped, blobs: list[Blob], names: tuple[st
         slots=len(names),
         size=size,
         packages=packages_of(dumped),
-        lost=unsaved_of(dumped, names),
+        lost=unsaved_of(dumped, names, losing),
     )
 
 
@@ -212,11 +222,15 @@ def address_of(definition: DefinitionId) -> bytes:
 _ALGORITHM = address(b"")[32:]
 
 
-def unsaved_of(dumped: Dumped, names: Sequence[str]) -> tuple[Unsaved, ...]:
-    if not dumped.dump.losses:
-        return ()
-    said = shown(names)
-    return tuple(Unsaved(said, loss.type, loss.reason, loss.remedy) for loss in dumped.dump.losses.values())
+def unsaved_of(
+    dumped: Dumped, names: Sequence[str], losing: Mapping[str, Collection[str]] = _NOTHING_LOST
+) -> tuple[Unsaved, ...]:
+    """What to say of what cannot be saved, under the names that lead to it; all where none is known to."""
+    found: list[Unsaved] = []
+    for loss in dumped.dump.losses.values():
+        leading = [name for name in names if loss.token in losing.get(name, ())]
+        found.append(Unsaved(shown(leading or names), loss.type, loss.reason, loss.remedy))
+    return tuple(found)
 
 
 def _entries(

@@ -16,7 +16,6 @@ from agent_kernel.session.tracking import Group, Tracking, without
 from agent_kernel.values import summaries
 from agent_kernel.values.aliases import joined
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry
-from agent_kernel.values.groups import Dumped
 from agent_kernel.values.pickler import type_name
 
 if TYPE_CHECKING:
@@ -104,7 +103,8 @@ class Staging:
             roots = {name: roots_of(alone.dumped.dump) for name in names if (alone := self._dumps.alone.get(name))}
             whole = self._dumps.with_answers(members, compared)
             before_it = group if same_members else None
-            made = saving.save(self.writer, compared, members, before_it, own, sizes, roots, whole)
+            losing = {name: self._losses_of(name) for name in names} if compared.dumped.dump.losses else {}
+            made = saving.save(self.writer, compared, members, before_it, own, sizes, roots, losing, whole)
         except KeyboardInterrupt:
             self._dumps.interrupt(members, group)
             return
@@ -117,7 +117,7 @@ class Staging:
                     # Not in place: groups that were not cut have one dict in common.
                     made.cuts = made.cuts | saving.cuts_of(dumped, {name: members[name]})
                     made.marks |= dumped.segments.marks
-        self._record(names, before, made, compared.dumped)
+        self._record(names, before, made)
 
     def _hold_back(self, names: list[str], members: Mapping[str, object], compared: saving.Compared) -> bool:
         """A value of gigabytes is asked about once, before it fills the disk."""
@@ -135,7 +135,7 @@ class Staging:
         groups = [group for name in names if (group := self.tracking.groups.get(name)) is not None]
         return max(groups, key=lambda group: len(group.marks), default=None)
 
-    def _record(self, names: list[str], before: Mapping[str, Group | None], made: Group, dumped: Dumped) -> None:
+    def _record(self, names: list[str], before: Mapping[str, Group | None], made: Group) -> None:
         self.staged.groups.append(made)
         for group in before.values():
             if group is not None:
@@ -157,8 +157,16 @@ class Staging:
             moved = [name for name in names if before[name] is not None]
         for name in moved:
             self._note_change(name, "~", made)
-        for unsaved in saving.unsaved_of(dumped, names):
+        for unsaved in made.lost:
             self.staged.unsaved[unsaved.name, unsaved.type + unsaved.reason] = unsaved
+
+    def _losses_of(self, name: str) -> set[str]:
+        """Tokens of what cannot be saved, and a name leads to by itself."""
+        alone = self._dumps.alone.get(name)
+        if alone is None:
+            return set()
+        dump = alone.dumped.dump
+        return set(dump.losses).union(*(component.dump.losses for component in dump.met))
 
     def _whole(self, name: str) -> saving.Compared | None:
         """What the name was dumped as by itself, if that can be stored."""

@@ -63,6 +63,7 @@ class Group(msgspec.Struct):
     classes: frozenset[str]
     losses: tuple[Loss, ...]
     size: int
+    lost: tuple[Unsaved, ...] = ()  # what to say of the losses, under the names that lead to them
     held: frozenset[int] = frozenset()  # ids of what lies in objects that cannot be saved
     holders: frozenset[str] = frozenset()  # tokens of objects that may keep functions where nobody sees them
     cuts: dict[str | int, Cuts] = {}  # of the long containers, by name, or by id if they lie within a value

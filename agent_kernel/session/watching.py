@@ -20,7 +20,7 @@ from agent_kernel.session.living import Living
 from agent_kernel.session.monitoring import Monitor
 from agent_kernel.session.tracking import LEAST_COST_S, Group, Tracking
 from agent_kernel.values import references
-from agent_kernel.values.entries import CLASS_PREFIX, shown
+from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.lost import loss_of
 from agent_kernel.values.quiet import unwarned
 from agent_kernel.values.references import HELD, is_named
@@ -100,12 +100,7 @@ class Watching:
 
     def losses(self) -> tuple[Unsaved, ...]:
         """What of the present state is not saved."""
-        lost = [
-            Unsaved(shown(group.members), loss.type, loss.reason, loss.remedy)
-            for group in self.tracking
-            for loss in group.losses
-        ]
-        return (*lost, *self.unloaded())
+        return (*(lost for group in self.tracking for lost in group.lost), *self.unloaded())
 
     def unloaded(self) -> tuple[Unsaved, ...]:
         """What is stored of the present state and could not be loaded."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from agent_kernel.errors import LostValueError
+from agent_kernel.repository import Unsaved
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
 from agent_kernel.testing.notebooks import Notebook, names_changed
@@ -166,3 +168,46 @@ def test_memory_at_a_mere_address_is_never_read() -> None:
         nb.run("n = 2")
         nb.checkout(told)
         assert nb.look("(n, type(gone[1]).__name__)") == (1, "c_int")
+
+
+# What is made, what spoils it, and the names that lead to what cannot be saved: the others only share something with them.
+SHARING: dict[str, tuple[str, str, set[str]]] = {
+    "a stale iterator": ("d = {1: [1]}; it = iter(d); next(it); s = [d]; o = {'x': d[1]}", "d[2] = 2", {"it"}),
+    "one of a set": ("d = {1, 2, 3}; it = iter(d); next(it); s = [d]", "d.add(4)", {"it"}),
+    "what holds a stale one": ("d = {1: [1]}; it = [iter(d.items())]; next(it[0]); s = [d]", "d[2] = 2", {"it"}),
+    "a file beside words": ("import threading\nw = ['a']; s = [w]", "it = {'f': threading.Thread(target=len), 'w': w}", {"it"}),
+    "a file that two hold": (
+        "import threading\nw = ['a']; s = [w]; it = None",
+        "it = {'f': threading.Thread(target=len), 'w': w}; of = [it['f']]; both = [w]",
+        {"it", "of"},
+    ),
+    "a generator": ("w = ['a']; s = [w]", "def go(w):\n    yield w\nit = [go(w), w]; del go", {"it"}),
+    "one of two": (
+        "import threading\nw = ['a']; s = [w]",
+        "it = [threading.Thread(target=len), w]; at = [(n for n in w), w]",
+        {"it", "at"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("made", "spoils", "named"), SHARING.values(), ids=SHARING)
+def test_only_names_that_lead_to_what_cannot_be_saved_are_named(made: str, spoils: str, named: set[str]) -> None:
+    def names(lost: Iterable[Unsaved]) -> set[str]:
+        return {name for one in lost for name in one.name.split(", ")}
+
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(made)
+        spoilt = nb.run(spoils)
+        assert names(spoilt.unsaved) == names(nb.session.status().lost) == named
+        nb.run("s.append(1)")
+        assert names(nb.session.status().lost) == named
+        nb.checkout(spoilt)
+        assert names(nb.session.status().lost) == named
+        nb.run("for name in ('it', 'at', 'of'): globals().pop(name, None)")
+        assert nb.session.status().lost == ()
+        nb.checkout(spoilt)
+    with Notebook(Repository.open(store)) as again:
+        assert names(again.checkout().unsaved) == named
+        assert names(again.session.status().lost) == named
+        assert names(again.run("x = 1; s.append(2)").unsaved) <= named
