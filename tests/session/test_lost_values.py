@@ -175,7 +175,11 @@ SHARING: dict[str, tuple[str, str, set[str]]] = {
     "a stale iterator": ("d = {1: [1]}; it = iter(d); next(it); s = [d]; o = {'x': d[1]}", "d[2] = 2", {"it"}),
     "one of a set": ("d = {1, 2, 3}; it = iter(d); next(it); s = [d]", "d.add(4)", {"it"}),
     "what holds a stale one": ("d = {1: [1]}; it = [iter(d.items())]; next(it[0]); s = [d]", "d[2] = 2", {"it"}),
-    "a file beside words": ("import threading\nw = ['a']; s = [w]", "it = {'f': threading.Thread(target=len), 'w': w}", {"it"}),
+    "a file beside words": (
+        "import threading\nw = ['a']; s = [w]",
+        "it = {'f': threading.Thread(target=len), 'w': w}",
+        {"it"},
+    ),
     "a file that two hold": (
         "import threading\nw = ['a']; s = [w]; it = None",
         "it = {'f': threading.Thread(target=len), 'w': w}; of = [it['f']]; both = [w]",
