@@ -58,7 +58,7 @@ def allow(course: Course, action: Action) -> Going:
     if course.setup.preview and verdict == "ask":
         from agent_kernel.agents.preview import trying  # a fork costs its modules only where there is one
 
-        refused = trying.refusal(asked)
+        refused = trying.refusal(asked, course.place)
         if refused:
             asked = msgspec.structs.replace(asked, preview="refused", told=refused)
         else:

@@ -28,7 +28,7 @@ from agent_kernel.agents.workers import BEGUN, Job, failed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Processes", "supervised"]
+__all__ = ["Processes", "ended_by", "supervised", "swept", "waited"]
 
 GRACE_S = 5.0  # that a worker has to end by itself once it was told to
 _STARTING_S = 60.0  # that Python has to start, on a busy machine
@@ -63,18 +63,18 @@ def supervised(job: Job, stop: threading.Event | None = None) -> Candidate:
         except OSError as error:
             return failed(job, f"its process could not be started: {error}")
         try:
-            why = _wait(process, answer.fileno(), job.deadline_s, stop)
+            why = waited(process, answer.fileno(), job.deadline_s, stop)
         finally:
-            _sweep(process)
+            swept(process)
         answer.seek(len(BEGUN))
         found = _read(answer.read())
         if found is not None:
             return msgspec.structs.replace(found, seconds=time.monotonic() - began)
-        reason = why or _cause(process.returncode, said)
+        reason = why or ended_by(process.returncode, said)
         return failed(job, reason, time.monotonic() - began)
 
 
-def _wait(process: subprocess.Popen[bytes], answer: int, deadline_s: float, stop: threading.Event | None) -> str:
+def waited(process: subprocess.Popen[bytes], answer: int, deadline_s: float, stop: threading.Event | None) -> str:
     """Wait for the end, which comes at the latest some seconds after the deadline; why it was ended, if it was.
 
     Time counts from when Python is there and the work begins. The run's own limit comes first, and lets it end in good
@@ -97,7 +97,7 @@ def _wait(process: subprocess.Popen[bytes], answer: int, deadline_s: float, stop
     return ""
 
 
-def _sweep(process: subprocess.Popen[bytes]) -> None:
+def swept(process: subprocess.Popen[bytes]) -> None:
     """End what is left of it, and let no zombie stay."""
     if hasattr(os, "killpg"):
         with suppress(ProcessLookupError, PermissionError):
@@ -114,7 +114,7 @@ def _read(answer: bytes) -> Candidate | None:
         return None
 
 
-def _cause(code: int | None, said: IO[bytes]) -> str:
+def ended_by(code: int | None, said: IO[bytes]) -> str:
     """Of what a process died that gave no answer."""
     if code is not None and code < 0:
         try:

@@ -51,8 +51,8 @@ def note_of(asked: ApprovalRequested, hidden: frozenset[str] = frozenset()) -> s
     if not asked.preview:
         return _READ
     if asked.preview == "refused":
-        return f"Not tried on a fork. {told} {_READ}"
-    seen = f"It {_ENDED.get(asked.preview, 'ended')} on a fork of this process."
+        return f"Not tried. {told} {_READ}"
+    seen = f"It {_ENDED.get(asked.preview, 'ended')} in a process of its own."
     if keeps(asked):
         return f"{seen} {_KEEPS}"
     return f"{seen} {told} {_READ}"
@@ -73,12 +73,12 @@ def _happened(
 
     for how, name, now in asked.changed[:_MOST]:
         was = _was(book, before, name) if how == "~" else ""
-        yield "Changed", how, f"{cleaned(name, 60)} {_became(was, cleaned(now, 200))}".rstrip(), "on the fork"
+        yield "Changed", how, f"{cleaned(name, 60)} {_became(was, cleaned(now, 200))}".rstrip(), "there"
     if len(asked.changed) > _MOST:
         yield "Changed", "", f"and {len(asked.changed) - _MOST} more", ""
     lines = [line for line in asked.output.splitlines() if line.strip()]
     if lines:
-        yield "Showed", "", masked(lines[0]), plural(len(lines), "line") if len(lines) > 1 else "on the fork"
+        yield "Showed", "", masked(lines[0]), plural(len(lines), "line") if len(lines) > 1 else "there"
     for what, target, count in asked.effects[:_MOST]:
         yield "Outside", "", masked(f"{what} {target}{f', {count} times' if count > 1 else ''}"), "is real already"
     if asked.settled:

@@ -212,7 +212,7 @@ class PreviewNotAcceptedError(AgentError):
 
 
 class PreviewRefusedError(AgentError):
-    """A fork of this process is not safe now. Nothing ran."""
+    """A fork of this process is not safe now, and another process could not load what the code needs. Nothing ran."""
 
     reason: str
 

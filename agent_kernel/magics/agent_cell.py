@@ -70,7 +70,7 @@ def header_parser() -> Parser:
     parser.value(
         "--branch", metavar="NAME", kind="branch", help="go to this branch first, and make it here if there is none"
     )
-    parser.flag("--preview", help="try each step on a fork of the kernel first, and show what it would change")
+    parser.flag("--preview", help="try each step in a process of its own first, and show what it would change")
     parser.value("--fork", metavar="N|MODELS", help="try it N times at once, or once with each of these models: a race")
     parser.value(
         "--judge", metavar="EXPR", help="pick the candidate of --fork for which this is highest: score, -len(x)"

@@ -40,14 +40,14 @@ def test_it_says_what_it_changed_from_what_it_showed_and_that_accepting_does_not
     told: dict[str, Any] = nb.ask("run", id=run.id)
     asks = told["asks"]
     assert [tuple(one) for one in asks["tried"]] == [
-        ("Changed", "~", "df list of 3 int, [1, 2, 3] → list of 2 int, [2, 3]", "on the fork"),
-        ("Changed", "~", "n int 1 → 2", "on the fork"),
-        ("Changed", "-", "old", "on the fork"),
+        ("Changed", "~", "df list of 3 int, [1, 2, 3] → list of 2 int, [2, 3]", "there"),
+        ("Changed", "~", "n int 1 → 2", "there"),
+        ("Changed", "-", "old", "there"),
         ("Showed", "", "one", "2 lines"),
     ]
     assert asks["keeps"]
     assert asks["note"].startswith(
-        "It ran to its end on a fork of this process. Accepting takes on what it changed there"
+        "It ran to its end in a process of its own. Accepting takes on what it changed there"
     )
     faces = card_faces(told, 1)
     for face in faces.values():
@@ -77,7 +77,7 @@ def test_where_the_code_would_run_again_it_says_so_and_nothing_is_called_accepti
     )
     assert not keeps(again)
     assert note_of(again).startswith(
-        "It ran to its end on a fork of this process. Lock cannot be saved: approving runs the code again. Read from"
+        "It ran to its end in a process of its own. Lock cannot be saved: approving runs the code again. Read from"
     )
     refused = ApprovalRequested(run="r", agent="a", preview="refused", told="jax is loaded")
-    assert note_of(refused).startswith("Not tried on a fork. Jax is loaded. Read from the code")
+    assert note_of(refused).startswith("Not tried. Jax is loaded. Read from the code")

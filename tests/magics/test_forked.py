@@ -1,4 +1,4 @@
-"""A step that is tried on a fork of a notebook's process has its magics, and what it shows stays text."""
+"""A step that is tried on a fork of a notebook's process, or in a fresh one, has its magics, and what it shows stays text."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ import agent_kernel as ak
 from tests.magics.shells import Shell
 
 
-@pytest.fixture
-def shell(tmp_path: Path, safe_forks: None) -> Iterator[Shell]:
+@pytest.fixture(params=["forked", "fresh"])
+def shell(
+    request: pytest.FixtureRequest, tmp_path: Path, safe_forks: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Shell]:
+    if request.param == "fresh":  # where a fork is not safe
+        monkeypatch.setattr("agent_kernel.agents.preview.forking.refusal", lambda: "polars is loaded")
     with Shell(store=str(tmp_path / "store")) as shell:
         yield shell
 

@@ -2,7 +2,8 @@
 
 The fork sees all that is live here, also what no store can hold, and nothing that it does to memory comes back by itself.
 It commits what it changed to commits that nothing names; the parent gives them a branch, and merges that if the preview
-is accepted: the code does not run a second time. What could not be saved has no such way back, so then it does run again,
+is accepted: the code does not run a second time. Where a fork is not safe, a fresh process loads the state from the store,
+and does the same (`fresh`). What could not be saved has no such way back, so then it does run again,
 and that is said beforehand. What the code does outside the variables is real the first time.
 
     seen = preview("prices.sort(); lowest = prices[0]", state)
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from agent_kernel.session import Session
     from agent_kernel.session.reports import Report
 
-__all__ = ["Preview", "Seen", "preview", "previewed"]
+__all__ = ["Preview", "Seen", "preview", "previewed", "refusal"]
 
 _DEADLINE_S = 60.0
 
@@ -55,7 +56,7 @@ def preview(
         offers: what the code finds beside the variables.
 
     Raises:
-        PreviewRefusedError: a fork is not safe now; it says why. Nothing ran.
+        PreviewRefusedError: a fork is not safe now, and a fresh process would not have what it needs; it says why. Nothing ran.
     """
     from agent_kernel.agents.starting import place_of
 
@@ -73,15 +74,28 @@ def previewed(
     offers: Mapping[str, object] | None = None,
 ) -> Preview:
     """The same for a step of a run. Raises: PreviewRefusedError."""
-    reason = forking.refusal()
-    if reason:
-        raise PreviewRefusedError(reason)
     session = place.session
     if session is not None:
         session.before_fork()
+    reason = refusal(code, place)  # only a commit tells what cannot be saved
+    if reason:
+        raise PreviewRefusedError(reason)
     by = author or (session.author if session is not None else Author("agent", "agent"))
-    seen = see(code, place, by, run, step, deadline_s, dict(offers or {}))
-    return Preview(place, code, seen, run=run)
+    try_it = see
+    if forking.refusal():
+        from agent_kernel.agents.preview.fresh import see_fresh as try_it
+    return Preview(place, code, try_it(code, place, by, run, step, deadline_s, dict(offers or {})), run=run)
+
+
+def refusal(code: str, place: Place) -> str:
+    """Why the code can be tried neither on a fork nor in a fresh process; "" if nothing is known against one of them."""
+    fork = forking.refusal()
+    if not fork:
+        return ""
+    from agent_kernel.agents.preview import fresh
+
+    other = fresh.refusal(place, code)
+    return f"{fork}, and {other}" if other else ""
 
 
 class Preview:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.place import Place
     from agent_kernel.storage import Store
 
-__all__ = ["Seen", "Status", "see"]
+__all__ = ["Seen", "Status", "in_process", "see"]
 
 Status = Literal["ok", "failed", "interrupted", "timeout", "crashed", "killed"]
 
@@ -109,16 +109,25 @@ def _in_child(
     code: str, place: Place, author: Author, run: str, step: int, deadline_s: float, offers: dict[str, object]
 ) -> Seen:
     session = place.session
-    start = place.head
     stored = _keys(session.repo.store) if session is not None and _is_in_memory(place) else None
-    executor = _executor(place)
+    place.executor = _executor(place)
     if session is not None:
         session.in_fork()
+    seen = in_process(code, place, author, run, step, deadline_s, offers)
+    items = _new(session.repo.store, stored) if session is not None and stored is not None else {}
+    return msgspec.structs.replace(seen, items=items)
+
+
+def in_process(
+    code: str, place: Place, author: Author, run: str, step: int, deadline_s: float, offers: dict[str, object]
+) -> Seen:
+    """Run code as a step in this process, which is there for nothing else, and say what it did."""
+    start = place.head
     place.begin(code, author, run, step)
     done: Executed | None = None
     try:
         with recorded(place.quiet_paths()) as effects, offered(offers, place.namespace):
-            done = place.kept(executor.run(code, timeout_s=deadline_s))
+            done = place.kept(place.executor.run(code, timeout_s=deadline_s))
     finally:
         changes, unsaved = place.end(done)
     assert done is not None  # else an error goes on its way already
@@ -133,7 +142,6 @@ def _in_child(
         effects=tuple((what, target, count) for (what, target), count in effects.found.items()),
         tip=place.head,
         seconds=done.seconds,
-        items=_new(session.repo.store, stored) if session is not None and stored is not None else {},
     )
     return _with_end(seen, done.settled, place)
 

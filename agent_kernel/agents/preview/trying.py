@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from agent_kernel.agents import preview
 from agent_kernel.agents.events import ApprovalRequested
 from agent_kernel.agents.executing import Executed
-from agent_kernel.agents.preview import Preview, forking, previewed
+from agent_kernel.agents.preview import Preview, previewed
 from agent_kernel.errors import LoadError, MergeConflictError, PreviewRefusedError, RefNotFoundError
 from agent_kernel.repository import Author, Change, Unsaved
 
@@ -27,11 +28,11 @@ _STEP_S = 60.0  # that a step has on the fork where no limit says anything
 _MOST_HELD = 4 << 20
 
 
-def refusal(asked: ApprovalRequested) -> str:
-    """Why the step cannot be tried on a fork; "" if nothing is known against it."""
+def refusal(asked: ApprovalRequested, place: Place) -> str:
+    """Why the step cannot be tried; "" if nothing is known against it."""
     if any(one.kind == "agent" for one in asked.findings):
         return "no preview: it lets other agents work, whose runs would be lost with a fork"
-    return forking.refusal()
+    return preview.refusal(asked.code, place)
 
 
 def tried(course: Course, asked: ApprovalRequested, step: int) -> ApprovalRequested:

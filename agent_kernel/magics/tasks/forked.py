@@ -11,15 +11,27 @@ import asyncio
 import inspect
 import sys
 from collections.abc import Awaitable, Mapping, Sequence
-from types import CodeType
-from typing import TYPE_CHECKING, cast
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING, Any, cast
 
 from agent_kernel.agents.executing import Executed, PlainExecutor
 
 if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
 
-__all__ = ["ForkedShell"]
+__all__ = ["ForkedShell", "fresh"]
+
+
+def fresh(module: ModuleType) -> ForkedShell:
+    """The same in a process that was not forked, with a shell of its own for this module."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    made: Any = InteractiveShell  # IPython gives it no types
+    shell = made.instance(
+        user_module=module, user_ns=vars(module), config=Config({"HistoryManager": {"enabled": False}})
+    )
+    return ForkedShell(shell)
 
 
 class _AsText:
@@ -42,6 +54,12 @@ class ForkedShell(PlainExecutor):
     def __init__(self, shell: Shell) -> None:
         super().__init__(shell.user_ns)
         self._shell = shell
+
+    def skip(self, name: str) -> bool:
+        """Whether IPython itself put this name into the namespace."""
+        from agent_kernel.magics.binding import is_shells_own
+
+        return is_shells_own(name, self._shell.user_ns, self._shell.user_ns_hidden)
 
     def run(self, code: str, *, timeout_s: float | None) -> Executed:
         self._shell.display_pub = _AsText()

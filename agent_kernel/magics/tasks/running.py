@@ -36,6 +36,8 @@ class DisplayHook(Protocol):
 class ShellExecutor:
     """Runs code through IPython, within the cell that runs already."""
 
+    in_worker = "agent_kernel.magics.tasks.forked:fresh"  # makes what does so in another process
+
     def __init__(self, shell: Shell, outputs: OutputRecorder) -> None:
         self._shell = shell
         self._outputs = outputs

@@ -101,8 +101,9 @@ def test_where_there_can_be_no_preview_the_question_says_why(state: Versioned) -
     finally:
         gate.set()
         thread.join()
-    assert asked(run).preview == "refused"
-    assert "'downloader'" in asked(run).told
+    if state.repo.store.url.startswith("memory:"):  # else a fresh process tries it
+        assert asked(run).preview == "refused"
+        assert "'downloader'" in asked(run).told
     assert state["rows"] == [3, 1, 2]
     drive(run.approve())
     assert state["rows"] == [1, 2, 3]

@@ -1,0 +1,209 @@
+"""Run code in a fresh Python, where a fork of this process is not safe: its state comes from the store, as a worker's does.
+
+It is started, not forked: no lock, no thread and no library's pool comes along, and no variable that the store does not
+have. So it is slower than a fork, and code that uses such a variable has no preview. What it did is committed on a branch
+of its own, and is taken on as what a fork did.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+import msgspec
+
+from agent_kernel.agents.asides import PREVIEWS
+from agent_kernel.agents.encoding import packed
+from agent_kernel.agents.journal import short_run
+from agent_kernel.agents.preview.seeing import Seen, in_process
+from agent_kernel.agents.supervising import ended_by, swept, waited
+from agent_kernel.agents.workers import BEGUN
+from agent_kernel.errors import AgentKernelError, RefNotFoundError
+from agent_kernel.repository import ASIDE, Author
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.executing import Executor
+    from agent_kernel.agents.place import Place
+    from agent_kernel.session import Session
+
+__all__ = ["Trial", "refusal", "see_fresh"]
+
+_LOADING_S = 60.0  # for the variables, before the code begins
+_BEGIN = """\
+import pickle, sys
+given = open(0, "rb", closefd=False)
+sys.path[:] = pickle.load(given)
+from agent_kernel.agents.preview.fresh import main
+main(given)
+"""
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the process has to know.
+
+    Attributes:
+        branch: which it works on; it points at where the code begins.
+        offers: pickled, what the code finds beside the variables.
+        executor: `MODULE:FUNCTION`, which makes of a namespace what runs code in it; "": as a script.
+    """
+
+    url: str
+    branch: str
+    session: str
+    code: str
+    author: str
+    kind: str
+    run: str
+    step: int
+    deadline_s: float
+    offers: bytes
+    executor: str
+
+
+def refusal(place: Place, code: str) -> str:
+    """Why a fresh process cannot try this code; "" if nothing is known against it."""
+    session = place.session
+    if session is None:
+        return "this state has no history that another process could load"
+    if session.repo.store.url.startswith("memory:"):
+        return "a store in memory is seen by this process alone"
+    used = sorted(_unsaved(session) & set(re.findall(r"[^\W\d]\w*", code)))
+    return f"{', '.join(used)} cannot be saved, so that another process does not have it" if used else ""
+
+
+def _unsaved(session: Session) -> set[str]:
+    return {name for one in session.status(names=False).lost for name in one.name.split(", ")}
+
+
+def see_fresh(
+    code: str, place: Place, author: Author, run: str, step: int, deadline_s: float, offers: dict[str, object]
+) -> Seen:
+    """Run code in a fresh process, and say what it did there. All that is here has to be committed."""
+    import cloudpickle
+
+    session = place.session
+    assert session is not None
+    if session.head is None:  # a branch begins at a commit
+        session.commit("before a preview", full=True)
+    assert session.head is not None
+    name = secrets.token_hex(4)
+    trial = Trial(
+        url=session.repo.store.url,
+        branch=f"{PREVIEWS}{name}{f'-{short_run(run)}' if run else ''}",
+        session=ASIDE + name,
+        code=code,
+        author=author.name,
+        kind=author.kind,
+        run=run,
+        step=step,
+        deadline_s=deadline_s,
+        offers=cloudpickle.dumps(offers),
+        executor=str(getattr(place.executor, "in_worker", "")),
+    )
+    repo = session.repo
+    repo.create_branch(trial.branch, session.head)
+    try:
+        seen = _supervised(trial)
+    finally:
+        repo.drop_head(trial.session)
+        with suppress(RefNotFoundError):
+            repo.delete_branch(trial.branch, force=True)
+    unsaved = sorted(_unsaved(session))
+    if seen.status == "failed" and unsaved and not seen.again:
+        why = f"it ran in another process, which does not have {', '.join(unsaved)}: approving runs it here"
+        return msgspec.structs.replace(seen, again=why)
+    return seen
+
+
+def _supervised(trial: Trial) -> Seen:
+    began = time.monotonic()
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as said:
+        pickle.dump(sys.path, given)
+        given.write(packed(trial))
+        given.seek(0)
+        process = subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", "-c", _BEGIN],
+            stdin=given,
+            stdout=answer,
+            stderr=said,
+            start_new_session=True,
+        )
+        try:
+            late = waited(process, answer.fileno(), trial.deadline_s + _LOADING_S, None)
+        finally:
+            swept(process)
+        answer.seek(len(BEGUN))
+        try:
+            return msgspec.msgpack.decode(answer.read(), type=Seen)
+        except msgspec.DecodeError:
+            why = late or ended_by(process.returncode, said)
+    return Seen(
+        status="killed" if late else "crashed",
+        why=why,
+        again=f"{why}: approving runs it here",
+        seconds=time.monotonic() - began,
+    )
+
+
+# -- in the process
+
+
+def main(given: BinaryIO) -> None:
+    """What the process does: read what to try, try it, write what came of it, and end."""
+    answer = os.fdopen(os.dup(1), "wb")
+    with Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+    trial = msgspec.msgpack.decode(given.read(), type=Trial)
+    answer.write(BEGUN)
+    answer.flush()
+    # Functions and classes of the notebook say that they are from here.
+    module = sys.modules["__main__"] = ModuleType("__main__")
+    answer.write(packed(_tried(trial, module)))
+    answer.flush()
+    sys.stderr.flush()
+    os._exit(0)  # threads and exit functions that the code left must not keep it
+
+
+def _tried(trial: Trial, module: ModuleType) -> Seen:
+    import cloudpickle
+
+    from agent_kernel.agents.place import Place
+    from agent_kernel.session.session import Session as Joined
+    from agent_kernel.session.snapshot import Repository
+
+    namespace = module.__dict__
+    try:
+        with Repository.open(trial.url, create=False) as repo:
+            executor = _executor(trial.executor, module)
+            skip: Callable[[str], bool] | None = getattr(executor, "skip", None)
+            session = Joined(namespace, repo, branch=trial.branch, session_id=trial.session, skip=skip)
+            try:
+                session.checkout(partial=True)
+                author = Author(trial.author, "agent" if trial.kind == "agent" else "person")
+                place = Place(namespace, session, executor=executor)
+                offers = cast("dict[str, object]", cloudpickle.loads(trial.offers))
+                return in_process(trial.code, place, author, trial.run, trial.step, trial.deadline_s, offers)
+            finally:
+                session.close()
+    except AgentKernelError as error:
+        return Seen(status="crashed", why=str(error), again=f"{error}: approving runs it here")
+
+
+def _executor(name: str, module: ModuleType) -> Executor | None:
+    if not name:
+        return None
+    where, _, what = name.partition(":")
+    make: Callable[[ModuleType], Executor] = getattr(import_module(where), what)
+    return make(module)
