@@ -25,7 +25,7 @@ from agent_kernel.agents.events import (
     StepStart,
     TryStart,
 )
-from agent_kernel.agents.gate import Allowed, Gate, finding, given_codes
+from agent_kernel.agents.gate import Allowed, Gate, finding, given_codes, shown_by, shown_kind
 from agent_kernel.agents.outcomes import Ran
 from agent_kernel.agents.outside import DENIED, is_outside
 from agent_kernel.agents.review.report import review
@@ -90,7 +90,8 @@ def gate(course: Course, code: str) -> Gate | None:
     )
     codes = given_codes(setup.offers.values())
     url = place.session.repo.store.url if place.session is not None else ""
-    return Gate(Allowed(found, approved, setup.allowed, codes), url, place.masked)
+    shows = shown_by(course.log.events) | {kind for one in approved if (kind := shown_kind(one))}
+    return Gate(Allowed(found, approved, shows, setup.allowed, codes), url, place.masked, withholds=mode == "never")
 
 
 def stopped(course: Course, action: Action, code: str, ran: Ran) -> Going:

@@ -19,7 +19,7 @@ import msgspec
 from agent_kernel.agents.capturing import captured
 from agent_kernel.agents.deadlines import StepTimeout, within
 from agent_kernel.agents.events import Part
-from agent_kernel.agents.gate import STEP
+from agent_kernel.agents.gate import STEP, EffectStopped
 from agent_kernel.agents.settling import Settled
 from agent_kernel.session.history import written
 
@@ -119,6 +119,8 @@ class PlainExecutor:
                 within(timeout_s, lambda: self._run(code, filename))
         except Settled as end:
             settled = end
+        except EffectStopped as stopped:  # it is said by whoever asks about it
+            error = stopped
         except BaseException as raised:  # noqa: BLE001 - whatever the code raises is its outcome
             error = raised
             shown.write(_traceback(raised, filename))

@@ -30,10 +30,21 @@ from urllib.parse import urlsplit
 import msgspec
 
 from agent_kernel.agents.effects import real_path
-from agent_kernel.agents.events import Finding
+from agent_kernel.agents.events import ApprovalDecided, ApprovalRequested, Event, Finding
 from agent_kernel.agents.review.reaching import BUILTINS, FUNCTIONS
 
-__all__ = ["STEP", "Allowed", "EffectStopped", "Gate", "finding", "given_codes"]
+__all__ = [
+    "STEP",
+    "THAT",
+    "Allowed",
+    "EffectStopped",
+    "Gate",
+    "finding",
+    "given_codes",
+    "package_folder",
+    "shown_by",
+    "shown_kind",
+]
 
 Effect: TypeAlias = tuple[str, str]  # what, and on what
 
@@ -64,6 +75,7 @@ _LOADERS: Final = frozenset({"CDLL", "PyDLL", "LoadLibrary", "cdll", "pythonapi"
 _RUN: Final = frozenset({"run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"})
 _PIPE: Final = -1
 _LONGEST: Final = 300
+THAT: Final = " that "  # between what is shown and what that does
 STEP: Final = "<agent step"  # how the code of a step is called, where no notebook calls it
 _SINKS: Final = ("/dev/null", "/dev/tty", "/dev/stdout", "/dev/stderr", "/dev/pts/")
 
@@ -89,12 +101,14 @@ class Allowed(msgspec.Struct, frozen=True):
     Attributes:
         findings: what the review had found in its code, as a person approved it.
         effects: those that were stopped before, and that a person then allowed.
+        shows: what may run in the page: MIME types, and what else it was called.
         names: modules and functions that need no asking, by dotted name.
         codes: the code of what the program gave to the agent.
     """
 
     findings: tuple[Finding, ...] = ()
     effects: frozenset[Effect] = frozenset()
+    shows: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
     codes: frozenset[CodeType] = frozenset()
 
@@ -133,14 +147,20 @@ class Gate:
     Args:
         store: the url of the store that the run itself writes to.
         mask: what is stored of an effect, without secrets. What a person allowed reads so.
+        withholds: nobody is asked about what the step shows: what runs in the page is left out.
     """
 
     def __init__(
-        self, allowed: Allowed, store: str = "", mask: Callable[[str, int], str] = lambda text, _: text
+        self,
+        allowed: Allowed,
+        store: str = "",
+        mask: Callable[[str, int], str] = lambda text, _: text,
+        *,
+        withholds: bool = False,
     ) -> None:
+        self.withholds = withholds
         self._mask = mask
         self.stopped: dict[Effect, None] = {}
-        self.withheld: list[str] = []  # what was not shown, where nobody is asked
         self._allowed = allowed
         self._verbs = allowed.verbs
         self._hosts = {host for one in allowed.effects if (host := _host_of(one))}
@@ -151,10 +171,14 @@ class Gate:
         self._lock = threading.Lock()
         tempfile.gettempdir()  # which tries what it may write to, the first time
 
-    @property
-    def may_show(self) -> bool:
-        """Whether a person allowed the step to show what runs in the page."""
-        return "shows" in self._verbs
+    def may_show(self, what: str, frame: FrameType | None) -> bool:
+        """Whether the step may show what runs or loads something in the page.
+
+        Args:
+            what: a MIME type, or what else it is.
+        """
+        is_allowed = "shows" in self._verbs or what in self._allowed.shows
+        return (is_allowed and not self.stopped) or self._actor(frame).is_free
 
     def own(self, path: str, frame: FrameType | None) -> None:
         """Python makes a temporary file or folder: what is in there is the step's own."""
@@ -390,3 +414,28 @@ def _is_one_of(host: str, hosts: Collection[str]) -> bool:
         except OSError:
             continue
     return False
+
+
+def shown_by(events: Iterable[Event]) -> frozenset[str]:
+    """What a person let a run show that runs in the page, and which is the same every time: renderers of MIME types."""
+    found: set[str] = set()
+    asked: ApprovalRequested | None = None
+    for event in events:
+        if isinstance(event, ApprovalRequested):
+            asked = event
+        elif isinstance(event, ApprovalDecided) and asked is not None and event.decision != "deny":
+            found |= {kind for kind in map(shown_kind, asked.stopped) if kind.startswith("application/")}
+    return frozenset(found)
+
+
+def shown_kind(effect: Effect) -> str:
+    """Of something that was to be shown, what it is: `text/html`."""
+    return effect[1].partition(THAT)[0] if effect[0] == "shows" else ""
+
+
+def package_folder(name: str) -> str:
+    """The folder of an installed package that is loaded; "": it is none."""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if not isinstance(file, str) or os.path.basename(file) != "__init__.py":  # noqa: PTH119
+        return ""
+    return os.path.dirname(file) if _kind_of(file) not in ("", "standard") else ""  # noqa: PTH120

@@ -10,6 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from agent_kernel.agents.effects import gate_here
 from agent_kernel.agents.running_step import running_course
 
 if TYPE_CHECKING:
@@ -38,13 +39,16 @@ def called_by_its_step(shell: Shell) -> Generator[None]:
         yield
         return
     compiler, cache = shell.compile, shell.compile.cache
-    said = f"step {course.step} of {course.author.name}"
+    said, gate = f"step {course.step} of {course.author.name}", gate_here()
 
     def cached(transformed_code: str, number: int = 0, raw_code: str | None = None) -> str:
         if not isinstance(number, _Step):  # else it is of an agent that this step asked
             number = _Step(number)
             number.said = said
-        return cache(transformed_code, number, raw_code)
+        name = cache(transformed_code, number, raw_code)
+        if gate is not None:
+            gate.files.add(name)
+        return name
 
     vars(compiler)["cache"] = cached
     try:

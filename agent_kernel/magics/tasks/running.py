@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Protocol, cast
 from agent_kernel.agents.deadlines import StepTimeout, within
 from agent_kernel.agents.events import Part
 from agent_kernel.agents.executing import Executed, PlainExecutor
+from agent_kernel.agents.gate import EffectStopped
 from agent_kernel.agents.settling import Settled
+from agent_kernel.magics.outputs.page import guard_page
 from agent_kernel.magics.tasks.called import called_by_its_step
 from agent_kernel.magics.tasks.looping import beside
 
@@ -55,6 +57,7 @@ class ShellExecutor:
             ended.extend([found] if isinstance(found, Settled) else [])
             return found
 
+        guard_page(self._shell)
         self._outputs.begin_step()
         try:
             with self._as_part_of_the_cell(), called_by_its_step(self._shell):
@@ -79,7 +82,7 @@ class ShellExecutor:
     def _as_part_of_the_cell(self) -> Generator[None]:
         """What IPython does not know of cells within cells.
 
-        An agent that ends its run raises, which is not to be shown as an error.
+        An agent that ends its run raises, and so does what stops it; neither is to be shown as an error.
         """
         shell = self._shell
         hook = cast("DisplayHook", shell.displayhook)
@@ -87,10 +90,10 @@ class ShellExecutor:
         kinds, handler = shell.custom_exceptions, shell.CustomTB
 
         def quiet(kind: type[BaseException], error: BaseException, trace: object, offset: int | None = None) -> object:
-            return None if issubclass(kind, Settled) else handler(kind, error, trace, offset)
+            return None if issubclass(kind, (Settled, EffectStopped)) else handler(kind, error, trace, offset)
 
         runner = shell.loop_runner
-        shell.custom_exceptions, shell.CustomTB = (*kinds, Settled), quiet
+        shell.custom_exceptions, shell.CustomTB = (*kinds, Settled, EffectStopped), quiet
         shell.loop_runner = beside(runner)
         try:
             yield

@@ -1,0 +1,155 @@
+"""What a step of an agent may show in the page: every message to the front end passes here, whoever made it.
+
+Displays, results, widgets and channels leave the kernel through `Session.send`, and what comes with a cell's reply is kept by
+the payload manager. Both are asked on their class, so that another reference to them is no way around. Without a step
+that has a gate nothing is looked at.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from agent_kernel.agents.effects import gate_here
+from agent_kernel.agents.gate import THAT
+from agent_kernel.agents.review.bundles import active_parts, active_state
+
+if TYPE_CHECKING:
+    from agent_kernel.agents.gate import Gate
+    from agent_kernel.magics.shell import Shell
+
+__all__ = ["guard_page"]
+
+_BUNDLES: Final = frozenset({"display_data", "update_display_data", "execute_result"})
+_WIDGETS: Final = "jupyter.widget"
+_KNOWN: Final = frozenset({_WIDGETS, "jupyter.widget.control", "jupyter.widget.version"})
+_PAYLOADS: Final = {
+    "set_next_input": "code in a cell of yours",
+    "edit_magic": "an editor",
+    "ask_exit": "the end of the kernel",
+}
+_guarded: set[type] = set()
+
+
+def guard_page(shell: Shell) -> None:
+    """Have what steps send to the page looked at, from now on."""
+    kernel = getattr(shell, "kernel", None)
+    _wrap(getattr(kernel, "session", None), "send", _sending)
+    _wrap(getattr(kernel, "iopub_thread", None), "send_multipart", _sending_raw)
+    _wrap(getattr(shell, "payload_manager", None), "write_payload", _writing_payload)
+
+
+def _wrap(target: object, name: str, wrapper: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    kind = type(target)
+    act = getattr(kind, name, None)
+    if target is not None and kind not in _guarded and callable(act):
+        _guarded.add(kind)
+        setattr(kind, name, functools.wraps(act)(wrapper(act)))
+
+
+class _Inside(threading.local):
+    """Whether this thread is sending a message that was looked at."""
+
+    now = False
+
+
+_inside = _Inside()
+
+
+def _sending(send: Callable[..., Any]) -> Callable[..., Any]:
+    def sending(self: Any, stream: Any, message: Any, content: Any = None, *args: Any, **kwargs: Any) -> Any:
+        gate = gate_here()
+        if gate is not None:
+            whole = _mapping(message)
+            given = _mapping(whole.get("content") if whole else content)
+            seen = _looked_at(gate, str(whole.get("msg_type") if whole else message), given)
+            if seen is None:
+                return None
+            if seen is not given:
+                message, content = ({**whole, "content": seen}, content) if whole else (message, seen)
+        before, _inside.now = _inside.now, True
+        try:
+            return send(self, stream, message, content, *args, **kwargs)
+        finally:
+            _inside.now = before
+
+    return sending
+
+
+def _sending_raw(send: Callable[..., Any]) -> Callable[..., Any]:
+    def sending_raw(self: Any, *args: Any, **kwargs: Any) -> Any:
+        gate = None if _inside.now else gate_here()
+        if gate is not None and _is_withheld(gate, "a message", "nobody can read"):
+            return None
+        return send(self, *args, **kwargs)
+
+    return sending_raw
+
+
+def _writing_payload(write: Callable[..., Any]) -> Callable[..., Any]:
+    def writing_payload(self: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
+        gate = gate_here()
+        if gate is not None:
+            given = _mapping(data)
+            source = str(given.get("source", ""))
+            active = active_parts(_mapping(given.get("data"))) if source == "page" else {}
+            what = next(iter(active), _PAYLOADS.get(source, "" if source == "page" else source or "a payload"))
+            if what and _is_withheld(gate, what, active.get(what, "nobody asked for")):
+                return None
+        return write(self, data, *args, **kwargs)
+
+    return writing_payload
+
+
+def _looked_at(gate: Gate, kind: str, content: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The content as it may be sent; None: not at all."""
+    if kind in _BUNDLES:
+        return _bundle(gate, content)
+    if kind not in ("comm_open", "comm_msg"):
+        return content
+    target = str(content.get("target_name", _WIDGETS))
+    data = _mapping(content.get("data"))
+    if target not in _KNOWN:
+        return None if _is_withheld(gate, f"a channel to {target}", "runs a program of the page") else content
+    active = active_state(_mapping(data.get("state")))
+    return None if active and _is_withheld(gate, "a widget", active) else content
+
+
+def _bundle(gate: Gate, content: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    data = _mapping(content.get("data"))
+    active = active_parts(data)
+    refused = [mime for mime in active if not gate.may_show(mime, inspect.currentframe())]
+    if not refused:
+        return content
+    if len(refused) < len(active):  # the page needs no second way to show what was allowed
+        return {**content, "data": {mime: value for mime, value in data.items() if mime not in refused}}
+    left = {mime: value for mime, value in data.items() if mime not in active}
+    if not gate.withholds:
+        first, *_ = [gate.stop("shows", f"{mime}{THAT}{why}") for mime, why in active.items()]
+        raise first
+    for mime, why in active.items():
+        _is_withheld(gate, mime, why)
+    return {**content, "data": left} if left else None
+
+
+def _is_withheld(gate: Gate, what: str, why: str) -> bool:
+    """Whether something is not sent. Where somebody can be asked, the step ends here.
+
+    Raises:
+        EffectStopped: a person is to be asked.
+    """
+    if gate.may_show(what, inspect.currentframe()):
+        return False
+    target = f"{what}{THAT}{why}"
+    if not gate.withholds:
+        raise gate.stop("shows", target)
+    sys.stdout.write(f"[withheld: {target}]\n")
+    return True
+
+
+def _mapping(found: object) -> Mapping[str, Any]:
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
