@@ -15,8 +15,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from agent_kernel.agents.effects import gate_here
-from agent_kernel.agents.gate import THAT
-from agent_kernel.agents.review.bundles import active_parts, active_state
 
 if TYPE_CHECKING:
     from agent_kernel.agents.gate import Gate
@@ -61,19 +59,28 @@ _inside = _Inside()
 
 
 def _sending(send: Callable[..., Any]) -> Callable[..., Any]:
-    def sending(self: Any, stream: Any, message: Any, content: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def sending(self: Any, *args: Any, **kwargs: Any) -> Any:
         gate = gate_here()
-        if gate is not None:
-            whole = _mapping(message)
-            given = _mapping(whole.get("content") if whole else content)
-            seen = _looked_at(gate, str(whole.get("msg_type") if whole else message), given)
-            if seen is None:
-                return None
-            if seen is not given:
-                message, content = ({**whole, "content": seen}, content) if whole else (message, seen)
+        if gate is None:
+            return inside(self, *args, **kwargs)
+        return guarded(self, gate, *args, **kwargs)
+
+    def guarded(
+        self: Any, gate: Gate, stream: Any, message: Any, content: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
+        whole = _mapping(message)
+        given = _mapping(whole.get("content") if whole else content)
+        seen = _looked_at(gate, str(whole.get("msg_type") if whole else message), given)
+        if seen is None:
+            return None
+        if seen is not given:
+            message, content = ({**whole, "content": seen}, content) if whole else (message, seen)
+        return inside(self, stream, message, content, *args, **kwargs)
+
+    def inside(self: Any, *args: Any, **kwargs: Any) -> Any:
         before, _inside.now = _inside.now, True
         try:
-            return send(self, stream, message, content, *args, **kwargs)
+            return send(self, *args, **kwargs)
         finally:
             _inside.now = before
 
@@ -94,6 +101,8 @@ def _writing_payload(write: Callable[..., Any]) -> Callable[..., Any]:
     def writing_payload(self: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
         gate = gate_here()
         if gate is not None:
+            from agent_kernel.agents.review.bundles import active_parts
+
             given = _mapping(data)
             source = str(given.get("source", ""))
             active = active_parts(_mapping(given.get("data"))) if source == "page" else {}
@@ -115,11 +124,16 @@ def _looked_at(gate: Gate, kind: str, content: Mapping[str, Any]) -> Mapping[str
     data = _mapping(content.get("data"))
     if target not in _KNOWN:
         return None if _is_withheld(gate, f"a channel to {target}", "runs a program of the page") else content
+    from agent_kernel.agents.review.bundles import active_state
+
     active = active_state(_mapping(data.get("state")))
     return None if active and _is_withheld(gate, "a widget", active) else content
 
 
 def _bundle(gate: Gate, content: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    from agent_kernel.agents.gate import THAT
+    from agent_kernel.agents.review.bundles import active_parts
+
     data = _mapping(content.get("data"))
     active = active_parts(data)
     refused = [mime for mime in active if not gate.may_show(mime, inspect.currentframe())]
@@ -144,6 +158,8 @@ def _is_withheld(gate: Gate, what: str, why: str) -> bool:
     """
     if gate.may_show(what, inspect.currentframe()):
         return False
+    from agent_kernel.agents.gate import THAT
+
     target = f"{what}{THAT}{why}"
     if not gate.withholds:
         raise gate.stop("shows", target)
