@@ -5,6 +5,7 @@ It knows trees and values, not history: `Session` decides what a change becomes.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,9 @@ from agent_kernel.session.tracking import Group
 from agent_kernel.session.watching import Watching
 from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.lost import name_loss
+from agent_kernel.values.restore.logs import replace_handlers
 from agent_kernel.values.restore.objects import set_content
+from agent_kernel.values.summaries.reading import derives_from
 
 if TYPE_CHECKING:
     from agent_kernel.session.dumping import Staged
@@ -146,6 +149,7 @@ class Workspace(Watching):
                 self.living.hold(loss.token)
             figures = self._open_figures_of(loaded)
             self._await_quietly(loaded)
+            handlers = self._log_handlers_of(loaded)
             for name in loaded.plan.removed:
                 self.namespace.pop(name, None)
                 self.bindings.unbind(name)
@@ -153,6 +157,8 @@ class Workspace(Watching):
                 if not name.startswith(CLASS_PREFIX):
                     name_loss(value, name)
                     self.namespace[name] = value
+            if handlers:
+                replace_handlers(handlers)
             loaded.set_back()
             for uid, kind in loaded.classes.items():
                 self.living.classes.adopt(uid, kind)
@@ -177,6 +183,14 @@ class Workspace(Watching):
         names = (*loaded.plan.removed, *loaded.values)
         going = [self.namespace[name] for name in names if name in self.namespace]
         self._awaited = awaited_among((*self._awaited, *going), self.namespace)
+
+    def _log_handlers_of(self, loaded: Loaded) -> list[tuple[object, object]]:
+        """Handlers of log records that variables hold, and what these hold afterwards: loggers of libraries, too, keep them."""
+        names = (*loaded.plan.removed, *loaded.values)
+        pairs = ((self.namespace.get(name), loaded.values.get(name)) for name in names)
+        return [
+            (before, now) for before, now in pairs if derives_from(type(before), logging.Handler) and before is not now
+        ]
 
     def _open_figures_of(self, loaded: Loaded) -> dict[int, object]:
         """By the ids of figures that pyplot holds, those of a loaded state that the same names lead to."""

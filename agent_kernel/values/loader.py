@@ -329,6 +329,11 @@ class Loader:
             if is_container(made):  # else it is an object of a module of the person's own
                 self._guard.keep_content(made, content)
 
+    def set_later(self, made: object, content: Any) -> None:
+        """Note what goes into an object that lives, and is changed by nothing that is only looked at."""
+        if self._sets_back and self._stream is not None:
+            self._stream.contents.append((made, content))
+
     def note_attribute(self, made: type, name: str, value: object) -> None:
         self._guard.keep_attribute(made, name, value)
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import enum
 import gc
+import logging
 import marshal
 import os
 import re
@@ -61,6 +62,7 @@ _LEFT_OUT = (
     *(type(Ellipsis), type(NotImplemented), types.UnionType),
     *(property, classmethod, staticmethod, types.MethodType, types.MemberDescriptorType, types.GetSetDescriptorType),
     *(types.WrapperDescriptorType, types.MethodDescriptorType, types.MethodWrapperType),
+    logging.RootLogger,  # found by its name, and saved with what the notebook set
     *(machinery.ModuleSpec, machinery.SourceFileLoader, machinery.ExtensionFileLoader),
 )
 _LEFT_OUT_MODULES = frozenset({"typing", "typing_extensions", "re", "datetime", "_ctypes", "__future__", "pathlib"})
@@ -95,6 +97,7 @@ class _Seen(msgspec.Struct):
     total: int = -1
     loggers: int = -1
     names_of_loggers: set[str] = msgspec.field(default_factory=set[str])
+    handlers: dict[int, weakref.ref[Any]] = msgspec.field(default_factory=dict[int, "weakref.ref[Any]"])
 
 
 _seen = _Seen()
@@ -116,6 +119,13 @@ def begin() -> None:
     _seen.loggers = -1
     _seen.names_of_loggers.clear()
     _note_loggers()
+    _seen.handlers = {id(handler): weakref.ref(handler) for handler in logging.root.handlers}
+
+
+def was_there(handler: object) -> bool:
+    """Whether the root logger had this handler of log records when the session began: it is not the notebook's."""
+    known = _seen.handlers.get(id(handler))
+    return known is not None and known() is handler
 
 
 def look() -> None:
@@ -600,8 +610,7 @@ def _note_loggers() -> None:
 
     Each is looked at once, when it is new: a list that a person puts in the place of such a one is the person's.
     """
-    logging: Any = sys.modules.get("logging")
-    if logging is None or len(logging.root.manager.loggerDict) == _seen.loggers:
+    if len(logging.root.manager.loggerDict) == _seen.loggers:
         return
     _seen.loggers = len(logging.root.manager.loggerDict)
     for logger in [logger for logger in _loggers() if logger.name not in _seen.names_of_loggers]:
@@ -611,7 +620,6 @@ def _note_loggers() -> None:
 
 
 def _loggers() -> list[Any]:
-    logging: Any = sys.modules["logging"]
     return [
         logging.root,
         *(found for found in list(logging.root.manager.loggerDict.values()) if hasattr(found, "name")),

@@ -24,6 +24,7 @@ from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, define, names_
 from agent_kernel.values.pickler import Later, is_dict_doubtful, is_dict_shared
 from agent_kernel.values.reducers import OWN_HOLDS, Handler, caches, is_importable, leaf
 from agent_kernel.values.reducers.instances import added_to
+from agent_kernel.values.reducers.logs import reduce_logger
 from agent_kernel.values.reducers.objects import can_be_made_bare
 from agent_kernel.values.restore import code as restore
 from agent_kernel.values.restore.classes import enum_member, enum_property, notebook_class
@@ -469,8 +470,8 @@ _EXACT: dict[type, Handler] = {
     type(NotImplemented): leaf,
     range: leaf,
     slice: reduce_slice,
-    logging.Logger: leaf,
-    logging.RootLogger: leaf,
+    logging.Logger: reduce_logger,
+    logging.RootLogger: reduce_logger,
     **dict.fromkeys(map(type, (*_views_of({}), *_views_of(collections.OrderedDict[Any, Any]()))), reduce_dict_view),
 }
 # By id: hashing a type runs its metaclass.

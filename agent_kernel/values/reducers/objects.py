@@ -10,6 +10,7 @@ import decimal
 import functools
 import gc
 import io
+import logging
 import operator
 import re
 import sys
@@ -33,6 +34,7 @@ from agent_kernel.values.reducers import (
     transparent,
     without_dict,
 )
+from agent_kernel.values.reducers.logs import reduce_log_handler
 from agent_kernel.values.references import Content, Named, containers_among, may_be_container
 from agent_kernel.values.restore import objects as restore
 from agent_kernel.values.restore.buffers import memory
@@ -81,6 +83,8 @@ def handler_for(kind: type[Any]) -> Handler:
         from agent_kernel.values.reducers.code import reduce_other_weak_reference
 
         return reduce_other_weak_reference
+    if logging.Handler in kind.__mro__ and not _reduces_itself(kind):
+        return reduce_log_handler
     other = _handler_for_state(kind)
     return instances.handler_of_exception(kind, other) if BaseException in kind.__mro__ else other
 

@@ -18,6 +18,7 @@ from typing import Any
 from agent_kernel.values.restore.buffers import StoredBytes, bytes_of
 from agent_kernel.values.restore.classes import maker_of
 from agent_kernel.values.restore.context import current
+from agent_kernel.values.restore.logs import Settings
 
 
 def exception(kind: Any, arguments: tuple[object, ...]) -> Any:
@@ -201,6 +202,8 @@ def set_content(made: Any, content: Any) -> None:
     kind = type(made)
     if kind is list:
         made[:] = content
+    elif type(content) is Settings:
+        content.give(made)
     elif kind is collections.deque:
         made.clear()
         made.extend(content)

@@ -1,0 +1,67 @@
+"""Rebuild handlers of log records, and give loggers back their settings once all else is in place."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from agent_kernel.values.restore.context import current
+
+
+def logger(name: str) -> logging.Logger:
+    return logging.getLogger(name)
+
+
+def logger_state(made: logging.Logger, state: tuple[Any, ...]) -> None:
+    """The logger lives: it gets this when the other variables are taken on, and not where they are only looked at."""
+    current().set_later(made, Settings(*state))
+
+
+class Settings(NamedTuple):
+    """What a notebook sets of a logger."""
+
+    level: int
+    propagate: bool
+    disabled: bool
+    handlers: tuple[Any, ...]
+    filters: tuple[Any, ...]
+
+    def give(self, made: logging.Logger) -> None:
+        from agent_kernel.values.lost import loss_of
+        from agent_kernel.values.references import was_there
+
+        made.propagate, made.disabled = self.propagate, self.disabled
+        if made.level != self.level:
+            made.setLevel(self.level)
+        # A placeholder of one that is not there would raise at each record.
+        own = [handler for handler in self.handlers if loss_of(handler) is None]
+        made.handlers[:] = [*filter(was_there, made.handlers), *own]
+        made.filters[:] = [found for found in self.filters if loss_of(found) is None]
+
+
+_logging: Any = logging  # some of it is not public
+_flushed_at_the_end = _logging._addHandlerRef
+
+
+def log_handler(kind: Any) -> Any:
+    return kind.__new__(kind)
+
+
+def log_handler_state(made: Any, attributes: dict[str, object]) -> None:
+    object.__getattribute__(made, "__dict__").update(attributes)
+    made.createLock()
+    if current().takes_place:
+        _flushed_at_the_end(made)
+        if attributes.get("_name"):
+            made.set_name(attributes["_name"])
+
+
+def replace_handlers(pairs: Iterable[tuple[object, object]]) -> None:
+    """Let loggers go on with a handler in the place of another one; without it where there is none (None)."""
+    instead = {id(before): now for before, now in pairs}
+    every = logging.root.manager.loggerDict.values()
+    for one in (logging.root, *(found for found in list(every) if isinstance(found, logging.Logger))):
+        if not instead.keys().isdisjoint(map(id, one.handlers)):
+            now = [instead.get(id(handler), handler) for handler in one.handlers]
+            one.handlers[:] = [handler for handler in now if isinstance(handler, logging.Handler)]
