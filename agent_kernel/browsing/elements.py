@@ -15,6 +15,7 @@ from agent_kernel.browsing.memory import (
     Masked,
     Memory,
     Numbers,
+    Picked,
     Steps,
     Texts,
     Things,
@@ -26,11 +27,15 @@ __all__ = ["elements_of", "numbers_of"]
 
 _STRINGS: Final = {"string": "i", "large_string": "q", "utf8": "i", "large_utf8": "q"}
 _OF_SEVERAL: Final = "agent_kernel.values.restore.frames.index_of_several"
+_INDEX: Final = "pandas.core.indexes.base._new_Index"
+_INDEX_OF_BLOCK: Final = "agent_kernel.values.restore.frames.index"
 _ARROW: Final = "agent_kernel.values.restore.frames.arrow_column"
 _MOMENTS: Final = "pandas._libs.arrays.__pyx_unpickle_NDArrayBacked"
 _FEW_OBJECTS: Final = "agent_kernel.values.restore.arrays.object_array_bare"
 _MASKED: Final = ("BooleanArray", "FloatingArray", "IntegerArray")  # of another module in each release
 _VIEW: Final = "agent_kernel.values.restore.arrays.view"
+_OBJECT_VIEW: Final = "agent_kernel.values.restore.arrays.object_view"
+_POINTER: Final = 8  # bytes of an object in an array, where stores are written
 _SPAN: Final = "agent_kernel.values.restore.buffers.memory"
 
 
@@ -100,11 +105,11 @@ def elements_of(stored: Stored, values: object, row: int = 0) -> Elements | None
             return _arrow(stored, values)
         case name if name == _MOMENTS:
             return _backed(stored, values, row)
-        case name if name in (_FEW_OBJECTS, OBJECTS):
+        case name if name in (_FEW_OBJECTS, OBJECTS, _OBJECT_VIEW):
             return _objects(stored, values, row)
-        case "pandas.core.indexes.base._new_Index" | "pandas.core.indexes.datetimes._new_DatetimeIndex":
+        case name if name in (_INDEX, "pandas.core.indexes.datetimes._new_DatetimeIndex"):
             return _index(stored, values.args[1] if len(values.args) > 1 else None)
-        case name if name == _OF_SEVERAL:
+        case name if name in (_OF_SEVERAL, _INDEX_OF_BLOCK):
             given = items_of(values.args[1]) if len(values.args) > 1 else ()
             return _index(stored, given[1] if len(given) > 1 else None)
         case name if name.endswith(_MASKED):
@@ -149,18 +154,20 @@ def _backed(stored: Stored, column: Call, row: int) -> Elements | None:
     state = items_of(column.state[0]) if column.state else ()
     if len(state) < 2 or not isinstance(state[0], Call) or not isinstance(state[1], Call):
         return None
-    if state[1].name in (_FEW_OBJECTS, OBJECTS):
+    if state[1].name in (_FEW_OBJECTS, OBJECTS, _OBJECT_VIEW):
         return _objects(stored, state[1], row)
     zone = "" if state[0].name == "numpy.dtype" else "Z"
     numbers = numbers_of(stored, state[1], row, zone)
     if numbers is None or not state[0].name.endswith("CategoricalDtype"):
         return numbers
-    found = calls(state[0], "pandas.core.indexes.base._new_Index")
+    found = calls(state[0], _INDEX) or calls(state[0], _INDEX_OF_BLOCK)
     values = elements_of(stored, found[0]) if found else None
     return None if values is None else Categories(numbers, values)
 
 
 def _objects(stored: Stored, array: Call, row: int) -> Elements | None:
+    if array.name == _OBJECT_VIEW:
+        return _picked_objects(stored, array, row)
     if array.name == OBJECTS:
         return _coded_objects(stored, array, row)
     state = items_of(array.state[0]) if array.state else ()
@@ -170,6 +177,29 @@ def _objects(stored: Stored, array: Call, row: int) -> Elements | None:
         return None
     width = shape[-1]
     return Things(found[row * width : (row + 1) * width] if len(shape) == 2 else found)
+
+
+def _picked_objects(stored: Stored, view: Call, row: int) -> Elements | None:
+    """Objects of an array that is stored as a part of another one."""
+    owner, offset, shape, strides = view.args[0], view.args[1], integers(view.args[2]), integers(view.args[3])
+    if not isinstance(owner, Call) or not isinstance(offset, int) or len(view.args) > 5:  # a column of records
+        return None
+    if len(shape) == 2 and 0 <= row < shape[0]:
+        offset, shape, strides = offset + row * strides[0], shape[1:], strides[1:]
+    if len(shape) != 1 or len(strides) != 1 or offset % _POINTER or strides[0] % _POINTER or not strides[0]:
+        return None
+    first, step = offset // _POINTER, strides[0] // _POINTER
+    places, all_objects = range(first, first + shape[0] * step, step), _in_memory_order(stored, owner)
+    if all_objects is None or (places and not 0 <= min(places) <= max(places) < all_objects.count):
+        return None
+    return Picked(all_objects, places)
+
+
+def _in_memory_order(stored: Stored, owner: Call) -> Elements | None:
+    if owner.name == OBJECTS:
+        return _coded_objects(stored, Call(OBJECTS, (*owner.args[:2], (prod(integers(owner.args[2])),), "C")), 0)
+    state = items_of(owner.state[0]) if owner.name == _FEW_OBJECTS and owner.state else ()
+    return Things(items_of(state[0])) if state and len(owner.args) == 2 else None
 
 
 def _coded_objects(stored: Stored, array: Call, row: int) -> Elements | None:

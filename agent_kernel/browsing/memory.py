@@ -28,6 +28,7 @@ __all__ = [
     "Memory",
     "Moment",
     "Numbers",
+    "Picked",
     "Steps",
     "Texts",
     "Things",
@@ -238,6 +239,17 @@ class Things:
         if isinstance(one, Name) and one.text.endswith((".NA", ".NaT")):
             return None
         return _plain(one) if one is None or isinstance(one, (bool, int, float, str)) else UNREAD
+
+
+class Picked:
+    """Some of the elements of another column, in steps."""
+
+    def __init__(self, values: Elements, places: range) -> None:
+        self._values, self._places = values, places
+        self.count = len(places)
+
+    def at(self, place: int) -> object:
+        return self._values.at(self._places[place])
 
 
 class Masked:

@@ -101,6 +101,7 @@ class Dump(msgspec.Struct):
     # Of arrays that were packed into the state of their holder those that something else holds too: holder, name, array.
     loose: list[tuple[Any, str, Any]] = []
     references: list[object] = []  # of each block: what knows who has its array
+    label_references: list[object] = []  # and of each Index
     globals_used: set[str] = set()
     classes: dict[str, type] = {}
     definitions: dict[DefinitionId, bytes] = {}

@@ -507,7 +507,9 @@ def _shared_owners(dump: Dump) -> frozenset[int]:
         seen.setdefault(id(owner_of(array)), set()).add(id(array))
     windows = {id(owner_of(array)) for array in dump.object_arrays if overlaps_itself(array)}
     several = frozenset(owner for owner, arrays in seen.items() if len(arrays) > 1 or owner in windows)
-    return several.union(held for held, count in Counter(map(id, dump.references)).items() if count > 1)
+    of_labels = set(map(id, dump.label_references))
+    blocks = Counter(map(id, dump.references))
+    return several.union(held for held, count in blocks.items() if count > 1 or held in of_labels)
 
 
 def _skeleton(kind: type, names: LiveNames, namespace: dict[str, object]) -> Dump:

@@ -38,7 +38,7 @@ __all__ = ["differences", "same_column", "unlike_column"]
 _MOST_COLUMNS: Final = 8  # that are told
 _MOST_CODES: Final = 4_000_000  # objects of a column
 _OF_A_CLASS: Final = "agent_kernel.values.restore.arrays.array_subclass"
-_VIEW: Final = "agent_kernel.values.restore.arrays.view"
+_VIEWS: Final = ("agent_kernel.values.restore.arrays.view", "agent_kernel.values.restore.arrays.object_view")
 _ARRAYS: Final = (ARRAY, OBJECTS, _OF_A_CLASS)
 
 
@@ -120,7 +120,7 @@ def unlike_column(before: Stored, after: Stored, old: Part, new: Part) -> Unlike
 
 def _both(old: object, new: object) -> tuple[Call, Call] | None:
     """The one array that holds the values on either side: of plain memory, or of objects; none where they are views."""
-    if calls(old, _VIEW) or calls(new, _VIEW):
+    if any(calls(side, view) for side in (old, new) for view in _VIEWS):
         return None  # of the memory that they look at other tables may hold the rest
     for name in (ARRAY, OBJECTS):
         was, now = only_call(old, name), only_call(new, name)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import copyreg
 import functools
 import sys
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -156,22 +157,37 @@ def _option() -> bool:
 def reduce_index(pickler: Pickler, index: Any) -> Any:
     """An Index is immutable but for its name, so only which object it is can be shared in a way that shows.
 
-    Before pandas 3 it also shows where a variable holds the array that it was made of: writes to that go through.
+    It also shows where a variable holds the array that it was made of: writes to that go through.
     """
     pickler.identify(index)
     parts = pickler.immutable(index)
+    if _is_of_intervals(index) and isinstance(parts, tuple):
+        parts = restore.index_of_intervals, (type(index), index._data, index.name)
+        pickler.mute(parts)
     if isinstance(parts, tuple) and _is_of_several(index) and type(parts[1][-1]) is dict:
         return _with_its_levels(pickler, index, parts)
-    if _release() < 3 and id(index) not in pickler.muted:
-        for held in leaves_of(parts):
-            _note_labels(pickler, getattr(held, "_ndarray", None) if is_extension_array(held) else held)
-    return parts
+    if id(index) not in pickler.muted:
+        for array in _arrays_of(leaves_of(parts)):
+            _note_labels(pickler, array)
+    references = vars(index).get("_references")
+    if references is None or not isinstance(parts, tuple):
+        return parts
+    # As blocks do that share an array, one and an index do: pandas copies it before it writes to the block.
+    pickler.dump_record.label_references.append(references)
+    return (restore.index, (*parts[:2], references)) if id(references) in pickler.shared_owners else parts
 
 
 def _is_of_several(index: Any) -> bool:
     import pandas as pd
 
     return isinstance(index, pd.MultiIndex)
+
+
+def _is_of_intervals(index: Any) -> bool:
+    """Those that came out of order when an array was written to, pandas would not make of their ends."""
+    import pandas as pd
+
+    return type(index) is pd.IntervalIndex
 
 
 def _with_its_levels(pickler: Pickler, index: Any, parts: Any) -> Any:
@@ -190,12 +206,26 @@ def is_extension_array(held: object) -> bool:
     return isinstance(held, pd.api.extensions.ExtensionArray)
 
 
+def _arrays_of(held: Iterable[object]) -> Iterator[Any]:
+    """The arrays of numpy that an index, or a column of pandas, is made of."""
+    import pandas as pd
+
+    for part in held:
+        if isinstance(part, pd.Index):
+            yield from _arrays_of(leaves_of(pd.Index.__reduce__(part)))
+        elif is_extension_array(part):
+            yield from _arrays_of(vars(part).values() if hasattr(part, "__dict__") else ())
+            yield getattr(part, "_ndarray", None)
+        else:
+            yield part
+
+
 def _note_labels(pickler: Pickler, array: Any) -> None:
     import numpy as np
 
     from agent_kernel.values.reducers.arrays import bounds  # polars works without numpy
 
-    if type(array) is not np.ndarray or not array.flags.writeable or not array.size:
+    if type(array) is not np.ndarray or not array.size:
         return
     if array.dtype == object:
         pickler.dump_record.labels.append(array)
@@ -218,7 +248,7 @@ def reduce_manager(pickler: Pickler, manager: Any) -> Any:
 def reduce_block(shared: Handler, pickler: Pickler, block: Any) -> Any:
     """Where pandas copies before it writes, nothing reaches a block's array but its frame, or a user's own view of it."""
     if _copies_on_write():
-        parts = reduced(block)
+        parts = _reduced_block(block)
         pickler.make_private(parts)
     else:
         pickler.watch(block.values)
@@ -230,6 +260,14 @@ def reduce_block(shared: Handler, pickler: Pickler, block: Any) -> Any:
     # where that is on, or is turned on later.
     pickler.dump_record.references.append(references)
     return (restore.block, (*parts, references)) if id(references) in pickler.shared_owners else parts
+
+
+def _reduced_block(block: Any) -> Any:
+    """Of an array in steps pandas 3 gives a copy, which would not tell whose memory it is."""
+    kind: Any = type(block)
+    if kind.__reduce__ is object.__reduce__ or kind in copyreg.dispatch_table:
+        return reduced(block)
+    return block.__reduce__()
 
 
 def reduce_options(pickler: Pickler, options: Any) -> Any:

@@ -56,6 +56,19 @@ def index_of_several(make: Any, arguments: tuple[Any, dict[str, Any]]) -> Any:
     return made
 
 
+def index_of_intervals(kind: Any, intervals: Any, name: object) -> Any:
+    """An IntervalIndex, with ends that may be out of order."""
+    return kind._simple_new(intervals, name=name)
+
+
+def index(make: Any, arguments: tuple[Any, ...], known: Any) -> Any:
+    """An index of an array that is a block's too; `known` is what both have in common."""
+    made = make(*arguments)
+    made._references = known
+    known.add_index_reference(made)
+    return made
+
+
 def references() -> Any:
     """What pandas knows of the blocks that share memory, so that it copies before it writes."""
     internals: Any = import_module("pandas._libs.internals")
