@@ -89,6 +89,8 @@ def _look(nb: Notebook) -> dict[str, object]:
     return dict(seen)
 
 
+OWN_CLASS = "class Own(pd.Index):\n    def __new__(cls, data, **options):\n        return cls._simple_new(np.asarray(data), None)\n"
+OWN_SPAN = "class Span(pd.Timedelta):\n    pass\n"
 # What a table leads to beside its columns: a cell that makes it, one that changes it, and what tells one from the other.
 BESIDE = {
     "the attributes of a table": ("df = pd.DataFrame({'a': [1]}); x = df.attrs", "x['k'] = 1", "(df.attrs, df.attrs is x)"),
@@ -96,6 +98,18 @@ BESIDE = {
     "what they hold": ("x = [1]; df = pd.Series([1]); df.attrs['x'] = x", "x.append(2)", "df.attrs['x'] is x, x"),
     "an attribute that a person set": ("df = pd.DataFrame({'a': [1]}); df.note = 'one'", "df.note = 'two'", "df.note"),
     "an object as such an attribute": ("x = {1}; df = pd.Series([1]); df.tags = x", "x.add(2)", "(df.tags is x, x)"),
+    "an attribute of an index": ("df = pd.Index([1, 2]); df.note = 'one'", "df.note = 'two'", "df.note"),
+    "an object as an attribute of an index": ("x = [1]; df = pd.DataFrame({'a': [1]}, index=['q']); df.index.note = x", "x.append(2)", "df.index.note is x, x"),
+    "an attribute of an index of several": ("df = pd.MultiIndex.from_product([[1], [2]]); df.note = 'one'", "df.note = 'two'", "df.note, df.sortorder"),
+    "an attribute of an index of intervals": ("df = pd.interval_range(0, 3); df.note = 'one'", "df.note = 'two'", "df.note, list(df)"),
+    "an attribute of a point in time": ("df = pd.Timestamp('2020'); df.note = 'one'; x = [df]", "df.note = 'two'", "df.note, x[0] is df"),
+    "an object as an attribute of a span": ("x = [1]; df = [pd.Timedelta('1h')]; df[0].note = x", "x.append(2)", "df[0].note is x, x"),
+    "an attribute of a month": ("df = pd.Period('2020-01'); df.note = [1]", "df.note.append(2)", "df.note, df"),
+    "an attribute of an array of pandas": ("df = pd.array([1, None]); df.note = [1]", "df.note.append(2)", "df.note"),
+    "an attribute of categories": ("df = pd.Categorical(['a']); df.note = [1]", "df.note.append(2)", "df.note"),
+    "an attribute of an index of a class": (OWN_CLASS + "df = Own([1, 2]); df.note = [1]", "df.note.append(2)", "df.note, type(df) is Own"),
+    "a span of a class": (OWN_SPAN + "df = Span('1h'); x = 1", "x = 2", "x, df, type(df) is Span"),
+    "an attribute of a span of a class": (OWN_SPAN + "df = Span('1h'); df.note = [1]", "df.note.append(2)", "df.note, df, type(df) is Span"),
     "the categories": ("s = pd.Series(list('aba'), dtype='category'); x = s.cat.categories", "s[0] = 'b'", "s.cat.categories is x, s.tolist()"),
     "the categories in a list": ("x = pd.Categorical(list('aba')); s = [x, x.categories]", "s.append(1)", "s[0].categories is s[1], len(s)"),
     "groups": ("df = pd.DataFrame({'k': list('aab'), 'v': [1, 2, 3]}); x = df.groupby('k')", "df.loc[0, 'v'] = 9", "x.obj is df, x['v'].sum().tolist()"),

@@ -40,6 +40,10 @@ SHARED = {
     "memory that is not aligned": ("a = np.zeros(17, 'u1'); x = a[1:].view('f8')", "x[0] = 5", "a.tolist(), x.flags.aligned"),
     "the imaginary part": ("a = np.array([1 + 2j]); x = a.imag", "x[0] = 9", "a.tolist()"),
     "an array that holds itself": ("a = np.empty(2, dtype=object); a[0] = a; x = a[1] = [a]", "x.append(2)", "a[0] is a, a[1] is x, len(x)"),
+    "what a dtype says": ("x = [1]; a = np.dtype('i4', metadata={'k': x})", "x.append(2)", "a.metadata['k'] is x, x"),
+    "what the dtype of an array says": ("x = [1]; a = np.zeros(3, np.dtype('i4', metadata={'k': x}))", "x.append(2)", "a.dtype.metadata['k'] is x, x, a.tolist()"),
+    "what the dtype of a column says": ("x = [1]; a = np.zeros(3, [('u', np.dtype('f8', metadata={'k': x})), ('v', 'i4')])", "x.append(2)", "a.dtype['u'].metadata['k'] is x, x"),
+    "what the dtype of objects says": ("x = [1]; a = np.array([x, 2], np.dtype(object, metadata={'k': x}))", "x.append(2)", "a.dtype.metadata['k'] is x, a[0] is x, x"),
     "limits of numbers": ("a = [np.finfo('f4'), np.iinfo('i2')]; x = 1", "x = float(a[0].max)", "x, float(a[0].eps), a[1].max, a[0].dtype.str"),
 }  # fmt: skip
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _SAY_HOW = ("__reduce_ex__", "__reduce__", "__getstate__")
 _DEPTH = 3
+# Of what compiled code sets nothing can be read: such as the seconds of a span, once somebody asks for them.
+_COMPILED_MOMENTS = "pandas._libs.tslibs"
 _MISSING = object()
 
 
@@ -55,13 +57,20 @@ def with_additions(kind: type[Any], handler: Handler) -> Handler:
             return pickler.lose(
                 value, f"its library would load it as an object of its own, not as {type(value).__name__}"
             )
-        pickler.dump_record.instances.append(value)
-        pickler.dump_record.roots.append((attributes, slots))
-        rest: list[Any] = [*whole[2:], None, None, None, None]
-        state = (rest[3], rest[0] is not None, rest[0], attributes, slots)
-        return *whole[:2], state, *rest[1:3], restore.added_state
+        return add(pickler, value, whole, attributes, slots)
 
     return reduce_whole
+
+
+def add(
+    pickler: Pickler, value: object, whole: tuple[Any, ...], attributes: dict[str, object], slots: dict[str, object]
+) -> tuple[Any, ...]:
+    """What an object was reduced to, with attributes and slots that it leaves out; those may be changed, or shared."""
+    pickler.dump_record.instances.append(value)
+    pickler.dump_record.roots.append((attributes, slots))
+    rest: list[Any] = [*whole[2:], None, None, None, None]
+    state = (rest[3], rest[0] is not None, rest[0], attributes, slots)
+    return *whole[:2], state, *rest[1:3], restore.added_state
 
 
 def _may_leave_out(kind: type[Any]) -> bool:
@@ -85,6 +94,8 @@ def _added(value: Any) -> tuple[dict[str, object], dict[str, object]]:
     if attributes:
         set_by_library = _names_set(kind)
         attributes = {name: found for name, found in attributes.items() if name not in set_by_library}
+        if any(module_name(base).startswith(_COMPILED_MOMENTS) for base in bases_of(kind)):
+            attributes = {name: found for name, found in attributes.items() if name[:1] != "_"}
     slots: dict[str, object] = {}
     for base in itertools.takewhile(is_notebook_type, kind.__mro__):
         for name, found in list(class_dict(base).items()):

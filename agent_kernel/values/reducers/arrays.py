@@ -18,6 +18,7 @@ import numpy as np
 
 from agent_kernel.values.atoms import LONG, Part, encode_array
 from agent_kernel.values.memory import BYTE_OWNERS, Span, find_cluster, owner_of
+from agent_kernel.values.pickler import reduced
 from agent_kernel.values.reducers import HANDLERS, Handler, is_notebook_type, leaf
 from agent_kernel.values.restore import arrays as restore
 from agent_kernel.values.restore.buffers import exact_bytes
@@ -78,9 +79,21 @@ def handler_for(kind: type) -> Handler | None:
         return reduce_row
     if issubclass(kind, np.generic) and is_notebook_type(kind):
         return reduce_own_scalar
-    if issubclass(kind, (np.generic, np.dtype)):
+    if issubclass(kind, np.dtype):
+        return reduce_dtype
+    if issubclass(kind, np.generic):
         return leaf
     return None
+
+
+def reduce_dtype(pickler: Pickler, dtype: Any) -> Any:
+    """Nobody changes a dtype, but its metadata may hold what others hold too."""
+    if dtype.metadata is None:
+        return NotImplemented
+    parts = pickler.protect(dtype) if pickler.careful else reduced(dtype)
+    if id(dtype) not in pickler.muted and not isinstance(parts, str):
+        pickler.note_parts(parts)
+    return parts
 
 
 def reduce_array(pickler: Pickler, array: Any) -> Any:
@@ -299,8 +312,7 @@ def _reduce_objects(pickler: Pickler, array: Any) -> Any:
     if id(array) not in pickler.muted:
         pickler.dump_record.opaque.append(array)
         pickler.dump_record.object_arrays.append(array)
-        if array.dtype == object:
-            pickler.identify_items(array)
+        pickler.identify_items(array)
     owner = _object_owner(array)
     if owner is not None and id(owner) in pickler.shared_owners and _as_plain(pickler, owner) is not array:
         return _object_view(pickler, array, owner)

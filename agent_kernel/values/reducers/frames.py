@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import copyreg
 import functools
+import gc
 import sys
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values.dump import MemoryUse
+from agent_kernel.values.memory import owner_of
 from agent_kernel.values.pickler import leaves_of, reduced
-from agent_kernel.values.reducers import Handler, immutable, leaf, objects
+from agent_kernel.values.reducers import Handler, additions, immutable, leaf, objects
 from agent_kernel.values.references import Reference
 from agent_kernel.values.restore import frames as restore
 from agent_kernel.values.summaries.reading import module_name
@@ -47,7 +49,9 @@ def _pandas(kind: type) -> Handler | None:
         return immutable
     if issubclass(kind, pd.Index):
         return reduce_index
-    if issubclass(kind, (pd.Timestamp, pd.Timedelta, pd.Period, pd.Interval, pd.offsets.BaseOffset)):
+    if issubclass(kind, (pd.Timestamp, pd.Timedelta, pd.Period)):
+        return reduce_moment
+    if issubclass(kind, (pd.Interval, pd.offsets.BaseOffset)):
         return immutable
     if any(base.__name__ == "BaseBlockManager" for base in kind.__mro__):
         return reduce_manager
@@ -160,6 +164,36 @@ def reduce_index(pickler: Pickler, index: Any) -> Any:
     It also shows where a variable holds the array that it was made of: writes to that go through.
     """
     pickler.identify(index)
+    return _with_attributes(pickler, index, _reduce_labels(pickler, index))
+
+
+def _with_attributes(pickler: Pickler, value: Any, parts: Any) -> Any:
+    """Add what a person set; names with an underscore are pandas' own."""
+    if not isinstance(parts, tuple):
+        return parts
+    names = [name for name in vars(value) if name[:1] != "_" and name != "sortorder"]
+    own = {name: vars(value)[name] for name in names if not hasattr(type(value), name)}
+    return additions.add(pickler, value, parts, own, {}) if own else parts
+
+
+def reduce_moment(pickler: Pickler, moment: Any) -> Any:
+    """Nobody changes a point or a span of time, but a person may set attributes."""
+    parts = pickler.immutable(moment)
+    if isinstance(parts, tuple) and len(parts[1]) == 2 and _is_own_span(type(moment)):
+        parts = restore.span, (type(moment), *parts[1])
+    # Not by its dict: there is none, and asking would make one, which stays.
+    is_bare = all(isinstance(held, type) for held in gc.get_referents(moment))
+    return parts if is_bare else _with_attributes(pickler, moment, parts)
+
+
+def _is_own_span(kind: type) -> bool:
+    """pandas would make a Timedelta of one of a class that was made of it."""
+    import pandas as pd
+
+    return kind is not pd.Timedelta and issubclass(kind, pd.Timedelta)
+
+
+def _reduce_labels(pickler: Pickler, index: Any) -> Any:
     parts = pickler.immutable(index)
     if _is_of_intervals(index) and isinstance(parts, tuple):
         parts = restore.index_of_intervals, (type(index), index._data, index.name)
@@ -227,7 +261,8 @@ def _note_labels(pickler: Pickler, array: Any) -> None:
 
     if type(array) is not np.ndarray or not array.size:
         return
-    if array.dtype == object:
+    owner = owner_of(array)
+    if array.dtype == object or (isinstance(owner, np.ndarray) and owner.dtype.hasobject):
         pickler.dump_record.labels.append(array)
         pickler.identify_items(array, private=True)
     elif not array.dtype.hasobject:

@@ -139,7 +139,10 @@ def object_view(
 
     with _open(owner, writeable):
         first = items_at(owner, offset, owner.dtype if dtype is None else dtype)
-        if first.dtype.hasobject and first.dtype.kind != "T":
+        if dtype is not None and _is_selection(dtype, owner.dtype):
+            records = owner.reshape(-1, order="A")[offset // owner.itemsize :]
+            made = np.lib.stride_tricks.as_strided(records, shape, strides)[list(dtype.names)]
+        elif first.dtype.hasobject and first.dtype.kind != "T":
             made = np.lib.stride_tricks.as_strided(first, shape, strides)
             # Only so does metadata of the dtype stay.
             made = made.getfield(owner.dtype if dtype is None else dtype, 0)
@@ -163,6 +166,8 @@ def items_at(owner: Any, offset: int, dtype: Any) -> Any:
     flat = owner.reshape(-1, order="A")
     first, within = divmod(offset, owner.itemsize)
     items = flat[first:]
+    if not within and _is_selection(dtype, items.dtype):
+        return items[list(dtype.names)]
     while within or items.dtype != dtype:
         name = _column_at(items.dtype, within, dtype.itemsize)
         column = items.dtype.fields[name]
@@ -172,6 +177,13 @@ def items_at(owner: Any, offset: int, dtype: Any) -> Any:
             place, within = divmod(within, column[0].base.itemsize)
             items = items[(slice(None), *np.unravel_index(place, column[0].shape))]
     return items
+
+
+def _is_selection(dtype: Any, of: Any) -> bool:
+    """Whether these are some of the columns of those records, where they lie."""
+    if dtype == of or dtype.names is None or of.names is None or dtype.itemsize != of.itemsize:
+        return False
+    return all(of.fields.get(name) == dtype.fields[name] for name in dtype.names)
 
 
 def _column_at(dtype: Any, offset: int, size: int) -> str:

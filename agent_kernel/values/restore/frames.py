@@ -56,6 +56,11 @@ def index_of_several(make: Any, arguments: tuple[Any, dict[str, Any]]) -> Any:
     return made
 
 
+def span(kind: Any, value: int, unit: int) -> Any:
+    """A span of time of a class that was made of pandas' own."""
+    return kind._from_value_and_reso(value, unit)
+
+
 def index_of_intervals(kind: Any, intervals: Any, name: object) -> Any:
     """An IntervalIndex, with ends that may be out of order."""
     return kind._simple_new(intervals, name=name)
