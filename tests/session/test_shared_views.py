@@ -136,7 +136,7 @@ ROUTES = {
     "what was made over it": "write(h, V)",
     "that, and then the array": f"write(h, V); a[{FIRST}] = V",
 }
-CHANGE = "try:\n    {}\nexcept (TypeError, ValueError):\n    pass  # read-only, or no such item"
+CHANGE = "try:\n    {}\nexcept (IndexError, TypeError, ValueError):\n    pass  # read-only, or no such item"
 SETUP = """
 import numpy as np, pandas as pd
 def read():
@@ -192,10 +192,14 @@ def test_what_is_made_over_an_array_is_one_with_it_as_before(kind: str) -> None:
                 change = CHANGE.format(change)
                 before = _look(nb)
                 read = names_changed(nb.run("read()"))
+                grouped = len(nb.session.workspace.tracking.groups["a"].members) > 1
                 again = nb.run(change)
                 after = _look(nb)
-                missed = {name for name in ("a", "h") if before[name] != after[name]} - names_changed(again)
-                found += [f"reported by reading {name}" for name in read] + [f"missed {name}" for name in missed]
+                changed = {name for name in ("a", "h") if before[name] != after[name]}
+                found += [f"reported by reading {name}" for name in read]
+                found += [f"missed {name}" for name in changed - names_changed(again)]
+                if len(changed) == 2 and "write" not in change and not grouped:  # one is named: where did it find both?
+                    found.append("missed in larger notebooks")
                 nb.checkout(first)
                 found += _difference("undone", nb, before)
                 nb.execute(change)

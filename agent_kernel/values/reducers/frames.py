@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from agent_kernel.values.dump import MemoryUse
+from agent_kernel.values.dump import OBJECTS, MemoryUse
 from agent_kernel.values.memory import owner_of
 from agent_kernel.values.pickler import leaves_of, reduced
 from agent_kernel.values.reducers import Handler, additions, immutable, leaf, objects
@@ -44,7 +44,7 @@ def _pandas(kind: type) -> Handler | None:
     if issubclass(kind, pd.CategoricalDtype):
         return reduce_categories
     if issubclass(kind, pd.api.extensions.ExtensionDtype):
-        return immutable
+        return reduce_column_type
     if kind is type(pd.NaT):
         return immutable
     if issubclass(kind, pd.Index):
@@ -131,6 +131,11 @@ def reduce_categories(pickler: Pickler, dtype: Any) -> Any:
     return parts
 
 
+def reduce_column_type(pickler: Pickler, dtype: Any) -> Any:
+    """Without what it keeps of its own answers: reading a table must not look like a change."""
+    return _without_cache(pickler.immutable(dtype))
+
+
 def reduce_either(private: Handler, shared: Handler, pickler: Pickler, column: Any) -> Any:
     """A column: where writes go through to others it is noted like any other object."""
     if _copies_on_write():
@@ -201,7 +206,10 @@ def _reduce_labels(pickler: Pickler, index: Any) -> Any:
     if isinstance(parts, tuple) and _is_of_several(index) and type(parts[1][-1]) is dict:
         return _with_its_levels(pickler, index, parts)
     if id(index) not in pickler.muted:
-        for array in _arrays_of(leaves_of(parts)):
+        held = leaves_of(parts)
+        for column in filter(is_extension_array, held):  # what is written to one over Arrow's memory gets other memory
+            pickler.dump_record.memory.append(MemoryUse(column, OBJECTS, id(column), id(column) + 1, private=True))
+        for array in _arrays_of(held):
             _note_labels(pickler, array)
     references = vars(index).get("_references")
     if references is None or not isinstance(parts, tuple):
@@ -351,6 +359,8 @@ def reduce_arrow_column(pickler: Pickler, column: Any) -> Any:
     pickler.identify(column)
     state = dict(vars(column))
     chunks = state.pop("_pa_array", None)
+    if "_cache" in state:  # of its own answers, which are no part of it
+        state["_cache"] = {}
     if chunks is None:
         return pickler.immutable(column)
     pickler.mute([chunks, state])
