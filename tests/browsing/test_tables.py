@@ -374,3 +374,28 @@ def test_columns_that_are_views_of_memory_are_read_where_they_lie(nb: Notebook) 
             place: tuple(str(cell[side]).removesuffix(".0") for side in ("old", "new")) for place, cell in found.items()
         }
         assert told == cells, name
+
+
+@pytest.mark.parametrize(
+    ("made", "changed"),
+    [
+        ("years = np.arange(2000, 2006)\ndf = pd.DataFrame({'v': range(6)}, index=years)", "years[1] = 7"),
+        ("years = np.arange(12)[::2]\ndf = pd.DataFrame({'v': range(6)}, index=years[::-1])", "df.loc[8, 'v'] = 7"),
+        ("a = np.array([*'abcdef'], dtype=object)\ndf = pd.DataFrame({'v': range(6)}, index=a)", "df.loc['c', 'v'] = 7"),
+        ("a = np.array([*'abcde', 1], dtype=object)\ndf = pd.DataFrame({'v': range(3)}, index=a[::-2])", "a[3] = 'z'"),
+        ("df = pd.DataFrame({'v': np.arange(6)}).set_index('v', drop=False)", "df.loc[4, 'v'] = 7"),
+        ("a = np.arange(6).reshape(3, 2)\ndf = pd.DataFrame(a[::-1], columns=['v', 'w'], copy=False)", "a[0, 0] = 7"),
+        ("a = np.array([*'abcde', 1], dtype=object)\ndf = pd.DataFrame({'v': a[1::2]}, copy=False)", "a[3] = '7'"),
+        ("a = np.array([*range(9), *map(str, range(9, 20_000))], dtype=object)\ndf = pd.DataFrame({'v': a[::-3]}, copy=False)", "a[4] = 'x'"),
+    ],
+)  # fmt: skip
+def test_tables_over_the_array_of_a_variable_are_read(nb: Notebook, made: str, changed: str) -> None:
+    nb.run("import numpy as np, pandas as pd\n" + made)
+    nb.run(changed)
+    answer, _, rows = table(nb)
+    live: Any = nb.namespace["df"]
+    expected = {str(label): str(value) for label, value in zip(live.index, live["v"], strict=True)}
+    shown = {label: cells["v"]["new"] for label, (how, cells) in rows.items() if how != "-"}
+    assert shown == {label: expected[label] for label in shown}
+    assert len(shown) >= 3
+    assert "1 of" in answer["note"] or "1 cell changed" in answer["note"] or "1 row" in answer["note"], answer["note"]
