@@ -97,7 +97,7 @@ class Dump(msgspec.Struct):
     views: dict[int, object] = {}  # by id: the array each is a view of
     object_arrays: list[Any] = []
     answers: list[object] = []  # objects that keep answers which may be old: stored with those, and compared without
-    labels: list[Any] = []  # object arrays of an Index, which groups nothing by them
+    labels: list[Any] = []  # object arrays of an Index or a copy-on-write frame, which groups nothing by them
     # Of arrays that were packed into the state of their holder those that something else holds too: holder, name, array.
     loose: list[tuple[Any, str, Any]] = []
     references: list[object] = []  # of each block: what knows who has its array

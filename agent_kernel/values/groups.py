@@ -503,9 +503,10 @@ def _open_shared(
 def _shared_owners(dump: Dump) -> frozenset[int]:
     """What more than one visited object looks at: owners of object arrays, and arrays of copy-on-write frames."""
     seen: dict[int, set[int]] = {}
-    for array in (*dump.object_arrays, *dump.labels):
+    arrays = [*dump.object_arrays, *dump.labels]
+    for array in arrays:
         seen.setdefault(id(owner_of(array)), set()).add(id(array))
-    windows = {id(owner_of(array)) for array in dump.object_arrays if overlaps_itself(array)}
+    windows = {id(owner_of(array)) for array in arrays if overlaps_itself(array)}
     several = frozenset(owner for owner, arrays in seen.items() if len(arrays) > 1 or owner in windows)
     of_labels = set(map(id, dump.label_references))
     blocks = Counter(map(id, dump.references))

@@ -14,7 +14,7 @@ pytest.importorskip("pandas", minversion="3.0")
 
 TABLE = (
     "import pandas as pd, numpy as np\n"
-    "df = pd.DataFrame({'a': np.arange(1000), 'b': np.arange(1000) / 7, 'g': ['x', 'y'] * 500})\n"
+    "df = pd.DataFrame({'a': np.arange(1000), 'b': np.arange(1000) / 7, 'g': ['x', 'y'] * 500, 'o': [1, 'x'] * 500})\n"
     "named = df.set_index('g')"
 )
 DERIVED = {
@@ -77,14 +77,14 @@ def test_an_index_with_a_name_is_one_value_with_its_table_and_with_no_other() ->
         assert nb.look("df.index is rows and df.columns is columns and columns.name is None") is True
 
 
-@pytest.mark.parametrize("column", ["a", "b", "text", "date", "category", "masked", "span"])
+@pytest.mark.parametrize("column", ["a", "b", "text", "date", "category", "masked", "span", "mixed"])
 def test_tables_in_one_value_share_memory_until_one_is_written_to(column: str) -> None:
     with Notebook() as nb:
         nb.run(
             "import pandas as pd\n"
             "df = pd.DataFrame({'a': range(9), 'b': 0.5, 'text': list('xyz') * 3, 'masked': pd.array([1, 2, None] * 3)})\n"
             "df['date'], df['span'] = pd.date_range('2024', periods=9), pd.interval_range(0, 9)\n"
-            "df['category'] = df['text'].astype('category')"
+            "df['category'], df['mixed'] = df['text'].astype('category'), [1, 'x', None] * 3"
         )
         made = nb.run(f"box = [df['{column}'], df, df[['{column}']], df['{column}'].rename('q'), df.copy(deep=False)]")
         nb.run("del box, df")

@@ -309,7 +309,10 @@ def _reduce_broadcast(pickler: Pickler, array: Any) -> Any:
 
 def _reduce_objects(pickler: Pickler, array: Any) -> Any:
     """Arrays whose memory holds references: their items are pickled one by one, a view as a view of its owner."""
-    if id(array) not in pickler.muted:
+    if id(array) in pickler.private:
+        pickler.dump_record.labels.append(array)
+        pickler.identify_items(array, private=True)
+    elif id(array) not in pickler.muted:
         pickler.dump_record.opaque.append(array)
         pickler.dump_record.object_arrays.append(array)
         pickler.identify_items(array)

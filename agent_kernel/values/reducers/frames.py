@@ -23,6 +23,7 @@ from agent_kernel.values.pickler import leaves_of, reduced
 from agent_kernel.values.reducers import Handler, additions, immutable, leaf, objects
 from agent_kernel.values.references import Reference
 from agent_kernel.values.restore import frames as restore
+from agent_kernel.values.restore import live
 from agent_kernel.values.summaries.reading import module_name
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def reduce_index(pickler: Pickler, index: Any) -> Any:
 
 def _with_attributes(pickler: Pickler, value: Any, parts: Any) -> Any:
     """Add what a person set; names with an underscore are pandas' own."""
-    if not isinstance(parts, tuple):
+    if not isinstance(parts, tuple) or parts[0] is live:  # it could not be saved
         return parts
     names = [name for name in vars(value) if name[:1] != "_" and name != "sortorder"]
     own = {name: vars(value)[name] for name in names if not hasattr(type(value), name)}
@@ -187,7 +188,7 @@ def reduce_moment(pickler: Pickler, moment: Any) -> Any:
     if isinstance(parts, tuple) and len(parts[1]) == 2 and _is_own_span(type(moment)):
         parts = restore.span, (type(moment), *parts[1])
     # Not by its dict: there is none, and asking would make one, which stays.
-    is_bare = all(isinstance(held, type) for held in gc.get_referents(moment))
+    is_bare = all(held is type(moment) for held in gc.get_referents(moment))
     return parts if is_bare else _with_attributes(pickler, moment, parts)
 
 
@@ -199,10 +200,11 @@ def _is_own_span(kind: type) -> bool:
 
 
 def _reduce_labels(pickler: Pickler, index: Any) -> Any:
-    parts = pickler.immutable(index)
-    if _is_of_intervals(index) and isinstance(parts, tuple):
-        parts = restore.index_of_intervals, (type(index), index._data, index.name)
+    if _is_of_intervals(index):
+        parts: Any = (restore.index_of_intervals, (type(index), index._data, index.name))
         pickler.mute(parts)
+    else:
+        parts = pickler.immutable(index)
     if isinstance(parts, tuple) and _is_of_several(index) and type(parts[1][-1]) is dict:
         return _with_its_levels(pickler, index, parts)
     if id(index) not in pickler.muted:
