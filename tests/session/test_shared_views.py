@@ -221,7 +221,6 @@ def test_what_is_made_over_an_array_is_one_with_it_as_before(kind: str) -> None:
                 found += _difference("undone", nb, before)
                 nb.execute(change)
                 found += _difference("changed again", nb, after)
-                nb.checkout(again)
                 nb.checkout(first)
                 wrong += [title + problem for problem in found]
                 seen.append(Seen(title, change, first, again, before, after))

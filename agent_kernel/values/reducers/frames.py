@@ -141,6 +141,7 @@ def reduce_either(private: Handler, shared: Handler, pickler: Pickler, column: A
     """A column: where writes go through to others it is noted like any other object."""
     if _copies_on_write():
         return private(pickler, column)
+    pickler.identify(column)  # an Index may hold it as well
     pickler.watch(getattr(column, "_ndarray", None))
     parts = shared(pickler, column)
     return _without_cache(reduced(column) if parts is NotImplemented else parts)
