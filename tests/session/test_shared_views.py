@@ -254,7 +254,7 @@ def _look(nb: Notebook) -> dict[str, object]:
     """What the two hold, and which of their arrays share memory."""
     parts = [leaf for name in ("a", "h") for leaf in _arrays(nb.namespace[name])]
     shared = [pair for pair in combinations(range(len(parts)), 2) if np.shares_memory(parts[pair[0]], parts[pair[1]])]
-    return {name: _content(nb.namespace[name]) for name in ("a", "h")} | {"shared": shared}
+    return {"a": _content(nb.namespace["a"]), "h": _content(nb.namespace["h"]), "shared": shared}
 
 
 def _arrays(value: Any) -> list[Any]:
