@@ -52,7 +52,7 @@ class Outcome(msgspec.Struct, frozen=True):
         if self.done is not None and "conflicts" in self.done:
             failed = _conflict(self.done)
         if failed is None:
-            return None if self.done is None else {**self.done, "cells": None}, None
+            return None if self.done is None else {**self.done, "cells": None, "op": act.op}, None
         return None, {"text": f"{act.subject} failed: {failed['message']}", "code": failed["code"]}
 
     def left(self, act: Act) -> Left | None:

@@ -14,6 +14,7 @@ import { unmoved } from "../shared/moves.js";
 /** @import { HistoryModel } from "./state.js" */
 
 export const CELLS_STAY = "The notebook's cells stay; its own Undo takes them back.";
+export const CELLS_TOO = "So are the notebook's cells.";
 
 /**
  * How many cells differ from a stored page, come, go or move, and the prompts of those that have one.
@@ -53,6 +54,7 @@ export class DocumentCells {
     this.brought = false;
     this.turn = ""; // of the last page that was claimed
     this.awaits = false; // saw an act wait that may bring cells
+    this.seen = ""; // what was done last after it had waited; "": no state was seen yet
     model.on(["state"], () => this.#heed());
   }
 
@@ -60,7 +62,21 @@ export class DocumentCells {
     const { busy, queued } = this.model.state;
     if (queued) this.awaits = queued.op === "checkout" || queued.op === "rollback";
     else if (busy) this.awaits = false;
+    this.#followQueued();
     void this.#claim();
+  }
+
+  /** An undo or a redo that had waited is done: the cells go with it, by the first panel of the document that hears of it. */
+  #followQueued() {
+    const { done } = this.model.state;
+    const seen = JSON.stringify(done);
+    if (seen === this.seen) return;
+    const isFirst = this.seen === "";
+    this.seen = seen;
+    const cells = isFirst || !done ? [] : done.op === "undo" ? this.takeBack(done) : done.op === "redo" ? this.bringAgain(done) : [];
+    const { toast } = this.model;
+    if (cells.length) this.brought = false;
+    if (cells.length && toast) this.model.say({ ...toast, text: [toast.text, ...cells].join(" ") });
   }
 
   /**
@@ -76,7 +92,7 @@ export class DocumentCells {
     const before = this.#written();
     try {
       const page = await model.transport.act("claim", { turn: cells.turn });
-      if (page && awaits && this.#written() === before && this.#restore(page)) this.#tell();
+      if (page && awaits && this.#written() === before && this.#restore(page, model.state.done?.of)) this.#tell();
       else if (page) await this.#write(cells);
     } catch (error) {
       model.complain({ text: `The notebook's cells could not be brought back: ${errorText(error)}`, code: "failed" });
@@ -91,15 +107,26 @@ export class DocumentCells {
   /** After an act that brought cells with it. @param {{ id: string }} target @param {Done} done */
   after(target, done) {
     if (!done.cells) return;
-    if (this.#restore(done.cells)) this.#tell();
+    if (this.#restore(done.cells, done.of)) this.#tell();
     else void this.#write(target);
+  }
+
+  /** After an undo: the cells that came with what was undone go with it. What to say of that. @param {Done} done @returns {string[]} */
+  takeBack(done) {
+    const did = this.model.host.undoCells?.(done.of) ?? (this.brought ? "stay" : "none");
+    return did === "none" ? [] : [did === "done" ? CELLS_TOO : CELLS_STAY];
+  }
+
+  /** After a redo they come again. @param {Done} done @returns {string[]} */
+  bringAgain(done) {
+    return this.model.host.redoCells?.(done.of) ? [CELLS_TOO] : [];
   }
 
   /** The cells alone. @param {Target} target @param {NotebookPage} page */
   async bring(target, page) {
     const { n } = changedCells(this.model.host.cells?.() ?? [], page);
     this.model.say(null);
-    if (!this.#restore(page)) return this.#write(target);
+    if (!this.#restore(page, null)) return this.#write(target);
     const text = `Brought back the code of ${target.label}: ${plural(n, "cell")} changed.`;
     this.model.say({ text: `${text} The notebook's own Undo takes it back.`, next: "" });
     this.#tell();
@@ -111,10 +138,10 @@ export class DocumentCells {
     if (toast && !host.compact) host.say?.(toast);
   }
 
-  /** @param {NotebookPage} page */
-  #restore(page) {
+  /** @param {NotebookPage} page @param {string | null | undefined} of the operation that it comes with; null: with none */
+  #restore(page, of) {
     const { host } = this.model;
-    this.brought = !isOfAnother(host.cells?.() ?? [], page) && (host.restoreCells?.(page) ?? false);
+    this.brought = !isOfAnother(host.cells?.() ?? [], page) && (host.restoreCells?.(page, of) ?? false);
     return this.brought;
   }
 

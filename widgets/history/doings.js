@@ -6,7 +6,7 @@
  */
 
 import { errorText } from "../shared/buttons.js";
-import { CELLS_STAY, DocumentCells } from "./cells.js";
+import { DocumentCells } from "./cells.js";
 import { askName } from "./naming.js";
 import { pinned } from "./pin.js";
 import { askFirst } from "./plan.js";
@@ -69,7 +69,7 @@ export class Doings {
     const { model } = this;
     if (op !== "write_notebook") model.head = done.head;
     if (op !== "cancel") model.made = done.head.id;
-    const cells = op === "undo" && this.cells.brought ? [CELLS_STAY] : [];
+    const cells = op === "undo" ? this.cells.takeBack(done) : op === "redo" ? this.cells.bringAgain(done) : [];
     if (MOVES.has(op)) this.cells.brought = false;
     if (done.done) model.say({ text: [done.done, ...done.notes, ...cells].join(" "), next: done.undo ? "undo" : op === "undo" ? "redo" : "", head: done.head.id, of: done.of });
     after?.(done);

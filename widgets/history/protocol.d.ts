@@ -183,7 +183,7 @@ export interface Conflict { name: string; ours: string; theirs: string; together
 export interface NotebookPage { name: string; saved_ms: number; at: number | null /* which cell it was that made the commit */; cells: { id: string; type: "code" | "markdown" | "raw"; source: string }[] }
 export interface Branch { name: string; id: string; lane: number | null; here: boolean; note: string /* "merged into main", "2 commits of its own" */; holder: string }
 
-export interface Done { done: string /* "Checked out [7]: 3 names changed, 1 removed." */; notes: string[]; undo: boolean; of?: string /* what undo would take back next, or redo do again after an undo */; head: Head; cells: NotebookPage | null }
+export interface Done { op?: string /* of one that was queued */; done: string /* "Checked out [7]: 3 names changed, 1 removed." */; notes: string[]; undo: boolean; of?: string /* what undo would take back next, or redo do again after an undo */; head: Head; cells: NotebookPage | null }
 export interface Queued { queued: { op: string; label: string; id: string } }
 export interface Conflicts { conflicts: Conflict[]; branch: string }
 export interface Failure { error: { code: "not_found" | "ambiguous" | "refused" | "damaged" | "too_large" | "gone" | "failed"; message: string } }
@@ -200,7 +200,9 @@ export interface DocumentCell { id: string; type: "code" | "markdown" | "raw"; s
 /** What only the place that the view stands in can do. Every member may be missing. */
 export interface Host {
   cells?(): DocumentCell[] | null;                   // the open document's; null: there is none
-  restoreCells?(page: NotebookPage): boolean;        // one undoable step; false: the document cannot be reached
+  restoreCells?(page: NotebookPage, of?: string | null): boolean; // one undoable step, with the operation `of` (null: with none); false: the document cannot be reached
+  undoCells?(of?: string): "none" | "done" | "stay"; // takes back what came with that operation; "stay": it was written in since
+  redoCells?(of?: string): boolean;                  // brings it again
   say?(done: { text: string; next: string; head?: string | null; of?: string }): void; // what was done to the document, where it is seen whatever became of this view
   document?(): string;                               // which document that is; "": not known
   open?(path: string): void;

@@ -32,7 +32,9 @@ function render({ model, el }) {
   const host = {
     cells: () => around()?.cells?.() ?? null,
     document: () => around()?.document?.() ?? "",
-    restoreCells: (page) => around()?.restoreCells?.(page) ?? false,
+    restoreCells: (page, of) => around()?.restoreCells?.(page, of) ?? false,
+    undoCells: (of) => around()?.undoCells?.(of) ?? "none",
+    redoCells: (of) => around()?.redoCells?.(of) ?? false,
     say: (done) => around()?.say?.(done),
     storageKey: "agent-kernel-history",
   };

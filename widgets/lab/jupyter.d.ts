@@ -54,6 +54,7 @@ export interface SharedNotebook {
   transact(change: () => void, undoable?: boolean): void;
   deleteCellRange(from: number, to: number): void;
   insertCells(index: number, cells: object[]): unknown;
+  undo?(): void;
 }
 export interface NotebookModel {
   readonly sharedModel: SharedNotebook;

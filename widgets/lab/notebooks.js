@@ -2,7 +2,7 @@
  * The notebooks that stand open, and what belongs to each: the way to its kernel, its history, its document.
  */
 
-import { CELLS_STAY } from "../history/cells.js";
+import { CELLS_STAY, CELLS_TOO } from "../history/cells.js";
 import { pinned } from "../history/pin.js";
 import { errorText } from "../shared/buttons.js";
 import { cellsOf, restoreCells } from "./cells.js";
@@ -11,9 +11,9 @@ import { KernelLink } from "./link.js";
 import { isHere } from "./models.js";
 import { NotebookTransport } from "./transport.js";
 
-/** @import { Host, NotebookPage } from "../history/protocol.js" */
+/** @import { DocumentCell, Host, NotebookPage } from "../history/protocol.js" */
 /** @import { Pin } from "../history/pin.js" */
-/** @import { App, MimeModel, NotebookPanel, Notifications, Tracker } from "./jupyter.js" */
+/** @import { App, MimeModel, NotebookPanel, Notifications, SharedNotebook, Tracker } from "./jupyter.js" */
 /** @import { Rest } from "./rest.js" */
 
 export const COMMAND = "agent-kernel:show-history";
@@ -21,6 +21,12 @@ export const COMMAND = "agent-kernel:show-history";
 const SAID_MS = 20_000; // after which it stands among the application's notifications, with its buttons
 const OURS = /agent_kernel|^[ \t]*%%?agent\b/m; // code that may load the extension
 const KERNELSPEC = "agent-kernel";
+
+/** @param {DocumentCell[]} cells */
+const written = (cells) => JSON.stringify(cells.map(({ id, type, source }) => [id, type, source]));
+
+/** @param {SharedNotebook} notebook */
+const textOf = (notebook) => written(cellsOf(notebook));
 
 export class Notebooks {
   /** @param {App} app @param {Tracker} tracker @param {Rest} rest @param {Notifications} notifications */
@@ -80,6 +86,8 @@ export class OpenNotebook {
     this.kernel = this.link.kernel;
     this.mayBeLoaded = false;
     this.sideIsSeen = false;
+    /** @type {{ of: string | null | undefined, page: NotebookPage, before: DocumentCell[], after: string, isUndone: boolean } | null} the cells that came back last */
+    this.brought = null;
     this.transport = this.transportOf({ isSeen: () => this.sideIsSeen || panel.isVisible });
     this.following = new Following(this.transport);
     this.link.listen(() => this.#kernelMoved());
@@ -118,7 +126,9 @@ export class OpenNotebook {
         return model ? cellsOf(model.sharedModel) : null;
       },
       document: () => this.panel.context.path,
-      restoreCells: (page) => this.#restore(page),
+      restoreCells: (page, of) => this.#restore(page, of),
+      undoCells: (of) => this.#undoCells(of),
+      redoCells: (of) => this.#redoCells(of),
       say: (done) => this.#say(done),
       open: (path) => void this.app.commands.execute("docmanager:open", { path }),
       startKernel: () => void this.#startKernel(),
@@ -133,13 +143,42 @@ export class OpenNotebook {
     this.link.dispose();
   }
 
-  /** @param {NotebookPage} page */
-  #restore(page) {
+  /** The document's cells, where they may be changed. */
+  #cells() {
     const model = this.panel.content.model;
-    if (!model || model.readOnly || this.panel.context.model.readOnly) return false;
-    restoreCells(model.sharedModel, page);
+    return !model || model.readOnly || this.panel.context.model.readOnly ? null : model.sharedModel;
+  }
+
+  /** @param {NotebookPage} page @param {string | null} [of] the operation that it comes with */
+  #restore(page, of) {
+    const notebook = this.#cells();
+    if (!notebook) return false;
+    const before = cellsOf(notebook);
+    restoreCells(notebook, page);
+    this.brought = of === null ? null : { of, page, before, after: textOf(notebook), isUndone: false };
     this.#show(page.at);
     return true;
+  }
+
+  /** Take back the cells that came with an operation, with what they showed. @param {string} [of] @returns {"none" | "done" | "stay"} */
+  #undoCells(of) {
+    const { brought } = this;
+    if (!brought || brought.isUndone || brought.of !== of) return "none";
+    const notebook = this.#cells();
+    if (!notebook || textOf(notebook) !== brought.after) return "stay"; // or what was written since would be lost
+    const before = written(brought.before);
+    notebook.undo?.(); // the document's own: outputs come back with it
+    if (textOf(notebook) !== before) restoreCells(notebook, { ...brought.page, cells: brought.before });
+    brought.isUndone = true;
+    return "done";
+  }
+
+  /** @param {string} [of] */
+  #redoCells(of) {
+    const { brought } = this;
+    const notebook = this.#cells();
+    if (!notebook || !brought?.isUndone || brought.of !== of || textOf(notebook) !== written(brought.before)) return false;
+    return this.#restore(brought.page, of);
   }
 
   /** Where cells went away the notebook may stand scrolled past its end. @param {number | null} at the cell to be seen */
@@ -163,7 +202,9 @@ export class OpenNotebook {
     this.seen();
     try {
       const answer = await this.transport.act("undo", pinned(pin));
-      const said = "done" in answer ? [answer.done, ...answer.notes, CELLS_STAY] : ["The undo waits until the running cell ends."];
+      const cells = "done" in answer ? this.#undoCells(answer.of) : "none";
+      const ours = cells === "done" ? CELLS_TOO : CELLS_STAY;
+      const said = "done" in answer ? [answer.done, ...answer.notes, ours] : ["The undo waits until the running cell ends."];
       this.notifications.success(said.join(" "), { autoClose: SAID_MS });
     } catch (error) {
       this.notifications.error(`Undo failed: ${errorText(error)}`, { autoClose: false });

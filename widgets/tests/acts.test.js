@@ -194,6 +194,22 @@ test("undo after a check out that changed the cells says that they stay", page, 
   assert.doesNotMatch(panel.$(".ak-toast").textContent ?? "", /cells stay/);
 });
 
+test("undo after a check out that changed the cells takes these back too, and redo brings them again", page, async () => {
+  /** @type {string[]} */
+  const done = [];
+  const host = { ...notebook([]), undoCells: () => (done.push("undo"), "done"), redoCells: () => done.push("redo") > 0 };
+  const panel = await mounted({ host: /** @type {any} */ (host) });
+  await askCheckout(panel, "Merge ridge");
+  await panel.click(panel.$(".ak-pop .ak-main"));
+  await soon(20);
+  await panel.press("u");
+  await soon(20);
+  assert.match(panel.$(".ak-toast").textContent ?? "", /So are the notebook's cells\./);
+  await panel.click(panel.button("Redo"));
+  await soon(20);
+  assert.deepEqual(done, ["undo", "redo"]);
+});
+
 test("while a cell runs a check out waits, is seen to wait, and can be cancelled", page, async () => {
   const panel = await mounted({ store: { busy: "[22]" } });
   await askCheckout(panel, "[19]");
@@ -215,6 +231,19 @@ const QUEUED_DONE = {
   done: { done: "Checked out [19].", notes: [], undo: true, head: HEAD, cells: null },
   cells: LEFT,
 };
+
+test("an undo that had waited takes the cells back as well", page, async () => {
+  /** @type {unknown[]} */
+  const undone = [];
+  const host = { ...notebook([]), undoCells: (/** @type {string} */ of) => (undone.push(of), "done") };
+  const panel = await mounted({ store: { busy: "[22]" }, host: /** @type {any} */ (host) });
+  await panel.press("u");
+  const done = { op: "undo", done: "Undone.", notes: [], undo: false, of: "the checkout", head: HEAD, cells: null };
+  for (const undo of [null, { of: "", text: "x", cell: false, to: null }]) panel.store.tell({ busy: null, queued: null, done: { ...done }, undo });
+  await soon(20);
+  assert.deepEqual(undone, ["the checkout"]);
+  assert.match(panel.$(".ak-toast").textContent ?? "", /Undone\. So are the notebook's cells\./);
+});
 
 test("a queued act says in which document it was asked, and when it is done the cells come back there", page, async () => {
   /** @type {string[]} */
