@@ -11,6 +11,7 @@ threads when the step has ended.
 
 from __future__ import annotations
 
+import _thread
 import functools
 import inspect
 import os
@@ -204,6 +205,15 @@ def _tell_of_threads(wanted: list[object], hear: Callable[[str, Args], None]) ->
         start(self)
 
     threading.Thread.start = told  # type: ignore[method-assign]  # on purpose
+    begin = _thread.start_new_thread
+
+    @functools.wraps(begin)
+    def told_bare(*args: Any, **kwargs: Any) -> int:
+        if wanted:
+            hear(_THREAD_STARTS[0], args)
+        return begin(*args, **kwargs)
+
+    _thread.start_new_thread = told_bare
 
 
 def _tell_of_the_unaudited() -> None:

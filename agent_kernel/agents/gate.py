@@ -230,6 +230,8 @@ class Gate:
             return True
         if what == "calls":
             return actor.imports or not _LOADERS.isdisjoint(actor.names)
+        if what == "starts a thread of":
+            return "start_new_thread" in actor.names
         if what == "runs":
             return actor.imports or actor.says_command
         if actor.imports:

@@ -1,0 +1,64 @@
+"""Effects by unusual ways are stopped before they happen, also where no review of source helps."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agent_kernel as ak
+from agent_kernel.agents import allowing
+from tests.agents.effect_steps import EFFECTS, PREPARED
+
+# What acts in compiled code that opens files without Python. Only the operating system could stop these (design/002).
+UNSEEN = {"sqlite, attached", "sqlite, a backup", "pyarrow", "polars", "duckdb", "parquet of a table", "torch"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
+    (tmp_path / "victim").write_text("x = 1\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("threading.excepthook", lambda args: None)
+    return tmp_path
+
+
+def seen(folder: Path) -> dict[str, tuple[int, int, float, str]]:
+    """What lies in the folder."""
+    found = {one.name: one.lstat() for one in folder.iterdir()}
+    return {
+        name: (at.st_mode, at.st_nlink, at.st_mtime, (folder / name).read_text() if name == "victim" else "")
+        for name, at in found.items()
+    }
+
+
+def status(code: str) -> str:
+    state: dict[str, Any] = {}
+    exec(PREPARED, state)
+    run = ak.Agent("ada", model=ak.ScriptedModel([code, "task.success(1)"]), state=state, approve="risky").start("go")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in run:
+            pass
+    return run.status
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("way", EFFECTS)
+def test_an_effect_is_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    if way in UNSEEN:
+        pytest.xfail("compiled code that opens files without Python")
+    monkeypatch.setattr(allowing, "review", lambda *_, **__: ())
+    before, here = seen(folder), Path.cwd()
+    assert status(EFFECTS[way]) == "pending"
+    assert (seen(folder), Path.cwd()) == (before, here)
+    assert "AGENT_KERNEL_TEST" not in os.environ
+
+
+def test_of_150_effects_few_are_unseen() -> None:
+    assert len(EFFECTS) >= 145
+    assert len(UNSEEN) <= 7
