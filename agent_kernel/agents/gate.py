@@ -55,6 +55,7 @@ _FILES: Final = frozenset(
 _NETWORK: Final = frozenset({"connects", "listens", "sends to", "requests", "sends mail", "looks up"})
 _PROCESSES: Final = frozenset({"runs", "forks", "signals", "starts a thread of", "ends"})
 _STATE: Final = frozenset({"sets environment of", "unsets environment of", "changes folder to", "hooks", "limits"})
+_C_CODE: Final = frozenset({"loads", "calls"})
 # What a person allowed with a step, by the kind of what the review of its code had found.
 _VERBS: Final[Mapping[str, frozenset[str]]] = {
     "files": _FILES,
@@ -91,7 +92,7 @@ class EffectStopped(BaseException):
 def finding(what: str, target: str) -> Finding:
     """An effect that was stopped, as what a person is asked about."""
     kinds = (kind for kind in ("files", "network", "processes", "process state", "browser") if what in _VERBS[kind])
-    kind = "files" if what == "deletes" else "dynamic" if what == "calls" else next(kinds, "processes")
+    kind = "files" if what == "deletes" else "dynamic" if what in _C_CODE else next(kinds, "processes")
     return Finding(kind, f"{what} {target}".strip(), 0, risky=True)
 
 
@@ -118,7 +119,8 @@ class Allowed(msgspec.Struct, frozen=True):
         risky = [one for one in self.findings if one.risky]
         found = {verb for one in risky for verb in _VERBS.get(one.kind, ())}
         found |= {"deletes" for one in risky if one.kind == "files" and any(word in one.what for word in _DELETING)}
-        found |= {"calls" for one in risky if one.kind == "dynamic" and ("ctypes" in one.what or "cffi" in one.what)}
+        is_c_code = any(one.kind == "dynamic" and ("ctypes" in one.what or "cffi" in one.what) for one in risky)
+        found |= _C_CODE if is_c_code else frozenset()
         given = (FUNCTIONS.get(name) or BUILTINS.get(name, "") for name in self.names)
         return frozenset(found | {verb for kind in given for verb in _VERBS.get(kind, ())})
 
@@ -228,7 +230,9 @@ class Gate:
         actor = self._actor(frame)
         if actor.is_free:
             return True
-        if what == "calls":
+        if what == "calls":  # of what was loaded, which was looked at
+            return actor.imports or bool(actor.library)
+        if what == "loads":
             return actor.imports or not _LOADERS.isdisjoint(actor.names)
         if what == "starts a thread of":
             return "start_new_thread" in actor.names

@@ -1,0 +1,80 @@
+"""Of 150 ordinary steps of work on data at most 3 ask."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import pytest
+
+import agent_kernel as ak
+from agent_kernel.agents.executing import PlainExecutor
+from agent_kernel.agents.place import Place
+from agent_kernel.agents.review.bundles import active_parts
+from agent_kernel.agents.starting import started
+from tests.agents.harmless_steps import FILES, HARMLESS
+
+
+class Showing(PlainExecutor):
+    """Keeps the value that the last expression of a step shows."""
+
+    shown: object = None
+
+    def _evaluated(self, codes: Sequence[CodeType]) -> object:
+        self.shown = super()._evaluated(codes)
+        return None
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    pytest.importorskip("matplotlib").use("Agg")
+    namespace: dict[str, object] = {}
+    return Place(namespace, executor=Showing(namespace))
+
+
+def asks(place: Place, step: str) -> str:
+    """What a step is asked about; "": nothing."""
+    from IPython.core.formatters import DisplayFormatter
+
+    agent = ak.Agent("ada", model=ak.ScriptedModel([step, "task.success(1)"]), approve="risky")
+    run = started(agent, "work", place)
+    with contextlib.redirect_stderr(io.StringIO()):
+        for _ in run:
+            pass
+    if run.status != "completed":
+        asked: Any = run.events[-1]
+        return str([one.what for one in asked.findings if one.risky])
+    failed = [str(event) for event in run.events if event.kind == "Error"]
+    assert not failed, f"{step}: {failed}"
+    executor: Any = place.executor
+    formatter: Any = DisplayFormatter()
+    formatter.active_types = formatter.format_types
+    data, _ = formatter.format(executor.shown) if executor.shown is not None else ({}, {})
+    return str(active_parts(data) or "")
+
+
+def asked(place: Place, steps: Sequence[str]) -> dict[str, str]:
+    found = {step: why for step in steps if (why := asks(place, step))}
+    sys.modules["matplotlib.pyplot"].close("all")
+    return found
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_reading_and_changing_tables_is_not_asked_about(place: Place) -> None:
+    assert asked(place, HARMLESS[:50]) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_of_150_ordinary_steps_at_most_3_ask(place: Place) -> None:
+    assert len(HARMLESS) >= 150
+    found = asked(place, HARMLESS)
+    assert len(found) <= 3, "\n".join(f"{step}\n    {why}" for step, why in found.items())
