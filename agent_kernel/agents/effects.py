@@ -6,7 +6,7 @@ Where the step has a `gate`, what that does not let pass is stopped here before 
 A hook can never be taken out again, so without a step it must cost next to nothing: one look at a list. What happens
 belongs to the step on whose thread it happens, and to the one whose code started that thread. On a thread that nobody
 started within a step it belongs to the only step that there is; of several, to none. The gate of a step stays shut for its
-threads when the step has ended.
+threads, and for the callbacks and tasks that it left in an event loop, when the step has ended.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 if TYPE_CHECKING:
     from agent_kernel.agents.gate import Gate
@@ -71,6 +72,15 @@ class Recorder:
                 self.found[key] = self.found.get(key, 0) + 1
 
 
+class _Token:
+    """Stands for a step in the contexts that its code makes. It says nothing by itself, and lives as long as one of them."""
+
+    __slots__ = ("__weakref__",)
+
+
+_token: ContextVar[_Token | None] = ContextVar("agent_kernel_effects", default=None)
+
+
 class _Ear:
     """The one hook of this process, and who listens by it."""
 
@@ -80,6 +90,7 @@ class _Ear:
         self.started: WeakKeyDictionary[threading.Thread, tuple[Recorder, ...]] = WeakKeyDictionary()
         self.parents: WeakKeyDictionary[threading.Thread, threading.Thread] = WeakKeyDictionary()
         self.lingering: list[Recorder] = []  # steps that have ended and whose threads live
+        self.gated: WeakKeyDictionary[_Token, Recorder] = WeakKeyDictionary()
         self.lock = threading.Lock()
         self.busy = threading.local()
         self.is_installed = False
@@ -145,6 +156,9 @@ class _Ear:
         thread = _THREADS.get(here)
         if mine is None and thread is not None:
             mine = next(iter(self.started.get(thread, ())[-1:]), None)
+        token = _token.get()
+        if mine is None and token is not None:  # a task or a callback
+            mine = self.gated.get(token)
         if mine is None:  # of another thread only what the step defined itself
             only = self.recording[-1] if len({one.thread for one in self.recording}) == 1 else None
             mine = only if only is not None and only.gate is not None and only.gate.is_acting(_caller()) else None
@@ -172,6 +186,14 @@ class _Ear:
         if parent is not None:
             self.parents[thread] = parent
         return None
+
+    def token_of(self, recorder: Recorder) -> _Token:
+        """What stands for a step in contexts. As long as one of them is kept, what happens is heard."""
+        token, entry = _Token(), object()
+        self.gated[token] = recorder
+        self.wanted.append(entry)
+        finalize(token, self.wanted.remove, entry).atexit = False
+        return token
 
     def ended(self, recorder: Recorder) -> None:
         """A step has ended. As long as threads of it live that have a gate, what they do is heard."""
@@ -260,9 +282,13 @@ def recorded(quiet: tuple[str, ...] = (), gate: Gate | None = None) -> Generator
     mine = Recorder(quiet, gate)
     _ear.recording.append(mine)
     _ear.wanted.append(mine)
+    token = _ear.token_of(mine) if gate is not None else None
+    before = _token.set(token)
+    del token
     try:
         yield mine
     finally:
+        _token.reset(before)
         _ear.ended(mine)
 
 

@@ -31,6 +31,7 @@ _ENDED: Final = {
     "timeout": "ran too long and was ended",
     "killed": "ran too long and was ended",
     "crashed": "crashed; the kernel is unharmed",
+    "stopped": "was ended",
 }
 _ENDS: Final = {"success": "Returned", "fail": "Gave up", "clarify": "Asked"}
 
@@ -46,7 +47,7 @@ def note_of(asked: ApprovalRequested, hidden: frozenset[str] = frozenset()) -> s
     """What to know before one says yes, in whole sentences."""
     told = cleaned(summaries.mask_text(asked.told, hidden), 500)
     told = f"{told[:1].upper()}{told[1:]}." if told else ""
-    if asked.stopped:
+    if asked.stopped and not asked.preview:
         return told
     if not asked.preview:
         return _READ

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import contextvars
+import gc
 import os
 import socket
 import sys
@@ -236,6 +239,40 @@ def test_threads_of_a_step_are_stopped_also_when_it_has_ended(tmp_path: Path, mo
     thread.join(10)
     assert not (tmp_path / "x").exists()
     assert caught == [EffectStopped]
+
+
+LATER = {
+    "a callback": "loop.call_later(0.01, lambda: %s)",
+    "a function of Python": "import functools\nloop.call_soon(functools.partial(open, str(place), 'w'))",
+    "a task": "async def later():\n    await asyncio.sleep(0.01)\n    %s\nleft = loop.create_task(later())",
+    "a thread of the loop": "loop.call_soon(lambda: loop.run_in_executor(None, contextvars.copy_context().run, open, str(place), 'w'))",
+}
+
+
+@pytest.mark.parametrize("way", LATER)
+def test_what_a_step_leaves_in_an_event_loop_is_stopped(tmp_path: Path, way: str) -> None:
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda *_: None)
+    state: dict[str, object] = {"place": tmp_path / "x", "loop": loop, "asyncio": asyncio, "contextvars": contextvars}
+    code = LATER[way]
+    started(state, code % UNSEEN if "%s" in code else code, approve="never").result()
+    with contextlib.suppress(EffectStopped):
+        loop.run_until_complete(asyncio.sleep(0.1))
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
+    assert not (tmp_path / "x").exists()
+    state.clear()
+    (tmp_path / "x").write_text("a person's own")
+
+
+def test_nothing_is_heard_any_more_once_nothing_of_a_step_is_left() -> None:
+    from agent_kernel.agents.effects import _ear
+
+    gc.collect()
+    before = len(_ear.wanted)
+    assert started({}, "x = 1", approve="never").result() == "end"
+    gc.collect()
+    assert len(_ear.wanted) == before
 
 
 def test_another_thread_s_own_work_is_not_stopped(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import pickle
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -72,8 +72,16 @@ def previewed(
     step: int = 0,
     deadline_s: float = _DEADLINE_S,
     offers: Mapping[str, object] | None = None,
+    allowed: Collection[str] | None = None,
 ) -> Preview:
-    """The same for a step of a run. Raises: PreviewRefusedError."""
+    """The same for a step of a run.
+
+    Args:
+        allowed: names that need no asking; what else would happen outside is stopped. None: nothing is.
+
+    Raises:
+        PreviewRefusedError: it cannot be tried.
+    """
     session = place.session
     if session is not None:
         session.before_fork()
@@ -84,7 +92,7 @@ def previewed(
     try_it = see
     if forking.refusal():
         from agent_kernel.agents.preview.fresh import see_fresh as try_it
-    return Preview(place, code, try_it(code, place, by, run, step, deadline_s, dict(offers or {})), run=run)
+    return Preview(place, code, try_it(code, place, by, run, step, deadline_s, dict(offers or {}), allowed), run=run)
 
 
 def refusal(code: str, place: Place) -> str:

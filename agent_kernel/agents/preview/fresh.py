@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -57,6 +57,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         branch: which it works on; it points at where the code begins.
         offers: pickled, what the code finds beside the variables.
         executor: `MODULE:FUNCTION`, which makes of a namespace what runs code in it; "": as a script.
+        allowed: as of `previewed`.
     """
 
     url: str
@@ -70,6 +71,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     deadline_s: float
     offers: bytes
     executor: str
+    allowed: tuple[str, ...] | None
 
 
 def refusal(place: Place, code: str) -> str:
@@ -88,7 +90,14 @@ def _unsaved(session: Session) -> set[str]:
 
 
 def see_fresh(
-    code: str, place: Place, author: Author, run: str, step: int, deadline_s: float, offers: dict[str, object]
+    code: str,
+    place: Place,
+    author: Author,
+    run: str,
+    step: int,
+    deadline_s: float,
+    offers: dict[str, object],
+    allowed: Collection[str] | None = None,
 ) -> Seen:
     """Run code in a fresh process, and say what it did there. All that is here has to be committed."""
     import cloudpickle
@@ -111,6 +120,7 @@ def see_fresh(
         deadline_s=deadline_s,
         offers=cloudpickle.dumps(offers),
         executor=str(getattr(place.executor, "in_worker", "")),
+        allowed=None if allowed is None else tuple(allowed),
     )
     repo = session.repo
     repo.create_branch(trial.branch, session.head)
@@ -194,7 +204,8 @@ def _tried(trial: Trial, module: ModuleType) -> Seen:
                 author = Author(trial.author, "agent" if trial.kind == "agent" else "person")
                 place = Place(namespace, session, executor=executor)
                 offers = cast("dict[str, object]", cloudpickle.loads(trial.offers))
-                return in_process(trial.code, place, author, trial.run, trial.step, trial.deadline_s, offers)
+                how = (trial.run, trial.step, trial.deadline_s)
+                return in_process(trial.code, place, author, *how, offers, trial.allowed)
             finally:
                 session.close()
     except AgentKernelError as error:

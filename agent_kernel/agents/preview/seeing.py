@@ -7,9 +7,9 @@ store in memory it sends along the objects that only it can see.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -18,6 +18,7 @@ from agent_kernel.agents.effects import recorded
 from agent_kernel.agents.encoding import packed
 from agent_kernel.agents.events import Part
 from agent_kernel.agents.executing import Executed, Executor, PlainExecutor
+from agent_kernel.agents.gate import Allowed, Gate, given_codes
 from agent_kernel.agents.offering import offered
 from agent_kernel.agents.preview import forking
 from agent_kernel.agents.settling import Settled
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Seen", "Status", "in_process", "see"]
 
-Status = Literal["ok", "failed", "interrupted", "timeout", "crashed", "killed"]
+Status = Literal["ok", "failed", "interrupted", "timeout", "crashed", "killed", "stopped"]
+STOPPED: Final = "it was stopped before this happened: approving runs it here"
 
 _PAGE = 10_000
 
@@ -41,6 +43,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         again: why accepting it would run the code again; "": it does not.
         settled, value, said: how the code ended its run, with what, pickled, or in words.
+        stopped: what it would have done outside, before which it was ended: what, target.
         items: objects that the fork stored where only it can see them.
     """
 
@@ -55,6 +58,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     changed: tuple[Changed, ...] = ()
     unsaved: tuple[Unsaved, ...] = ()
     effects: tuple[tuple[str, str, int], ...] = ()
+    stopped: tuple[tuple[str, str], ...] = ()
     tip: str = ""
     again: str = ""
     why: str = ""
@@ -63,14 +67,21 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def see(
-    code: str, place: Place, author: Author, run: str, step: int, deadline_s: float, offers: dict[str, object]
+    code: str,
+    place: Place,
+    author: Author,
+    run: str,
+    step: int,
+    deadline_s: float,
+    offers: dict[str, object],
+    allowed: Collection[str] | None = None,
 ) -> Seen:
     """Run code on a fork of this process, and say what it did there. All that is here has to be committed."""
     drawn = randomness.capture()
 
     def work(send: Callable[[bytes], None]) -> None:
         randomness.prepared(drawn)()  # Python seeds its generator anew in a fork
-        send(packed(_in_child(code, place, author, run, step, deadline_s, offers)))
+        send(packed(_in_child(code, place, author, run, step, deadline_s, offers, allowed)))
 
     ended = forking.forked(work, deadline_s)
     printed = _masked(place, ended.printed)
@@ -106,27 +117,42 @@ def _kept(place: Place, seen: Seen) -> Seen:
 
 
 def _in_child(
-    code: str, place: Place, author: Author, run: str, step: int, deadline_s: float, offers: dict[str, object]
+    code: str,
+    place: Place,
+    author: Author,
+    run: str,
+    step: int,
+    deadline_s: float,
+    offers: dict[str, object],
+    allowed: Collection[str] | None = None,
 ) -> Seen:
     session = place.session
     stored = _keys(session.repo.store) if session is not None and _is_in_memory(place) else None
     place.executor = _executor(place)
     if session is not None:
         session.in_fork()
-    seen = in_process(code, place, author, run, step, deadline_s, offers)
+    seen = in_process(code, place, author, run, step, deadline_s, offers, allowed)
     items = _new(session.repo.store, stored) if session is not None and stored is not None else {}
     return msgspec.structs.replace(seen, items=items)
 
 
 def in_process(
-    code: str, place: Place, author: Author, run: str, step: int, deadline_s: float, offers: dict[str, object]
+    code: str,
+    place: Place,
+    author: Author,
+    run: str,
+    step: int,
+    deadline_s: float,
+    offers: dict[str, object],
+    allowed: Collection[str] | None = None,
 ) -> Seen:
     """Run code as a step in this process, which is there for nothing else, and say what it did."""
     start = place.head
+    gate = None if allowed is None else Gate(Allowed(names=frozenset(allowed), codes=given_codes(offers.values())))
     place.begin(code, author, run, step)
     done: Executed | None = None
     try:
-        with recorded(place.quiet_paths()) as effects, offered(offers, place.namespace):
+        with recorded(place.quiet_paths(), gate) as effects, offered(offers, place.namespace):
             done = place.kept(place.executor.run(code, timeout_s=deadline_s))
     finally:
         changes, unsaved = place.end(done)
@@ -143,6 +169,8 @@ def in_process(
         tip=place.head,
         seconds=done.seconds,
     )
+    if gate is not None and gate.stopped:
+        return msgspec.structs.replace(seen, status="stopped", stopped=tuple(gate.stopped), again=STOPPED, changed=())
     return _with_end(seen, done.settled, place)
 
 

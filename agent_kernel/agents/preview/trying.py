@@ -14,6 +14,7 @@ import msgspec
 from agent_kernel.agents import preview
 from agent_kernel.agents.events import ApprovalRequested
 from agent_kernel.agents.executing import Executed
+from agent_kernel.agents.gate import finding
 from agent_kernel.agents.preview import Preview, previewed
 from agent_kernel.errors import LoadError, MergeConflictError, PreviewRefusedError, RefNotFoundError
 from agent_kernel.repository import Author, Change, Unsaved
@@ -48,11 +49,13 @@ def tried(course: Course, asked: ApprovalRequested, step: int) -> ApprovalReques
             step=step,
             deadline_s=_STEP_S if seconds is None else seconds,
             offers=course.offers,
+            allowed=None if course.setup.approve == "auto" else course.setup.allowed,
         )
     except PreviewRefusedError as refused:
         return msgspec.structs.replace(asked, preview="refused", told=str(refused))
     held = seen.held() if seen.branch else b""
     told = seen.seen.again or seen.seen.why
+    stopped = tuple((what, course.place.masked(target, 300)) for what, target in seen.seen.stopped)
     if len(held) > _MOST_HELD:
         seen.reject()
         held, told = b"", "what it gave back is too large to be kept: approving runs the code again"
@@ -65,6 +68,8 @@ def tried(course: Course, asked: ApprovalRequested, step: int) -> ApprovalReques
         settled=seen.seen.settled,
         result=course.place.shown(seen.seen.said, 2_000),
         effects=tuple((what, course.place.masked(target, 300), count) for what, target, count in seen.effects),
+        stopped=stopped,
+        findings=(*asked.findings, *(finding(*one) for one in stopped)),
         branch=seen.branch,
         held=held,
     )

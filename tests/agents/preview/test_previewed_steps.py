@@ -126,6 +126,18 @@ def test_effects_on_the_fork_have_happened_and_are_told_once(state: Versioned, t
     run.abandon()
 
 
+def test_where_effects_are_asked_about_none_happens_before(state: Versioned, tmp_path: Path) -> None:
+    code = f"rows.sort()\nopen({str(tmp_path / 'x')!r}, 'w').close()\nlater = 1"
+    run = driven(begun(state, code, "task.success()", approve="risky"))
+    assert (asked(run).preview, asked(run).stopped) == ("stopped", (("writes", str(tmp_path / "x")),))
+    assert not (tmp_path / "x").exists()
+    assert (asked(run).effects, asked(run).branch, asked(run).changed) == ((), "", ())
+    drive(run.approve())
+    assert (tmp_path / "x").exists()
+    assert state["rows"] == [1, 2, 3]
+    run.abandon()
+
+
 def test_where_nobody_can_be_asked_a_previewed_step_is_denied(state: Versioned) -> None:
     agent = Agent("analyst", model=scripted("rows.clear()", "task.success()"), state=state)
     run = driven(started(agent, "go", place_of(state), preview=True, can_ask=False))
