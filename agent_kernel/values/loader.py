@@ -23,6 +23,7 @@ from agent_kernel.values.guard import Guard
 from agent_kernel.values.lost import Lost
 from agent_kernel.values.quiet import seldom_collected
 from agent_kernel.values.recompiling import stand_in
+from agent_kernel.values.restore.code import ModuleContent
 from agent_kernel.values.restore.objects import instance, set_content
 from agent_kernel.values.streams import Failure, StoredGroup, Streams
 from agent_kernel.values.summaries.reading import class_dict
@@ -119,7 +120,7 @@ class Loader:
             if class_dict(kind).get(name, self) is None:
                 type.__delattr__(kind, name)
         for stream in streams:
-            self.contents += stream.contents
+            self.contents += _of_same_sources(stream.contents, stream.loaded)
             stream.let_go()
         return [stream.failure or stream.loaded for stream in streams]
 
@@ -336,6 +337,15 @@ class Loader:
 
     def note_attribute(self, made: type, name: str, value: object) -> None:
         self._guard.keep_attribute(made, name, value)
+
+
+def _of_same_sources(contents: list[tuple[object, Any]], loaded: Sequence[object]) -> list[tuple[object, Any]]:
+    """Without what goes into modules whose source is another one by now; variables for it get it all the same."""
+    other = [content for made, content in contents if type(content) is ModuleContent and not content.is_of(made)]
+    left = {id(value) for content in other for value in content.state.values()}.difference(map(id, loaded))
+    return [
+        (made, content) for made, content in contents if id(made) not in left and not any(content is o for o in other)
+    ]
 
 
 def _standing(module: str, name: str) -> object:

@@ -110,6 +110,7 @@ class Pickler(pickle.Pickler):
         self.left_untried: set[int] = set()  # ids of types of which an object was too large to be tried
         self._guard: Guard | None = None
         self._has_reduced = False
+        self.left_in_modules = reducers.MOST_IN_MODULES
         self._sum_of_own = sum(map(id, gc.get_referents(self)))  # before the memo holds anything
 
     def dump(self, value: object, /) -> None:

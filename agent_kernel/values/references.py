@@ -37,6 +37,7 @@ from operator import is_
 from typing import Any
 
 import msgspec
+from xxhash import xxh3_128_hexdigest
 
 from agent_kernel.values.definitions import names_used
 from agent_kernel.values.summaries.reading import bases_of, class_dict, derives_from, loaded, module_dict, module_name
@@ -166,6 +167,8 @@ def note(name: str) -> list[Any]:
     if name.partition(".")[0] in _EXCLUDED or not _is_module(module):
         return []
     attributes = module_dict(module)
+    if not is_library(name):
+        _sources[name] = id(module), _digest_source(name)
     _containers.setdefault(id(attributes), 0)
     _add(id(attributes), name, "__dict__")
     noted = _note_attributes(name, attributes)
@@ -258,6 +261,24 @@ def find_class(kind: type, namespace: Mapping[str, object]) -> Reference | None:
         known = next((Reference(*place) for place in ordered if is_library(place[0])), None)
         _classes[id(kind)] = weakref.ref(kind), known
     return known if known is not None and _stands(known.module, known.name, kind, namespace) else None
+
+
+_sources: dict[str, tuple[int, str]] = {}
+
+
+def source_digest(module: str) -> str:
+    """What the source of a module of the person's own was when the module was first looked at."""
+    look()
+    found = _sources.get(module)
+    return found[1] if found is not None else ""
+
+
+def _digest_source(module: str) -> str:
+    try:
+        with open(_file_of(module) or "", "rb") as file:  # noqa: PTH123 - a name that may be none
+            return xxh3_128_hexdigest(file.read())
+    except OSError:
+        return ""
 
 
 def holds(module: str, name: str, value: object) -> bool:

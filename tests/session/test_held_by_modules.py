@@ -394,6 +394,139 @@ class TestAModuleOfOnesOwn:
             assert again.look("STATE == {'n': 7} and copy[0] is STATE")
 
 
+HOME = (
+    "import threading\n"
+    "class Cfg: pass\n"
+    "STATE = {'x': [0]}; SEEN = set(); COUNT = 0; lock = threading.Lock(); big = [[n] for n in range(11_000)]\n"
+    "cfg = Cfg(); cfg.opts = {'a': [1]}; cfg.sub = Cfg(); cfg.sub.items = []\n"
+    "resource = {'lock': lock}\n"
+    "def bump():\n    global COUNT\n    COUNT += 1; STATE['x'].append(COUNT); SEEN.add(COUNT)\n"
+    "def state(): return STATE\n"
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """A module and a package of one's own beside the notebook; call it for a fresh process's, with another source."""
+    (tmp_path / "ak_pack" / "deep").mkdir(parents=True)
+    (tmp_path / "ak_pack" / "__init__.py").write_text("from . import part\n")
+    (tmp_path / "ak_pack" / "part.py").write_text("STATE = {'x': [0]}\ndef state(): return STATE\n")
+    (tmp_path / "ak_pack" / "deep" / "__init__.py").write_text("STATE = {'x': [0]}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def fresh(source: str) -> None:
+        for name in [name for name in sys.modules if name.partition(".")[0] in ("ak_home", "ak_pack")]:
+            del sys.modules[name]
+        (tmp_path / "ak_home.py").write_text(source)
+        importlib.invalidate_caches()
+
+    fresh(HOME)
+    yield fresh
+    fresh(HOME)
+
+
+# A change below a module that a variable stands for, and what shows it.
+BELOW_ONES_OWN: dict[str, tuple[str, str]] = {
+    "a list in a dict": ("h.STATE['x'].append(1)", "(h.STATE, h.state() is h.STATE)"),
+    "a dict": ("h.STATE['y'] = {'z': 1}", "h.STATE"),
+    "a set": ("h.SEEN.add(7)", "h.SEEN"),
+    "a number": ("h.COUNT += 5", "h.COUNT"),
+    "what a function of it does": ("h.bump()", "(h.STATE, h.COUNT, h.SEEN)"),
+    "an attribute": ("h.cfg.opts['a'].append(2)", "h.cfg.opts"),
+    "attributes of attributes": ("h.cfg.sub.items.append(1); h.cfg.sub.n = 2", "vars(h.cfg.sub)"),
+    "another object": ("h.STATE = {'other': 1}", "(h.STATE, h.state())"),
+    "a new name": ("h.new = [1]", "vars(h).get('new')"),
+    "a name less": ("del h.COUNT", "'COUNT' in vars(h)"),
+    "through vars": ("vars(h)['STATE']['x'].append(1)", "h.STATE"),
+    "through getattr": ("getattr(h, 'ST' + 'ATE')['x'].append(1)", "h.STATE"),
+    "a module of a package": ("p.part.STATE['x'].append(1)", "(p.part.STATE, p.part.state() is p.part.STATE)"),
+    "a package in it": ("d.STATE['x'].append(1)", "d.STATE"),
+}
+
+
+class TestWhatAModuleOfOnesOwnHolds:
+    IMPORTS = "import ak_home as h, ak_pack as p\nimport ak_pack.deep as d"
+
+    @pytest.mark.parametrize(("change", "shows"), BELOW_ONES_OWN.values(), ids=BELOW_ONES_OWN)
+    def test_is_found_changed_in_that_cell_and_set_back(
+        self, home: Callable[[str], None], change: str, shows: str
+    ) -> None:
+        store = MemoryStore()
+        with Notebook(Repository.open(store)) as nb:
+            early = nb.run(self.IMPORTS)
+            assert nb.session.status().lost == ()
+            nb.execute("__live__ = (h.STATE, h.SEEN, h.cfg, p.part.STATE)")
+            same = "all(a is b for a, b in zip(__live__, (h.STATE, h.SEEN, h.cfg, p.part.STATE)))"
+            before = nb.look(f"repr({shows})")
+            assert not nb.run(f"{shows}; h.state(); p; d").changed
+            later = nb.run(change)
+            assert names_changed(later) <= {"h", "p", "d"}
+            assert later.changed
+            after, is_same = nb.look(f"repr({shows})"), nb.look(same)
+            assert before != after
+            for _ in range(2):
+                nb.checkout(early)
+                assert nb.look(f"repr({shows})") == before
+                nb.checkout(later)
+                assert nb.look(f"repr({shows})") == after
+            assert nb.look(same) or not is_same
+            assert not nb.session.commit(full=True).changed
+        home(HOME)
+        with Notebook(Repository.open(store)) as again:
+            again.checkout()
+            assert again.look(f"repr({shows})") == after
+            again.checkout(early)
+            assert again.look(f"repr({shows})") == before
+
+    def test_is_shared_with_variables_for_a_part_of_it(self, home: Callable[[str], None]) -> None:
+        store = MemoryStore()
+        with Notebook(Repository.open(store)) as nb:
+            early = nb.run("import ak_home as h\nX = h.STATE['x']; items = h.cfg.sub.items")
+            assert names_changed(nb.run("h.STATE['x'].append(1)")) == {"h", "X"}
+            assert names_changed(nb.run("items.append(1)")) == {"h", "items"}
+            nb.checkout(early)
+            assert nb.look("X is h.STATE['x'] and items is h.cfg.sub.items and (X, items) == ([0], [])")
+            nb.checkout("main")
+        home(HOME)
+        with Notebook(Repository.open(store)) as again:
+            again.checkout()
+            assert again.look("X is h.STATE['x'] and items is h.cfg.sub.items and (X, items) == ([0, 1], [1])")
+
+    def test_is_what_a_source_says_that_was_edited_since(self, home: Callable[[str], None]) -> None:
+        store = MemoryStore()
+        with Notebook(Repository.open(store)) as nb:
+            nb.run("import ak_home as h\nfrom ak_home import SEEN\nh.bump(); h.COUNT = 9")
+        home(HOME.replace("{'x': [0]}", "{'new': 1}").replace("COUNT = 0", "COUNT = 100"))
+        with Notebook(Repository.open(store)) as again:
+            again.checkout()
+            assert again.look("(h.STATE, h.COUNT)") == ({"new": 1}, 100)
+            assert again.look("(SEEN, h.SEEN is SEEN)") == ({1}, True)
+
+    def test_is_not_touched_by_a_look_at_the_past(self, home: Callable[[str], None]) -> None:
+        with Notebook() as nb:
+            nb.run("import ak_home as h")
+            nb.run("h.bump(); h.new = 1")
+            assert nb.repo.at("HEAD~1")["h"] is sys.modules["ak_home"]
+            assert nb.look("(h.COUNT, h.STATE, h.new)") == (1, {"x": [0, 1]}, 1)
+
+    def test_is_left_alone_where_it_is_large_or_a_resource(self, home: Callable[[str], None]) -> None:
+        with Notebook() as nb:
+            early = nb.run("import ak_home as h")
+            assert early.written_bytes < 20_000
+            assert not nb.run("h.big.append(1); h.resource['n'] = 1").changed
+            nb.run("h.bump()")
+            nb.checkout(early)
+            assert nb.look("(h.big[-1], h.resource['n'], h.COUNT)") == (1, 1, 0)
+
+    def test_of_a_library_nothing_is_saved(self) -> None:
+        with Notebook() as nb:
+            nb.run("import json, collections, numpy as np, agent_kernel as ak")
+            assert not nb.run("json.ak_own = [1]; del json.ak_own; np; ak; collections").changed
+            groups = nb.session.workspace.tracking.groups
+            assert max(groups[name].size for name in ("json", "np", "ak", "collections")) < 200
+
+
 class TestAFolderThatACellAdded:
     def test_is_named_after_a_restart_and_nothing_else_is_held_back(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

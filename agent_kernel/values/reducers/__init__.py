@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Handler = Callable[["Pickler", Any], Any]
 
 HANDLERS: TypeCache[Handler] = TypeCache()
+MOST_IN_MODULES = 10_000  # objects of modules of the person's own that one dump looks at, to save their content
 
 # Families that need more than pickle gives, by the top-level package of the type: the module is imported when an object
 # of that package is first met, so nothing heavy loads before the user loaded it.

@@ -22,7 +22,7 @@ from xxhash import xxh3_128_digest
 from agent_kernel.values import references
 from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, define, names_used
 from agent_kernel.values.pickler import Later, is_dict_doubtful, is_dict_shared
-from agent_kernel.values.reducers import OWN_HOLDS, Handler, caches, is_importable, leaf
+from agent_kernel.values.reducers import OWN_HOLDS, Handler, caches, is_importable, leaf, own_modules
 from agent_kernel.values.reducers.instances import added_to
 from agent_kernel.values.reducers.logs import reduce_logger
 from agent_kernel.values.reducers.objects import can_be_made_bare
@@ -185,7 +185,10 @@ def reduce_module(pickler: Pickler, module: types.ModuleType) -> Any:
     if name != "__main__" and isinstance(name, str) and sys.modules.get(name) is module:
         if not references.comes_from_outside(name):
             return pickler.lose(module, "a module that was made in a cell and has no file")
-        return restore.module, (module.__name__,)
+        content = own_modules.content_of(pickler, module)
+        if content is None:
+            return restore.module, (module.__name__,)
+        return restore.module, (module.__name__,), content, None, None, restore.module_state
     if module.__dict__ is pickler.namespace:
         return restore.main_module, ()
     return pickler.lose(module, "a module that cannot be imported by its name")

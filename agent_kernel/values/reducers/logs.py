@@ -20,7 +20,7 @@ from agent_kernel.values.restore import logs as restore
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
 
-_LOCKS = frozenset(map(id, (type(threading.RLock()), type(None))))
+_LOCKS = (type(threading.RLock()), type(None))
 
 
 def reduce_logger(pickler: Pickler, logger: logging.Logger) -> Any:
@@ -43,8 +43,8 @@ def _is_of_library(logger: logging.Logger) -> bool:
 def reduce_log_handler(pickler: Pickler, handler: logging.Handler) -> Any:
     """With a lock of its own: nobody waits for it between two cells."""
     attributes: dict[str, object] = vars(handler).copy()
-    lock: Any = attributes.pop("lock", None)
-    if id(type(lock)) not in _LOCKS:
+    lock = attributes.pop("lock", None)
+    if not any(type(lock) is kind for kind in _LOCKS):
         return pickler.instance(handler)
     pickler.kept.append(attributes)
     pickler.dump_record.instances.append(handler)

@@ -9,7 +9,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent_kernel.values.restore.context import current
 
@@ -129,6 +129,32 @@ def live_namespace() -> dict[str, object]:
 
 def module(name: str) -> types.ModuleType:
     return importlib.import_module(name)
+
+
+class ModuleContent(NamedTuple):
+    """What goes back into a module of the person's own, unless that is another one by now."""
+
+    source: str
+    names: tuple[str, ...]
+    state: dict[str, object]
+
+    def is_of(self, made: object) -> bool:
+        from agent_kernel.values.references import source_digest
+
+        return isinstance(made, types.ModuleType) and source_digest(made.__name__) == self.source
+
+    def give(self, made: types.ModuleType) -> None:
+        from agent_kernel.values.reducers import MOST_IN_MODULES
+        from agent_kernel.values.reducers.own_modules import plain_state
+
+        for name in plain_state(made, MOST_IN_MODULES)[0].keys() - set(self.names):
+            delattr(made, name)
+        vars(made).update(self.state)
+
+
+def module_state(made: types.ModuleType, state: tuple[str, tuple[str, ...], dict[str, object]]) -> None:
+    """Of a module that lives: it gets this when the other variables are taken on."""
+    current().set_later(made, ModuleContent(*state))
 
 
 def by_name(module: str, name: str) -> object:

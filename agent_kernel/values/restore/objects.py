@@ -17,6 +17,7 @@ from typing import Any
 
 from agent_kernel.values.restore.buffers import StoredBytes, bytes_of
 from agent_kernel.values.restore.classes import maker_of
+from agent_kernel.values.restore.code import ModuleContent
 from agent_kernel.values.restore.context import current
 from agent_kernel.values.restore.logs import Settings
 
@@ -202,7 +203,7 @@ def set_content(made: Any, content: Any) -> None:
     kind = type(made)
     if kind is list:
         made[:] = content
-    elif type(content) is Settings:
+    elif type(content) is Settings or type(content) is ModuleContent:
         content.give(made)
     elif kind is collections.deque:
         made.clear()
