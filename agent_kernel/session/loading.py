@@ -255,7 +255,7 @@ def baseline(
             alone = {
                 name: _compared({name: value}, living, namespace, plan, components) for name, value in values.items()
             }
-        own = {name: found.own for name, found in alone.items()}
+        own = {name: saving.own_of(values[name], found) for name, found in alone.items()}
         roots = {name: roots_of(found.dumped.dump) for name, found in alone.items()}
     except (Exception, KeyboardInterrupt):  # noqa: BLE001  # it stays unread, and the next commit saves it again
         return None

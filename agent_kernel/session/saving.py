@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 from xxhash import xxh3_128, xxh3_128_digest
@@ -45,7 +46,7 @@ from agent_kernel.values.definitions import DefinitionId
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry, shown
 from agent_kernel.values.groups import Dumped, encode_layout
 from agent_kernel.values.references import name_in
-from agent_kernel.values.summaries.reading import module_dict
+from agent_kernel.values.summaries.reading import derives_from, module_dict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -85,6 +86,20 @@ class Compared(msgspec.Struct):
             return self.signature
         buffers = (piece for pieces in self.digests[self.dumped.streams :] for piece in pieces)
         return xxh3_128_digest(b"".join([*(segment.digest for segment in cut.segments), *buffers]))
+
+
+def own_of(value: object, alone: Compared) -> bytes:
+    """Covers what a value is by itself. What is logged changes what a handler writes to, and not the handler."""
+    if not derives_from(type(value), logging.Handler) and not derives_from(type(value), logging.Logger):
+        return alone.own
+    held = {name: found for name, found in vars(value).items() if name not in ("_cache", "lock", "parent", "manager")}
+    return xxh3_128_digest(repr(sorted((name, _seen_in(found)) for name, found in held.items())).encode())
+
+
+def _seen_in(found: object) -> object:
+    if type(found) in (list, tuple):
+        return list(map(id, cast("list[object]", found)))
+    return found if type(found) in (int, str, bool) else id(found)
 
 
 def compare(dumped: Dumped, read: Mapping[int, Pieces] = _NOTHING_READ) -> Compared:

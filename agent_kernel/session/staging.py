@@ -97,7 +97,7 @@ class Staging:
             return
         if self._hold_back(names, members, compared):
             return
-        own = {name: self._dumps.owns.get(name) or self._dumps.alone[name].own for name in names}
+        own = {name: self._dumps.owns.get(name) or self._own_of(name, members[name]) for name in names}
         try:
             sizes = {name: alone.size for name in names if (alone := self._dumps.alone.get(name)) is not None}
             roots = {name: roots_of(alone.dumped.dump) for name in names if (alone := self._dumps.alone.get(name))}
@@ -159,6 +159,9 @@ class Staging:
             self._note_change(name, "~", made)
         for unsaved in made.lost:
             self.staged.unsaved[unsaved.name, unsaved.type + unsaved.reason] = unsaved
+
+    def _own_of(self, name: str, value: object) -> bytes:
+        return saving.own_of(value, self._dumps.alone[name])
 
     def _losses_of(self, name: str) -> set[str]:
         """Tokens of what cannot be saved, and a name leads to by itself."""
