@@ -85,6 +85,10 @@ class Living:
             self._made.add(token)
         return alive
 
+    def has_lived(self, uid: str) -> bool:
+        """Whether a class of this id was made in this process."""
+        return self.classes.has_lived(uid)
+
     def placeholder(self, token: str, loss: Loss) -> Lost:
         """What stands for an object that is gone: one for all that held it."""
         found = self._placeholders.get(token)

@@ -58,6 +58,7 @@ class Built(msgspec.Struct):
     classes: dict[str, type] = msgspec.field(default_factory=dict[str, type])
     failed: list[Failed] = msgspec.field(default_factory=list["Failed"])
     contents: list[tuple[object, Any]] = msgspec.field(default_factory=list["tuple[object, Any]"])
+    registers: list[object] = msgspec.field(default_factory=list[object])
 
 
 def build(
@@ -82,7 +83,7 @@ def build(
     loader = Loader(namespace, _Definitions(repo), living, plan.reusable, sets_back=sets_back)
     with unwarned(), memory_of(repo, living, namespace, live) as at_hand:
         loaded = loader.load([stored(repo, plan, members, entries, at_hand) for members, entries in planned])
-    built = Built(classes=loader.made, contents=loader.contents)
+    built = Built(classes=loader.made, contents=loader.contents, registers=loader.registers)
     for (members, entries), found in zip(planned, loaded, strict=True):
         if not isinstance(found, Failure):
             built.values |= zip(members, found, strict=True)

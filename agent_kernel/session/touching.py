@@ -38,6 +38,7 @@ from agent_kernel.session.tracking import Tracking
 from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, LOOKUPS, names_used
 from agent_kernel.values.entries import class_entry
 from agent_kernel.values.references import is_library
+from agent_kernel.values.summaries.reading import bases_of, module_dict, module_name
 from agent_kernel.values.surface import Held, held_by, is_of_library, names_of_class
 
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -365,12 +366,31 @@ class Closure:
             used |= held.names
             used.update(self._holding(held.ids))
             used |= self.tracking.handed.get(module_holder(value), frozenset())
+        used.update(self._homes_of(value))
         if _loads_pickles(value):
             used.update(self._definitions())
         if self._shows_namespace(value):
             used.add(ANY_NAME)
         self.mark(used)
         return used
+
+    def _homes_of(self, value: object) -> Iterable[str]:
+        """Variables for the modules of the person's own whose code the value runs: they are saved with what they hold."""
+        if type(value) is FunctionType:
+            names = {str(value.__globals__.get("__name__"))}
+        else:
+            kind = cast("type", value) if issubclass(type(value), type) else type(value)
+            names = {module_name(base) for base in bases_of(kind)}
+        names = {name for name in names if _is_own_module(name)}
+        return (name for home in names for name in self._modules.get(home, ())) if names else ()
+
+    @functools.cached_property
+    def _modules(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name, value in list(self.namespace.items()):
+            if type(value) is ModuleType:
+                found.setdefault(str(module_dict(value).get("__name__")), []).append(name)
+        return found
 
     def _held_by_module_of(self, value: object) -> set[str]:
         """What was given to the module of an object that calls functions which nobody sees, as sqlite's adapters are."""
@@ -641,6 +661,11 @@ _MOST_IN_MODULE = 200
 
 def _items_of(container: Any) -> list[Any]:
     return list(container.values() if hasattr(container, "values") else container)
+
+
+@functools.lru_cache(maxsize=1_000)
+def _is_own_module(name: str) -> bool:
+    return name not in ("__main__", "builtins") and name in sys.modules and not is_library(name)
 
 
 def held_in_module(module: ModuleType, namespace: dict[str, object]) -> Held:

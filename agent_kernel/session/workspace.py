@@ -70,7 +70,7 @@ class Workspace(Watching):
             raise unloaded.load_error(news, unloaded.WAY_ON)
         classes = frozenset(name.removeprefix(CLASS_PREFIX) for name in target.names() if name.startswith(CLASS_PREFIX))
         groups = unloaded.stand_in(self.repo, built.failed, commits, classes) if built.failed else []
-        return Loaded(plan, built.values, built.classes, tuple(groups), stay, built.contents)
+        return Loaded(plan, built.values, built.classes, tuple(groups), stay, built.contents, built.registers)
 
     def _leaves_nothing(self, plan: Plan, failed: Iterable[Failed]) -> bool:
         """Whether everything that is live stays as it is, so that no state is left that would be missed."""
@@ -159,6 +159,7 @@ class Workspace(Watching):
                     self.namespace[name] = value
             if handlers:
                 replace_handlers(handlers)
+            self._register(loaded)
             loaded.set_back()
             for uid, kind in loaded.classes.items():
                 self.living.classes.adopt(uid, kind)
@@ -172,6 +173,15 @@ class Workspace(Watching):
                 self._stand_in(group)
             pyplot.replace_figures(figures)
             self.bindings.note(self.namespace)
+
+    def _register(self, loaded: Loaded) -> None:
+        """Let what modules note of their subclasses go on with the classes that were loaded."""
+        if not loaded.registers:
+            return
+        from agent_kernel.values.guard import replace_in
+
+        pairs = ((self.living.classes.live(uid), kind) for uid, kind in loaded.classes.items())
+        replace_in(loaded.registers, {id(before): kind for before, kind in pairs if before is not None})
 
     def _await_quietly(self, loaded: Loaded) -> None:
         """Keep objects that go for as long as something of the notebook's would be called at their death.
@@ -243,6 +253,7 @@ class Loaded(msgspec.Struct, frozen=True):
     unloaded: tuple[Group, ...] = ()
     stay: frozenset[str] = frozenset()
     contents: Sequence[tuple[object, Any]] = ()
+    registers: Sequence[object] = ()  # of modules, in which classes that are made anew may stand
 
     def set_back(self) -> None:
         """Give what the person's own modules hold the content that it had."""

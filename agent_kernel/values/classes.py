@@ -69,6 +69,7 @@ class ClassRegistry:
     def __init__(self) -> None:
         self._ids: dict[int, tuple[weakref.ref[type], str]] = {}
         self._live: weakref.WeakValueDictionary[str, type] = weakref.WeakValueDictionary()
+        self._lived: set[str] = set()
 
     def uid_of(self, kind: type) -> str:
         """The class's id; a new one at first sight."""
@@ -82,6 +83,10 @@ class ClassRegistry:
     def live(self, uid: str) -> type | None:
         return self._live.get(uid)
 
+    def has_lived(self, uid: str) -> bool:
+        """Whether there was a class of this id in this process."""
+        return uid in self._lived
+
     def adopt(self, uid: str, kind: type) -> None:
         """Make `kind` the live class of this id. One that had it before gets a new id when it is next met."""
         before = self._live.get(uid)
@@ -89,6 +94,7 @@ class ClassRegistry:
             self._ids.pop(id(before), None)
         self._ids[id(kind)] = weakref.ref(kind), uid
         self._live[uid] = kind
+        self._lived.add(uid)
 
     def forget(self, uid: str) -> None:
         """The class of this id is another one now that could not be loaded: the live one gets a new id when next met."""

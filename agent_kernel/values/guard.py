@@ -14,7 +14,7 @@ import dis
 import enum
 import itertools
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from agent_kernel.values.classes import DICTS, Content, containers_below
@@ -25,6 +25,9 @@ _MISSING = object()
 # Loading an object may run these in any case, and those only where the class says itself how its objects are made.
 _HOOKS = ("__setstate__", "__new__", "__hash__", "__eq__", "__setattr__", "__getattr__", "__getattribute__")
 _HOOKS_OF_MAKING = ("__init__", "__post_init__")
+# Making a class runs the first of its bases, and a person's call of a metaclass the others.
+_HOOKS_OF_CLASSES = ("__init_subclass__", "__init__", "__new__", "__call__")
+_COUNTED_IDS = frozenset(map(id, (int, float, itertools.count)))
 _SAY_HOW = ("__reduce__", "__reduce_ex__", "__getstate__", "__getnewargs__", "__getnewargs_ex__")
 
 
@@ -81,6 +84,26 @@ class Guard:
         for container in containers_below(values, self._contents):
             self.keep_content(container, Content(container).items)
 
+    def keep_registers(self, bases: Iterable[type], meta: type) -> list[object]:
+        """What code of modules may note when a class is made of these bases: containers, which are returned, and attributes."""
+        above = {id(base): base for one in (*bases, meta) for base in bases_of(one) if module_name(base) != "__main__"}
+        hooks = [(base, _function(class_dict(base).get(name))) for base in above.values() for name in _HOOKS_OF_CLASSES]
+        found: list[object] = []
+        for base, function in hooks:
+            if function is None or function.__globals__ is self._namespace:
+                continue
+            said = {name: held for name, held in list(class_dict(base).items()) if not name.startswith("__")}
+            for name, held in said.items():
+                if id(type(held)) in _COUNTED_IDS:
+                    self.keep_attribute(base, name, held)
+            used = {name for code in nested_codes(function.__code__) for name in code.co_names}
+            held_there = (function.__globals__[name] for name in used & function.__globals__.keys())
+            found += containers_below((*said.values(), *held_there))
+        for container in found:
+            if id(container) not in self._contents:
+                self.keep_content(container, Content(container).items)
+        return found
+
     def keep_globals(self, kind: type) -> None:
         """The variables that code of the class may change when its objects are loaded."""
         self.keep_used(codes_run(kind, self._namespace, self._seen))
@@ -94,6 +117,24 @@ class Guard:
                 if step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                     self._bound.setdefault(step.argval, self._namespace.get(step.argval, _MISSING))
         self.keep_containers(self._namespace[name] for name in used & self._namespace.keys())
+
+
+def replace_in(containers: Iterable[object], instead: Mapping[int, object]) -> None:
+    """Put other objects, by the ids of those before, into these containers."""
+    for container in {id(one): one for one in containers}.values():
+        items = Content(container).items
+        if instead.keys().isdisjoint(_parts(container, items)):
+            continue
+
+        def now(item: Any) -> Any:
+            return instead.get(id(item), item)
+
+        if type(items) is dict:
+            set_content(container, {now(key): now(value) for key, value in items.items()})
+        elif issubclass(type(container), DICTS):
+            set_content(container, [(now(key), now(value)) for key, value in items])
+        else:
+            set_content(container, list(map(now, items)))
 
 
 def codes_run(kind: type, namespace: dict[str, object], seen: dict[int, object]) -> Iterator[types.CodeType]:

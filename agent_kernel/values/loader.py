@@ -44,6 +44,10 @@ class LiveObjects(Protocol):
 
     def placeholder(self, token: str, loss: Loss) -> Lost: ...
 
+    def has_lived(self, uid: str) -> bool:
+        """Whether a class of this id was made in this process: modules have noted it."""
+        ...
+
 
 class BrokenClassError(Exception):
     """A class was asked for that could not be made; says which, and carries why."""
@@ -82,6 +86,8 @@ class Loader:
         self._broken: dict[str, BaseException] = {}
         self._stream: Streams | None = None  # the one that is being loaded
         self.contents: list[tuple[object, Any]] = []
+        self.registers: list[object] = []  # in which modules may have noted classes that were made here
+        self._making = ""
         self._sets_back = sets_back
         self._held: set[int] = set()
         self._lent: dict[str, object] = {}
@@ -287,6 +293,7 @@ class Loader:
                 raise LookupError(f"the class {uid.partition('#')[0]} is not stored beside the value")
             if uid in self._broken:  # its stream was read half-way
                 raise BrokenClassError(uid, self._broken[uid])
+            before, self._making = self._making, uid
             try:
                 self.classes[uid] = self.made[uid] = self._skeletons[uid]()
             except (KeyboardInterrupt, StoreUnavailableError):
@@ -297,6 +304,8 @@ class Loader:
             except BaseException as error:
                 self._broken[uid] = error
                 raise BrokenClassError(uid, error) from error
+            finally:
+                self._making = before
         return self.classes[uid]
 
     def live(self, token: str) -> object:
@@ -329,6 +338,10 @@ class Loader:
             set_content(made, content)
             if is_container(made):  # else it is an object of a module of the person's own
                 self._guard.keep_content(made, content)
+
+    def note_registers(self, bases: tuple[type, ...], meta: type) -> None:
+        if not self._sets_back or self._live.has_lived(self._making):  # else it is news for modules, once
+            self.registers += self._guard.keep_registers(bases, meta)
 
     def set_later(self, made: object, content: Any) -> None:
         """Note what goes into an object that lives, and is changed by nothing that is only looked at."""

@@ -258,6 +258,9 @@ class _Live:
     def live_or_new(self, token: str, make: Callable[[], object]) -> object:
         return self._live[token] if token in self._live else make()
 
+    def has_lived(self, uid: str) -> bool:
+        return True
+
     def placeholder(self, token: str, loss: Loss) -> Lost:
         return Lost(loss)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -72,6 +74,28 @@ def test_nothing_is_known_of_another_machine_so_its_holders_live(repo: Repositor
     repo.acquire_lease("main", far)
     with pytest.raises(BranchInUseError, match="elsewhere"):
         repo.acquire_lease("main", HERE)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="only root has a clock of its own")
+@pytest.mark.parametrize("seconds", ["3600", "-300"])
+def test_a_living_holder_with_another_clock_keeps_its_branch(seconds: str) -> None:
+    code = (
+        "import msgspec, time; from agent_kernel.repository.leases import Holder;"
+        "print(msgspec.json.encode(Holder.here()).hex(), flush=True); time.sleep(60)"
+    )
+    own = ["unshare", "--time", "--boottime", seconds, "--fork", "--kill-child", sys.executable, "-c", code]
+    with subprocess.Popen(own, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline().strip()
+        if not line:
+            pytest.skip("this system gives no process a clock of its own")
+        holder = msgspec.json.decode(bytes.fromhex(line), type=Holder)
+        assert holder.is_alive()
+        process.kill()
+    until = time.monotonic() + 20
+    while holder.is_alive() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not holder.is_alive()
 
 
 def test_a_process_knows_itself() -> None:

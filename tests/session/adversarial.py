@@ -183,7 +183,6 @@ LIBRARIES_AND_THREADS = (
         "helper_mod.poke()",
         ("helper_mod",),
         "len(helper_mod.STATE) > 0",
-        found=Found.NEVER,
     ),
 )
 

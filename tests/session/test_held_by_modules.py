@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.session import Repository
+from agent_kernel.session.watching import Watching
 from agent_kernel.storage import MemoryStore, Store
 from agent_kernel.testing.notebooks import Notebook, names_changed
 from agent_kernel.values import references
@@ -479,6 +480,29 @@ class TestWhatAModuleOfOnesOwnHolds:
             again.checkout(early)
             assert again.look(f"repr({shows})") == before
 
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "bump()",
+            "run()",
+            "call()",
+            "state()['x'].append(1)",
+            "thing.add()",
+            "Sub().add()",
+        ],
+    )
+    def test_is_found_changed_where_a_cell_names_only_its_code(
+        self, home: Callable[[str], None], change: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Watching, "overdue", lambda *_: [])  # nothing is found by chance
+        home(HOME + "class Thing:\n    def add(self): STATE['x'].append(1)\n")
+        with Notebook() as nb:
+            nb.run("import ak_home as h\nfrom ak_home import bump, state, Thing\nthing = Thing()")
+            early = nb.run("class Sub(Thing): pass\ndef run(): bump()\ncall = bump")
+            assert "h" in names_changed(nb.run(change))
+            nb.checkout(early)
+            assert nb.look("(h.STATE, h.COUNT)") == ({"x": [0]}, 0)
+
     def test_is_shared_with_variables_for_a_part_of_it(self, home: Callable[[str], None]) -> None:
         store = MemoryStore()
         with Notebook(Repository.open(store)) as nb:
@@ -525,6 +549,99 @@ class TestWhatAModuleOfOnesOwnHolds:
             assert not nb.run("json.ak_own = [1]; del json.ak_own; np; ak; collections").changed
             groups = nb.session.workspace.tracking.groups
             assert max(groups[name].size for name in ("json", "np", "ak", "collections")) < 200
+
+
+REGISTRY = (
+    "REG, META, COUNTED, order = [], [], {}, []\nimport weakref, collections\nwatched = weakref.WeakSet()\n"
+    "class Base:\n    subs = {}; count = 0; by = collections.defaultdict(list)\n"
+    "    def __init_subclass__(cls, key='k', **more):\n"
+    "        super().__init_subclass__(**more); REG.append(cls); Base.subs[cls.__name__] = cls; Base.count += 1\n"
+    "        Base.by[key].append(cls); watched.add(cls); META.append(cls.__name__)\n"
+    "class Meta(type):\n    all = []\n    def __init__(cls, *more): super().__init__(*more); Meta.all.append(cls)\n"
+)
+REGISTERED = (
+    "(list(map(id, r.REG)), list(map(id, Base.subs.values())), list(map(id, Base.by['k'])), list(map(id, r.watched)),"
+    " list(map(id, Meta.all)), r.META, Base.count)"
+)
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    (tmp_path / "ak_registry.py").write_text(REGISTRY)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def fresh() -> None:
+        sys.modules.pop("ak_registry", None)
+        importlib.invalidate_caches()
+
+    fresh()
+    yield fresh
+    fresh()
+
+
+class TestWhatAModuleNotesOfItsSubclasses:
+    HERE = "import sys; from ak_registry import Base, Meta"
+    LOOK = REGISTERED.replace("r.", "sys.modules['ak_registry'].")
+
+    def expected(self, nb: Notebook, names: str = "A") -> object:
+        each = f"[id({names})]"
+        return nb.look(f"({each}, {each}, {each}, {each}, [id(B)], ['A'], 1)")
+
+    def test_is_the_class_that_there_is_and_once(self, registry: Callable[[], None]) -> None:
+        store = MemoryStore()
+        with Notebook(Repository.open(store)) as nb:
+            nb.run(self.HERE)
+            made = nb.run("class A(Base): z = 0\nclass B(metaclass=Meta): pass\na = A()")
+            assert nb.look(self.LOOK) == self.expected(nb)
+            for change in ("A.z = 1; B.z = 2", "A.z = [1]; a.v = 2; B.w = 1", "a = None; B.z = 1"):
+                nb.run(change)
+                nb.checkout(made)
+                assert nb.look("(A.z, vars(B).get('z'), type(a) is A)") == (0, None, True)
+                assert nb.look(self.LOOK) == self.expected(nb)
+            nb.run("del A, B, a")
+            nb.checkout(made)
+            assert nb.look(self.LOOK) == self.expected(nb)
+        registry()
+        with Notebook(Repository.open(store)) as again:
+            again.checkout(made)
+            assert again.look("[sys.modules['ak_registry'].REG == [A], Base.count, list(Base.subs)]") == [
+                True,
+                1,
+                ["A"],
+            ]
+            again.run("A.z = 3")
+            again.checkout(made)
+            assert again.look("[sys.modules['ak_registry'].REG == [A], Base.count, list(Base.subs)]") == [
+                True,
+                1,
+                ["A"],
+            ]
+
+    def test_is_not_touched_by_a_look_at_the_past(self, registry: Callable[[], None]) -> None:
+        with Notebook() as nb:
+            nb.run(self.HERE)
+            nb.run("class A(Base): z = 0\nclass B(metaclass=Meta): pass\na = A()")
+            nb.run("A.z = 1; a.v = 1")
+            before = nb.look(self.LOOK)
+            assert nb.repo.at("HEAD~1")["a"] is not None
+            assert nb.look(self.LOOK) == before
+
+    def test_is_set_back_with_the_module_where_a_variable_stands_for_it(self, registry: Callable[[], None]) -> None:
+        store = MemoryStore()
+        with Notebook(Repository.open(store)) as nb:
+            none = nb.run("import ak_registry as r\nfrom ak_registry import Base, Meta")
+            made = nb.run("class A(Base): pass\nclass C(Base): pass")
+            nb.run("A.z = 1")
+            nb.checkout(made)
+            assert nb.look("r.REG == [A, C] and r.META == ['A', 'C']")
+            nb.checkout(none)
+            assert nb.look("(r.REG, r.META)") == ([], [])
+            nb.checkout(made)
+            assert nb.look("r.REG == [A, C] and r.META == ['A', 'C']")
+        registry()
+        with Notebook(Repository.open(store)) as again:
+            again.checkout(made)
+            assert again.look("r.REG == [A, C] and r.META == ['A', 'C']")
 
 
 class TestAFolderThatACellAdded:

@@ -20,7 +20,8 @@ def notebook_class(uid: str) -> type:
 
 
 def skeleton(meta: type[type], name: str, bases: tuple[type, ...], attributes: dict[str, object]) -> type:
-    """A class without a body: no notebook hook exists yet, so making it runs none."""
+    """A class without a body: no notebook hook exists yet, so making it runs none. One of a module's class may run."""
+    current().note_registers(bases, meta)
     if issubclass(meta, abc.ABCMeta):
         return abc.ABCMeta.__new__(meta, name, bases, attributes)
     try:
