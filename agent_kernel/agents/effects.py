@@ -109,6 +109,7 @@ class _Ear:
         with self.lock:
             if not self.is_guarding:
                 _tell_of_the_unaudited()
+                _follow_pools()
                 self.is_guarding = True
 
     def hear(self, event: str, args: Args) -> None:
@@ -153,12 +154,12 @@ class _Ear:
         """What must let pass what happens on this thread: the gate of the innermost step that it belongs to."""
         here = threading.get_ident()
         mine = next((one for one in reversed(self.recording) if one.thread == here), None)
+        token = _token.get()
+        if mine is None and token is not None:  # a task, a callback, the work of a pool
+            mine = self.gated.get(token)
         thread = _THREADS.get(here)
         if mine is None and thread is not None:
             mine = next(iter(self.started.get(thread, ())[-1:]), None)
-        token = _token.get()
-        if mine is None and token is not None:  # a task or a callback
-            mine = self.gated.get(token)
         if mine is None:  # of another thread only what the step defined itself
             only = self.recording[-1] if len({one.thread for one in self.recording}) == 1 else None
             mine = only if only is not None and only.gate is not None and only.gate.is_acting(_caller()) else None
@@ -248,6 +249,31 @@ def _tell_of_the_unaudited() -> None:
         for place in (module, "posix") if module == "os" else (module,):
             if place in sys.modules:
                 setattr(sys.modules[place], name, telling)
+
+
+def _follow_pools() -> None:
+    """Work that is given to a pool of threads is its giver's, also where the threads were there before."""
+    from concurrent.futures import thread
+
+    item: Any = vars(thread).get("_WorkItem")
+    if item is None:
+        return
+    init, run = item.__init__, item.run
+
+    @functools.wraps(init)
+    def given(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        self.token = _token.get()
+
+    @functools.wraps(run)
+    def done(self: Any, *args: Any, **kwargs: Any) -> None:
+        before = _token.set(getattr(self, "token", None))  # none: it was given before this was here
+        try:
+            run(self, *args, **kwargs)
+        finally:
+            _token.reset(before)
+
+    item.__init__, item.run = given, done
 
 
 def _telling(event: str, act: Callable[..., Any]) -> Callable[..., Any]:

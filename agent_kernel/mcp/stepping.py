@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["Steps"]
 
 _MOST_TASK: Final = 120
+_STOPPED = (
+    "This was stopped before it did something outside the variables, and what it had changed was taken back: a person has to "
+    "allow it (run {run})."
+)
 _UNDECIDED = "This has not run yet: a person has to allow it (run {run})."
 
 
@@ -137,7 +141,7 @@ class Steps:
         run = short_run(asked.run)
         return "\n".join(
             [
-                _UNDECIDED.format(run=run),
+                (_STOPPED if asked.stopped else _UNDECIDED).format(run=run),
                 *(f"  {one.kind}: {one.what}" for one in risky),
                 *([f"  would change: {changes or 'no variable'}"] if is_move else []),
                 self._decides.replace("{run}", run),

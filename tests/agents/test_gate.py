@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import agent_kernel as ak
 from agent_kernel.agents.effects import recorded
 from agent_kernel.agents.events import ApprovalRequested, Effect, Event, Finding, Output
 from agent_kernel.agents.gate import Allowed, EffectStopped, Gate
+from agent_kernel.agents.starting import place_of, reopened
 from agent_kernel.session.versioned import Versioned
 from tests.agents.subagents.family import pair
 
@@ -191,6 +193,48 @@ def test_a_sub_agent_works_on_its_own_branch(tmp_path: Path) -> None:
             "ada", model=ak.ScriptedModel(["task.success(helper('go'))"]), state=state, approve="risky"
         ).start("go")
         assert run.result() == 2
+
+
+def test_one_undo_takes_back_all_that_a_stopped_step_did(tmp_path: Path) -> None:
+    with Versioned(tmp_path / "store") as state:
+        state["rows"], state["place"] = [1], tmp_path / "x"
+        run = started(state, "rows = rows + [0]", f"rows = rows + [2]\n{UNSEEN}")
+        pending(run)
+        assert state["rows"] == [1, 0]
+        assert run.approve().result() == "end"
+        assert state["rows"] == [1, 0, 2]
+        state.undo()
+        assert state["rows"] == [1]
+        state.redo()
+        assert state["rows"] == [1, 0, 2]
+
+
+def test_a_stopped_step_is_approved_in_another_process(tmp_path: Path) -> None:
+    with Versioned(tmp_path / "store") as state:
+        state["rows"], state["place"] = [1], tmp_path / "x"
+        run = started(state, f"rows = rows + [2]\n{UNSEEN}")
+        pending(run)
+    with Versioned(tmp_path / "store") as state:
+        again = reopened(place_of(state), run.id, model=ak.ScriptedModel(["", "task.success('later')"]))
+        assert again.approve().result() == "later"
+        assert state["rows"] == [1, 2]
+    assert (tmp_path / "x").read_text() == "x"
+
+
+def test_a_step_has_its_time_and_no_more_behind_a_gate() -> None:
+    run = started({}, "while True: pass", approve="never", limits=ak.Limits(step_s=0.2))
+    assert run.result() == "end"
+    assert next(event.status for event in run.events if isinstance(event, Output)) == "timeout"
+
+
+def test_work_given_to_a_pool_that_was_there_is_stopped(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(time.sleep, 0).result()
+        state: dict[str, object] = {"pool": pool, "place": str(tmp_path / "x"), "acts": [open]}
+        run = started(state, "left = pool.submit(acts[0], place, 'w')", approve="never")
+        assert run.result() == "end"
+        pool.submit((tmp_path / "mine").write_text, "x").result()
+    assert [one.name for one in tmp_path.iterdir()] == ["mine"]
 
 
 def test_auto_stops_nothing(state: Any, tmp_path: Path) -> None:

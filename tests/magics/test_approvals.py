@@ -28,6 +28,26 @@ def test_a_step_that_reaches_outside_waits_for_approval(shell: Shell, tmp_path: 
     assert [run["status"] for run in runs(shell)] == ["completed"]
 
 
+def test_a_step_that_is_stopped_as_it_runs_waits_for_approval(shell: Shell, tmp_path: Path) -> None:
+    out = tmp_path / "out.txt"
+    shell.run(f"import pathlib\nplace = pathlib.Path({str(out)!r})\nrows = [1]")
+    unseen = "[act('x') for act in [getattr(place, ''.join(['write', '_text']))]]"
+    use(shell, f"rows.append(2)\nnew = 1\n{unseen}", "task.success(rows)")
+    typed = shell.run("%%agent analyst\nWrite a file please.")
+    assert "wants to run step 1" in typed.out
+    assert f"files: writes {out}" in typed.out
+    assert "Traceback" not in typed.out + typed.err
+    assert not out.exists()
+    assert shell.ip.user_ns["rows"] == [1]
+    assert "new" not in shell.ip.user_ns
+    assert shell.run("%agent approve").result.success
+    assert out.read_text() == "x"
+    assert shell.ip.user_ns["rows"] == [1, 2]
+    shell.run("%agent undo")
+    assert shell.ip.user_ns["rows"] == [1]
+    assert "new" not in shell.ip.user_ns
+
+
 def test_a_step_that_is_denied_does_not_run_and_the_model_is_told_why(shell: Shell, tmp_path: Path) -> None:
     out = tmp_path / "out.txt"
     heard: list[str] = []

@@ -137,6 +137,13 @@ def test_what_runs_nothing_is_shown_unasked(page: Page, what: str) -> None:
     assert "withheld" not in sent[0]
 
 
+def test_an_agent_in_a_namespace_of_its_own_is_no_way_around(page: Page) -> None:
+    code = "from IPython.display import display as d\nd({'text/html': '<script>EVIL()</script>'}, raw=True)"
+    source = f"allowing.review = lambda *_, **__: ()\nrun = ak.Agent('ada', model=ak.ScriptedModel([{code!r}]), state={{}}, approve='risky').start('go')\nfor _ in run: pass\nprint(run.status)"
+    _, shown = page.run(source)
+    assert marked(shown) == []
+
+
 def test_approving_shows_it(page: Page) -> None:
     (status, asked, _), shown = page.run(f"go({WAYS['a method that is assigned']!r}, again=True)")
     assert (status, len(asked)) == ("completed", 1)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Protocol, TextIO, cast
 from agent_kernel.browsing.mime import FOOTER
 from agent_kernel.magics.outputs.collecting import Collector
 from agent_kernel.magics.outputs.items import HERE, Place
-from agent_kernel.magics.outputs.page import guard_page
 from agent_kernel.magics.outputs.replacing import put_back, replace
 
 if TYPE_CHECKING:
@@ -61,7 +60,6 @@ class KernelTap:
         }
 
     def install(self) -> None:
-        guard_page(self._shell)  # before: what a step must not show is not heard either
         send = self._session.send
 
         @functools.wraps(send)

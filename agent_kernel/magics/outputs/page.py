@@ -14,8 +14,6 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from agent_kernel.agents.effects import gate_here
-
 if TYPE_CHECKING:
     from agent_kernel.agents.gate import Gate
     from agent_kernel.magics.shell import Shell
@@ -49,6 +47,12 @@ def _wrap(target: object, name: str, wrapper: Callable[[Callable[..., Any]], Cal
         setattr(kind, name, functools.wraps(act)(wrapper(act)))
 
 
+def _gate() -> Gate | None:
+    """What stops the step that this thread works for, if anything does. Before the first step nothing of that is loaded."""
+    effects = sys.modules.get("agent_kernel.agents.effects")
+    return None if effects is None else cast("Callable[[], Gate | None]", effects.gate_here)()
+
+
 class _Inside(threading.local):
     """Whether this thread is sending a message that was looked at."""
 
@@ -60,7 +64,7 @@ _inside = _Inside()
 
 def _sending(send: Callable[..., Any]) -> Callable[..., Any]:
     def sending(self: Any, *args: Any, **kwargs: Any) -> Any:
-        gate = gate_here()
+        gate = _gate()
         if gate is None:
             return inside(self, *args, **kwargs)
         return guarded(self, gate, *args, **kwargs)
@@ -89,7 +93,7 @@ def _sending(send: Callable[..., Any]) -> Callable[..., Any]:
 
 def _sending_raw(send: Callable[..., Any]) -> Callable[..., Any]:
     def sending_raw(self: Any, *args: Any, **kwargs: Any) -> Any:
-        gate = None if _inside.now else gate_here()
+        gate = None if _inside.now else _gate()
         if gate is not None and _is_withheld(gate, "a message", "nobody can read"):
             return None
         return send(self, *args, **kwargs)
@@ -99,7 +103,7 @@ def _sending_raw(send: Callable[..., Any]) -> Callable[..., Any]:
 
 def _writing_payload(write: Callable[..., Any]) -> Callable[..., Any]:
     def writing_payload(self: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
-        gate = gate_here()
+        gate = _gate()
         if gate is not None:
             from agent_kernel.agents.review.bundles import active_parts
 

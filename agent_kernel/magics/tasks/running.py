@@ -13,7 +13,6 @@ from agent_kernel.agents.events import Part
 from agent_kernel.agents.executing import Executed, PlainExecutor
 from agent_kernel.agents.gate import EffectStopped
 from agent_kernel.agents.settling import Settled
-from agent_kernel.magics.outputs.page import guard_page
 from agent_kernel.magics.tasks.called import called_by_its_step
 from agent_kernel.magics.tasks.looping import beside
 
@@ -57,7 +56,6 @@ class ShellExecutor:
             ended.extend([found] if isinstance(found, Settled) else [])
             return found
 
-        guard_page(self._shell)
         self._outputs.begin_step()
         try:
             with self._as_part_of_the_cell(), called_by_its_step(self._shell):
