@@ -11,6 +11,7 @@ import array
 import ctypes
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from itertools import combinations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,7 @@ def clusters_of(uses: Iterable[MemoryUse], views: Mapping[int, object] = _NONE) 
         if (len(group) > 1 and len({id(use.holder) for use in group}) > 1 and not _is_one_array(group, views))
         or (not group[0].owned and _is_shared_bytes(group[0].holder))
     ]
+    found = [cluster for cluster in found if not _is_mostly_others(cluster)]
     found.sort(key=_place)  # two ranges of one bytearray both begin where that does
     apart: list[Cluster] = []
     for cluster in found:
@@ -72,6 +74,36 @@ def clusters_of(uses: Iterable[MemoryUse], views: Mapping[int, object] = _NONE) 
 def _is_one_array(group: list[MemoryUse], views: Mapping[int, object]) -> bool:
     """Whether these are an array and what was pickled as its views."""
     return len({id(views.get(id(use.holder), use.holder)) for use in group}) == 1
+
+
+def _is_mostly_others(cluster: Cluster) -> bool:
+    """Whether these are a few columns of a wide array, say, with no item in common: most of what they span is not theirs."""
+    if type(cluster.base) is not Span:
+        return False
+    import numpy as np
+
+    uses: Any = cluster.base.keep
+    holders: list[Any] = list({id(use.holder): use.holder for use in uses}.values())
+    if len(holders) > _MOST_COMPARED or not all(isinstance(holder, np.ndarray) for holder in holders):
+        return False
+    if 2 * sum(holder.nbytes for holder in holders) > cluster.high - cluster.low:
+        return False
+    if any(map(overlaps_itself, holders)):
+        return False
+    return not any(_shares_items(one, other) for one, other in combinations(holders, 2))
+
+
+_MOST_COMPARED = 64
+
+
+def _shares_items(one: Any, other: Any) -> bool:
+    import numpy as np
+
+    most_work: Any = 10_000
+    try:
+        return bool(np.shares_memory(one, other, max_work=most_work))
+    except RuntimeError:  # numpy finds it too hard to tell
+        return True
 
 
 def _place(cluster: Cluster) -> tuple[str, int]:

@@ -52,6 +52,14 @@ def test_an_array_by_itself_is_no_cluster() -> None:
     assert clusters_of([use(array), use(array)]) == ()
 
 
+def test_columns_far_apart_do_not_bring_along_what_lies_between_them() -> None:
+    wide = np.zeros((100, 50))
+    assert clusters_of([use(wide[:, 3]), use(wide[:, 40]), use(wide[:, 41])]) == ()
+    assert len(clusters_of([use(wide[:, 3]), use(wide[:, 3:5])])) == 1
+    assert len(clusters_of([use(wide[:, 3]), use(wide[:, 40]), use(wide[::2, 40])])) == 1
+    assert len(clusters_of([use(column) for column in wide.T])) == 1  # which are all of it
+
+
 def test_the_array_that_spans_the_others_is_what_is_stored() -> None:
     array = np.arange(10)
     (cluster,) = clusters_of([use(array[2:4]), use(array), use(array[3:])])
