@@ -40,6 +40,10 @@ class Recorder(Protocol):
         """It has ended, this way."""
         ...
 
+    def ran_between(self) -> None:
+        """Code ran that is no cell's, since the last one that counted: a message of a widget was handled."""
+        ...
+
 
 class CellHooks:
     """Finds the cells that count among all that run."""
@@ -49,6 +53,12 @@ class CellHooks:
         self._is_main = is_main or _on_the_main_thread
         self._running: list[CellInfo] = []
         self._begun = False
+        self._executions = 0  # since the last outermost cell began or ended
+        self._others = 0  # of those, what was no cell, since the last that counted
+
+    def pre_execute(self) -> None:
+        """Code is about to run: of a cell, or of what handles a message of a widget."""
+        self._executions += self._is_main()
 
     def pre_run_cell(self, info: CellInfo) -> None:
         if not self._is_main():
@@ -58,6 +68,8 @@ class CellHooks:
             source = info.raw_cell
             shown = info.store_history and not info.silent
             self._recorder.starts(shown)
+            self._others += max(self._executions - 1, 0)  # one is the cell's own
+            self._executions = 0
             counts = shown and not is_only_agent_lines(source)
             self._begun = counts and self._recorder.begin(source, cell_id_of(info))
 
@@ -74,6 +86,9 @@ class CellHooks:
             return
         if self._begun:
             self._begun = False
+            if self._others or self._executions:
+                self._recorder.ran_between()
+            self._others = self._executions = 0
             self._recorder.end(_error_of(result))
         self._recorder.rests()
 

@@ -97,6 +97,7 @@ class AgentKernel(Configurable):
             return
         self._loaded = True
         shell = self._shell
+        shell.events.register("pre_execute", self._hooks.pre_execute)
         shell.events.register("pre_run_cell", self._hooks.pre_run_cell)
         shell.events.register("post_run_cell", self._hooks.post_run_cell)
         shell.input_transformers_cleanup.append(self._blanker)
@@ -119,6 +120,7 @@ class AgentKernel(Configurable):
             return
         self._loaded = False
         shell = self._shell
+        shell.events.unregister("pre_execute", self._hooks.pre_execute)
         shell.events.unregister("pre_run_cell", self._hooks.pre_run_cell)
         shell.events.unregister("post_run_cell", self._hooks.post_run_cell)
         shell.input_transformers_cleanup.remove(self._blanker)

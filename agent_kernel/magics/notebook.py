@@ -126,6 +126,11 @@ class LiveNotebook(Binding):
         if agent in VERBS:
             self._notices.warn(f"{agent!r} is taken for the agent's name here; the verb is a line, %agent {agent}")
 
+    def ran_between(self) -> None:
+        """A widget's message was handled: what that may have changed is looked at with the cell that ends now."""
+        if self.session is not None:
+            self.session.workspace.ran_between = True
+
     def end(self, error: BaseException | None) -> None:
         """It has ended: commit what it did."""
         if self.session is None:

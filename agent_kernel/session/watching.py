@@ -75,6 +75,7 @@ class Watching:
         self._figures: object = None
         self.monitor = Monitor(namespace)
         self._beside = Held()
+        self.ran_between = False  # whether code ran that was no cell's, since the last commit looked
         self._source, self._words = "", set[str]()
         self._owed: frozenset[str] = frozenset()  # what cells touched whose commits failed
         references.begin()
@@ -131,6 +132,9 @@ class Watching:
                 closure.add(self._holding({id(value) for value in self.outputs()}))
             closure.add(self._holding(self._drawn_on()))
             closure.add(self._holding(touching.held_by_log_handlers()))
+            if self.ran_between:
+                closure.add(name for group in self.tracking for name in group.members if group.holders)
+            self.ran_between = False
         names: Iterable[str] = closure.touched
         if closure.everything:
             groups = self.tracking.groups

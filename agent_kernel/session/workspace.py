@@ -18,7 +18,6 @@ from agent_kernel.session.tracking import Group
 from agent_kernel.session.watching import Watching
 from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.lost import name_loss
-from agent_kernel.values.restore.logs import replace_handlers
 from agent_kernel.values.restore.objects import set_content
 from agent_kernel.values.summaries.reading import derives_from
 
@@ -158,6 +157,8 @@ class Workspace(Watching):
                     name_loss(value, name)
                     self.namespace[name] = value
             if handlers:
+                from agent_kernel.values.restore.logs import replace_handlers
+
                 replace_handlers(handlers)
             self._register(loaded)
             loaded.set_back()

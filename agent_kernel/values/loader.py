@@ -24,6 +24,7 @@ from agent_kernel.values.lost import Lost
 from agent_kernel.values.quiet import seldom_collected
 from agent_kernel.values.recompiling import stand_in
 from agent_kernel.values.restore.code import ModuleContent
+from agent_kernel.values.restore.context import Later
 from agent_kernel.values.restore.objects import instance, set_content
 from agent_kernel.values.streams import Failure, StoredGroup, Streams
 from agent_kernel.values.summaries.reading import class_dict
@@ -343,7 +344,7 @@ class Loader:
         if not self._sets_back or self._live.has_lived(self._making):  # else it is news for modules, once
             self.registers += self._guard.keep_registers(bases, meta)
 
-    def set_later(self, made: object, content: Any) -> None:
+    def set_later(self, made: object, content: Later) -> None:
         """Note what goes into an object that lives, and is changed by nothing that is only looked at."""
         if self._sets_back and self._stream is not None:
             self._stream.contents.append((made, content))

@@ -16,6 +16,7 @@ class Told:
     def __init__(self) -> None:
         self.cells: list[tuple[str, str]] = []
         self.begun: list[str] = []
+        self.between: list[str] = []
         self.turns: list[str] = []  # whose the main thread was
 
     def starts(self, shown: bool) -> None:
@@ -27,6 +28,9 @@ class Told:
     def begin(self, source: str, cell_id: str) -> bool:
         self.begun.append(source)
         return not source.startswith("# refused")
+
+    def ran_between(self) -> None:
+        self.between.append(self.begun[-1])
 
     def end(self, error: BaseException | None) -> None:
         self.cells.append((self.begun[-1], type(error).__name__ if error else "ok"))
@@ -41,6 +45,7 @@ def told() -> Told:
 def shell(told: Told) -> Iterator[Any]:
     shell = plain_shell()
     hooks = CellHooks(told)
+    shell.events.register("pre_execute", hooks.pre_execute)
     shell.events.register("pre_run_cell", hooks.pre_run_cell)
     shell.events.register("post_run_cell", hooks.post_run_cell)
     yield shell
@@ -140,3 +145,18 @@ def test_a_cell_whose_error_cannot_be_shown_ends_like_any_other(shell: Any, told
     assert [source for source, _ in told.cells] == [mute, "x = 1"]
     assert told.cells[0][1] != "ok"
     assert told.cells[1][1] == "ok"
+
+
+def test_what_handles_a_message_of_a_widget_is_told_with_the_next_cell_that_counts(shell: Any, told: Told) -> None:
+    def message() -> None:
+        shell.events.trigger("pre_execute")
+        shell.events.trigger("post_execute")
+
+    for source, store in (("a = 1", True), ("b = 1", False), ("c = 1", True), ("d = 1", True)):
+        shell.run_cell(source, store_history=store)
+        if source == "a = 1":
+            message()
+    assert told.between == ["c = 1"]
+    shell.user_ns["message"] = message
+    shell.run_cell("message()", store_history=True)
+    assert told.between == ["c = 1", "message()"]

@@ -236,6 +236,7 @@ def test_loading_twice_is_loading_once(place: str) -> None:
 def registered(ip: Any) -> list[object]:
     """Everything that an extension could leave behind."""
     return [
+        list(ip.events.callbacks["pre_execute"]),
         list(ip.events.callbacks["pre_run_cell"]),
         list(ip.events.callbacks["post_run_cell"]),
         list(ip.input_transformers_cleanup),

@@ -197,17 +197,6 @@ def test_a_figure_that_only_pyplot_names_is_found_in_the_same_cell() -> None:
     assert {"figure", "axes"} <= {change.name for change in report.changed}
 
 
-def test_a_widget_is_named_as_unsaved_and_stays_where_it_is() -> None:
-    with Notebook() as nb:
-        report = nb.run("import ipywidgets\nslider = ipywidgets.IntSlider(3)\nx = [1]")
-        assert [unsaved.name for unsaved in report.unsaved] == ["slider"]
-        slider = nb.look("slider")
-        nb.run("x.append(2)")
-        nb.checkout(report)
-        assert nb.look("slider") is slider
-        assert nb.look("x") == [1]
-
-
 def test_an_empty_database_in_memory_comes_back() -> None:
     with Notebook() as nb:
         made = nb.run("import sqlite3\ndb = sqlite3.connect(':memory:')")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO, cast
 from agent_kernel.browsing.mime import FOOTER
 from agent_kernel.magics.outputs.collecting import Collector
 from agent_kernel.magics.outputs.items import HERE, Place
+from agent_kernel.magics.outputs.page import guard_page
 from agent_kernel.magics.outputs.replacing import put_back, replace
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class KernelTap:
         }
 
     def install(self) -> None:
+        guard_page(self._shell)  # first: what a step must not show is not heard either
         send = self._session.send
 
         @functools.wraps(send)

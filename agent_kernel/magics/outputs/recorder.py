@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from agent_kernel.magics.outputs.page import guard_page
-
 if TYPE_CHECKING:
     from agent_kernel.magics.outputs.collecting import Collector
     from agent_kernel.magics.shell import Shell
@@ -48,7 +46,6 @@ class OutputRecorder:
     """Keeps what cells show until their commits take it. Never raises: no cell is lost for its outputs."""
 
     def __init__(self, shell: Shell, is_on: Callable[[], bool]) -> None:
-        guard_page(shell)  # before anything listens: what a step must not show is not heard either
         self._shell = shell
         self._is_on = is_on
         self._listening: tuple[Tap, Collector] | None = None  # from the first cell on

@@ -19,16 +19,14 @@ _HANDLES = frozenset({*_STORES, "Place", "Run", "Race", "Preview"})
 def handler_for(kind: type) -> Handler | None:
     names = {(module_name(base).partition(".")[0], base.__name__) for base in kind.__mro__}
     if ("ipywidgets", "Widget") in names:
-        return lose_widget
+        from agent_kernel.values.reducers.widgets import reduce_widget
+
+        return reduce_widget
     if ("h5py", "HLObject") in names:
         return lose_hdf5
     if any(package == "agent_kernel" and name in _HANDLES for package, name in names):
         return lose_store
     return None
-
-
-def lose_widget(pickler: Pickler, value: Any) -> Any:
-    return pickler.lose(value, "a widget lives in the front end, only the cell that made it can show it again")
 
 
 def lose_store(pickler: Pickler, value: Any) -> Any:

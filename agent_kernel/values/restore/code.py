@@ -9,9 +9,9 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from agent_kernel.values.restore.context import current
+from agent_kernel.values.restore.context import Later, current
 
 
 def function(
@@ -131,7 +131,7 @@ def module(name: str) -> types.ModuleType:
     return importlib.import_module(name)
 
 
-class ModuleContent(NamedTuple):
+class ModuleContent(Later):
     """What goes back into a module of the person's own, unless that is another one by now."""
 
     source: str

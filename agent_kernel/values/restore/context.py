@@ -8,6 +8,15 @@ from collections.abc import Callable, Generator
 from types import CodeType
 from typing import Any, Protocol
 
+import msgspec
+
+
+class Later(msgspec.Struct):
+    """What an object gets once all is loaded, and takes its place."""
+
+    def give(self, made: Any) -> None:
+        raise NotImplementedError
+
 
 class Context(Protocol):
     """What rebuilding needs from the loader that runs it."""
@@ -35,7 +44,7 @@ class Context(Protocol):
 
     def note_registers(self, bases: tuple[type, ...], meta: type) -> None: ...
 
-    def set_later(self, made: object, content: Any) -> None: ...
+    def set_later(self, made: object, content: Later) -> None: ...
 
     def note_attribute(self, made: type, name: str, value: object) -> None: ...
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
-from agent_kernel.values.restore.context import current
+from agent_kernel.values.restore.context import Later, current
 
 
 def logger(name: str) -> logging.Logger:
@@ -18,7 +18,7 @@ def logger_state(made: logging.Logger, state: tuple[Any, ...]) -> None:
     current().set_later(made, Settings(*state))
 
 
-class Settings(NamedTuple):
+class Settings(Later):
     """What a notebook sets of a logger."""
 
     level: int

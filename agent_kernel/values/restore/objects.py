@@ -17,9 +17,7 @@ from typing import Any
 
 from agent_kernel.values.restore.buffers import StoredBytes, bytes_of
 from agent_kernel.values.restore.classes import maker_of
-from agent_kernel.values.restore.code import ModuleContent
-from agent_kernel.values.restore.context import current
-from agent_kernel.values.restore.logs import Settings
+from agent_kernel.values.restore.context import Later, current
 
 
 def exception(kind: Any, arguments: tuple[object, ...]) -> Any:
@@ -201,10 +199,10 @@ def held_content(made: object, content: Any) -> None:
 def set_content(made: Any, content: Any) -> None:
     """Replace the content of a list, dict, set or deque, or the attributes of an object, and run none of its code."""
     kind = type(made)
-    if kind is list:
-        made[:] = content
-    elif type(content) is Settings or type(content) is ModuleContent:
+    if isinstance(content, Later):
         content.give(made)
+    elif kind is list:
+        made[:] = content
     elif kind is collections.deque:
         made.clear()
         made.extend(content)

@@ -1,0 +1,169 @@
+"""A widget of ipywidgets is a value like others: its state is versioned, and the live widget follows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from inspect import cleandoc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_kernel.session import Repository
+from agent_kernel.storage import LmdbStore
+from agent_kernel.testing.notebooks import Notebook, names_changed, rev
+
+widgets = pytest.importorskip("ipywidgets")
+
+
+@pytest.fixture(autouse=True)
+def close_all() -> Iterator[None]:
+    yield
+    widgets.Widget.close_all()
+
+
+class TestAWidget:
+    def test_is_saved_with_all_that_it_holds(self) -> None:
+        with Notebook() as nb:
+            report = nb.run(
+                cleandoc("""
+                import ipywidgets, traitlets
+                number, text = ipywidgets.IntSlider(value=3), ipywidgets.Text('a')
+                choice = ipywidgets.Dropdown(options={'x': 1, 'y': [2]})
+                page = ipywidgets.Tab([ipywidgets.VBox([number]), text], titles=('one', 'two'))
+                linked = ipywidgets.IntText(); link = traitlets.link((number, 'value'), (linked, 'value'))
+                tried = ipywidgets.interactive(lambda v: v * 2, v=3)
+                shown = ipywidgets.Output()
+            """)
+            )
+            assert report.unsaved == ()
+
+    def test_that_a_cell_moves_is_a_change_and_others_are_none(self) -> None:
+        with Notebook() as nb:
+            nb.run("import ipywidgets\na, b = ipywidgets.IntSlider(value=3), ipywidgets.IntSlider(value=4)")
+            assert names_changed(nb.run("a.value = 5")) == {"a"}
+            assert names_changed(nb.run("a.value")) == set()
+
+    def test_is_the_very_same_after_a_rollback_and_calls_nobody(self) -> None:
+        with Notebook() as nb:
+            first = nb.run(
+                cleandoc("""
+                import ipywidgets
+                moves = []
+                slider = ipywidgets.IntSlider(value=3)
+                slider.observe(lambda change: moves.append(change.new), 'value')
+            """)
+            )
+            slider = nb.look("slider")
+            assert names_changed(nb.run("slider.value = 5")) == {"slider", "moves"}
+            nb.checkout(first)
+            assert nb.look("slider") is slider
+            assert nb.look("(slider.value, moves)") == (3, [])
+            nb.run("slider.value = 7")
+            assert nb.look("moves") == [7]
+
+    def test_sends_the_front_end_what_changed_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with Notebook() as nb:
+            first = nb.run("import ipywidgets\nslider = ipywidgets.IntSlider(value=3, max=10)")
+            nb.run("slider.value = 5")
+            sent: list[object] = []
+            monkeypatch.setattr(widgets.Widget, "_send", lambda self, msg, buffers=None: sent.append(msg["state"]))
+            nb.checkout(first)
+            assert sent == [{"value": 3}]
+
+    def test_loses_the_handlers_that_came_later(self) -> None:
+        with Notebook() as nb:
+            first = nb.run("import ipywidgets\nclicks = []\nbutton = ipywidgets.Button()")
+            nb.run("button.on_click(lambda _: clicks.append(1))")
+            nb.checkout(first)
+            nb.run("button.click()")
+            assert nb.look("clicks") == []
+
+    def test_that_was_closed_is_opened_again(self) -> None:
+        with Notebook() as nb:
+            first = nb.run("import ipywidgets\nslider = ipywidgets.IntSlider(value=3)\nbox = ipywidgets.VBox([slider])")
+            name = nb.look("slider.model_id")
+            last = nb.run("slider.close()")
+            assert "slider" in names_changed(last)
+            nb.checkout(first)
+            assert nb.look("(slider.comm is not None, slider.model_id, slider.value)") == (True, name, 3)
+            assert nb.look("box.children[0] is slider") is True
+            nb.checkout(last)
+            assert nb.look("slider.comm") is None
+
+    def test_of_a_class_of_the_notebook_too(self) -> None:
+        with Notebook() as nb:
+            first = nb.run(
+                cleandoc("""
+                import ipywidgets, traitlets
+                class Twice(ipywidgets.IntSlider):
+                    note = traitlets.Unicode('x')
+                    @traitlets.observe('value')
+                    def count(self, change):
+                        self.moved = getattr(self, 'moved', 0) + 1
+                slider = Twice(value=4)
+            """)
+            )
+            assert first.unsaved == ()
+            nb.run("slider.value = 9\nslider.value = 10; slider.note = 'y'")
+            nb.checkout(first)
+            assert nb.look("(slider.value, slider.note, getattr(slider, 'moved', 0))") == (4, "x", 1)
+
+    def test_that_is_only_looked_at_is_neither_moved_nor_shown(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with Notebook() as nb:
+            first = nb.run("import ipywidgets\nslider = ipywidgets.IntSlider(value=3)")
+            nb.run("slider.value = 5")
+            opened: list[object] = []
+            monkeypatch.setattr(widgets.Widget, "open", opened.append)
+            past: Any = nb.repo.at(rev(first))["slider"]
+            assert (past.value, past.comm, nb.look("slider.value")) == (3, None, 5)
+            assert opened == []
+
+    def test_stays_where_it_is_when_a_checkout_fails(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with Notebook() as nb:
+            first = nb.run(
+                cleandoc("""
+                import ipywidgets, os
+                slider = ipywidgets.IntSlider(value=3)
+                class Refuses:
+                    def __setstate__(self, state):
+                        if 'AK_REFUSES' in os.environ:
+                            raise ValueError
+                bad = Refuses(); bad.x = 0
+            """)
+            )
+            nb.run("slider.value = 5\nbad.x = 1")
+            monkeypatch.setenv("AK_REFUSES", "1")
+            with pytest.raises(Exception, match="bad"):
+                nb.checkout(first, names=["bad", "slider"])
+            assert nb.look("slider.value") == 5
+
+
+def test_a_restart_makes_it_again_under_its_id(tmp_path: Path) -> None:
+    with Notebook(Repository.open(LmdbStore(tmp_path))) as nb:
+        nb.run(
+            cleandoc("""
+            import ipywidgets
+            clicks = []
+            slider = ipywidgets.IntSlider(value=3)
+            box = ipywidgets.VBox([slider])
+            button = ipywidgets.Button(); button.on_click(lambda _: clicks.append(slider.value))
+            tried = ipywidgets.interactive(lambda v: v * 2, v=3)
+        """)
+        )
+        name = nb.look("slider.model_id")
+    code = f"""
+        from agent_kernel.session import Repository
+        from agent_kernel.storage import LmdbStore
+        from agent_kernel.testing.notebooks import Notebook, names_changed
+        with Notebook(Repository.open(LmdbStore({str(tmp_path)!r}))) as nb:
+            nb.checkout()
+            assert nb.look("slider.model_id") == {name!r} and nb.look("slider.comm") is not None
+            assert nb.look("(slider.value, box.children[0] is slider)") == (3, True)
+            assert names_changed(nb.run("x = 1")) == {{"x"}}
+            nb.run("slider.value = 8; button.click(); tried.children[0].value = 7")
+            assert nb.look("(clicks, tried.result)") == ([8], 14)
+    """
+    subprocess.run([sys.executable, "-c", cleandoc(code)], check=True)
