@@ -236,5 +236,6 @@ def test_fields_and_kinds_of_a_newer_release_are_read_over() -> None:
     stored = msgspec.msgpack.decode(encode(Commit(tree=address(b"t"), author=Author("a"), time_ns=1, kind="cell")))
     stored |= {"k": "teleported", "future": 1}
     assert decode_commit(msgspec.msgpack.encode(stored)).kind == "teleported"
-    row = msgspec.msgpack.encode([b"v", None, 0, "", b"", "future"])
-    assert decode_entry(row) == Entry(b"v")
+    row = msgspec.msgpack.encode([b"v", None, 0, "", b"", b"own", "future"])
+    assert decode_entry(row) == Entry(b"v", own=b"own")
+    assert decode_entry(msgspec.msgpack.encode([b"v", None, 0, "", b""])) == Entry(b"v")  # of an earlier release
