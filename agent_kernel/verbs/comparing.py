@@ -109,9 +109,9 @@ def _touched(repo: Repository, old: ObjectId | None, new: ObjectId) -> set[str] 
 
 def _difference(repo: Repository, one: Differing) -> Difference:
     if one.how == "=":
-        said = describe.entry_line(repo, one.new)
+        said = describe.entry_said(repo, one.name, one.new)
         return Difference(one.name, "=", said, said)
-    old, new = describe.entry_line(repo, one.old), describe.entry_line(repo, one.new)
+    old, new = describe.entry_said(repo, one.name, one.old), describe.entry_said(repo, one.name, one.new)
     details = details_of(repo, one.old, one.new, f"{old} → {new}")
     outlines = describe.entry_outline(repo, one.old), describe.entry_outline(repo, one.new)
     return Difference(one.name, one.how, old, new, details, outlines)

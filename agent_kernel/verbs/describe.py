@@ -92,6 +92,18 @@ def entry_line(repo: Repository, entry: Entry | None) -> str:
     return clean(summaries.line(summary)) if summary is not None else "not described"
 
 
+def entry_said(repo: Repository, name: str, entry: Entry | None) -> str:
+    """The same, and what of it is not saved: `generator (not saved: a generator cannot be saved)`."""
+    line = entry_line(repo, entry)
+    lost = [one for one in repo.read_manifest(entry).lost if name in one.name.split(", ")] if entry is not None else []
+    if not lost:
+        return line
+    summary = summary_of(repo, entry) if entry is not None else None
+    is_whole = summary is not None and summary.type == lost[0].type
+    reasons = "; ".join(dict.fromkeys(clean(one.reason) for one in lost))
+    return f"{line} ({'not saved' if is_whole else 'not all of it is saved'}: {reasons})"
+
+
 def entry_outline(repo: Repository, entry: Entry | None) -> str:
     """The same without anything that the value holds, for what stays in a notebook's file."""
     summary = None if entry is None else summary_of(repo, entry)

@@ -121,12 +121,16 @@ def tag(scope: Scope, options: Namespace) -> Result:
         scope.repo.delete_tag(name)
         return Said((f"Deleted tag {name}",), {"deleted": name})
     was = scope.repo.tags().get(name)
-    if was is not None and not options.force:
-        raise RefExistsError(name, _remedy(scope, "tag", options))
     at, commit = scope.commit(options.at or "HEAD")
-    scope.repo.create_tag(name, at, force=options.force)
-    moved = f" (was {short(was)})" if was is not None else ""
-    said = [f"Tagged {describe.label(at, commit)} as {name}{moved}"]
+    if was == at:
+        return Said((f"{describe.label(at, commit)} is tagged as {name} already",), {"tag": name, "commit": hex_of(at)})
+    # A notebook is run from its top again: its line means the state that is there now, and no other one.
+    is_again = scope.session is not None and options.at is None
+    if was is not None and not options.force and not is_again:
+        raise RefExistsError(name, _remedy(scope, "tag", options))
+    scope.repo.create_tag(name, at, force=options.force or is_again)
+    moved = f" (was {describe.label(was, scope.repo.commit_at(was))})" if was is not None else ""
+    said = [f"{'Tagged' if was is None else 'Moved the tag:'} {describe.label(at, commit)} as {name}{moved}"]
     if name in scope.repo.branches():
         said.append(f"There is a branch {name} too: as a ref, {name} now is the tag, and heads/{name} the branch")
     return Said(tuple(said), {"tag": name, "commit": hex_of(at)})

@@ -331,7 +331,8 @@ def test_what_to_type_names_the_store(run: Any, store: Path) -> None:
     assert f"agent-kernel forget {store} x --sources --yes" in run("ignore", store, "x").out
     assert f"agent-kernel prune {store} --keep-last 1 --yes" in run("prune", store, "--keep-last", "1").err
     run("tag", store, "v1")
-    assert f"agent-kernel tag {store} -f v1" in run("tag", store, "v1").err
+    assert run("tag", store, "v1").status == 0
+    assert f"agent-kernel tag {store} -f v1 HEAD~1" in run("tag", store, "v1", "HEAD~1").err
     assert run("tag", store, "-f", "v1", "HEAD~1").status == 0
 
 

@@ -163,3 +163,16 @@ def test_a_single_variable_is_named_behind_the_commits_or_after_the_dashes(shell
     assert shell.run("%agent diff HEAD~1 HEAD x").out == shell.run("%agent diff HEAD~1 HEAD -- x").out
     assert "y" not in [row["name"] for row in shell.run("%agent diff HEAD~1 HEAD x --json").json["changed"]]
     assert "'z'" in shell.run("%agent diff HEAD~1 HEAD z").err
+
+
+def test_what_is_not_saved_is_said_to_be_not_saved(shell: Shell) -> None:
+    shell.run("x = 1")
+    shell.run("rows = [1]; ahead = (i for i in rows); box = {'rows': rows, 'ahead': ahead}; lone = [2]")
+    told = shell.run("%agent diff").out
+    assert "+ ahead: generator (not saved: a generator cannot be saved)" in told
+    box = next(line for line in told.splitlines() if line.startswith("+ box"))
+    assert box.endswith("(not all of it is saved: a generator cannot be saved)")
+    assert "not saved" not in next(line for line in told.splitlines() if line.startswith("+ rows"))
+    assert "not saved" not in next(line for line in told.splitlines() if line.startswith("+ lone"))
+    shell.run("box['more'] = 1; next(ahead)")
+    assert "(not all of it is saved: a generator cannot be saved)" in shell.run("%agent diff -- box").out

@@ -176,10 +176,23 @@ def test_tags(shell: Shell) -> None:
     assert "no tag yet" in shell.run("%agent tag").out
     shell.run("x = 1")
     shell.run("%agent tag v1")
-    assert "already exists" in shell.run("%agent tag v1").err
+    again = shell.run("%agent tag v1")
+    assert (again.result.success, "is tagged as v1 already" in again.out) == (True, True)
     assert "v1" in shell.run("%agent tag").out
     shell.run("%agent tag -d v1")
     assert "no tag yet" in shell.run("%agent tag").out
+
+
+def test_a_notebook_that_is_run_again_moves_its_tag_and_says_so(shell: Shell) -> None:
+    for _ in range(2):
+        typed = [shell.run(source) for source in ("x = 1", "%agent tag clean", "y = 2")]
+        assert all(one.result.success for one in typed)
+    assert "Moved the tag: " in typed[1].out
+    assert "[4] x = 1 as clean (was " in typed[1].out
+    assert "[1] x = 1)" in typed[1].out
+    refused = shell.run("%agent tag clean HEAD")  # one commit and no other was named
+    assert "already exists" in refused.err
+    assert "%agent tag -f clean HEAD" in refused.err
 
 
 def test_show_a_commit_and_a_variable(shell: Shell) -> None:
