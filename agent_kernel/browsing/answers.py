@@ -46,11 +46,12 @@ class Author(msgspec.Struct, frozen=True):
     me: bool
 
 
-class DayRow(msgspec.Struct, frozen=True, tag="day", tag_field="kind"):
-    """The header above the commits of a day."""
+class DayRow(msgspec.Struct, frozen=True, tag="day", tag_field="kind", omit_defaults=True):
+    """The header above the commits of a day, or, with a `text`, the line between two kernels."""
 
     day: str  # 2026-11-21
     graph: Graph
+    text: str = ""  # kernel restarted
 
 
 Part: TypeAlias = Literal["", "first", "middle", "last"]

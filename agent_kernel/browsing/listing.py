@@ -19,6 +19,7 @@ from agent_kernel.browsing.colours import Colours
 from agent_kernel.browsing.gathering import Piece, day_of, pieces_of
 from agent_kernel.browsing.timeline import Record, View
 from agent_kernel.repository import ObjectId, hex_of
+from agent_kernel.session.labels import Kernels
 from agent_kernel.verbs.lanes import Step, Strand, assign
 
 __all__ = ["Fold", "Item", "Listing", "listing_of"]
@@ -41,7 +42,7 @@ class Fold(msgspec.Struct, frozen=True):
 
 
 class Item(msgspec.Struct, frozen=True, gc=False):
-    """A row: a commit, a fold, a step that waits, or (none of these) the day of those that follow.
+    """A row: a commit, a fold, a step that waits, or (none of these) the day of those that follow, or a `text` of its own.
 
     `node`: its place among the graph's nodes; of a step that waits that of the commit that it would follow on.
     """
@@ -50,6 +51,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     record: Record | None = None
     fold: Fold | None = None
     day: str = ""
+    text: str = ""
     waits: str = ""  # the run whose step it is
     is_under: bool = False  # a step that waits stands right above this commit
 
@@ -179,8 +181,10 @@ def listing_of(
             today = max(day_of(asked_ns[run], tz_s), pieces[0].day if pieces else 0)
             items.append(Item(0, day=_date(today)))
         items.append(Item(0, waits=run))
+    kernels = Kernels()
     for piece, part in zip(pieces, parts, strict=True):
         members, day = piece.records, piece.day
+        between = {one.id: kernels.before(one.id, next(iter(one.parents), None), one.session) for one in members}
         found = members if matching is None else [record for record in members if record.id in matching]
         if not found:
             continue
@@ -188,6 +192,9 @@ def listing_of(
         if day != today:
             items.append(Item(len(nodes), day=_date(day)))
             today = day
+        said = between[found[0].id] or between[members[0].id]
+        if said:
+            items.append(Item(len(nodes), day=_date(day), text=said))
         folded = None
         if fold and piece.why:
             folded = _fold(piece, part, 0 if matching is None else len(found), unfolded, asked_ns)
@@ -202,6 +209,8 @@ def listing_of(
             seen.add(folded.run)
             items.append(Item(len(nodes), fold=folded, waits=folded.run))
         for at, record in enumerate(found):
+            if at and between[record.id]:
+                items.append(Item(len(nodes), day=_date(day), text=between[record.id]))
             rows[record.id] = len(items)
             node_of[record.id] = len(nodes)
             items.append(Item(len(nodes), record, folded, is_under=waits and not at))

@@ -28,7 +28,7 @@ def row_of(book: Book, listing: Listing, item: Item, spread: Spread) -> Row:
     if item.waits:
         return wait_row(book, item.waits, spread.waiting[item.waits], graph, depth=int(item.fold is not None))
     if item.fold is None:
-        return DayRow(item.day, graph)
+        return DayRow(item.day, graph, item.text)
     if item.fold.why == "run":
         return run_row(book, item.fold, spread, graph)
     return _fold_row(book.repo, item.fold, graph)

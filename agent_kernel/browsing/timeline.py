@@ -6,6 +6,7 @@ Where something was deleted from the store, by a collection or because history w
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from agent_kernel.repository import Commit, Head, Kind, ObjectId
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.repository.pointers import BRANCHES, EPOCH, HEADS, TAGS
 from agent_kernel.repository.runs import HOLDS
+from agent_kernel.session.labels import session_of
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -42,6 +44,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     run: str  # the agent's run that it is a step of; "": of none
     is_named: bool
     is_error: bool
+    session: str = ""  # in which its numbered cell ran
 
 
 class View(msgspec.Struct, frozen=True):
@@ -231,6 +234,7 @@ def _record_of(id: ObjectId, commit: Commit) -> Record:
         run=commit.run,
         is_named=bool(commit.message.strip()),
         is_error=commit.status != "ok",
+        session=sys.intern(session_of(commit)),  # one text for all cells of a kernel
     )
 
 

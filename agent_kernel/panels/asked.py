@@ -13,6 +13,7 @@ from agent_kernel.browsing.arguments import in_words
 from agent_kernel.browsing.wording import called, cleaned
 from agent_kernel.errors import NotFoundError, RequestError
 from agent_kernel.repository import ObjectId, hex_of, short
+from agent_kernel.session.labels import session_of
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import ApprovalRequested
@@ -261,7 +262,10 @@ def _aim(desk: Desk, rev: str) -> _Aim:
         branch = repo.branch_meant(rev, session.id)
         # Messages of commits say it, so it is as short as it can be.
         own = short(found) if _names(repo, short(found), found) else hex_of(found)
-        return _Aim(branch or own, hex_of(found), called(repo.commit_at(found)))
+        commit = repo.commit_at(found)
+        # A kernel counts its cells anew: the same number is that of another cell now.
+        is_older = session_of(commit) not in ("", session.id)
+        return _Aim(branch or own, hex_of(found), f"{called(commit)} ({short(found)})" if is_older else called(commit))
 
 
 def _names(repo: Repository, rev: str, commit: ObjectId) -> bool:

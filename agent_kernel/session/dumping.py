@@ -368,6 +368,7 @@ class Dumps:
             alone: only to compare, beside what was dumped before.
         """
         began, busy = time.perf_counter(), time.thread_time()
+        self.living.dumps(members, self.rebound)
         try:
             defer = defer and not self._everything
             compared = None if alone else self._dump_led(members, before, defer=defer)

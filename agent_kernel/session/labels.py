@@ -10,17 +10,19 @@ import re
 
 import msgspec
 
-from agent_kernel.repository import Commit, ObjectId, short
+from agent_kernel.repository import ASIDE, OF_KERNEL, Commit, ObjectId, short
 from agent_kernel.values import summaries
 from agent_kernel.values.summaries.wording import clean, cut
 
 __all__ = [
+    "Kernels",
     "about",
     "error_kind",
     "is_code",
     "label",
     "named",
     "prompt",
+    "session_of",
     "shown",
     "subject",
     "title",
@@ -98,6 +100,35 @@ def named(found: ObjectId, commit: Commit, rev: str = "") -> str:
     """The commit inside another one's message: as it was called by whoever typed it, then what it is."""
     said = label(found, commit, longest=_LONGEST)
     return f"{rev}: {said}" if rev and not said.startswith(rev) else said
+
+
+class Kernels:
+    """Where a history that is listed newest first passes from one kernel to the one before: numbers of cells begin anew there."""
+
+    def __init__(self) -> None:
+        self._next: dict[ObjectId | None, str] = {}  # by commit, the session of the cell that went on from it
+
+    def before(self, found: ObjectId | None, parent: ObjectId | None, session: str) -> str:
+        """What to say right above this commit; "" mostly.
+
+        Args:
+            found, parent: the commit, and from which it goes on; None: others lie between those that are listed.
+            session: in which its cell ran; "": it has no numbered cell of a kernel.
+        """
+        later = self._next.pop(found, "")
+        if later or session:
+            self._next[parent] = session or later
+        if not later or not session or later == session:
+            return ""
+        if later.partition(OF_KERNEL)[0] == session.partition(OF_KERNEL)[0]:
+            return "kernel restarted"
+        return "another kernel" if OF_KERNEL in later and OF_KERNEL in session else "another session"
+
+
+def session_of(commit: Commit) -> str:
+    """The session in which the commit's numbered cell ran; "": there is none, or an agent ran it aside."""
+    is_numbered = commit.cell is not None and commit.cell.number is not None
+    return commit.session if is_numbered and not commit.session.startswith(ASIDE) else ""
 
 
 def undone(found: ObjectId, commit: Commit) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from agent_kernel.values.lost import Lost, loss_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from agent_kernel.values.classes import ClassRegistry
     from agent_kernel.values.dump import Loss
@@ -35,7 +35,9 @@ class Living:
         self.cell = ""  # what made a new token, for the way out: "cell [3]"
         self._tokens: dict[int, tuple[_Hold, str]] = {}
         self._objects: dict[str, _Hold] = {}
-        self._origins: dict[str, str] = {}
+        self._origins: dict[str, tuple[str, ...]] = {}  # the cells to run again, in order
+        self._makers: dict[str, str] = {}  # by variable, the cell that assigned it
+        self._dumped: Collection[str] = ()  # the variables that are dumped now
         self._made: set[str] = set()
         self.interrupted: set[str] = set()  # names whose saving was interrupted the last time
         self.arrived: list[int] | None = None  # a Ctrl-C each, since a commit looks at values; None: it cannot be told
@@ -61,8 +63,21 @@ class Living:
             return known[1]
         token = f"{type.__getattribute__(type(value), '__name__')}-{self.session}-{secrets.token_hex(6)}"
         self._name(token, value)
-        self._origins[token] = self.cell
+        self._origins[token] = self._cells()
         return token
+
+    def dumps(self, names: Collection[str], rebound: Collection[str]) -> None:
+        """These variables are dumped next, of which `rebound` were assigned since the last commit."""
+        self._dumped = tuple(names)  # of a mapping the names alone: its values must be free to die
+        for name in names:
+            if name in rebound or name not in self._makers:
+                self._makers[name] = self.cell
+
+    def _cells(self) -> tuple[str, ...]:
+        """Which cells make what is met now: the one that assigned its variable, and this one, which put it there."""
+        made = {self._makers.get(name, self.cell) for name in self._dumped}
+        first = made.pop() if len(made) == 1 else self.cell
+        return tuple(dict.fromkeys(one for one in (first, self.cell) if one))
 
     def _name(self, token: str, value: object) -> None:
         held = _weakly(value)
@@ -70,8 +85,10 @@ class Living:
         self._objects[token] = held
 
     def remedy_of(self, token: str) -> str:
-        cell = self._origins.get(token, "")
-        return f"run {cell} again to have it back" if cell else ""
+        cells = self._origins.get(token, ())
+        if len(cells) > 1:
+            return f"run cells {' and '.join(cell.removeprefix('cell ') for cell in cells)} again to have it back"
+        return f"run {cells[0]} again to have it back" if cells else ""
 
     def live_object(self, token: str) -> object | None:
         return _target(self._objects.get(token))

@@ -12,6 +12,7 @@ from itertools import islice
 
 from agent_kernel.errors import RefNotFoundError
 from agent_kernel.repository import Commit, ObjectId, short
+from agent_kernel.session.labels import Kernels, session_of
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.lanes import draw
 from agent_kernel.verbs.output import Block, Json, Line, Opens, Result, Table
@@ -147,8 +148,21 @@ class Log(Result):
         if not self.commits:
             return [Line(self.nothing)]
         columns = ("Commit", "Cell", "", "Changed", "Took", "When")
-        rows = tuple(self._html_row(found, commit) for found, commit in self.commits)
-        return [Table(columns, rows, right=frozenset({4, 5})), *self._rest()]
+        rows: list[tuple[str, ...]] = []
+        for (found, commit), said in zip(self.commits, self._dividers(), strict=True):
+            rows += [("", "", f"── {said} ──", "", "", "")] if said else []
+            rows.append(self._html_row(found, commit))
+        return [Table(columns, tuple(rows), right=frozenset({4, 5})), *self._rest()]
+
+    def _dividers(self) -> list[str]:
+        """What to say above each commit."""
+        kernels = Kernels()
+        if not self.graph:  # of one variable's commits others lie between them
+            return [kernels.before(None, None, session_of(commit)) for _, commit in self.commits]
+        return [
+            kernels.before(found, next(iter(commit.parents), None), session_of(commit))
+            for found, commit in self.commits
+        ]
 
     def to_text(self, width: int | None = None) -> str:
         if not self.commits:
@@ -159,7 +173,11 @@ class Log(Result):
         room = 1_000 if width is None else max(24, width - width_of(rights[0]) - 3)
         lines = [_fitted(left, _told(commit), room) for left, (_, commit) in zip(lefts, self.commits, strict=True)]
         wide = min(max(map(width_of, lines)), 76)
-        drawn = [f"{pad(line, wide)}   {right}".rstrip() for line, right in zip(lines, rights, strict=True)]
+        drawn: list[str] = []
+        for at, (line, right, said) in enumerate(zip(lines, rights, self._dividers(), strict=True)):
+            lane = lanes[at].replace("*", "|").rstrip() if lanes else "|"
+            drawn += [f"{lane} ── {said} ──"] if said else []
+            drawn.append(f"{pad(line, wide)}   {right}".rstrip())
         return "\n".join([*drawn, *(line.text for line in self._rest())])
 
     def _left(self, found: ObjectId, lane: str) -> str:

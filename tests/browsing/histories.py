@@ -15,10 +15,10 @@ from agent_kernel.storage import MemoryStore
 class Notebook:
     """A session whose cells run one after the other, and a reader of its repository."""
 
-    def __init__(self, repo: Repository) -> None:
+    def __init__(self, repo: Repository, session_id: str | None = None) -> None:
         self.repo = repo
         self.namespace: dict[str, object] = {}
-        self.session: Session = bind(self.namespace, repo, author=Author("ada"), skip=_is_hidden)
+        self.session: Session = bind(self.namespace, repo, author=Author("ada"), skip=_is_hidden, session_id=session_id)
         self.reader = Reader(repo, self.session.id)
         self._number = 0
 

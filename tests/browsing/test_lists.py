@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from agent_kernel.errors import RefNotFoundError, RequestError
-from agent_kernel.session import bind
+from agent_kernel.session import Repository, bind
 from tests.browsing.histories import Notebook
 
 
@@ -276,3 +277,19 @@ def test_a_name_that_is_not_saved_is_told_once_in_a_row(nb: Notebook) -> None:
     assert [(sign, name) for sign, name, _ in row["chips"]][-1] == ("!", "lock")
     assert (len(row["chips"]), row["more"]) == (4, 2)
     assert row["counts"] == {"+": 5, "!": 1}
+
+
+def test_a_divider_stands_between_two_kernels(tmp_path: Path) -> None:
+    with Repository.open(tmp_path / "store") as repo:
+        for session in ("0a1b2c3d.11111111", "0a1b2c3d.22222222"):
+            nb = Notebook(repo, session)
+            nb.cells("x = 1", "y = 2", "pass", "pass", "pass", "z = 3")
+            page = nb.ask("rows", n=50)
+            nb.session.close()
+        rows = page["rows"]
+        between = [at for at, row in enumerate(rows) if row["kind"] == "day" and row.get("text")]
+        assert [rows[at]["text"] for at in between] == ["kernel restarted"]
+        newer, older = rows[: between[0]], rows[between[0] + 1 :]
+        assert [row["prompt"] for row in newer if row["kind"] == "commit"] == ["[6]", "[1]"]
+        assert [row["prompt"] for row in older if row["kind"] == "commit"] == ["[6]", "[2]", "[1]"]
+        assert page["total"] == len(rows)

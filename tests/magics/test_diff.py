@@ -176,3 +176,21 @@ def test_what_is_not_saved_is_said_to_be_not_saved(shell: Shell) -> None:
     assert "not saved" not in next(line for line in told.splitlines() if line.startswith("+ lone"))
     shell.run("box['more'] = 1; next(ahead)")
     assert "(not all of it is saved: a generator cannot be saved)" in shell.run("%agent diff -- box").out
+
+
+@pytest.mark.parametrize(
+    ("assigns", "touches"),
+    [
+        ("class A: pass\nit = A()", "it.ahead = (i for i in range(3))"),
+        ("it = [1]", "it.append(i for i in range(3))"),
+        ("it = {}", "it['ahead'] = {'deeper': (i for i in range(3))}"),
+    ],
+)
+def test_what_is_lost_names_the_cell_that_assigned_it_too(shell: Shell, assigns: str, touches: str) -> None:
+    shell.run(assigns)
+    shell.run(touches)
+    shell.run("it")
+    assert "Run cells [1] and [2] again to have it back" in shell.run("%agent status").out
+    shell.run(assigns)
+    shell.run(f"{assigns}\n{touches}")
+    assert "Run cell [6] again to have it back" in shell.run("%agent status").out

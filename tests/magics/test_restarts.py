@@ -142,3 +142,30 @@ def test_a_race_of_before_the_restart_is_picked_from_once_the_variables_are_back
         shell.run("%agent checkout")
         tasks.pick(held.id, 1)
         assert (shell.ns["best"], tasks.race(held.id).picked) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ("0a1b2c3d.11111111", "0a1b2c3d.22222222", "kernel restarted"),
+        ("0a1b2c3d.11111111", "9f9f9f9f.22222222", "another kernel"),
+        (None, None, "another session"),
+    ],
+)
+def test_a_divider_stands_where_the_numbers_of_cells_begin_anew(
+    place: str, monkeypatch: pytest.MonkeyPatch, first: str | None, second: str | None, said: str
+) -> None:
+    for session in (first, second):
+        monkeypatch.setattr("agent_kernel.magics.binding.session_id", lambda _, session=session: session)
+        with Shell(store=place) as shell:
+            shell.run("x = 1")
+            shell.run("%agent undo")
+            shell.run("%agent redo")
+            shell.run("x = 2")
+            log = shell.run("%agent log").out
+            shown = shell.run("%agent log -- x").out
+    lines = log.splitlines()
+    at = next(number for number, line in enumerate(lines) if said in line)
+    assert log.count(said) == shown.count(said) == 1
+
+    assert [sum("[4] x = 2" in line for line in part) for part in (lines[:at], lines[at:])] == [1, 1]

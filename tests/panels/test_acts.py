@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from pathlib import Path
 
 import pytest
 
+from agent_kernel.repository import short
 from tests.panels.fronts import Front, elsewhere
 
 
@@ -15,6 +17,24 @@ def front(front: Front) -> Front:
     for source in ("x = [1]; y = 2", "# a slip of the hand\nx.append(2); tmp = 3; del y"):
         front.run(source)
     return front
+
+
+def test_a_commit_of_an_earlier_kernel_is_named_by_its_hash_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Front(tmp_path, monkeypatch) as front:
+        front.run("x = [1]")
+    with Front(tmp_path, monkeypatch) as front:
+        front.run("%agent checkout")
+        front.run("x.append(2)")
+        panel = front.panel()
+        older = panel.ask("open")["head"]["id"]
+        repo = front.extension.notebook.repo
+        assert repo is not None
+        before = repo.resolve("HEAD~1")
+        done = panel.ask("checkout", to="HEAD~1", what="variables")
+        assert done["done"].startswith(f"Checked out [1] ({short(before)}): ")
+        assert panel.ask("checkout", to=older, what="variables")["done"].startswith("Checked out [2]: ")
 
 
 class TestBetweenCells:

@@ -116,7 +116,7 @@ export class RowList {
     const found = new Map();
     for (const at of places) {
       const row = this.model.pages.rows.get(at);
-      const name = row ? `${row.kind} ${row.kind === "day" ? row.day : row.id}` : "";
+      const name = row ? `${row.kind} ${row.kind === "day" ? `${row.day} ${row.text ?? ""}` : row.id}` : "";
       // While older rows stand beside newer ones a commit may be in two places.
       found.set(name && !found.has(name) ? name : `${name} at ${at}`, at);
     }

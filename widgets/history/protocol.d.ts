@@ -90,7 +90,7 @@ export interface Head { branch: string | null; id: string | null; prompt: string
 
 export interface Page { version: string; from: number; total: number /* rows */; commits: number /* in all */; matches: number; rows: Row[] }
 export type Row = DayRow | FoldRow | WaitRow | CommitRow;
-export interface DayRow { kind: "day"; day: string /* 2026-11-21 */; graph: Graph }
+export interface DayRow { kind: "day"; day: string /* 2026-11-21 */; graph: Graph; text?: string /* "kernel restarted": the line between two kernels */ }
 /** Neighbours that changed nothing, repeated runs of one cell, or the steps of an agent's run: then `subject` is its task. Open, its commits follow as rows of depth 1. */
 export interface FoldRow { kind: "fold"; id: string; why: "nothing" | "repeated" | "run"; n: number; matching: number; prompt: string; subject: string; unfolded: boolean; took_s: number; time_ms: number; graph: Graph; run: RunFacts | null }
 /** An agent's run as a whole. `tip`: its newest commit; `part`: which of its rows this is, where others' commits lie between its own, the oldest first. `cost`: US dollars, null: not known. `chips`, `more`, `counts`: as of a commit, of all its steps together. */

@@ -49,9 +49,9 @@ export function waitingRow() {
 function dayRow(row, look) {
   return el(
     "div",
-    { class: "ak-row ak-day", role: "row" },
+    { class: row.text ? "ak-row ak-day ak-between" : "ak-row ak-day", role: "row" },
     graphPicture(row.graph, "none", false),
-    el("span", { role: "gridcell" }, dayName(row.day, look.now)),
+    el("span", { role: "gridcell" }, row.text || dayName(row.day, look.now)),
   );
 }
 
