@@ -18,8 +18,9 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
@@ -242,11 +243,13 @@ def _tell_of_threads(wanted: list[object], hear: Callable[[str, Args], None]) ->
 def _tell_of_the_unaudited() -> None:
     """Functions that act outside and that no audit event tells of: they say so themselves, as threads do."""
     for module, name in _UNAUDITED:
+        with suppress(ImportError):
+            import_module(module)
         act = getattr(sys.modules.get(module), name, None)
         if not callable(act):
             continue
         telling = _telling(f"{module}.{name}", act)
-        for place in (module, "posix") if module == "os" else (module,):
+        for place in (module, *_BELOW.get(module, ())):
             if place in sys.modules:
                 setattr(sys.modules[place], name, telling)
 
@@ -395,6 +398,14 @@ def _started(args: Args) -> Told:
     return "runs", _command(cast("list[object]", command) if isinstance(command, list) else [command])
 
 
+def _bare_process(args: Args) -> Told:
+    """A process that begins without `Popen`, which tells by itself of those that it begins."""
+    frame = _caller()
+    if frame is not None and frame.f_code.co_qualname == "Popen._execute_child":
+        return "", ""
+    return "runs", _text(args[0]) if args else ""
+
+
 def _command(parts: list[object]) -> str:
     """The command as somebody typed it, without the shell that it was given to."""
     is_line = len(parts) > 2 and parts[1] == "-c" and Path(_text(parts[0])).name in _SHELLS
@@ -491,17 +502,29 @@ _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     "resource.setrlimit": lambda args: ("limits", "this process"),
     "resource.prlimit": lambda args: ("limits", "a process"),
     "_posixsubprocess.fork_exec": lambda args: ("runs", _text(args[0])),
+    "subprocess._fork_exec": _bare_process,
+    "cpython.PyInterpreterState_New": lambda args: ("starts", "another interpreter"),
+    "signal.pidfd_send_signal": lambda args: ("signals", "a process"),
+    "signal.raise_signal": lambda args: ("signals", "this process"),
+    "signal.alarm": lambda args: ("signals", "this process later"),
+    "signal.setitimer": lambda args: ("signals", "this process later"),
+    "readline.write_history_file": _first("writes"),
+    "readline.append_history_file": lambda args: ("writes", _text(args[1]) if len(args) > 1 else ""),
     "os.mkfifo": _first("makes"),
     "os.mknod": _first("makes"),
     "os._exit": lambda args: ("ends", "this process"),
     "os.abort": lambda args: ("ends", "this process"),
     "_posixshmem.shm_open": _first("makes"),
 }
-_UNAUDITED: Final = tuple(
-    (module, name)
-    for event in ("_posixsubprocess.fork_exec", "os.mkfifo", "os.mknod", "os._exit", "os.abort", "_posixshmem.shm_open")
-    for module, _, name in (event.rpartition("."),)
+_UNAUDITED: Final = (
+    ("_posixsubprocess", "fork_exec"),
+    ("subprocess", "_fork_exec"),
+    ("_posixshmem", "shm_open"),
+    *(("os", name) for name in ("mkfifo", "mknod", "_exit", "abort")),
+    *(("signal", name) for name in ("pidfd_send_signal", "raise_signal", "alarm", "setitimer")),
+    *(("readline", name) for name in ("write_history_file", "append_history_file")),
 )
+_BELOW: Final[dict[str, tuple[str, ...]]] = {"os": ("posix",), "signal": ("_signal",)}  # where the same function stands
 _OWN_PLACES: Final = frozenset({"tempfile.mkstemp", "tempfile.mkdtemp"})
 # Where the paths stand in what an event tells, each with the open folder that it may be relative to.
 _PATHS: Final[dict[str, tuple[tuple[int, int | None], ...]]] = {

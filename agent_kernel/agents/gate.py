@@ -53,7 +53,7 @@ _FILES: Final = frozenset(
     | {f"changes {what} of" for what in ("mode", "owner", "times", "attributes")}
 )
 _NETWORK: Final = frozenset({"connects", "listens", "sends to", "requests", "sends mail", "looks up"})
-_PROCESSES: Final = frozenset({"runs", "forks", "signals", "starts a thread of", "ends"})
+_PROCESSES: Final = frozenset({"runs", "forks", "signals", "starts a thread of", "starts", "ends"})
 _STATE: Final = frozenset({"sets environment of", "unsets environment of", "changes folder to", "hooks", "limits"})
 _C_CODE: Final = frozenset({"loads", "calls"})
 # What a person allowed with a step, by the kind of what the review of its code had found.
