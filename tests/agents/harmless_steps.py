@@ -432,8 +432,8 @@ print(textwrap.fill("some long text " * 5, 30))
 import pprint
 pprint.pprint({"a": list(range(3))})
 
-import plotly.graph_objects as go
-drawn = go.Figure(go.Bar(y=[1, 2]))
+import plotly.graph_objects as graphs
+drawn = graphs.Figure(graphs.Bar(y=[1, 2]))
 
 drawn
 """
