@@ -13,6 +13,7 @@ import msgspec
 
 from agent_kernel.agents import approving, moves, outcomes
 from agent_kernel.agents.conversation import open_action
+from agent_kernel.agents.current import guard_pages
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -83,6 +84,7 @@ def gate(course: Course, code: str) -> Gate | None:
     mode, setup, place = course.setup.approve, course.setup, course.place
     if mode == "auto":
         return None
+    guard_pages()
     _, since = open_action(course.log.events)
     approved = frozenset(one for event in since if isinstance(event, ApprovalRequested) for one in event.stopped)
     found = (

@@ -10,9 +10,10 @@ from agent_kernel.errors import NotBoundError
 if TYPE_CHECKING:
     from agent_kernel.agents.place import Place
 
-__all__ = ["Nowhere", "here", "here_again", "stands_here"]
+__all__ = ["Nowhere", "guard_pages", "here", "here_again", "stands_here"]
 
 _doors: list[Callable[[], Place]] = []
+_guards: dict[Callable[[], Place], Callable[[], None]] = {}
 
 
 def here() -> Place:
@@ -42,9 +43,22 @@ def here_again() -> Place | Nowhere:
     return here() if _doors else Nowhere()
 
 
-def stands_here(door: Callable[[], Place], *, stands: bool = True) -> None:
-    """A notebook is here from now on, or no more."""
+def stands_here(door: Callable[[], Place], guard: Callable[[], None] | None = None, *, stands: bool = True) -> None:
+    """A notebook is here from now on, or no more.
+
+    Args:
+        guard: called before a step runs that must not show everything in its page; often.
+    """
     if stands:
         _doors.append(door)
+        if guard is not None:
+            _guards[door] = guard
     elif door in _doors:
         _doors.remove(door)
+        _guards.pop(door, None)
+
+
+def guard_pages() -> None:
+    """A step begins that must not show everything: have what is sent to the pages of notebooks here looked at."""
+    for guard in tuple(_guards.values()):
+        guard()

@@ -107,7 +107,7 @@ class AgentKernel(Configurable):
         shell.Completer.custom_matchers.append(self._matcher)
         shell.configurables.append(self)
         atexit.register(self._end)
-        stands_here(self._here)
+        stands_here(self._here, self._guard)
         if beside is not None and getattr(getattr(shell, "kernel", None), "comm_manager", None) is not None:
             self.notebook.beside = beside(shell, self.notebook)
             self.notebook.beside.load()
@@ -140,6 +140,11 @@ class AgentKernel(Configurable):
     def _here(self) -> Place:
         self.notebook.bind_first()
         return self.notebook.tasks.place()
+
+    def _guard(self) -> None:
+        from agent_kernel.magics.outputs.page import guard_page
+
+        guard_page(self._shell)
 
     def _end(self) -> None:
         # As Python ends nobody is told any more: whoever shows something sees that the kernel is gone.

@@ -12,12 +12,11 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol, TextIO, cast
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 
 from agent_kernel.browsing.mime import FOOTER
 from agent_kernel.magics.outputs.collecting import Collector
 from agent_kernel.magics.outputs.items import HERE, Place
-from agent_kernel.magics.outputs.page import guard_page
 from agent_kernel.magics.outputs.replacing import put_back, replace
 
 if TYPE_CHECKING:
@@ -61,10 +60,11 @@ class KernelTap:
         }
 
     def install(self) -> None:
-        guard_page(self._shell)  # first: what a step must not show is not heard either
-        send = self._session.send
+        session, own = self._session, vars(self._session).get("send")
+        # By its class each time: what steps send is looked at there, from the first one on.
+        send = self._session.send if own is not None else functools.partial(_sent, session)
 
-        @functools.wraps(send)
+        @functools.wraps(session.send)
         def heard(*args: object, **kwargs: object) -> object:
             message = send(*args, **kwargs)
             try:
@@ -163,6 +163,11 @@ class KernelTap:
 
     def _clear(self, content: Mapping[str, object], place: Place) -> None:
         self._collector.clear(wait=bool(content.get("wait")), place=place)
+
+
+def _sent(session: _Session, *args: object, **kwargs: object) -> object:
+    kind: Any = type(session)
+    return kind.send(session, *args, **kwargs)
 
 
 def _mapping(found: object) -> Mapping[str, object]:

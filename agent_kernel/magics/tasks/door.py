@@ -17,7 +17,6 @@ from agent_kernel.agents.models.naming import ENVIRONMENT, model_named
 from agent_kernel.agents.outside import is_outside
 from agent_kernel.agents.place import Place
 from agent_kernel.errors import MissingExtraError, ModelError, NoModelError, TaskInterruptedError
-from agent_kernel.magics.outputs.page import guard_page
 from agent_kernel.magics.tasks.apart import Apart
 from agent_kernel.magics.tasks.blocks import Notebook
 from agent_kernel.magics.tasks.running import OwnNamespace, ShellExecutor
@@ -71,7 +70,6 @@ class Tasks:
     """The agents that work in one notebook."""
 
     def __init__(self, shell: Shell, notebook: LiveNotebook, outputs: OutputRecorder) -> None:
-        guard_page(shell)  # also where no outputs are kept
         self._shell = shell
         self._notebook = notebook
         self._outputs = outputs
