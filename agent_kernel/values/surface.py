@@ -9,6 +9,7 @@ says what may change when that is used.
 from __future__ import annotations
 
 import contextvars
+import functools
 import gc
 import types
 import weakref
@@ -201,8 +202,8 @@ def callback_of(reference: Any) -> Any:
 
 def called_at_death(value: object, namespace: dict[str, object]) -> list[object]:
     """What weak references to the object call when it dies, without functions of libraries."""
-    callbacks = map(callback_of, weakref.getweakrefs(value))
-    return [found for found in callbacks if found is not None and not is_library_callback(found, namespace)]
+    found = [(reference, callback_of(reference)) for reference in weakref.getweakrefs(value)]
+    return [called for one, called in found if called is not None and not is_library_callback(one, called, namespace)]
 
 
 def awaited_among(values: Iterable[object], namespace: dict[str, object]) -> list[object]:
@@ -227,14 +228,30 @@ def _is_wide(value: Any) -> bool:
     return id(type(value)) in _CONTAINER_IDS and len(value) > MOST_HELD
 
 
-def is_library_callback(callback: object, namespace: dict[str, object]) -> bool:
+def is_library_callback(reference: object, callback: Any, namespace: dict[str, object]) -> bool:
     """Whether nothing of the notebook's can be in what a weak reference calls."""
+    if type(callback) is functools.partial and all(map(_is_plain, (*callback.args, *callback.keywords.values()))):
+        callback = callback.func
     if type(callback) is types.FunctionType:
         return callback.__globals__ is not namespace
+    if type(callback) is types.MethodType and type(callback.__func__) is types.FunctionType:
+        # A library's registry drops a reference of its own, as matplotlib's does whose target is gone.
+        own = callback.__func__.__globals__ is namespace or not is_of_library(type(callback.__self__))
+        return not own and _keeps(callback.__self__, reference)
     if type(callback) is not types.BuiltinFunctionType or callback.__name__ != "_destroy":
         return False
     # What an abstract class has each class call that it was asked of: its set drops the weak reference to that.
     return type(callback.__self__) is weakref.ReferenceType
+
+
+def _keeps(registry: object, reference: object) -> bool:
+    """Whether an object holds the reference: in a dict of its dicts, say."""
+    level = [registry]
+    for _ in range(_STEPS_BELOW):
+        level = [one for one in referents(level[:MOST_HELD]) if not _is_closed(one) or one is reference]
+        if any(one is reference for one in level):
+            return True
+    return False
 
 
 def is_of_library(kind: type) -> bool:

@@ -98,3 +98,11 @@ def test_a_dead_one_stays_dead_and_calls_nothing() -> None:
         nb.run("r = None; log.append(2)")
         nb.checkout(early)
         assert nb.look("(r(), len(log))") == (None, 1)
+
+
+@pytest.mark.parametrize("called", ["log.append", "functools.partial(log.append)"])
+def test_a_librarys_method_counts_where_what_it_is_called_on_does_not_keep_the_reference(called: str) -> None:
+    with Notebook() as nb:
+        nb.run("import collections, functools, weakref\nclass C: pass\nc, log = C(), collections.UserList()")
+        nb.run(f"r = weakref.ref(c, {called})")
+        assert "log" in names_changed(nb.run("del c"))

@@ -332,7 +332,7 @@ def reduce_weak_reference(pickler: Pickler, reference: Any) -> Any:
 def _called_by(pickler: Pickler, reference: Any, target: Any) -> Any:
     """Note what a weak reference holds, and return what of the notebook's it calls when its target dies."""
     callback = callback_of(reference)
-    called = None if callback is None or is_library_callback(callback, pickler.namespace) else callback
+    called = None if callback is None or is_library_callback(reference, callback, pickler.namespace) else callback
     if called is not None:
         pickler.dump_record.instances.append(reference)  # without a callback there is one for each target
     pickler.dump_record.roots.append((target, called))
