@@ -20,17 +20,18 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
 from agent_kernel.agents.asides import PREVIEWS
 from agent_kernel.agents.encoding import packed
 from agent_kernel.agents.journal import short_run
+from agent_kernel.agents.preview import forking
 from agent_kernel.agents.preview.seeing import Seen, in_process
 from agent_kernel.agents.supervising import ended_by, swept, waited
 from agent_kernel.agents.workers import BEGUN
-from agent_kernel.errors import AgentKernelError, RefNotFoundError
+from agent_kernel.errors import AgentKernelError, PreviewRefusedError, RefNotFoundError
 from agent_kernel.repository import ASIDE, Author
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Trial", "refusal", "see_fresh"]
 
+_NAME = re.compile(r"[^\W\d]\w*")
 _LOADING_S = 60.0  # for the variables, before the code begins
 _BEGIN = """\
 import pickle, sys
@@ -81,7 +83,7 @@ def refusal(place: Place, code: str) -> str:
         return "this state has no history that another process could load"
     if session.repo.store.url.startswith("memory:"):
         return "a store in memory is seen by this process alone"
-    used = sorted(_unsaved(session) & set(re.findall(r"[^\W\d]\w*", code)))
+    used = sorted(_unsaved(session) & set(_NAME.findall(code)))
     return f"{', '.join(used)} cannot be saved, so that another process does not have it" if used else ""
 
 
@@ -100,14 +102,12 @@ def see_fresh(
     allowed: Collection[str] | None = None,
 ) -> Seen:
     """Run code in a fresh process, and say what it did there. All that is here has to be committed."""
-    import cloudpickle
-
     session = place.session
     assert session is not None
     if session.head is None:  # a branch begins at a commit
         session.commit("before a preview", full=True)
     assert session.head is not None
-    name = secrets.token_hex(4)
+    name, given = secrets.token_hex(4), _pickled(offers, code)
     trial = Trial(
         url=session.repo.store.url,
         branch=f"{PREVIEWS}{name}{f'-{short_run(run)}' if run else ''}",
@@ -118,7 +118,7 @@ def see_fresh(
         run=run,
         step=step,
         deadline_s=deadline_s,
-        offers=cloudpickle.dumps(offers),
+        offers=given,
         executor=str(getattr(place.executor, "in_worker", "")),
         allowed=None if allowed is None else tuple(allowed),
     )
@@ -135,6 +135,21 @@ def see_fresh(
         why = f"it ran in another process, which does not have {', '.join(unsaved)}: approving runs it here"
         return msgspec.structs.replace(seen, again=why)
     return seen
+
+
+def _pickled(offers: dict[str, object], code: str) -> bytes:
+    """What the code finds beside the variables, less what cannot travel. Raises: PreviewRefusedError: the code names that."""
+    import cloudpickle
+
+    found: dict[str, bytes] = {}
+    for name, value in offers.items():
+        try:
+            found[name] = cloudpickle.dumps(value)
+        except Exception as error:
+            if name in set(_NAME.findall(code)):
+                reason = f"{forking.refusal()}, and {name} cannot be given to another process"
+                raise PreviewRefusedError(f"{reason} ({type(error).__name__})") from error
+    return msgspec.msgpack.encode(found)
 
 
 def _supervised(trial: Trial) -> Seen:
@@ -203,7 +218,8 @@ def _tried(trial: Trial, module: ModuleType) -> Seen:
                 session.checkout(partial=True)
                 author = Author(trial.author, "agent" if trial.kind == "agent" else "person")
                 place = Place(namespace, session, executor=executor)
-                offers = cast("dict[str, object]", cloudpickle.loads(trial.offers))
+                given = msgspec.msgpack.decode(trial.offers, type=dict[str, bytes])
+                offers = {name: cloudpickle.loads(value) for name, value in given.items()}
                 how = (trial.run, trial.step, trial.deadline_s)
                 return in_process(trial.code, place, author, *how, offers, trial.allowed)
             finally:

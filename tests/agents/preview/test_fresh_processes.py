@@ -118,6 +118,15 @@ def test_what_failed_for_want_of_such_a_variable_says_that_it_runs_here_instead(
     seen.reject()
 
 
+def test_what_a_program_gives_is_there_too_if_it_can_travel(state: Versioned) -> None:
+    offers: dict[str, object] = {"double": lambda x: 2 * x, "lock": threading.RLock()}
+    seen = preview("twice = double(rows[0])", state, offers=offers)
+    seen.accept()
+    assert state["twice"] == 6
+    with pytest.raises(PreviewRefusedError, match="lock cannot be given to another process"):
+        preview("lock.acquire()", state, offers=offers)
+
+
 def test_from_another_thread_there_is_one_too(state: Versioned) -> None:
     found: list[object] = []
 
