@@ -127,7 +127,7 @@ def _undone(session: Session, author: Author) -> _Found:
     if operation is None:
         raise NothingToUndoError
     at = operation.after.commit
-    lines = [operation_text(repo, operation)] if operation.run or operation.moved else []
+    lines = [operation_text(repo, operation, session.id)] if operation.run or operation.moved else []
     if at is not None and not operation.moved:
         walk = repo.log(at, first_parent=True, limit=_FAR)
         lines += _lines(list(takewhile(lambda one: one[0] != operation.before.commit, walk)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.errors import RunNotFoundError
 from agent_kernel.repository import short
-from agent_kernel.session.labels import prompt, title
+from agent_kernel.session.labels import prompt, session_of, title
 from agent_kernel.values.summaries.wording import clean
 
 if TYPE_CHECKING:
@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 __all__ = ["operation_text", "run_text"]
 
 
-def operation_text(repo: Repository, operation: Operation) -> str:
-    """What is undone or done again: `[11] a slip of the hand`, `the move to main`, `the move to [7]`, `the checkout that …`."""
+def operation_text(repo: Repository, operation: Operation, session: str = "") -> str:
+    """What is undone or done again: `[11] a slip of the hand`, `the move to main`, `the move to [7]`, `the checkout that …`.
+
+    Args:
+        session: the one that does it. A cell of an earlier one is named by its hash too: its number is another one's now.
+    """
     at = operation.after.commit
     commit = repo.commit_at(at) if at is not None else None
     if operation.run:
@@ -28,6 +32,8 @@ def operation_text(repo: Repository, operation: Operation) -> str:
         if (here.branch, here.commit) == (there.branch, there.commit) and here.carried > there.carried:
             return "the checkout that brought back what a restart took"
         reached = "" if at is None or commit is None else prompt(commit) or short(at)
+        if at is not None and commit is not None and session and session_of(commit) not in ("", session):
+            reached = f"{reached} ({short(at)})"
         return f"the move to {operation.after.branch or reached or 'no commit'}"
     if at is None or commit is None:
         return ""

@@ -72,7 +72,7 @@ def _decided(run: Details, step: int) -> str:
 
 def _title(run: Details, asks: Details) -> str:
     if asks["keeps"]:
-        return f"{run['author']['name']} tried step {asks['step']} on a fork"
+        return f"{run['author']['name']} tried step {asks['step']} beforehand"
     return f"{run['author']['name']} wants to run step {asks['step']}"
 
 

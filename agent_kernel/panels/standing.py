@@ -111,7 +111,7 @@ def _undoable(repo: Repository, session: Session) -> Answer | None:
     made = None if after is None or operation.moved else repo.commit_at(after)
     return {
         "of": name_of(operation),
-        "text": cleaned(operation_text(repo, operation), _TEXT),
+        "text": cleaned(operation_text(repo, operation, session.id), _TEXT),
         "cell": made is not None and made.cell is not None,
         "to": None if before is None else hex_of(before),
     }

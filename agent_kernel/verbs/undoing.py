@@ -90,7 +90,7 @@ def _once(verb: str, scope: Scope, only: Only, *, partial: bool) -> Moved:
         where = "went back again" if verb == "redo" and not brings_back else _is_back(scope)
         return Moved(f"The conversation {where}", at, report.branch, report)
     found = steps_between(scope, before)
-    about = "" if what is None else operation_text(scope.repo, what)
+    about = "" if what is None else operation_text(scope.repo, what, scope.live().id)
     if what is not None and what.run:
         part, stays = _part_of_run(scope, what.run, found.left if verb == "undo" else found.taken)
         about = f"{part}{about}"

@@ -51,7 +51,7 @@ def test_it_says_what_it_changed_from_what_it_showed_and_that_accepting_does_not
     )
     faces = card_faces(told, 1)
     for face in faces.values():
-        assert "analyst tried step 1 on a fork" in face
+        assert "analyst tried step 1 beforehand" in face
         assert "→ list of 2 int" in face
         assert "does not run it again" in face
     for _ in run.approve():

@@ -34,6 +34,8 @@ def test_a_commit_of_an_earlier_kernel_is_named_by_its_hash_too(
         before = repo.resolve("HEAD~1")
         done = panel.ask("checkout", to="HEAD~1", what="variables")
         assert done["done"].startswith(f"Checked out [1] ({short(before)}): ")
+        assert panel.state["undo"]["text"] == f"the move to [1] ({short(before)})"
+        assert panel.ask("undo")["done"].startswith(f"Undone the move to [1] ({short(before)}): ")
         assert panel.ask("checkout", to=older, what="variables")["done"].startswith("Checked out [2]: ")
 
 

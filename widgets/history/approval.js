@@ -82,7 +82,7 @@ export class ApprovalCard {
         "div",
         { class: "ak-dh" },
         waitingMark(),
-        el("h4", { id: this.title }, `${run.author.name} ${asks.keeps ? `tried step ${asks.step} on a fork` : `wants to run step ${asks.step}`}`),
+        el("h4", { id: this.title }, `${run.author.name} ${asks.keeps ? `tried step ${asks.step} beforehand` : `wants to run step ${asks.step}`}`),
         el("span", { class: "ak-count" }, ...on, ...after, `asked ${ago(asks.asked_ms, look.now)}`),
         el("div", { class: "ak-meta" }, el("span", {}, `Task: ${run.task.trim().split("\n")[0]}`)),
       ),

@@ -161,10 +161,10 @@ test("a step that was tried on a fork is accepted, with what it did there", page
   const asks = /** @type {Asks} */ (run.asks);
   asks.tried = [["Changed", "~", "df DataFrame 4 × 2 → 4 × 3", "on the fork"], ["Changed", "-", "old", "on the fork"], ["Returned", "", "int 4", "ends the run"]];
   asks.keeps = true;
-  asks.note = "It ran to its end on a fork of this process.";
+  asks.note = "It ran to its end in a process of its own.";
   const card = new ApprovalCard(() => {});
   card.show(run, { now: NOW, canAct: true, waits: "", step: asks.step, isGoing: false });
-  assert.equal(card.element.querySelector("h4")?.textContent, "analyst tried step 4 on a fork");
+  assert.equal(card.element.querySelector("h4")?.textContent, "analyst tried step 4 beforehand");
   assert.match(card.element.querySelector(".ak-rep")?.textContent ?? "", /Changed~df DataFrame 4 × 2 → 4 × 3on the forkChanged−oldReturnedint 4ends the run$/);
   assert.equal(card.element.querySelector(".ak-card-note")?.textContent, asks.note);
   assert.equal(card.element.querySelector("button.ak-main")?.textContent, "Accept");
