@@ -161,10 +161,10 @@ class Place:
             self.namespace.update(self._before)
             return "names stand for what they did before, but what it changed within an object stays"
         try:
-            self.session.take_back(self.began)
+            gone = self.session.take_back(self.began)
         except AgentKernelError as error:
             return f"its variables could not be taken back: {error}"
-        return ""
+        return f"what {', '.join(gone)} held before could not be saved, and is gone" if gone else ""
 
     def end(self, done: Executed | None) -> tuple[list[Change], list[Unsaved]]:
         """It has run: what it changed, and what of it could not be saved."""

@@ -147,8 +147,11 @@ class Session(Joining):
             draft.chat = self.head or NO_CHAT
         return self._restore(target, draft, keep_random=keep_random, partial=partial)
 
-    def take_back(self, to: ObjectId | None) -> None:
+    def take_back(self, to: ObjectId | None) -> tuple[str, ...]:
         """Put the variables back to where a step began that was stopped; to be called before it ends.
+
+        Returns:
+            Names whose values of before are gone, because they could not be saved.
 
         Raises:
             UntrustedStoreError: nothing can be loaded; the variables stay as they are.
@@ -158,7 +161,8 @@ class Session(Joining):
         if self.head != to:
             author = self._cell.author if self._cell is not None else self.author
             draft = Draft(kind="rollback", author=author, message="take back a step that was stopped")
-            self._restore(to, draft, partial=True)
+            return tuple(one.name for one in self._restore(to, draft, partial=True).unsaved)
+        return ()
 
     def undo(self, *, partial: bool = False, only: Only = "", begun: Mapping[str, str] = _NONE) -> Report:
         """Reverse this session's last operation; again, the one before. `partial`, `only`: as for `checkout`.

@@ -209,6 +209,15 @@ def test_one_undo_takes_back_all_that_a_stopped_step_did(tmp_path: Path) -> None
         assert state["rows"] == [1, 0, 2]
 
 
+def test_what_could_not_be_saved_stays_where_the_step_left_it_alone(tmp_path: Path) -> None:
+    with Versioned(tmp_path / "store") as state:
+        numbers = (n for n in range(3))
+        state["numbers"], state["others"], state["place"] = numbers, (n for n in "abc"), tmp_path / "x"
+        asked = pending(started(state, f"others = 5\n{UNSEEN}"))
+        assert state["numbers"] is numbers
+        assert asked.told.endswith("what others held before could not be saved, and is gone")
+
+
 def test_a_stopped_step_is_approved_in_another_process(tmp_path: Path) -> None:
     with Versioned(tmp_path / "store") as state:
         state["rows"], state["place"] = [1], tmp_path / "x"

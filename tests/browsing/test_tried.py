@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -81,3 +82,22 @@ def test_where_the_code_would_run_again_it_says_so_and_nothing_is_called_accepti
     )
     refused = ApprovalRequested(run="r", agent="a", preview="refused", told="jax is loaded")
     assert note_of(refused).startswith("Not tried. Jax is loaded. Read from the code")
+
+
+def test_a_step_that_was_stopped_as_it_ran_says_what_it_was_about_to_do(nb: Notebook, tmp_path: Path) -> None:
+    (tmp_path / "dear").write_text("x")
+    nb.run(f"import pathlib\nplace = pathlib.Path({str(tmp_path / 'dear')!r})")
+    turns = ("[act() for act in [getattr(place, ''.join(['un', 'link']))]]", "task.success()")
+    agent = ak.Agent("analyst", model=ak.ScriptedModel(turns, name="analyst"), approve="risky")
+    run: ak.Run[object] = started(agent, "Tidy up", place_of(nb.session), can_ask=True)
+    for _ in run:
+        pass
+    asks = nb.ask("run", id=run.id)["asks"]
+    (first,) = [row for row in asks["report"] if row["risky"]]
+    assert first["word"] == "Deletes"
+    assert first["items"] == [f"deletes {tmp_path / 'dear'}"]
+    assert asks["note"].startswith("It was stopped before this happened, and its variables were taken back")
+    listed = Asked.of(tuple(Journal(nb.repo.store).of(run.id)))
+    assert listed is not None
+    assert f"files: deletes {tmp_path / 'dear'}" in listed.findings
+    assert (tmp_path / "dear").exists()
