@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import compress
 from types import ModuleType
 from typing import Any
 
@@ -135,7 +136,10 @@ class _Holdings:
 
     def _among(self, values: list[Any]) -> Iterator[object]:
         """Those of the values that are held, and what hangs on them directly."""
-        for value in values:
+        kinds = list(map(id, map(type, values)))
+        if self._other.issuperset(kinds):
+            return
+        for value in compress(values, map(self._other.isdisjoint, zip(kinds))):
             kind = type(value)
             if id(kind) in self._other or id(value) in self._known:
                 continue

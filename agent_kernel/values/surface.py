@@ -248,10 +248,14 @@ def _keeps(registry: object, reference: object) -> bool:
     """Whether an object holds the reference: in a dict of its dicts, say."""
     level = [registry]
     for _ in range(_STEPS_BELOW):
-        level = [one for one in referents(level[:MOST_HELD]) if not _is_closed(one) or one is reference]
-        if any(one is reference for one in level):
+        below = referents(level)
+        if any(one is reference for one in below):
             return True
+        level = [one for one in below if id(type(one)) in _CONTAINER_IDS][:_MOST_KEPT]
     return False
+
+
+_MOST_KEPT = 100
 
 
 def is_of_library(kind: type) -> bool:
