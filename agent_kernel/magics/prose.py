@@ -336,6 +336,7 @@ def _signs_of_code(line: str, flat: str, words: list[str], known: Collection[str
     found += 3.0 * bool(re.match(r"[\w.]+[(\[]", plain)) + 1.0 * len(re.findall(r"[\w\])][(\[]", plain))
     found += 1.5 * bool(re.match(r"[(\[{]", plain)) + 1.5 * bool(re.search(r"\):$|\) ?\{", plain))
     found += 1.5 * bool(re.search(r"[()\[\]{}]", plain.replace("()", ""))) + 1.0 * _has_open_quote(line)
+    found += 2.0 * bool(re.search(r"[\w)\]] ?[-+*/%&|=<>]$", plain))  # it breaks off
     found += 0.5 * len(re.findall(r"\b[A-Za-z_]\w*\.[A-Za-z_]\w*", plain)) + 1.0 * bool(
         re.match(r"\w+\.(?:\w|$)", plain)
     )
