@@ -12,6 +12,7 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents import allowing
+from agent_kernel.agents.review.report import is_risky, review
 from tests.agents.effect_steps import EFFECTS, PREPARED
 
 # What acts in compiled code that opens files without Python. Only the operating system could stop these (design/002).
@@ -57,6 +58,13 @@ def test_an_effect_is_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch, way
     assert status(EFFECTS[way]) == "pending"
     assert (seen(folder), Path.cwd()) == (before, here)
     assert "AGENT_KERNEL_TEST" not in os.environ
+
+
+@pytest.mark.parametrize("way", sorted(UNSEEN))
+def test_what_the_gate_does_not_see_is_read_from_the_code_where_it_is_spelled_out(folder: Path, way: str) -> None:
+    state: dict[str, object] = {}
+    exec(PREPARED, state)
+    assert is_risky(review(EFFECTS[way], names=state, namespace=state))
 
 
 def test_of_150_effects_few_are_unseen() -> None:

@@ -17,6 +17,9 @@ import agent_kernel as ak
 from agent_kernel.agents.review.report import is_risky, review
 
 RISKY = [
+    ("files", "f = getattr(frame, 'write_' + 'csv')\nf('out')"),
+    ("files", "f = getattr(place, 'unlink')\nf()"),
+    ("database", "import duckdb\nduckdb.sql('co' + \"py (select 1) to 'out'\")"),
     ("network", "def send(session):\n    session.post('https://x.org', json=d)"),
     ("network", "def send(anything):\n    anything.put('https://x.org')"),
     ("network", "def send(api_client):\n    api_client.delete(key)"),

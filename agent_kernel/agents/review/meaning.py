@@ -148,6 +148,8 @@ class Meanings:
 
     def texts(self, node: ast.expr | None) -> tuple[str, ...]:
         """All texts that it may begin with, of those that are known."""
+        if isinstance(node, ast.BinOp) and (whole := self.whole_texts(node)):
+            return whole
         match node:
             case ast.Constant(value=str() as text) | ast.JoinedStr(values=[ast.Constant(value=str() as text), *_]):
                 return (text,)
@@ -168,6 +170,9 @@ class Meanings:
             case ast.IfExp(body=one, orelse=other):
                 first, second = self.whole_texts(one), self.whole_texts(other)
                 return None if first is None or second is None else first + second
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                first, second = self.whole_texts(left), self.whole_texts(right)
+                return None if first is None or second is None else tuple(a + b for a in first for b in second)
             case ast.Name(id=name) if self._modes.get(name) and len(self._modes[name]) >= self._stores[name]:
                 return tuple(self._modes[name])
             case ast.Name(id=name) if name not in self.bound and type(held := self._namespace.get(name)) is str:

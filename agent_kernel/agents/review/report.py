@@ -26,6 +26,7 @@ from agent_kernel.agents.review.reaching import (
     QUIET,
     READS,
     SHOWN_AS,
+    WRITES,
 )
 from agent_kernel.agents.review.unmagic import automagic, without_magics
 
@@ -209,6 +210,8 @@ class _Reader:
             yield Finding(kind, shown(node), line, risky=True)
         elif last == "open" and not name.startswith("…") and node.args:
             yield Finding("files", shown(node), line, risky=False)
+        elif name == "getattr" and (kind := self._kind_of_attribute(node)):
+            yield Finding(kind, shown(node), line, risky=True)
         elif name == "getattr" and len(node.args) > 1 and not isinstance(node.args[1], ast.Constant):
             yield Finding("dynamic", shown(node), line, risky=reaches(self._meant.dotted(node.args[0])))
         elif name in ("globals", "locals", "vars", "setattr", "delattr"):
@@ -217,6 +220,12 @@ class _Reader:
             yield from self._timed(node, line)
         elif head and READS.fullmatch(last):
             yield from self._read(node, last, line)
+
+    def _kind_of_attribute(self, node: ast.Call) -> str:
+        """What a method reaches that is asked for by its name, as a text that is known."""
+        named = (self._meant.whole_texts(node.args[1]) if len(node.args) > 1 else None) or ()
+        kinds = (kind_of_method(one) or ("files" if WRITES.fullmatch(one) else "") for one in named)
+        return next((kind for one, kind in zip(named, kinds, strict=True) if kind and one not in COLUMN_WORDS), "")
 
     def _timed(self, node: ast.Call, line: int) -> Iterator[Finding]:
         """Code that is timed, and given as a text."""
