@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from agent_kernel.cli.progress import progress_bar
 from agent_kernel.errors import AgentKernelError, BranchInUseError
+from agent_kernel.verbs.ansi import colours_wanted
 from agent_kernel.verbs.describe import living_holders
 from agent_kernel.verbs.output import Result, Said
 from agent_kernel.verbs.parsing import Helped, Parser, Question, UsageProblem, Verb
@@ -142,6 +143,7 @@ def _print(result: Result, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(result.to_json(), ensure_ascii=False, indent=2))
     else:
-        print(result.to_text(shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        print(result.to_text(width, colour=colours_wanted(sys.stdout)))
     sys.stdout.flush()
     return _DONE if result.ok else _FAILED

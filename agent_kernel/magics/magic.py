@@ -10,6 +10,7 @@ import dis
 import inspect
 import json
 import shutil
+import sys
 from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import TYPE_CHECKING, cast
@@ -122,11 +123,19 @@ class AgentMagics(Magics):
         if not result.blocks():
             return  # what there is to see was shown as it happened
         if getattr(self._shell, "kernel", None) is None:
-            print(result.to_text(shutil.get_terminal_size().columns))
+            self._print(result)
             return
         if self._notebook.beside.show(result):
             return
         self._shell.display_pub.publish({"text/plain": result.to_text(100), "text/html": result.to_html()})
+
+    def _print(self, result: Result) -> None:
+        """Print the answer for the terminal that there is; where there is none (a pipe, `%%capture`), uncut and plain."""
+        from agent_kernel.verbs.ansi import colours_wanted, is_terminal
+
+        width = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
+        colour = colours_wanted(sys.stdout) and str(getattr(self._shell, "colors", "")).lower() != "nocolor"
+        print(result.to_text(width, colour=colour))
 
     def _cell(self, line: str, cell: str) -> object:
         """Do what is left of a `%%agent` cell when the input transformer did not take it: a task, above all."""

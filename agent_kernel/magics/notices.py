@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from agent_kernel.repository import short
-from agent_kernel.verbs.text import chip_line, clean, plural, size_text
+from agent_kernel.verbs.text import clean, plural, size_text
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Unsaved
@@ -53,6 +53,8 @@ class Notices:
         if beside(report, news):
             news = []
         elif not self._is_quiet() and report.commit is not None:
+            from agent_kernel.verbs.chips import chip_line
+
             chips = chip_line((change.how, change.name, 0) for change in report.changed)
             self.say(f"{short(report.commit)} {chips or 'no change'}, {size_text(report.written_bytes)}")
         left = 0

@@ -12,6 +12,7 @@ from agent_kernel.repository import Commit, Entry, NameDiff, ObjectId, hex_of
 from agent_kernel.session.history import changes_between
 from agent_kernel.values import summaries
 from agent_kernel.verbs import describe
+from agent_kernel.verbs.ansi import SIGNS
 from agent_kernel.verbs.output import Block, Code, Json, Line, Opens, Result
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
@@ -182,18 +183,20 @@ class Differences(Result):
 
     def blocks(self) -> Sequence[Block]:
         before = describe.label(*self.old) if self.old else "nothing"
-        head = [Line(f"--- {before}"), Line(f"+++ {describe.label(*self.new)}")]
+        labels = f"--- {before}", f"+++ {describe.label(*self.new)}"
+        head = [Line(text, style="strong") for text in labels]
         if not self.rows:
             return [*head, Line("no variable differs")]
-        return [*head, *(block for row in self.rows for block in _blocks(row)), Line(_count(self.rows))]
+        return [*head, *(block for row in self.rows for block in _blocks(row)), Line(_count(self.rows), style="quiet")]
 
 
 def _blocks(row: Difference) -> list[Block]:
     said = f"{row.old} → {row.new}" if row.how == "~" and row.old != row.new else row.new or row.old
-    line = Line(f"{'−' if row.how == '-' else row.how} {clean(row.name)}: {said}")
+    sign = f"{'−' if row.how == '-' else row.how} {clean(row.name)}:"
     if row.how == "=":
-        return [Line(f"= {clean(row.name)}: the same value, saved together with what changed")]
-    return [line, Code(clean_lines("\n".join(row.details)))] if row.details else [line]
+        return [Line(f"{sign} the same value, saved together with what changed", style=SIGNS["="])]
+    line = Line(f"{sign} {said}", style=SIGNS[row.how], styled=len(sign) if row.how == "~" else None)
+    return [line, Code(clean_lines("\n".join(row.details)), signed=True)] if row.details else [line]
 
 
 def _count(rows: Sequence[Difference]) -> str:

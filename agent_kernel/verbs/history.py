@@ -14,17 +14,22 @@ from agent_kernel.errors import RefNotFoundError
 from agent_kernel.repository import Commit, ObjectId, short
 from agent_kernel.session.labels import Kernels, session_of
 from agent_kernel.verbs import describe
+from agent_kernel.verbs.ansi import SIGNS, Piece, cut_pieces, painted_all, plain
+from agent_kernel.verbs.chips import chip_pieces
 from agent_kernel.verbs.lanes import draw
 from agent_kernel.verbs.output import Block, Json, Line, Opens, Result, Table
 from agent_kernel.verbs.parsing import Parser, count
 from agent_kernel.verbs.scope import Scope
-from agent_kernel.verbs.text import chip_line, clean, clock, cut, duration, pad, width_of
+from agent_kernel.verbs.text import clean, clock, duration, width_of
 
 __all__ = ["history", "history_arguments", "log", "log_arguments"]
 
 _SHOWN = 25  # rows of a log that someone reads, unless they ask for more
 _SUBJECT = 46  # columns that the subject keeps beside the changed names
 _CHIPS, _FEWEST = 44, 12  # columns for the changed names, or none at all
+_GAP = "   "  # between columns
+_WIDEST = 76  # columns up to what a cell changed; a longer row pushes that to the right
+_LONGEST = 1_000  # columns of a row in a pipe, without what it changed
 _MARKS = {"failed": "✕ ", "interrupted": "⊖ "}
 
 
@@ -164,24 +169,37 @@ class Log(Result):
             for found, commit in self.commits
         ]
 
-    def to_text(self, width: int | None = None) -> str:
+    def to_text(self, width: int | None = None, *, colour: bool = False) -> str:
         if not self.commits:
-            return super().to_text(width)
-        lanes = draw((found, commit.parents) for found, commit in self.commits) if self.graph else []
-        lefts = [self._left(found, lanes[at] if lanes else "*") for at, (found, _) in enumerate(self.commits)]
+            return super().to_text(width, colour=colour)
+        heads = self._heads()
         rights = _columns([_facts(commit, self.now_ns) for _, commit in self.commits], width)
-        room = 1_000 if width is None else max(24, width - width_of(rights[0]) - 3)
-        lines = [_fitted(left, _told(commit), room) for left, (_, commit) in zip(lefts, self.commits, strict=True)]
-        wide = min(max(map(width_of, lines)), 76)
+        # In a pipe there is no screen that cuts: each column is as wide as what stands in it.
+        room = _LONGEST if width is None else max(24, width - width_of(plain(rights[0])) - len(_GAP))
+        lefts = [
+            [*head, *_fitted(commit, room - width_of(plain(head)))]
+            for head, (_, commit) in zip(heads, self.commits, strict=True)
+        ]
+        wide = max(width_of(plain(left)) for left in lefts)
+        wide = wide if width is None else min(wide, _WIDEST)
+        rows = [[*_padded(left, wide), (_GAP, ""), *right] for left, right in zip(lefts, rights, strict=True)]
         drawn: list[str] = []
-        for at, (line, right, said) in enumerate(zip(lines, rights, self._dividers(), strict=True)):
-            lane = lanes[at].replace("*", "|").rstrip() if lanes else "|"
-            drawn += [f"{lane} ── {said} ──"] if said else []
-            drawn.append(f"{pad(line, wide)}   {right}".rstrip())
+        for head, row, said in zip(heads, rows, self._dividers(), strict=True):
+            divider: Piece = (f"{head[0][0].replace('*', '|').rstrip()} ── {said} ──", "quiet")
+            drawn += [painted_all([divider], colour=colour)] if said else []
+            drawn.append(painted_all(_without_end(row), colour=colour))
         return "\n".join([*drawn, *(line.text for line in self._rest())])
 
-    def _left(self, found: ObjectId, lane: str) -> str:
-        return f"{lane} {short(found)} {self._refs(found)}"
+    def _heads(self) -> list[list[Piece]]:
+        """What a row begins with: its piece of the graph, the id, and the refs that point at it."""
+        lanes = draw((found, commit.parents) for found, commit in self.commits) if self.graph else []
+        return [
+            [(f"{lanes[at] if lanes else '*'} ", ""), (short(found), "id"), (" ", ""), *self._refs_piece(found)]
+            for at, (found, _) in enumerate(self.commits)
+        ]
+
+    def _refs_piece(self, found: ObjectId) -> list[Piece]:
+        return [(refs.rstrip(), "ref"), (" ", "")] if (refs := self._refs(found)) else []
 
     def _refs(self, found: ObjectId) -> str:
         refs = self.refs.get(found)
@@ -193,41 +211,66 @@ class Log(Result):
 
     def _html_row(self, found: ObjectId, commit: Commit) -> tuple[str, ...]:
         said = self._refs(found) + _subject(commit)
-        return short(found), describe.prompt(commit), said, *_facts(commit, self.now_ns)
+        return short(found), describe.prompt(commit), said, *map(plain, _facts(commit, self.now_ns))
 
 
-def _facts(commit: Commit, now_ns: int) -> tuple[str, str, str]:
+_Facts = tuple[list[Piece], list[Piece], list[Piece]]
+
+
+def _facts(commit: Commit, now_ns: int) -> _Facts:
     """What stands at the right of a row: changed names, how long the cell took, when it was."""
-    chips = chip_line((change.how, change.name, change.size) for change in commit.changed)
-    lost = " ".join(f"!{clean(one.name)}" for one in commit.unsaved[:2])
+    chips = chip_pieces((change.how, change.name, change.size) for change in commit.changed)
+    for one in commit.unsaved[:2]:
+        chips += [*([(" ", "")] if chips else []), (f"!{clean(one.name)}", SIGNS["!"])]
     took = duration(commit.cell.duration_s) if commit.cell else ""
-    return " ".join(part for part in (chips, lost) if part), took, clock(commit.time_ns, now_ns)
+    return chips, [(took, "quiet")], [(clock(commit.time_ns, now_ns), "quiet")]
 
 
-def _columns(facts: list[tuple[str, str, str]], width: int | None) -> list[str]:
-    wide = [max(width_of(fact[at]) for fact in facts) for at in range(3)]
-    room = _CHIPS if width is None else width - _SUBJECT - wide[1] - wide[2] - 9
-    wide[0] = min(wide[0], _CHIPS, room) if room >= _FEWEST else 0
-    lines = [
-        (pad(cut(chips, wide[0]), wide[0]), pad(took, wide[1], right=True), pad(when, wide[2]))
-        for chips, took, when in facts
-    ]
-    return ["   ".join(part for part, room in zip(line, wide, strict=True) if room) for line in lines]
+def _columns(facts: list[_Facts], width: int | None) -> list[list[Piece]]:
+    wide = [max(width_of(plain(fact[at])) for fact in facts) for at in range(3)]
+    if width is not None:
+        room = width - _SUBJECT - wide[1] - wide[2] - 3 * len(_GAP)
+        wide[0] = min(wide[0], _CHIPS, room) if room >= _FEWEST else 0
+    found: list[list[Piece]] = []
+    for chips, took, when in facts:
+        parts = [
+            _padded(cut_pieces(chips, wide[0]), wide[0]),
+            _padded(took, wide[1], right=True),
+            _padded(when, wide[2]),
+        ]
+        shown = [part for part, room in zip(parts, wide, strict=True) if room]
+        found.append([piece for at, part in enumerate(shown) for piece in ([(_GAP, ""), *part] if at else part)])
+    return found
 
 
-def _told(commit: Commit) -> tuple[str, bool]:
-    """The cell's number and the subject; whether that is code."""
-    number = describe.prompt(commit)
-    return f"{number}{' ' if number else ''}{_subject(commit)}", describe.is_code(commit)
+def _padded(pieces: Sequence[Piece], width: int, *, right: bool = False) -> list[Piece]:
+    fill: Piece = (" " * (width - width_of(plain(pieces))), "")
+    return [fill, *pieces] if right else [*pieces, fill]
+
+
+def _without_end(pieces: list[Piece]) -> list[Piece]:
+    """The pieces without the spaces at the end of the line."""
+    while pieces and not pieces[-1][0].strip():
+        pieces = pieces[:-1]
+    return [*pieces[:-1], (pieces[-1][0].rstrip(), pieces[-1][1])] if pieces else pieces
+
+
+def _told(commit: Commit) -> list[Piece]:
+    """The cell's number, a mark where the cell did not end well, and what the commit is about."""
+    number, mark = describe.prompt(commit), _MARKS.get(commit.status, "")
+    return [(f"{number} " if number else "", "quiet"), (mark, SIGNS["!"]), (_about(commit), "")]
 
 
 def _subject(commit: Commit) -> str:
-    """What the commit is about, with a mark where its cell did not end well and the agent where one wrote it."""
+    return _MARKS.get(commit.status, "") + _about(commit)
+
+
+def _about(commit: Commit) -> str:
+    """What the commit is about, with the agent where one wrote it."""
     agent = f"{clean(commit.author.name)}: " if commit.author.kind == "agent" else ""
     restart = "(restart) " if "restart" in commit.labels else ""
-    return _MARKS.get(commit.status, "") + restart + agent + describe.title(commit)
+    return restart + agent + describe.title(commit)
 
 
-def _fitted(left: str, told: tuple[str, bool], room: int) -> str:
-    text, is_code = told
-    return left + cut(text, max(10, room - width_of(left)), middle=is_code)
+def _fitted(commit: Commit, room: int) -> list[Piece]:
+    return cut_pieces(_told(commit), max(10, room), middle=describe.is_code(commit))

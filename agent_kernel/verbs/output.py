@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, TypeAlias
 
+from agent_kernel.verbs.ansi import Style, painted, style_of
 from agent_kernel.verbs.text import cut, pad, width_of
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class Line:
 
     text: str
     strong: bool = False
+    style: Style = ""  # of its first `styled` characters; a terminal alone shows it
+    styled: int | None = None  # None: all of them
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Code:
     """Some lines as they were typed."""
 
     text: str
+    signed: bool = False  # each line begins with the sign of what happened, and a terminal paints it
 
 
 @dataclass(frozen=True)
@@ -89,9 +93,14 @@ class Result:
         """The same for programs: plain lists, dicts, strings and numbers."""
         raise NotImplementedError
 
-    def to_text(self, width: int | None = None) -> str:
-        """Plain text without a final line end. `width`: columns of the terminal; None: never cut."""
-        return "\n".join(line.rstrip() for block in self.blocks() for line in _text_lines(block, width))
+    def to_text(self, width: int | None = None, *, colour: bool = False) -> str:
+        """Text without a final line end.
+
+        Args:
+            width: columns of the terminal; None: nothing is cut.
+            colour: paint it with ANSI codes; without them it is the same text.
+        """
+        return "\n".join(line for block in self.blocks() for line in _text_lines(block, width, colour=colour))
 
     def to_html(self) -> str:
         """Static HTML: no scripts, no styles that leave the element, everything escaped."""
@@ -117,12 +126,22 @@ class Said(Result):
         return self.facts or {"message": "\n".join(self.lines)}
 
 
-def _text_lines(block: Block, width: int | None) -> list[str]:
+def _text_lines(block: Block, width: int | None, *, colour: bool) -> list[str]:
     if isinstance(block, Line):
-        return [block.text]
+        return [_painted_line(block, colour=colour)]
     if isinstance(block, Code):
-        return [f"    {line}" for line in block.text.splitlines()]
-    return table_lines(block, width)
+        lines = [line.rstrip() for line in block.text.splitlines()]
+        return [
+            f"    {painted(line, style_of(line) if block.signed else '', colour=colour)}".rstrip() for line in lines
+        ]
+    return [line.rstrip() for line in table_lines(block, width)]
+
+
+def _painted_line(line: Line, *, colour: bool) -> str:
+    text = line.text.rstrip()
+    at = len(text) if line.styled is None else line.styled
+    style: Style = "strong" if line.strong and not line.style else line.style
+    return painted(text[:at], style, colour=colour) + text[at:]
 
 
 def table_lines(table: Table, width: int | None) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -16,7 +16,6 @@ from pathlib import Path
 from agent_kernel.values.summaries.wording import clean, size_text
 
 __all__ = [
-    "chip_line",
     "clean",
     "clean_lines",
     "clock",
@@ -31,7 +30,6 @@ __all__ = [
     "width_of",
 ]
 
-_WORTH_TELLING = 1_000  # bytes; a smaller size says nothing beside a name
 _TAIL = 14  # the end of a line of code says more than its middle
 
 
@@ -121,16 +119,6 @@ def pad(text: str, width: int, *, right: bool = False) -> str:
 def plural(count: int, one: str, many: str = "") -> str:
     """`1 variable`, `12 variables`, `1,200 commits`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
-def chip_line(changes: Iterable[tuple[str, str, int]], *, most: int = 4) -> str:
-    """Changed names, the largest first and with its size, from 1 kB on: `~df 1.2 MB +model −tmp, 2 more`."""
-    ranked = sorted(changes, key=lambda change: -change[2])
-    shown = [f"{'−' if how == '-' else how}{clean(name)}" for how, name, _ in ranked[:most]]
-    if shown and ranked[0][2] >= _WORTH_TELLING:
-        shown[0] += f" {size_text(ranked[0][2])}"
-    more = f", {len(ranked) - most} more" if len(ranked) > most else ""
-    return " ".join(shown) + more
 
 
 def place_text(url: str) -> str:

@@ -1,0 +1,39 @@
+"""The names that a commit changed, in a few words: `~df 1.2 MB +model −tmp, 2 more`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from agent_kernel.verbs.ansi import SIGNS, Piece, plain
+from agent_kernel.verbs.text import clean, size_text
+
+__all__ = ["chip_line", "chip_pieces"]
+
+_WORTH_TELLING = 1_000  # bytes; a smaller size says nothing beside a name
+
+
+def _alike(name: str) -> int:
+    return 0
+
+
+def chip_line(changes: Iterable[tuple[str, str, int]], *, most: int = 4, rank: Callable[[str], int] = _alike) -> str:
+    """Changed names as text; see `chip_pieces`."""
+    return plain(chip_pieces(changes, most=most, rank=rank))
+
+
+def chip_pieces(
+    changes: Iterable[tuple[str, str, int]], *, most: int = 4, rank: Callable[[str], int] = _alike
+) -> list[Piece]:
+    """Changed names in pieces, each with its colour. The first one tells its size, from 1 kB on.
+
+    Args:
+        changes: how a name changed, the name, and the bytes of its value.
+        rank: how interesting a name is, 0 the most; of equal names the largest comes first.
+    """
+    ranked = sorted(changes, key=lambda change: (rank(change[1]), -change[2]))
+    found: list[Piece] = []
+    for how, name, size in ranked[:most]:
+        found += [(" ", "")] if found else []
+        found.append((f"{'−' if how == '-' else how}{clean(name)}", SIGNS[how]))
+        found += [(f" {size_text(size)}", "quiet")] if len(found) == 1 and size >= _WORTH_TELLING else []
+    return [*found, (f", {len(ranked) - most} more", "quiet")] if len(ranked) > most else found
