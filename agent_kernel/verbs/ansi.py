@@ -13,6 +13,7 @@ from agent_kernel.verbs.text import cut
 
 __all__ = [
     "SIGNS",
+    "SPACE",
     "Piece",
     "Style",
     "colours_wanted",
@@ -27,6 +28,7 @@ __all__ = [
 Style: TypeAlias = Literal["", "strong", "quiet", "id", "ref", "added", "changed", "removed", "unsaved"]
 Piece: TypeAlias = "tuple[str, Style]"
 
+SPACE: Final[Piece] = (" ", "")
 _CODES: Final[dict[Style, str]] = {
     "strong": "1",
     "quiet": "2",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from agent_kernel.verbs.ansi import SIGNS, Piece, plain
+from agent_kernel.verbs.ansi import SIGNS, SPACE, Piece, plain
 from agent_kernel.verbs.text import clean, size_text
 
 __all__ = ["chip_line", "chip_pieces"]
@@ -33,7 +33,11 @@ def chip_pieces(
     ranked = sorted(changes, key=lambda change: (rank(change[1]), -change[2]))
     found: list[Piece] = []
     for how, name, size in ranked[:most]:
-        found += [(" ", "")] if found else []
+        if found:
+            found.append(SPACE)
         found.append((f"{'−' if how == '-' else how}{clean(name)}", SIGNS[how]))
-        found += [(f" {size_text(size)}", "quiet")] if len(found) == 1 and size >= _WORTH_TELLING else []
-    return [*found, (f", {len(ranked) - most} more", "quiet")] if len(ranked) > most else found
+        if len(found) == 1 and size >= _WORTH_TELLING:
+            found.append((f" {size_text(size)}", "quiet"))
+    if len(ranked) > most:
+        found.append((f", {len(ranked) - most} more", "quiet"))
+    return found

@@ -14,7 +14,7 @@ from agent_kernel.errors import RefNotFoundError
 from agent_kernel.repository import Commit, ObjectId, short
 from agent_kernel.session.labels import Kernels, session_of
 from agent_kernel.verbs import describe
-from agent_kernel.verbs.ansi import SIGNS, Piece, cut_pieces, painted_all, plain
+from agent_kernel.verbs.ansi import SIGNS, SPACE, Piece, cut_pieces, painted_all, plain
 from agent_kernel.verbs.chips import chip_pieces
 from agent_kernel.verbs.lanes import draw
 from agent_kernel.verbs.output import Block, Json, Line, Opens, Result, Table
@@ -27,7 +27,7 @@ __all__ = ["history", "history_arguments", "log", "log_arguments"]
 _SHOWN = 25  # rows of a log that someone reads, unless they ask for more
 _SUBJECT = 46  # columns that the subject keeps beside the changed names
 _CHIPS, _FEWEST = 44, 12  # columns for the changed names, or none at all
-_GAP = "   "  # between columns
+_GAP: Piece = ("   ", "")  # between columns
 _WIDEST = 76  # columns up to what a cell changed; a longer row pushes that to the right
 _LONGEST = 1_000  # columns of a row in a pipe, without what it changed
 _MARKS = {"failed": "✕ ", "interrupted": "⊖ "}
@@ -175,14 +175,14 @@ class Log(Result):
         heads = self._heads()
         rights = _columns([_facts(commit, self.now_ns) for _, commit in self.commits], width)
         # In a pipe there is no screen that cuts: each column is as wide as what stands in it.
-        room = _LONGEST if width is None else max(24, width - width_of(plain(rights[0])) - len(_GAP))
+        room = _LONGEST if width is None else max(24, width - width_of(plain(rights[0])) - len(_GAP[0]))
         lefts = [
             [*head, *_fitted(commit, room - width_of(plain(head)))]
             for head, (_, commit) in zip(heads, self.commits, strict=True)
         ]
         wide = max(width_of(plain(left)) for left in lefts)
         wide = wide if width is None else min(wide, _WIDEST)
-        rows = [[*_padded(left, wide), (_GAP, ""), *right] for left, right in zip(lefts, rights, strict=True)]
+        rows = [[*_padded(left, wide), _GAP, *right] for left, right in zip(lefts, rights, strict=True)]
         drawn: list[str] = []
         for head, row, said in zip(heads, rows, self._dividers(), strict=True):
             divider: Piece = (f"{head[0][0].replace('*', '|').rstrip()} ── {said} ──", "quiet")
@@ -194,12 +194,12 @@ class Log(Result):
         """What a row begins with: its piece of the graph, the id, and the refs that point at it."""
         lanes = draw((found, commit.parents) for found, commit in self.commits) if self.graph else []
         return [
-            [(f"{lanes[at] if lanes else '*'} ", ""), (short(found), "id"), (" ", ""), *self._refs_piece(found)]
+            [(f"{lanes[at] if lanes else '*'} ", ""), (short(found), "id"), SPACE, *self._refs_piece(found)]
             for at, (found, _) in enumerate(self.commits)
         ]
 
     def _refs_piece(self, found: ObjectId) -> list[Piece]:
-        return [(refs.rstrip(), "ref"), (" ", "")] if (refs := self._refs(found)) else []
+        return [(refs.rstrip(), "ref"), SPACE] if (refs := self._refs(found)) else []
 
     def _refs(self, found: ObjectId) -> str:
         refs = self.refs.get(found)
@@ -221,7 +221,9 @@ def _facts(commit: Commit, now_ns: int) -> _Facts:
     """What stands at the right of a row: changed names, how long the cell took, when it was."""
     chips = chip_pieces((change.how, change.name, change.size) for change in commit.changed)
     for one in commit.unsaved[:2]:
-        chips += [*([(" ", "")] if chips else []), (f"!{clean(one.name)}", SIGNS["!"])]
+        if chips:
+            chips.append(SPACE)
+        chips.append((f"!{clean(one.name)}", SIGNS["!"]))
     took = duration(commit.cell.duration_s) if commit.cell else ""
     return chips, [(took, "quiet")], [(clock(commit.time_ns, now_ns), "quiet")]
 
@@ -229,7 +231,7 @@ def _facts(commit: Commit, now_ns: int) -> _Facts:
 def _columns(facts: list[_Facts], width: int | None) -> list[list[Piece]]:
     wide = [max(width_of(plain(fact[at])) for fact in facts) for at in range(3)]
     if width is not None:
-        room = width - _SUBJECT - wide[1] - wide[2] - 3 * len(_GAP)
+        room = width - _SUBJECT - wide[1] - wide[2] - 3 * len(_GAP[0])
         wide[0] = min(wide[0], _CHIPS, room) if room >= _FEWEST else 0
     found: list[list[Piece]] = []
     for chips, took, when in facts:
@@ -239,7 +241,7 @@ def _columns(facts: list[_Facts], width: int | None) -> list[list[Piece]]:
             _padded(when, wide[2]),
         ]
         shown = [part for part, room in zip(parts, wide, strict=True) if room]
-        found.append([piece for at, part in enumerate(shown) for piece in ([(_GAP, ""), *part] if at else part)])
+        found.append([piece for at, part in enumerate(shown) for piece in ([_GAP, *part] if at else part)])
     return found
 
 
