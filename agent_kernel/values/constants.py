@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from itertools import compress
 from types import ModuleType
 from typing import Any
@@ -69,7 +68,7 @@ def _is_plain(value: object) -> bool:
 def look_into(package: str) -> bool:
     """Note what the modules of a package hold. A module is looked into once; returns whether there was a new one."""
     held = _held.setdefault(package, _Held())
-    new = [name for name in _modules(len(sys.modules)).get(package, ()) if name not in held.modules]
+    new = [name for name in _modules_of(package) if name not in held.modules]
     holdings = _Holdings(package, held.ids)
     for name in new:
         held.modules.add(name)
@@ -83,13 +82,16 @@ def look_into(package: str) -> bool:
     return bool(new)
 
 
-@lru_cache(maxsize=1)
-def _modules(count: int) -> dict[str, list[str]]:
-    """The names of the loaded modules by package, for as long as there are so many of them."""
-    found: dict[str, list[str]] = {}
-    for name in list(sys.modules):
-        found.setdefault(name.partition(".")[0], []).append(name)
-    return found
+def _modules_of(package: str) -> list[str]:
+    """The names of a package's modules. Each that is loaded is parted once."""
+    for name in [name for name in list(sys.modules) if name not in _named]:
+        _named.add(name)
+        _by_package.setdefault(name.partition(".")[0], []).append(name)
+    return _by_package.get(package, [])
+
+
+_named: set[str] = set()
+_by_package: dict[str, list[str]] = {}
 
 
 def packages_of(values: Iterable[object]) -> set[str]:

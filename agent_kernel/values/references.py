@@ -33,7 +33,7 @@ from contextlib import contextmanager
 from functools import cache, lru_cache
 from importlib import machinery
 from itertools import compress, repeat
-from operator import is_
+from operator import call, is_
 from typing import Any
 
 import msgspec
@@ -93,8 +93,11 @@ _classes: dict[int, tuple[weakref.ref[type], Reference | None]] = {}
 class _Seen(msgspec.Struct):
     """The modules that were looked at, and how many there were in all."""
 
-    # One that is imported anew may lie where the last one lay. What is no module, and takes no reference, goes by its id.
-    modules: dict[str, weakref.ref[Any] | int] = msgspec.field(default_factory=dict[str, "weakref.ref[Any] | int"])
+    # One that is imported anew may lie where the last one lay.
+    modules: dict[str, weakref.ref[Any]] = msgspec.field(default_factory=dict[str, "weakref.ref[Any]"])
+    odd: dict[str, int] = msgspec.field(
+        default_factory=dict[str, int]
+    )  # what is no module may take no reference: its id
     total: int = -1
     loggers: int = -1
     names_of_loggers: set[str] = msgspec.field(default_factory=set[str])
@@ -135,14 +138,19 @@ def look() -> None:
     if len(sys.modules) == _seen.total:
         return
     _seen.total = len(sys.modules)
-    fresh = [name for name, module in list(sys.modules.items()) if not _was_seen(name, module)]
+    fresh = _fresh_modules()
     with _without_collections():
         _note_inner({name: note(name) for name in fresh})
 
 
-def _was_seen(name: str, module: object) -> bool:
-    seen = _seen.modules.get(name)
-    return seen == id(module) if seen is None or isinstance(seen, int) else seen() is module
+def _fresh_modules() -> list[str]:
+    """The modules that were not looked at yet, or are others by now. Thousands that are the same are passed over in C."""
+    modules, seen, odd = sys.modules.copy(), _seen.modules, _seen.odd
+    same = map(is_, map(call, seen.values()), map(modules.get, seen))
+    others = {name for name, is_same in zip(seen, same, strict=True) if not is_same}
+    others |= {name for name, place in odd.items() if id(modules.get(name)) != place}
+    known = (seen.keys() | odd.keys()) - others
+    return [name for name in modules if name not in known]
 
 
 @contextmanager
@@ -160,7 +168,12 @@ def _without_collections() -> Generator[None]:
 def note(name: str) -> list[Any]:
     """Note what a module holds, and return it. Thousands of functions and classes are passed over in C."""
     module = sys.modules.get(name)
-    _seen.modules[name] = weakref.ref(module) if type(module) is types.ModuleType else id(module)
+    _seen.modules.pop(name, None)
+    _seen.odd.pop(name, None)
+    if type(module) is types.ModuleType:
+        _seen.modules[name] = weakref.ref(module)
+    else:
+        _seen.odd[name] = id(module)
     if name == "builtins" and module is not None:
         _containers.setdefault(id(module_dict(module)), 0)
         _add(id(module_dict(module)), name, "__dict__")
