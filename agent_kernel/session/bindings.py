@@ -79,14 +79,22 @@ class Bindings:
         rows = rows_of(namespace)
         self._look, self._looked, self._behind = None, {}, []
         if not self._is_whole or not self._look_at(rows, namespace):
-            return self._changed_anywhere(namespace)
+            return self._drop_old(self._changed_anywhere(namespace))
         self._look = rows
         bound = self._bound
         new = frozenset(name for name, found in self._looked.items() if found and name not in bound)
         rebound = {name for name, found in self._looked.items() if found and bound.get(name, found) != found}
         removed = frozenset(name for name, found in self._looked.items() if not found and name in bound)
         # The dead are emptied name by name as they are saved again.
-        return Rebound(new, frozenset(rebound | ((self._dead & bound.keys()) - removed)), removed)
+        return self._drop_old(Rebound(new, frozenset(rebound | ((self._dead & bound.keys()) - removed)), removed))
+
+    def _drop_old(self, found: Rebound) -> Rebound:
+        """Let go of what the names were bound to, so that a cache that shared it with them shares it no more."""
+        if self._held:
+            for name in (*found.rebound, *found.removed):
+                if self._held.pop(name, self) is not self:
+                    self._bound[name] = 0  # its address may be another object's by now
+        return found
 
     def _look_at(self, rows: bytes, namespace: dict[str, object]) -> bool:
         """Find the rows that are other ones than at the last note; False where the namespace has another table since."""

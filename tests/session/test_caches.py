@@ -88,3 +88,17 @@ def test_a_resource_in_a_cache_is_asked_for_again_after_a_restart() -> None:
         again.checkout()
         assert again.look("n == 1 and f().closed is False and f() is f()")
         again.execute("f().close()")
+
+
+@pytest.mark.parametrize("gone", ["del y", "y = 0", "y = f(1)", "del y; x['k'] = 1"])
+def test_a_result_that_no_variable_holds_any_more_is_let_go_in_that_cell(gone: str) -> None:
+    with Notebook() as nb:
+        early = nb.run("from functools import cache\n@cache\ndef f(n): return {'n': n}\nx = f(1); y = f(2)")
+        nb.run(gone)
+        assert not nb.session.commit(full=True).changed
+        nb.session.undo()
+        assert nb.look("(x, y, f(1) is x, f(2) is y)") == ({"n": 1}, {"n": 2}, True, True)
+        nb.session.redo()
+        nb.checkout(early)
+        nb.run(gone)
+        assert not nb.session.commit(full=True).changed

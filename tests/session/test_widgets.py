@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -110,6 +111,51 @@ class TestAWidget:
             nb.run("slider.value = 9\nslider.value = 10; slider.note = 'y'")
             nb.checkout(first)
             assert nb.look("(slider.value, slider.note, getattr(slider, 'moved', 0))") == (4, "x", 1)
+
+    def test_of_a_class_that_is_made_again_keeps_its_place_in_the_page(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        closed: list[object] = []
+        monkeypatch.setattr("comm.DummyComm.close", lambda comm, *_, **__: closed.append(comm))
+        with Notebook() as nb:
+            first = nb.run(
+                cleandoc("""
+                import ipywidgets
+                class Counts(ipywidgets.IntText):
+                    def __init__(self, *more, **traits):
+                        super().__init__(*more, **traits)
+                        self.on_msg(self.heard)
+                    def heard(self, *_): pass
+                number, other = Counts(value=3), ipywidgets.IntText()
+                seen = []
+                number.observe(lambda change: seen.append(change.name))
+            """)
+            )
+            name, comm = nb.look("number.model_id"), nb.look("number.comm")
+            last = nb.run("number.value = 5; Counts.note = 1; seen.clear()")
+            for report, value in ((first, 3), (last, 5), (first, 3)):
+                nb.checkout(report)
+                gc.collect()
+                assert closed == []
+                assert nb.look("(number.value, number.comm, number.model_id)") == (value, comm, name)
+                assert nb.look("seen") == []
+                assert widgets.widgets.widget._instances[name] is nb.look("number")
+                assert comm._msg_callback.__self__ is nb.look("number")
+            gone = nb.run("number.close()")
+            monkeypatch.undo()
+            nb.checkout(first)
+            nb.run("Counts.note = 2")
+            nb.checkout(gone)
+            assert nb.look("number.comm") is None
+            assert name not in widgets.widgets.widget._instances
+
+    def test_calls_nobody_when_it_is_shown_again(self) -> None:
+        with Notebook() as nb:
+            first = nb.run(
+                "import ipywidgets\nseen = []; number = ipywidgets.IntText()\n"
+                "number.observe(lambda change: seen.append(change.name))"
+            )
+            nb.run("number.close(); seen.clear()")
+            nb.checkout(first)
+            assert nb.look("(seen, number.comm is not None)") == ([], True)
 
     def test_that_is_only_looked_at_is_neither_moved_nor_shown(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with Notebook() as nb:

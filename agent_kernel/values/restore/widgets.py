@@ -50,14 +50,11 @@ class WidgetState(Later):
         for name in [name for name in found if name not in self.attributes and name not in _PASSING | _APART]:
             del found[name]
         found.update(self.attributes)
-        for by_kind in found["_trait_notifiers"].values():
-            for some in by_kind.values():
-                some[:] = [one for one in some if _is_of_class(one)]
+        _drop_handlers(found)
         for name, by_kind in self.observers.items():
             for kind, some in by_kind.items():
                 found["_trait_notifiers"].setdefault(name, {}).setdefault(kind, []).extend(some)
-        of_class = {name: one for name, one in found["_trait_validators"].items() if _is_of_class(one)}
-        found["_trait_validators"] = of_class | self.validators
+        found["_trait_validators"].update(self.validators)
         return changed
 
     def give(self, made: Any) -> None:
@@ -66,16 +63,29 @@ class WidgetState(Later):
         try:
             if comm is not None and not self.is_open:
                 made.close()
+            if comm is None:
+                self._show(made)
             changed = self.set_into(made)
-            if comm is None and self.is_open:
-                made._call_widget_constructed(made)  # whoever waits for new widgets
-                made.open()
-            elif comm is not None and self.is_open:
+            if comm is not None and self.is_open:
                 keys = [name for name in changed if name in made.keys]
                 made.send_state(keys) if keys else None
         except Exception:
             # The variables are back; a front end that is gone, or a value that it cannot show, must not undo that.
             logger.warning("a widget of type %s is back, but could not be shown", type(made).__name__, exc_info=True)
+
+    def _show(self, made: Any) -> None:
+        """Show a new widget, in the place of one of another class with its id: that would close it as it dies."""
+        _drop_handlers(object.__getattribute__(made, "__dict__"))  # its observers hear nothing of it
+        before: Any = _living(made._model_id)
+        if before is not None and not self.is_open:
+            before.close()
+        elif before is not None:
+            comm, before._trait_values["comm"] = before.comm, None
+            made.comm = comm
+            made.send_state()
+        elif self.is_open:
+            made._call_widget_constructed(made)  # whoever waits for new widgets
+            made.open()
 
 
 def widget(kind: Any, model_id: str) -> Any:
@@ -98,6 +108,14 @@ def fill(made: Any, parts: tuple[Any, ...]) -> None:
 def _living(model_id: str) -> object:
     module: Any = sys.modules.get("ipywidgets.widgets.widget")
     return module._instances.get(model_id) if module is not None and model_id else None
+
+
+def _drop_handlers(found: dict[str, Any]) -> None:
+    """Leave a widget, by its attributes, no handlers but those of its class."""
+    for by_kind in found["_trait_notifiers"].values():
+        for some in by_kind.values():
+            some[:] = [one for one in some if _is_of_class(one)]
+    found["_trait_validators"] = {name: one for name, one in found["_trait_validators"].items() if _is_of_class(one)}
 
 
 def _is_of_class(handler: object) -> bool:
