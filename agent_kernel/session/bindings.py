@@ -93,7 +93,7 @@ class Bindings:
         if self._held:
             for name in (*found.rebound, *found.removed):
                 if self._held.pop(name, self) is not self:
-                    self._bound[name] = 0  # its address may be another object's by now
+                    self._dead.add(name)  # its address may be another object's by now
         return found
 
     def _look_at(self, rows: bytes, namespace: dict[str, object]) -> bool:

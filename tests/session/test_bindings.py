@@ -9,6 +9,7 @@ import pytest
 
 from agent_kernel.session.bindings import Bindings, Rebound
 from agent_kernel.values.addresses import ROW_BYTES, addresses, differences, ids_in, rows_of
+from agent_kernel.testing.notebooks import Notebook, names_changed
 
 
 def bound(namespace: dict[str, object]) -> Bindings:
@@ -239,3 +240,18 @@ class _Counted(dict[str, bool]):
     def get(self, name: str, default: bool | None = None) -> bool | None:  # type: ignore[override]
         self._asked.append(name)
         return super().get(name, default)
+
+
+@pytest.mark.parametrize("between", ["value = 0", "del value"])
+def test_another_object_at_the_address_of_one_that_was_let_go_at_a_look(between: str) -> None:
+    with Notebook() as nb:
+        nb.run("value = [1, 2, 3]; rest = 5")
+        before = id(nb.look("value"))
+        nb.execute(between)
+        assert nb.session.status().changed
+        nb.execute("value = [4, 5, 6]")
+        others = [[4, 5, 6] for _ in range(1_000)]
+        nb.namespace["value"] = next((other for other in others if id(other) == before), nb.look("value"))
+        report = nb.run("rest = 6")
+        assert "value" in names_changed(report)
+        assert nb.repo.at("HEAD")["value"] == [4, 5, 6]
