@@ -111,6 +111,7 @@ class Pickler(pickle.Pickler):
         self._guard: Guard | None = None
         self._has_reduced = False
         self.left_in_modules = reducers.MOST_IN_MODULES
+        self.derived: set[int] = set()  # ids of mappings that are filled again, and are saved empty
         self._sum_of_own = sum(map(id, gc.get_referents(self)))  # before the memo holds anything
 
     def dump(self, value: object, /) -> None:

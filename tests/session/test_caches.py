@@ -102,3 +102,36 @@ def test_a_result_that_no_variable_holds_any_more_is_let_go_in_that_cell(gone: s
         nb.checkout(early)
         nb.run(gone)
         assert not nb.session.commit(full=True).changed
+
+
+DISPATCHED = {
+    "a function": ("@singledispatch\ndef f(x): return 0\nclass X: pass", "f(X()), f(1), f('a')", "f.register(X, lambda x: 1)"),
+    "registered before": ("@singledispatch\ndef f(x): return 0\n@f.register\ndef _(x: int): return 5\nclass X(int): pass", "f(1), f(X()), f('a')", "f.register(X, lambda x: 1)"),
+    "a method": ("class C:\n    @singledispatchmethod\n    def f(self, x): return 0\nc = C()", "c.f(1), c.f('a')", "C.f.register(str, lambda self, x: 2)"),
+    "for an abstract class": ("from collections.abc import Sized\n@singledispatch\ndef f(x): return 0", "f(1), f('a'), f([])", "f.register(Sized, lambda x: 1)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "calls", "registers"), DISPATCHED.values(), ids=DISPATCHED)
+def test_what_a_dispatching_function_found_for_types_is_no_change(made: str, calls: str, registers: str) -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(f"from functools import singledispatch, singledispatchmethod\n{made}")
+        early = nb.run("n = 1")
+        before = nb.look(calls)
+        assert not nb.run(calls).changed
+        later = nb.run(registers)
+        assert later.changed
+        after = nb.look(calls)
+        assert after != before
+        for _ in range(2):
+            nb.checkout(early)
+            assert nb.look(calls) == before
+            nb.checkout(later)
+            assert nb.look(calls) == after
+        assert not nb.session.commit(full=True).changed
+    with Notebook(Repository.open(store)) as again:
+        again.checkout(early)
+        assert again.look(calls) == before
+        again.run(registers)
+        assert again.look(calls) == after

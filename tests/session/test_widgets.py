@@ -129,7 +129,8 @@ class TestAWidget:
                 number.observe(lambda change: seen.append(change.name))
             """)
             )
-            name, comm = nb.look("number.model_id"), nb.look("number.comm")
+            comm: Any = nb.look("number.comm")
+            name = nb.look("number.model_id")
             last = nb.run("number.value = 5; Counts.note = 1; seen.clear()")
             for report, value in ((first, 3), (last, 5), (first, 3)):
                 nb.checkout(report)

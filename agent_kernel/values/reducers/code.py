@@ -54,6 +54,8 @@ def reduce_function(pickler: Pickler, function: types.FunctionType) -> Any:
         if is_importable(function):
             return NotImplemented
         home = _home(pickler, function)
+        if function.__module__ == "functools":
+            _note_dispatch_cache(pickler, function)
     else:
         pickler.note_globals(function.__code__)
     pickler.dump_record.instances.append(function)
@@ -359,9 +361,16 @@ def reduce_other_weak_reference(pickler: Pickler, reference: Any) -> Any:
     return make, made, added_to(reference), None, None, answering_slots_state
 
 
+def _note_dispatch_cache(pickler: Pickler, function: types.FunctionType) -> None:
+    """What `functools.singledispatch` found for each type is derived from what is registered: calling it is no change."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        if name == "dispatch_cache":
+            pickler.derived.add(id(cell.cell_contents))
+
+
 def reduce_weak_dict(pickler: Pickler, mapping: Any) -> Any:
     pickler.dump_record.instances.append(mapping)
-    contents = dict(mapping.items())
+    contents = {} if id(mapping) in pickler.derived else dict(mapping.items())
     pickler.kept.append(contents)
     return type(mapping), (contents,)
 
