@@ -8,8 +8,8 @@ import random
 import pytest
 
 from agent_kernel.session.bindings import Bindings, Rebound
-from agent_kernel.values.addresses import ROW_BYTES, addresses, differences, ids_in, rows_of
 from agent_kernel.testing.notebooks import Notebook, names_changed
+from agent_kernel.values.addresses import ROW_BYTES, addresses, differences, ids_in, rows_of
 
 
 def bound(namespace: dict[str, object]) -> Bindings:
