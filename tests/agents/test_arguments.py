@@ -12,6 +12,7 @@ from agent_kernel.agents import arguments
 from agent_kernel.agents.events import Output, Success
 
 ASKS = "task.clarify('go on?')"
+INTERRUPT = "import signal\nsignal.raise_signal(signal.SIGINT)"
 
 
 def agent(*turns: str, limits: ak.Limits | None = None) -> ak.Agent:
@@ -67,7 +68,7 @@ def test_while_a_run_waits_its_arguments_stand_and_afterwards_what_was_there(sta
 
 
 def test_a_run_that_is_interrupted_goes_on_with_its_arguments(state: Any) -> None:
-    run = begun(agent("raise KeyboardInterrupt", "task.success(x)").start("Stop", inputs={"x": 3}, state=state))
+    run = begun(agent(INTERRUPT, "task.success(x)").start("Stop", inputs={"x": 3}, state=state))
     assert run.status == "interrupted"
     assert run.resume().result() == 3
     assert state["x"] == ["old"]
@@ -192,7 +193,7 @@ def left(path: Path, *turns: str, **inputs: object) -> None:
         _ = begun(agent(*turns).start("Stop", inputs=inputs, state=state))
 
 
-@pytest.mark.parametrize("first", [["raise KeyboardInterrupt"], ["x = 'changed'", ASKS]])
+@pytest.mark.parametrize("first", [[INTERRUPT], ["x = 'changed'", ASKS]])
 def test_another_process_goes_on_with_the_arguments_and_puts_back_what_was_there(
     tmp_path: Path, first: list[str]
 ) -> None:
