@@ -25,9 +25,11 @@ from agent_kernel.agents.events import (
 )
 from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.agents.log import state_of, usage_of
-from agent_kernel.browsing.answers import Author, Ref
+from agent_kernel.browsing.answers import Author, Ref, Sign
 from agent_kernel.browsing.arguments import OfRun
 from agent_kernel.browsing.asking import Asks, asks_of
+from agent_kernel.browsing.changes import summary_of
+from agent_kernel.browsing.chips import changed_by, chips_of, growth
 from agent_kernel.browsing.rows import node_of, why
 from agent_kernel.browsing.runs import code_line, status_of
 from agent_kernel.browsing.wording import cleaned, prompts, subject_of
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.events import Event
     from agent_kernel.browsing.book import Book
     from agent_kernel.browsing.timeline import Record
-    from agent_kernel.repository import Commit
+    from agent_kernel.repository import Commit, ObjectId
 
 __all__ = ["RunDetails", "RunQuestion", "RunStep", "run"]
 
@@ -48,6 +50,7 @@ Node: TypeAlias = Literal["cell", "agent", "merge", "failed", "interrupted", "de
 _STOPPED = ("failed", "interrupted", "cancelled")
 _MOST_STEPS = 1_000
 _MOST_ANSWER = 2_000
+_MOST_NAMES = 500
 _NODES: dict[str, Node] = {
     "ok": "agent",
     "failed": "failed",
@@ -92,6 +95,9 @@ class RunDetails(msgspec.Struct, frozen=True):
 
     `questions`: all that it asked in words, with what was answered; the last one is what it waits for, where it does.
 
+    `base`: the commit before its first one, "" where that is the first of all. `changed`: the names that its steps changed
+    together; `chips` and `more` say it as of a commit, and `grew` how much longer or wider those became: `−17 rows`.
+
     `result`: what it gave back, in a line; `reason`: why it did not come to one. `n_steps` counts also the step that waits.
     """
 
@@ -117,6 +123,11 @@ class RunDetails(msgspec.Struct, frozen=True):
     asks: Asks | None
     question: str
     questions: tuple[RunQuestion, ...] = ()
+    base: str = ""
+    changed: tuple[str, ...] = ()
+    chips: tuple[tuple[Sign, str, int], ...] = ()
+    more: int = 0
+    grew: dict[str, str] = {}
 
 
 def run(book: Book, args: OfRun) -> RunDetails:
@@ -139,6 +150,9 @@ def run(book: Book, args: OfRun) -> RunDetails:
     usage = usage_of(events)
     asked = asked_by(events)
     steps = _steps(events, records, commits)
+    changed = changed_by(reversed(commits))
+    chips, more = chips_of(changed)
+    base = next(iter(commits[-1].parents), None) if commits else None
     return RunDetails(
         id=args.id,
         short=short_run(args.id),
@@ -160,7 +174,23 @@ def run(book: Book, args: OfRun) -> RunDetails:
         asks=asks_of(book, asked) if isinstance(asked, ApprovalRequested) else None,
         question=_said(asked.question, 2_000) if isinstance(asked, Clarify) else "",
         questions=tuple(_questions(events)),
+        base="" if base is None else hex_of(base),
+        changed=tuple(cleaned(change.name) for change in changed[0][:_MOST_NAMES]),
+        chips=chips,
+        more=more,
+        grew=_grown(book, base, records[0].id, [name for sign, name, _ in chips if sign == "~"]) if records else {},
     )
+
+
+def _grown(book: Book, base: ObjectId | None, tip: ObjectId, names: Sequence[str]) -> dict[str, str]:
+    """How much longer or wider each became."""
+    trees = book.repo.tree_at(base), book.repo.tree_at(tip)
+    found: dict[str, str] = {}
+    for name in names:
+        old, new = (summary_of(book.repo, tree.get(name)) for tree in trees)
+        if old is not None and new is not None and (said := growth(old, new)):
+            found[name] = said
+    return found
 
 
 def _questions(events: Sequence[Event]) -> list[RunQuestion]:

@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 Revision = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
+Other = Annotated[str, msgspec.Meta(max_length=300)]  # a revision; "": nothing, as before the first commit
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=500)]
 Row = Annotated[int, msgspec.Meta(ge=0, le=100_000_000)]
@@ -72,7 +73,7 @@ class At(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One commit, against its first parent or another one."""
 
     id: Revision
-    against: Revision | None = None
+    against: Other | None = None
 
 
 class One(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -91,7 +92,7 @@ class OfVariable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """One variable of one commit."""
 
     id: Revision
-    against: Revision | None = None
+    against: Other | None = None
     name: Name
 
 

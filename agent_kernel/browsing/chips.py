@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING, Final
 
 from agent_kernel.browsing.answers import Sign
 from agent_kernel.browsing.wording import cleaned
+from agent_kernel.verbs.text import plural
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Change, Commit, Unsaved
+    from agent_kernel.values.summaries import Summary
 
-__all__ = ["Changed", "changed_by", "chips_of", "counts_of", "sign_of"]
+__all__ = ["Changed", "changed_by", "chips_of", "counts_of", "growth", "sign_of"]
 
 _CHIPS: Final = 4
+# What the lengths of a value count, by its kind.
+_UNITS: Final = {
+    "container": ("item",),
+    "frame": ("row", "column"),
+    "mapping": ("key",),
+    "series": ("value",),
+}
 Changed = tuple["Sequence[Change]", "Sequence[Unsaved]"]
 
 
@@ -66,3 +75,16 @@ def counts_of(changed: Changed) -> dict[Sign, int]:
 
 def sign_of(how: str) -> Sign:
     return "+" if how == "+" else "-" if how == "-" else "~"
+
+
+def growth(old: Summary, new: Summary) -> str:
+    """How much longer or wider a value became: `−17 rows`, `+2 columns`; "": neither, or it is another kind of value.
+
+    >>> from agent_kernel.values.summaries import Summary
+    >>> growth(Summary("frame", "DataFrame", shape=(40, 2)), Summary("frame", "DataFrame", shape=(23, 3)))
+    '−17 rows, +1 column'
+    """
+    if old.kind != new.kind or -1 in (*old.shape, *new.shape):
+        return ""
+    grown = zip(_UNITS.get(old.kind, ()), old.shape, new.shape, strict=False)
+    return ", ".join(f"{'+' if now > was else '−'}{plural(abs(now - was), unit)}" for unit, was, now in grown if now != was)

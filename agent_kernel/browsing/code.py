@@ -34,7 +34,7 @@ class CodeDiff(msgspec.Struct, frozen=True):
 def code(book: Book, args: At) -> CodeDiff:
     """The code against its last run, or against that of another commit. A cell that never ran before is all new."""
     id, commit = book.resolve(args.id)
-    if args.against is not None:
+    if args.against:
         before = book.resolve(args.against)[1]
         return _diff(f"{_cell(commit)} against {called(before)}", source_of(before), source_of(commit), Budget())
     if commit.cell is None:

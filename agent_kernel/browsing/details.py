@@ -115,7 +115,9 @@ def commit(book: Book, args: At) -> Details:
 
 
 def before_of(book: Book, found: Commit, against: str | None) -> tuple[ObjectId, Commit] | None:
-    """What a commit is compared with: another one, or its first parent, if it has one."""
+    """What a commit is compared with: another one, or its first parent, if it has one; "": nothing."""
+    if against == "":
+        return None
     if against is not None:
         return book.resolve(against)
     return (found.parents[0], book.repo.commit_at(found.parents[0])) if found.parents else None

@@ -39,7 +39,7 @@ class EnvironmentDiff(msgspec.Struct, frozen=True):
 def environment(book: Book, args: At) -> EnvironmentDiff:
     """The environment of a commit, against its first parent's or another commit's."""
     commit = book.resolve(args.id)[1]
-    if args.against is not None:
+    if args.against:
         return between(book, book.resolve(args.against)[1], commit)
     return between(book, book.repo.commit_at(commit.parents[0]) if commit.parents else None, commit)
 

@@ -6,7 +6,7 @@ every other front end shows the HTML, which needs no script and holds no code.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,6 +50,7 @@ class _Run(msgspec.Struct, frozen=True):
     id: str
     said: str  # how it ended
     bad: bool
+    done: bool  # it came to its end, and well
     steps: int
     tokens: int
     cost: float | None
@@ -68,6 +69,7 @@ class _Line(msgspec.Struct, frozen=True):
     took_s: float | None
     undo: bool  # whether the session's next undo takes this commit back
     run: _Run | None = None  # the agent's run that ended so; then the commit is its newest one
+    grew: dict[str, str] = {}  # how much longer or wider a name became: −17 rows
 
 
 def footer(
@@ -109,6 +111,7 @@ def run_footer(run: Mapping[str, Any], branch: str | None, *, undo: bool) -> dic
         id=run["id"],
         said=f"{_ENDINGS.get(status, status)}{': ' if run['reason'] else ''}{run['reason']}",
         bad=status == "failed",
+        done=status == "completed",
         steps=len(run["steps"]),
         tokens=run["tokens"],
         cost=run["cost"],
@@ -118,12 +121,13 @@ def run_footer(run: Mapping[str, Any], branch: str | None, *, undo: bool) -> dic
         short=run["tip"][:8],
         branch=None if branch is None else cleaned(branch, 200),
         author=_Author(run["author"]["name"], "agent"),
-        chips=[],
-        more=0,
+        chips=[(sign, name, 0) for sign, name, _ in run["chips"]],  # of several steps together no size says much
+        more=run["more"],
         unsaved="",
         took_s=run["took_s"],
         undo=undo,
         run=ending,
+        grew=run["grew"],
     )
     data: object = msgspec.to_builtins(line)
     parts = _run_parts(line, ending)
@@ -131,10 +135,17 @@ def run_footer(run: Mapping[str, Any], branch: str | None, *, undo: bool) -> dic
 
 
 def _run_parts(line: _Line, run: _Run) -> list[tuple[str, str]]:
-    parts = [("■", _MUTED), (line.author.name, _MUTED), (run.said, _COLOURS["-"] if run.bad else "")]
-    parts += [(plural(run.steps, "step"), _MUTED), (f"{run.tokens:,} tokens", _MUTED)]
-    parts += [(money(run.cost), _MUTED)] if run.cost is not None else []
-    return [*parts, (duration(line.took_s or 0.0), _MUTED)]
+    colour = _COLOURS["-"] if run.bad else _COLOURS["!"] if not run.done else ""
+    spent = f"{run.tokens:,} tokens" if run.cost is None else money(run.cost)
+    return [
+        ("■", _MUTED),
+        (line.author.name, _MUTED),
+        (run.said, colour),
+        *_chip_parts(line),
+        (plural(run.steps, "step"), _MUTED),
+        (spent, _MUTED),
+        (duration(line.took_s or 0.0), _MUTED),
+    ]
 
 
 def _unsaved(news: Sequence[Unsaved]) -> str:
@@ -172,13 +183,20 @@ def _parts(line: _Line) -> list[tuple[str, str]]:
     parts = [("■" if is_agent else "●", _MUTED), (line.short, f"{_MUTED};{_CODE}")]
     parts += [(line.branch, _MUTED)] if line.branch else []
     parts += [(line.author.name, _MUTED)] if is_agent else []
-    for at, (sign, name, size) in enumerate(line.chips):
-        parts.append((f"{'−' if sign == '-' else sign}{name}", f"{_COLOURS[sign]};{_CODE}"))
-        if not at and size >= _BYTES:
-            parts.append((size_text(size), _MUTED))
-    parts += [(f"{line.more} more", _MUTED)] if line.more else []
+    parts += _chip_parts(line)
     parts += [(f"! {line.unsaved}", _COLOURS["!"])] if line.unsaved else []
     return [*parts, (duration(line.took_s), _MUTED)] if line.took_s is not None else parts
+
+
+def _chip_parts(line: _Line) -> Iterator[tuple[str, str]]:
+    for at, (sign, name, size) in enumerate(line.chips):
+        yield f"{'−' if sign == '-' else sign}{name}", f"{_COLOURS[sign]};{_CODE}"
+        if name in line.grew:
+            yield line.grew[name], _MUTED
+        elif not at and size >= _BYTES:
+            yield size_text(size), _MUTED
+    if line.more:
+        yield f"{line.more} more", _MUTED
 
 
 def _html(parts: Sequence[tuple[str, str]]) -> str:

@@ -46,6 +46,42 @@ def test_a_run_is_one_row_with_its_task_and_all_that_its_steps_changed(nb: Noteb
     assert row["graph"]["node"] == 0
 
 
+def test_a_run_says_what_all_its_steps_changed_and_from_where(nb: Notebook) -> None:
+    before = nb.run("import pandas as pd\ndf = pd.DataFrame({'price': range(40)})\nkept = [1]\nold = 1")
+    run = give(nb, "Clean it", "df = df[df.price > 16]\ntmp = 1", "df['tax'] = 1\ndel tmp, old\nkept.append(2)", "task.success()", approve="auto")
+    found = nb.ask("run", id=run.id)
+    assert found["base"] == before
+    assert found["changed"] == ["df", "kept", "old"]
+    assert found["grew"] == {"df": "−17 rows, +1 column", "kept": "+1 item"}
+    assert [chip[:2] for chip in found["chips"]] == [["~", "df"], ["~", "kept"], ["-", "old"]]
+    whole = nb.ask("commit", id=found["tip"], against=found["base"])
+    assert [change["name"] for change in whole["changes"]] == ["df", "kept", "old"]
+
+
+def test_a_run_that_came_first_changed_all_that_there_is(nb: Notebook) -> None:
+    run = give(nb, "Count", "a = 1", "b = 2", "task.success()")
+    found = nb.ask("run", id=run.id)
+    assert (found["base"], found["changed"], found["grew"]) == ("", ["a", "b"], {})
+    whole = nb.ask("commit", id=found["tip"], against="")
+    assert sorted((change["how"], change["name"]) for change in whole["changes"]) == [("+", "a"), ("+", "b")]
+    assert whole["against"] is None
+    assert nb.ask("variable", id=found["tip"], against="", name="a")["how"] == "+"
+    assert nb.ask("code", id=found["tip"], against="") == nb.ask("code", id=found["tip"])
+
+
+def test_what_others_changed_between_the_steps_of_a_run_is_not_the_runs(nb: Notebook) -> None:
+    agent = ak.Agent(
+        "analyst", model=ak.ScriptedModel(["a = 1", "task.clarify('Go on?')", "b = 1", "task.success()"], name="two")
+    )
+    run: ak.Run[object] = started(agent, "Count", place_of(nb.session), can_ask=True)
+    for _ in run:
+        pass
+    nb.run("mine = 1")
+    for _ in run.resume("yes"):
+        pass
+    assert nb.ask("run", id=run.id)["changed"] == ["a", "b"]
+
+
 def test_it_unfolds_to_its_steps(nb: Notebook) -> None:
     _ = give(nb, "Count", "a = 1", "b = 2", "task.success()")
     fold = nb.rows()[0]

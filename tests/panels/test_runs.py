@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.browsing.mime import CARD
+from agent_kernel.browsing.mime import CARD, FOOTER
 from tests.panels.fronts import VIEW, Front, Panel
 from tests.panels.kernels import Browser, Wire, kernel
 
@@ -153,6 +154,22 @@ class TestTheCard:
         front.run("%agent approve")
         (row,) = {row["prompt"] for row in front.panel().ask("rows", n=50)["rows"] if row["kind"] == "fold"}
         assert "–" not in row
+
+
+class TestItsLine:
+    def test_it_says_what_all_its_steps_changed(self, front: Front) -> None:
+        front.run("import pandas as pd\ndf = pd.DataFrame({'price': range(40)})\nlabel = 'x'")
+        line = give(front, "df = df[df.price > 16]", "label = 'y'\nmade = 1", "task.success()")[-1]
+        assert [(sign, name) for sign, name, _ in line[FOOTER]["chips"]] == [("~", "df"), ("~", "label"), ("+", "made")]
+        assert line[FOOTER]["grew"] == {"df": "−17 rows"}
+        assert re.fullmatch(
+            r"■ analyst done ~df −17 rows ~label \+made 3 steps [\d,]+ tokens [\d.]+ s", line["text/plain"]
+        )
+
+    def test_one_that_changed_nothing_says_how_it_ended(self, front: Front) -> None:
+        line = give(front, "task.fail('no idea')")[-1]
+        assert line[FOOTER]["chips"] == []
+        assert line["text/plain"].startswith("■ analyst failed: no idea 1 step ")
 
 
 class TestTheQuestion:
