@@ -114,4 +114,5 @@ def _undoable(repo: Repository, session: Session) -> Answer | None:
         "text": cleaned(operation_text(repo, operation, session.id), _TEXT),
         "cell": made is not None and made.cell is not None,
         "to": None if before is None else hex_of(before),
+        "after": None if after is None or operation.moved else hex_of(after),
     }

@@ -44,9 +44,23 @@ def test_a_step_that_waits_is_approved_by_a_click_and_goes_on_under_its_cell(
     expect(cell).to_contain_text("wrote 7")
     expect(card).to_have_count(0)
     expect(cell).to_contain_text("Step 2 of analyst was approved by")
-    expect(cell.get_by_role("button", name="Undo run")).to_be_visible()
+    line = cell.get_by_role("group", name=re.compile("^Commit"))
+    expect(line).to_contain_text("analyst3 steps")
+    expect(line).to_contain_text("+df")
+    expect(line).to_contain_text("+size")
+    expect(line.get_by_role("button", name="Undo run")).to_be_visible()
     photograph("done", cell)
     assert task.ask("size") == "7"
+    expect(line.get_by_role("button", name="Undo run")).to_be_visible()  # a cell that only looked came since
+    line.get_by_role("button", name="Diff").click()
+    panel = task.panel_beside()
+    expect(panel.tab("Changes")).to_have_attribute("aria-selected", "true")
+    expect(panel.tab_panel.locator(".ak-nm").filter(has_text=re.compile("^(df|size)$"))).to_have_count(2)
+    photograph("run-changes", task.page)
+    task.page.set_viewport_size({"width": 720, "height": 900})
+    expect(line.locator(".ak-hash")).to_be_hidden()
+    expect(line.locator(".ak-mono.ak-fg").first).to_contain_text("df")
+    photograph("narrow", task.page)
 
 
 def test_the_history_has_the_run_as_one_row_that_unfolds_and_undo_run_takes_all_back(
@@ -62,7 +76,8 @@ def test_the_history_has_the_run_as_one_row_that_unfolds_and_undo_run_takes_all_
     expect(task.cell(3)).to_contain_text("wrote 7")
     row = panel.list.get_by_role("row", name=re.compile("run of analyst, Make a table and save it to a file., 3 steps"))
     expect(row).to_have_attribute("aria-expanded", "false")
-    expect(panel.root.locator(".ak-run .ak-step-line")).to_have_count(3)
+    panel.tab("Steps").click()
+    expect(panel.tab_panel.locator(".ak-step-line")).to_have_count(3)
     row.locator(".ak-fold").click()
     expect(row).to_have_attribute("aria-expanded", "true")
     expect(panel.list.get_by_role("row", level=2)).to_have_count(3)

@@ -18,7 +18,7 @@ export interface Reads {
   rows(args: Query & { from: number; n: number }): Page;
   /** Where a commit stands in the list (null: it is filtered out). A commit in a fold gives the row of the fold. */
   locate(args: Query & { id: string }): { row: number | null };
-  /** One commit against its first parent, or against another one. `id` and `against` take any revision. */
+  /** One commit against its first parent, or against another one ("": nothing, all is new). `id` and `against` take any revision. */
   commit(args: { id: string; against?: string }): Details;
   variable(args: { id: string; against?: string; name: string }): VariableDiff;
   /** The cell's code against its last run, or against `against`. */
@@ -79,7 +79,7 @@ export interface State {
   failed: { text: string; code: Failure["error"]["code"] } | null; // what a queued act that could not be done says (a whole sentence), until the next act
   done: Done | null;                                 // what a queued act did
   cells?: { turn: string; id: string; document: string } | null; // cells of commit `id` that a queued act was to bring back in `document` ("": anywhere), until somebody claims them or the next cell begins
-  undo?: { of?: string; text: string; cell: boolean; to: string | null } | null; // what undo would take back now, "[12] df = …", "the move to main"; `of`: which operation that is; `to`: the commit before it; null: nothing; missing: not known
+  undo?: { of?: string; text: string; cell: boolean; to: string | null; after?: string | null } | null; // what undo would take back now, "[12] df = …", "the move to main"; `of`: which operation that is; `to`: the commit before it; `after`: the commit that it made, of a run its newest one; null: it was a move; null: nothing; missing: not known
   kernel: boolean;                                   // acts are possible
   store?: string;                                    // which store this is about, as saved panels name it (static.store_id); "" where gone
   gone: string | null;                               // why this panel can be asked nothing more (a sentence: the notebook was bound elsewhere, the extension unloaded); what is shown stays
@@ -122,6 +122,10 @@ export interface RunDetails {
   status: RunFacts["status"]; reason: string; result: string; steps: RunStep[]; n_steps: number; tokens: number; cost: number | null; took_s: number; time_ms: number;
   tip: string; refs: Ref[]; asks: Asks | null; question: string;
   questions: RunQuestion[];                          // the last one is what it waits for, where it does
+  base: string;                                      // the commit before its first one; "": that is the first of all
+  changed: string[];                                 // the names that its steps changed together
+  chips: [Sign, string, number][]; more: number;     // as of a commit
+  grew: Record<string, string>;                      // how much longer or wider a name became: "−17 rows"
 }
 /** What a run asked a person in words, counted from 1. */
 export interface RunQuestion { number: number; text: string; asked_ms: number; answered: boolean; answer: string; answered_by: string }

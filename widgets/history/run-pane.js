@@ -1,5 +1,5 @@
 /**
- * An agent's run in detail: its task, how it stands, what it took, what it asks, and a line for each of its steps.
+ * An agent's run in detail: its task, how it stands, what it took, what it asks, and in two tabs what it changed and its steps.
  *
  * It stands where the details of a commit stand, and what is done with it is done with the run's newest commit.
  */
@@ -8,17 +8,20 @@ import { failureNote, iconButton, textButton } from "../shared/buttons.js";
 import { el, fill } from "../shared/dom.js";
 import { count, money, plural, stamp, took } from "../shared/format.js";
 import { ApprovalCard } from "./approval.js";
+import { changeLines } from "./changes.js";
 import { RUN, targetOf } from "./detail-top.js";
 import { QuestionCard } from "./question.js";
 import { refLabel } from "./refs.js";
 import { stateName } from "./row.js";
 import { guard, hold } from "./stale.js";
+import { Tabs } from "./tabs.js";
 
 /** @import { Child } from "../shared/dom.js" */
 /** @import { Decision } from "./approval.js" */
 /** @import { DetailDoings, Target } from "./detail-top.js" */
 /** @import { RunDetails, RunStep } from "./protocol.js" */
 /** @import { HistoryModel } from "./state.js" */
+/** @import { Tab } from "./tabs.js" */
 /**
  * @typedef {object} RunDoings
  * @property {(run: RunDetails, decision: Decision) => Promise<unknown>} decide
@@ -26,6 +29,7 @@ import { guard, hold } from "./stale.js";
  * @property {(id: string) => void} open a commit
  */
 
+const OPEN_AT_FIRST = 3;
 const NODES = { agent: "■", cell: "■", merge: "○", failed: "✕", interrupted: "⊖", denied: "⊘", running: "□" };
 
 export class RunPane {
@@ -45,7 +49,20 @@ export class RunPane {
     this.question = new QuestionCard((answer) => void this.#answer(answer));
     this.top = el("div", { class: "ak-dh" });
     this.body = el("div", { class: "ak-run" });
-    this.element = el("div", { class: "ak-detail", role: "region", "aria-label": "Run", hidden: true }, this.top, this.body);
+    this.tab = ""; // until one is picked: what it changed, or its steps where that is nothing
+    /** @type {Map<string, boolean>} */
+    this.open = new Map();
+    this.tabs = new Tabs("Run", (key) => {
+      this.tab = key;
+    });
+    this.element = el(
+      "div",
+      { class: "ak-detail", role: "region", "aria-label": "Run", hidden: true },
+      this.top,
+      this.body,
+      this.tabs.bar,
+      this.tabs.panel,
+    );
     guard(this.element);
     model.on(["selected"], () => void this.load());
     model.on(["state"], () => this.#stateMoved());
@@ -74,8 +91,7 @@ export class RunPane {
   /** Nothing of it is to be seen for a moment, or pressed, as the next run is opened. */
   #clear() {
     this.shown = null;
-    fill(this.top);
-    fill(this.body);
+    for (const part of [this.top, this.body, this.tabs.bar, this.tabs.panel]) fill(part);
   }
 
   #stateMoved() {
@@ -109,6 +125,7 @@ export class RunPane {
     this.look = canAct;
     fill(this.top, ...this.#topLine(run, canAct));
     fill(this.body, ...this.#bodyLines(run));
+    void this.tabs.show(this.#tabList(run), this.tab || (run.changed.length ? "changes" : "steps"));
     hold(this.element, false);
     this.element.setAttribute("aria-label", `Run of ${run.author.name}`);
     if (other) this.element.scrollTop = 0;
@@ -176,9 +193,37 @@ export class RunPane {
       rest ? el("p", { class: "ak-task" }, rest) : null,
       run.asks ? this.card.element : null,
       run.question ? this.question.element : null,
-      el("div", { class: "ak-stepped", role: "list" }, ...run.steps.map((step) => this.#step(step))),
-      run.steps.length ? null : el("p", { class: "ak-nothing" }, "No step has run yet."),
     ];
+  }
+
+  /** @param {RunDetails} run @returns {Tab[]} */
+  #tabList(run) {
+    return [
+      { key: "changes", label: [`Changes ${count(run.changed.length)}`], show: () => this.#changes(run) },
+      { key: "steps", label: [`Steps ${count(run.steps.length)}`], show: async () => this.#steps(run) },
+    ];
+  }
+
+  /** What all its steps changed together, and nothing that somebody else changed between them. @param {RunDetails} run @returns {Promise<Child[]>} */
+  async #changes(run) {
+    const { transport } = this.model;
+    const none = [el("p", { class: "ak-nothing" }, "No variable changed.")];
+    if (!run.tip || !run.changed.length) return none;
+    const at = { id: run.tip, against: run.base };
+    const details = await transport.ask("commit", at);
+    const its = new Set(run.changed);
+    const lines = changeLines(details.changes.filter((change) => its.has(change.name)), details.more_changes, details.unsaved, {
+      ask: (name) => transport.ask("variable", { ...at, name }),
+      open: this.open,
+      first: OPEN_AT_FIRST,
+    });
+    return lines.length ? lines : none;
+  }
+
+  /** @param {RunDetails} run @returns {Child[]} */
+  #steps(run) {
+    if (!run.steps.length) return [el("p", { class: "ak-nothing" }, "No step has run yet.")];
+    return [el("div", { class: "ak-stepped", role: "list" }, ...run.steps.map((step) => this.#step(step)))];
   }
 
   /** @param {RunStep} step */

@@ -1,8 +1,8 @@
 /**
  * The line under a cell that changed something: which commit it became, what that changed, and the ways on from it.
  *
- * It is drawn from what the kernel wrote into the output. Undo stands there only while the commit is where HEAD is and a
- * kernel can do it; Diff and History open the side panel, for which the server is enough.
+ * It is drawn from what the kernel wrote into the output. Undo stands there as long as it is what undo takes back next and a
+ * kernel can do it, also after cells that only looked; Diff and History open the side panel, for which the server is enough.
  */
 
 import { pinned } from "../history/pin.js";
@@ -15,12 +15,14 @@ import { keepKeys } from "../shared/shortcuts.js";
 /** @import { MimeModel, WidgetClass } from "./jupyter.js" */
 /** @import { Notebooks, OpenNotebook } from "./notebooks.js" */
 /** @import { Child } from "../shared/dom.js" */
-/** @typedef {{ commit: string, short: string, branch: string | null, author: { name: string, kind: string }, chips: [Sign, string, number][], more: number, unsaved: string, took_s: number | null, undo: boolean, run?: Run | null }} Line */
-/** @typedef {{ id: string, said: string, bad: boolean, steps: number, tokens: number, cost: number | null }} Run an agent's run that ended so */
+/** @typedef {{ commit: string, short: string, branch: string | null, author: { name: string, kind: string }, chips: [Sign, string, number][], more: number, unsaved: string, took_s: number | null, undo: boolean, run?: Run | null, grew?: Record<string, string> }} Line */
+/** @typedef {{ id: string, said: string, bad: boolean, done?: boolean, steps: number, tokens: number, cost: number | null }} Run an agent's run that ended so */
 /** @typedef {(notebook: OpenNotebook, commit: string | null) => void} ShowSide null: the list */
 
 export const FOOTER = "application/vnd.agent-kernel.footer.v1+json";
 
+// What falls away where there is little room, the first of it first, before a name is cut.
+const FALLING = ["ak-hash", "ak-branch", "ak-took", "ak-spent"];
 const LANES = 6; // colours; then they begin again
 const SIZED = 1_000; // bytes; a smaller size says nothing beside a name
 
@@ -42,6 +44,9 @@ export function footerLine(Widget, notebooks, showSide) {
       this.said = "";
       this.isBad = false;
       this.isBusy = false;
+      /** @type {ResizeObserver | null} */
+      this.watch = typeof ResizeObserver === "undefined" ? null : new ResizeObserver(() => fit(this.node));
+      this.watch?.observe(this.node);
     }
 
     /** @param {MimeModel} model */
@@ -67,6 +72,7 @@ export function footerLine(Widget, notebooks, showSide) {
 
     dispose() {
       this.stop?.();
+      this.watch?.disconnect();
       super.dispose();
     }
 
@@ -75,6 +81,7 @@ export function footerLine(Widget, notebooks, showSide) {
       if (!line) return;
       const held = this.node.contains(document.activeElement) ? document.activeElement?.textContent : null;
       fill(this.node, ...this.#facts(line), el("span", { class: "ak-sp" }), ...this.#ways(line));
+      fit(this.node);
       if (!held) return;
       // Drawn anew under somebody's fingers: what they were on keeps the focus, or what stands there now.
       const buttons = [...this.node.querySelectorAll("button")];
@@ -86,16 +93,15 @@ export function footerLine(Widget, notebooks, showSide) {
       if (this.said) return [el("span", { class: this.isBad ? "ak-bad" : "ak-fg", role: this.isBad ? "alert" : "status" }, this.said)];
       const lane = line.branch === null ? null : (this.notebook?.following.lanes.get(line.branch) ?? null);
       const isAgent = line.author.kind === "agent";
-      if (line.run) return runFacts(line, line.run, lane);
       return [
         el("i", { class: `ak-dot${isAgent ? " ak-square" : ""}${lane === null ? "" : ` ak-l${lane % LANES}`}`, "aria-hidden": "true" }),
-        el("span", { class: "ak-mono ak-whole" }, line.short),
-        line.branch === null ? null : el("span", {}, line.branch),
-        isAgent ? el("span", {}, line.author.name) : null,
-        ...line.chips.map((chip, at) => chipOf(chip, at === 0)),
+        line.short ? el("span", { class: "ak-mono ak-hash" }, line.short) : null,
+        line.branch === null ? null : el("span", { class: "ak-branch" }, line.branch),
+        ...(line.run ? runFacts(line.author.name, line.run) : [isAgent ? el("span", {}, line.author.name) : null]),
+        ...line.chips.map((chip, at) => chipOf(chip, at === 0, line.grew?.[chip[1]])),
         line.more ? el("span", { class: "ak-mono" }, `${line.more} more`) : null,
         ...(line.unsaved ? unsavedOf(line.unsaved) : []),
-        line.took_s === null ? null : el("span", {}, took(line.took_s)),
+        line.took_s === null ? null : el("span", { class: "ak-took" }, took(line.took_s)),
       ];
     }
 
@@ -104,13 +110,15 @@ export function footerLine(Widget, notebooks, showSide) {
       const { notebook } = this;
       if (!notebook) return [];
       const { following, transport } = notebook;
-      const mayUndo = line.undo && !this.said && transport.canAct() && !following.isBusy && following.head === line.commit && undoesCell(transport.state());
+      const mayUndo = line.undo && !this.said && transport.canAct() && !following.isBusy && undoes(transport.state(), line.commit, following.head);
+      const run = line.run ? `${RUN}${line.run.id}` : null;
       const hasHistory = transport.place !== null || transport.hasKernel;
       return [
-        mayUndo && line.run ? this.#button("Undo run", "Undo all steps: the variables are as they were before the run", () => void this.#undo(notebook, line)) : null,
-        mayUndo && !line.run ? this.#button("Undo", "Undo this cell: the variables are as they were", () => void this.#undo(notebook, line)) : null,
-        hasHistory && line.chips.length ? this.#button("Diff", "What this cell changed", () => showSide(notebook, line.commit)) : null,
-        hasHistory ? this.#button("History", "The history of this notebook", () => showSide(notebook, line.run ? `${RUN}${line.run.id}` : null)) : null,
+        mayUndo && line.run ? this.#button("Undo run", "Undo all steps: the variables are as they were before the run", () => void this.#undo(notebook)) : null,
+        mayUndo && !line.run ? this.#button("Undo", "Undo this cell: the variables are as they were", () => void this.#undo(notebook)) : null,
+        hasHistory && line.chips.length ? this.#button("Diff", `What this ${line.run ? "run" : "cell"} changed`, () => showSide(notebook, run ?? line.commit)) : null,
+        // A run that changed nothing has its steps to show.
+        hasHistory ? this.#button("History", "The history of this notebook", () => showSide(notebook, line.chips.length ? null : run)) : null,
       ];
     }
 
@@ -119,12 +127,12 @@ export function footerLine(Widget, notebooks, showSide) {
       return el("button", { type: "button", title, onclick, disabled: this.isBusy }, text);
     }
 
-    /** @param {OpenNotebook} notebook @param {Line} line */
-    async #undo(notebook, line) {
+    /** @param {OpenNotebook} notebook */
+    async #undo(notebook) {
       this.isBusy = true;
       this.#draw();
       try {
-        const answer = await notebook.transport.act("undo", pinned({ head: line.commit, of: notebook.transport.state().undo?.of }));
+        const answer = await notebook.transport.act("undo", pinned({ head: notebook.following.head ?? undefined, of: notebook.transport.state().undo?.of }));
         if ("queued" in answer) this.#say("The undo waits until the running cell ends.", false);
         else if ("done" in answer) {
           if (answer.cells) notebook.host().restoreCells?.(answer.cells);
@@ -155,32 +163,52 @@ function unsavedOf(said) {
 }
 
 /**
- * Whether undo takes back what a cell did: HEAD may be at its commit after a move that came back to it, which is what undo
- * takes back then, or in a session that has done nothing yet.
+ * Whether undo takes back this commit next: cells that only looked may have come since, but nothing that changed a variable
+ * and no move. Without the kernel's word for it, that is sure only while HEAD is there.
  *
- * @param {State} state
+ * @param {State} state @param {string} commit @param {string | null} head
  */
-function undoesCell({ undo }) {
-  return undo === undefined || undo?.cell === true;
+function undoes({ undo }, commit, head) {
+  if (head === null || undo === null) return false;
+  if (undo?.after !== undefined) return undo.after === commit;
+  return head === commit && (undo === undefined || undo.cell);
 }
 
+/**
+ * Leave out what says least until no name is cut. The reason why something is not saved gives way by itself.
+ *
+ * @param {HTMLElement} line
+ */
+export function fit(line) {
+  const parts = /** @type {HTMLElement[]} */ ([...line.children]);
+  for (const part of parts) part.hidden = false;
+  const names = parts.filter((part) => !FALLING.some((kind) => part.classList.contains(kind)) && !part.matches(".ak-reason, .ak-sp, button, i"));
+  for (const kind of FALLING) {
+    const falls = parts.filter((part) => part.classList.contains(kind));
+    if (![line, ...names].some(isCut)) return;
+    for (const part of falls) part.hidden = true;
+  }
+}
 
-/** @param {Line} line @param {Run} run @param {number | null} lane @returns {Child[]} */
-function runFacts(line, run, lane) {
+/** A fraction of a pixel is rounded. @param {HTMLElement} part */
+const isCut = (part) => part.scrollWidth > part.clientWidth + 1;
+
+/** Who, and what it took; how it ended where that is not well. @param {string} name @param {Run} run @returns {Child[]} */
+function runFacts(name, run) {
+  const spent = run.cost === null ? `${count(run.tokens)} tokens` : money(run.cost);
+  const all = run.cost === null ? spent : `${count(run.tokens)} tokens, ${spent}`;
+  const isDone = run.done ?? run.said.startsWith("done");
   return [
-    el("i", { class: `ak-dot ak-square${lane === null ? "" : ` ak-l${lane % LANES}`}`, "aria-hidden": "true" }),
-    el("span", {}, line.author.name),
-    el("span", { class: run.bad ? "ak-bad" : "ak-fg", title: run.said }, run.said),
-    el("span", {}, plural(run.steps, "step")),
-    el("span", {}, `${count(run.tokens)} tokens`),
-    run.cost === null ? null : el("span", {}, money(run.cost)),
-    line.took_s === null ? null : el("span", {}, took(line.took_s)),
+    el("span", {}, name),
+    isDone ? null : el("span", { class: run.bad ? "ak-bad" : "ak-chg", title: run.said }, run.said),
+    el("span", { class: "ak-spent", title: all }, `${plural(run.steps, "step")}, ${spent}`),
   ];
 }
 
-/** @param {[Sign, string, number]} chip @param {boolean} isFirst */
-function chipOf([sign, name, size], isFirst) {
-  const sized = isFirst && size >= SIZED ? [" ", el("span", { class: "ak-muted" }, bytes(size))] : [];
+/** @param {[Sign, string, number]} chip @param {boolean} isFirst @param {string} [grew] "−17 rows" */
+function chipOf([sign, name, size], isFirst, grew) {
+  const said = grew ?? (isFirst && size >= SIZED ? bytes(size) : "");
+  const sized = said ? [" ", el("span", { class: "ak-muted" }, said)] : [];
   const { glyph, kind } = SIGNS[sign];
   return el("span", { class: "ak-mono ak-fg" }, el("b", { class: kind }, glyph), name, ...sized);
 }

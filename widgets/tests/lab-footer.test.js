@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { FOOTER, footerLine } from "../lab/footer.js";
+import { FOOTER, fit, footerLine } from "../lab/footer.js";
 import { stateOf } from "./lab-fakes.js";
 import { withoutPage } from "./page.js";
 
@@ -18,14 +18,20 @@ class FakeWidget {
 
 /** The line of the commit that HEAD is at, in a kernel of this state. @param {object} state */
 async function buttons(state) {
-  const transport = { canAct: () => true, state: () => stateOf(state), place: {}, hasKernel: true };
-  const following = { head: "three", isBusy: false, lanes: new Map(), listen: () => () => {} };
+  return [...(await lineOf(state)).node.querySelectorAll("button")].map((button) => button.textContent);
+}
+
+/** @param {object} state @param {object} [more] of the line @param {string} [head] @param {string[]} [opened] @param {object[]} [acts] */
+async function lineOf(state, more = {}, head = "three", opened = [], acts = []) {
+  const act = (/** @type {string} */ op, /** @type {object} */ args) => Promise.resolve((acts.push([op, args]), { done: "Undone [3].", notes: [] }));
+  const transport = { act, canAct: () => true, state: () => stateOf(state), place: {}, hasKernel: true };
+  const following = { head, isBusy: false, lanes: new Map(), listen: () => () => {} };
   const notebook = { transport, following, seen() {} };
-  const Line = footerLine(/** @type {any} */ (FakeWidget), /** @type {any} */ (() => ({ around: () => notebook })), () => {});
+  const Line = footerLine(/** @type {any} */ (FakeWidget), /** @type {any} */ (() => ({ around: () => notebook })), (_, commit) => void opened.push(String(commit)));
   const line = /** @type {any} */ (new Line());
-  await line.renderModel({ data: { [FOOTER]: LINE } });
+  await line.renderModel({ data: { [FOOTER]: { ...LINE, ...more } } });
   line.onAfterAttach();
-  return [...line.node.querySelectorAll("button")].map((button) => button.textContent);
+  return line;
 }
 
 test("a cell that was the last thing done can be undone", page, async () => {
@@ -39,4 +45,69 @@ test("where HEAD came back to it, undo would take back the move, so the line of 
 
 test("after a restart there is nothing to undo", page, async () => {
   assert.deepEqual(await buttons({ undo: null }), ["Diff", "History"]);
+});
+
+test("Undo stays where cells that only looked came since, and means what it stands under", page, async () => {
+  const undo = { of: "o1", text: "[3] a = 3", cell: true, to: "two", after: "three" };
+  /** @type {object[]} */
+  const acts = [];
+  const line = await lineOf({ undo }, {}, "five", [], acts);
+  const [button] = line.node.querySelectorAll("button");
+  assert.equal(button.textContent, "Undo");
+  button.click();
+  await Promise.resolve();
+  assert.deepEqual(acts, [["undo", { head: "five", of: "o1" }]]);
+});
+
+test("where another cell changed something since, or HEAD moved, it is gone", page, async () => {
+  const another = await lineOf({ undo: { text: "[4] b = 1", cell: true, to: "three", after: "four" } }, {}, "three");
+  const moved = await lineOf({ undo: { text: "the move to main", cell: false, to: "three", after: null } }, {}, "three");
+  for (const line of [another, moved]) assert.deepEqual([...line.node.querySelectorAll("button")].map((one) => one.textContent), ["Diff", "History"]);
+});
+
+const RUN = { id: "r1", said: "done", bad: false, done: true, steps: 4, tokens: 12_400, cost: 0.041 };
+const OF_RUN = { run: RUN, author: { name: "analyst", kind: "agent" }, chips: [["~", "df", 0], ["+", "model", 0]], more: 2, grew: { df: "−17 rows" }, took_s: 58 };
+
+test("the line of a run says what it changed, and Diff opens that", page, async () => {
+  /** @type {string[]} */
+  const opened = [];
+  const line = await lineOf({ undo: { text: "the run", cell: true, to: "two", after: "three" } }, OF_RUN, "three", opened);
+  const parts = [...line.node.children].map((part) => part.textContent).filter(Boolean);
+  assert.deepEqual(parts, ["three", "main", "analyst", "4 steps, $0.04", "~df −17 rows", "+model", "2 more", "58 s", "Undo run", "Diff", "History"]);
+  for (const button of line.node.querySelectorAll("button")) if (button.textContent !== "Undo run") button.click();
+  assert.deepEqual(opened, ["run:r1", "null"]);
+});
+
+test("the line of a run that changed nothing says how it ended, and leads to its steps", page, async () => {
+  /** @type {string[]} */
+  const opened = [];
+  const line = await lineOf({ undo: null }, { ...OF_RUN, chips: [], more: 0, grew: {}, run: { ...RUN, said: "failed: no idea", bad: true, done: false } }, "three", opened);
+  assert.match(line.node.textContent, /analystfailed: no idea4 steps/);
+  assert.deepEqual([...line.node.querySelectorAll("button")].map((one) => one.textContent), ["History"]);
+  line.node.querySelector("button").click();
+  assert.deepEqual(opened, ["run:r1"]);
+});
+
+/** The classes that are left where so much room is missing. @param {number} missing px */
+function left(missing) {
+  const line = document.createElement("div");
+  for (const [kind, width] of /** @type {[string, number][]} */ ([["ak-hash", 50], ["ak-branch", 40], ["ak-mono", 30], ["ak-took", 30]])) {
+    const part = document.createElement("span");
+    part.className = kind;
+    part.dataset["width"] = String(width);
+    line.append(part);
+  }
+  const name = /** @type {HTMLElement} */ (line.querySelector(".ak-mono"));
+  const freed = () => [...line.children].filter((one) => /** @type {HTMLElement} */ (one).hidden).reduce((sum, one) => sum + Number(/** @type {HTMLElement} */ (one).dataset["width"]), 0);
+  Object.defineProperty(name, "scrollWidth", { get: () => 30 });
+  Object.defineProperty(name, "clientWidth", { get: () => Math.min(30, 30 - missing + freed()) });
+  fit(line);
+  return [...line.children].filter((one) => !(/** @type {HTMLElement} */ (one).hidden)).map((one) => one.className);
+}
+
+test("where there is little room the hash goes first, then the branch, then the time, and names stay", page, () => {
+  assert.deepEqual(left(0), ["ak-hash", "ak-branch", "ak-mono", "ak-took"]);
+  assert.deepEqual(left(20), ["ak-branch", "ak-mono", "ak-took"]);
+  assert.deepEqual(left(70), ["ak-mono", "ak-took"]);
+  assert.deepEqual(left(200), ["ak-mono"]);
 });

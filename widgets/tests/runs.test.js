@@ -73,8 +73,31 @@ test("Enter unfolds a run and opens its details: task, state, steps, tokens, cos
   const meta = panel.$(".ak-detail:not([hidden]) .ak-meta").textContent ?? "";
   for (const part of ["[12]", "analyst", "done", "4 steps", "12,400 tokens", "$0.04", "openai:gpt-5.2"]) assert.ok(meta.includes(part), part);
   assert.match(meta, /Returned float 0\.91$/);
+  button(panel, "Steps 4").click();
+  await soon();
   assert.equal(panel.all(".ak-step-line").length, 4);
   assert.match(panel.text, /\.1outliers = df/);
+});
+
+test("what a run changed is the first tab, against the commit before it, and what others changed is not in it", page, async () => {
+  const history = withRuns();
+  const last = /** @type {import("./fixture/rows.js").FixtureCommit} */ (history.commits.find((commit) => commit.prompt === "[12.4]"));
+  last.changes.push(["~", "foreign", 0]);
+  const panel = await mounted({ store: { history } });
+  const ask = panel.store.ask.bind(panel.store);
+  panel.store.ask = /** @type {any} */ (async (/** @type {any} */ op, /** @type {any} */ args) => {
+    const answer = /** @type {any} */ (await ask(op, args));
+    return op === "run" ? { ...answer, changed: answer.changed.filter((/** @type {string} */ name) => name !== "foreign") } : answer;
+  });
+  await panel.to("Drop the outliers");
+  await panel.press("Enter");
+  await soon();
+  const tabs = panel.all(".ak-detail:not([hidden]) [role=tab]");
+  assert.deepEqual(tabs.map((tab) => [tab.textContent, tab.getAttribute("aria-selected")]), [["Changes 5", "true"], ["Steps 4", "false"]]);
+  const before = history.commits.find((commit) => commit.prompt === "[11]")?.id;
+  assert.deepEqual(panel.asked("commit").at(-1), { id: last.id, against: before });
+  assert.deepEqual(panel.all(".ak-detail:not([hidden]) .ak-v .ak-nm").map((one) => one.textContent), ["model"]);
+  assert.deepEqual(panel.asked("variable").at(-1), { id: last.id, against: before, name: "model" });
 });
 
 test("what is done with a run is done with its newest commit", page, async () => {
@@ -93,6 +116,8 @@ test("a step in the details opens its commit", page, async () => {
   const panel = await withHistory();
   await panel.to("Drop the outliers");
   await panel.press("Enter");
+  await soon();
+  button(panel, "Steps 4").click();
   await soon();
   /** @type {HTMLElement} */ (panel.all(".ak-step-line")[0]).click();
   await soon();
