@@ -93,6 +93,9 @@ class MergeConflictError(AgentKernelError):
 
     conflicts: tuple[tuple[str, str, str], ...]  # (name, or name and key, our summary, their summary)
     together: tuple[tuple[str, ...], ...] = ()  # variables of which one choice is for all, group by group
+    rev: str = ""  # what was to be merged, where somebody typed it
+    ours: tuple[str, ...] = ()  # what was chosen already
+    theirs: tuple[str, ...] = ()
 
     @property
     def variables(self) -> tuple[str, ...]:

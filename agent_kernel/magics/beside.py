@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from agent_kernel.errors import MergeConflictError
     from agent_kernel.magics.notebook import LiveNotebook
     from agent_kernel.magics.shell import Shell
     from agent_kernel.repository import Unsaved
@@ -66,6 +67,10 @@ class Beside(Protocol):
         """Show a question with a button for each answer, which then is called between cells. Return False where only lines can be shown."""
         ...
 
+    def chooses(self, conflict: MergeConflictError) -> bool:
+        """Show what both sides of a merge changed, to be chosen from. Return False where only lines can be shown."""
+        ...
+
     def decided(self, run: str) -> None:
         """What was asked may have been decided: what shows it says so."""
         ...
@@ -98,6 +103,9 @@ class Nothing:
         return False
 
     def offers(self, question: str, choices: Sequence[tuple[str, Callable[[], None]]]) -> bool:
+        return False
+
+    def chooses(self, conflict: MergeConflictError) -> bool:
         return False
 
     def decided(self, run: str) -> None: ...

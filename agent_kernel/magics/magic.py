@@ -50,6 +50,10 @@ class AlreadyTold(UsageError):  # noqa: N818 - what there is to say was shown; t
         return []
 
 
+class OpenConflictError(AlreadyTold):
+    """A merge conflict that stands open in a panel. The cell has failed all the same: those after it build on the merge."""
+
+
 class CommandInterrupted(KeyboardInterrupt):
     """A person stopped a command. Where it changes anything it does that as a whole, or not at all."""
 
@@ -105,6 +109,8 @@ class AgentMagics(Magics):
         try:
             result, as_json = answer(words, self._notebook.scope())
         except (UsageProblem, AgentKernelError) as error:
+            if not kept and not wants_json(words) and self._is_open(error):
+                raise OpenConflictError(str(error)) from None
             if kept or not wants_json(words):
                 raise
             print(json.dumps(error_json(error), ensure_ascii=False, indent=2))
@@ -118,6 +124,10 @@ class AgentMagics(Magics):
         else:
             self._show(result)
         return None
+
+    def _is_open(self, error: Exception) -> bool:
+        """Whether it is a conflict that a person may settle now, in a panel."""
+        return isinstance(error, MergeConflictError) and bool(error.rev) and self._notebook.beside.chooses(error)
 
     def _show(self, result: Result) -> None:
         if not result.blocks():

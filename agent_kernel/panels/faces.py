@@ -18,7 +18,7 @@ _FORMAT: Final = 1  # of what stands for a card
 def faces_of(desk: Desk, result: Result, opens: Opens) -> Answer:
     """What is shown where there is no kernel, by MIME type. It stays in the notebook's file, so it holds no code and no values."""
     faces, start = desk.faces(), start_of(opens)
-    if not opens.commit and opens.compared is None:
+    if not opens.commit and opens.compared is None and opens.conflict is None:
         return faces
     preview = {**cast("Answer", faces[HISTORY]), "start": start}
     kept = result.outline()
@@ -35,6 +35,9 @@ def start_of(opens: Opens) -> Answer:
     if opens.compared is not None:
         older, newer = opens.compared
         return {"compare": {"a": older, "b": newer, **({"name": opens.name} if opens.name else {})}}
+    if opens.conflict is not None:
+        conflict = opens.conflict
+        return {"conflicts": {"branch": conflict.rev, "ours": list(conflict.ours), "theirs": list(conflict.theirs)}}
     if opens.commit:
         return {"commit": opens.commit}
     return {"text": opens.search} if opens.search else {}

@@ -254,6 +254,19 @@ class Panels:
             return False
         return True
 
+    def chooses(self, conflict: MergeConflictError) -> bool:
+        if not self._is_rich():
+            return False
+        from agent_kernel.verbs.merging import ToChoose
+
+        try:
+            result = ToChoose(conflict)
+            self._show_widget(self.hub(), result, result.opens)
+        except Exception:  # of the libraries for widgets, or of the store: the lines say it too
+            logger.exception("the choice of a merge cannot be shown")
+            return False
+        return True
+
     def decided(self, run: str) -> None:
         card = self._cards.get(run)
         try:

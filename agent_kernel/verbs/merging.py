@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent_kernel.errors import NameNotFoundError, UnrelatedHistoriesError
+from agent_kernel.errors import MergeConflictError, NameNotFoundError, UnrelatedHistoriesError
 from agent_kernel.repository import Commit, Head, ObjectId, short
 from agent_kernel.session.branches import person
 from agent_kernel.session.history import changes_between
@@ -13,18 +14,18 @@ from agent_kernel.session.mergebases import start
 from agent_kernel.session.merging import conflict_of
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.moving import Moved, partial_argument, spelled_out
-from agent_kernel.verbs.output import Result
+from agent_kernel.verbs.output import Block, Json, Line, Opens, Result
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.text import clean
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from agent_kernel.session import Repository
 
-__all__ = ["merge", "merge_arguments"]
+__all__ = ["ToChoose", "merge", "merge_arguments"]
 
 
 def merge_arguments(parser: Parser) -> None:
@@ -60,15 +61,44 @@ def merge(scope: Scope, options: Namespace) -> Result:
             return Moved(f"Already up to date with {clean(options.rev)}", head, scope.head().branch)
     said = f"Merged {describe.label(found, commit)}"
     if scope.session is not None:
-        report = scope.session.merge(
-            options.rev,
-            ours=set(options.ours),
-            theirs=set(options.theirs),
-            message=options.message,
-            partial=options.partial,
-        )
+        try:
+            report = scope.session.merge(
+                options.rev,
+                ours=set(options.ours),
+                theirs=set(options.theirs),
+                message=options.message,
+                partial=options.partial,
+            )
+        except MergeConflictError as conflict:
+            rows, groups = conflict.conflicts, conflict.together
+            chosen = tuple(options.ours), tuple(options.theirs)
+            raise MergeConflictError(rows, groups, options.rev, *chosen) from None
         return Moved(said, report.commit, report.branch, report)
     return _merge_stored(scope, found, options, said)
+
+
+@dataclass(frozen=True)
+class ToChoose(Result):
+    """A merge that waits for a choice: in a panel, or in words as it stays in the notebook's file, without values."""
+
+    conflict: MergeConflictError
+
+    @property
+    def ok(self) -> bool:
+        return False
+
+    @property
+    def opens(self) -> Opens:
+        return Opens(conflict=self.conflict)
+
+    def to_json(self) -> Json:
+        return {"merges": self.conflict.rev, "names": list(dict.fromkeys(self.conflict.variables))}
+
+    def blocks(self) -> Sequence[Block]:
+        names = [clean(name) for name in dict.fromkeys(self.conflict.variables)]
+        rev = clean(self.conflict.rev)
+        way = f"%agent merge {rev} --ours NAME --theirs NAME"
+        return [Line(f"{rev} and what is here both changed {', '.join(names)}. Nothing was merged."), Line(f"Choose: {way}")]
 
 
 def _check_names(repo: Repository, ours: ObjectId, theirs: ObjectId, names: Iterable[str]) -> None:

@@ -15,6 +15,7 @@ from agent_kernel.verbs.ansi import Style, painted, style_of
 from agent_kernel.verbs.text import cut, pad, width_of
 
 if TYPE_CHECKING:
+    from agent_kernel.errors import MergeConflictError
     from agent_kernel.repository import Unsaved
 
 __all__ = ["Block", "Code", "Line", "Opens", "Result", "Said", "Table"]
@@ -61,6 +62,7 @@ class Opens:
     commit: str = ""  # the details of a commit
     compared: tuple[str, str] | None = None  # two commits, the older one first
     name: str = ""  # the variable of which the comparison shows more
+    conflict: MergeConflictError | None = None  # what both sides of a merge changed, to be chosen from
 
 
 class Result:

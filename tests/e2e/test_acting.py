@@ -133,3 +133,15 @@ def test_a_merge_asks_which_side_stays_where_both_changed_a_name(
     panel.button("Merge").click()
     expect(panel.toast).to_contain_text("Merge")
     assert rates.ask("rate, extra") == "30 later"
+    rates.write(5, "%agent undo")
+    rates.run(5)
+    rates.write(5, "%agent merge main")
+    rates.run(5)
+    typed = rates.panel(5)
+    expect(typed.root).to_contain_text("1 name changed on both sides")
+    expect(rates.cell(5)).not_to_contain_text("Conflict:")
+    photograph("typed-merge", rates.page)
+    typed.root.get_by_text("Take main's").click()
+    typed.button("Merge").click()
+    expect(typed.toast).to_contain_text("Merge")
+    assert rates.ask("rate, extra") == "3 later"

@@ -105,6 +105,37 @@ class TestShowing:
         assert not [shown for shown in front.display.shown[before:] if VIEW in shown]
         assert front.ns["kept"].to_json()
 
+    def test_a_merge_with_a_conflict_opens_where_it_is_settled(self, front: Front) -> None:
+        front.run("%agent switch -c try")
+        front.run("x = 22; y = 22")
+        front.run("%agent switch main")
+        front.run("x = 33; y = 33")
+        before = len(front.display.shown)
+        printed = front.run("%agent merge try --ours y\nreached = 1")
+        assert "Conflict" not in printed
+        assert "reached" not in front.ns  # cells after it build on the merge
+        face = next(shown for shown in front.display.shown[before:] if VIEW in shown)
+        panel = Panel(front.kernel.comm_manager.comms[face[VIEW]["model_id"]])
+        assert front.widget(panel).start == {"conflicts": {"branch": "try", "ours": ["y"], "theirs": []}}
+        assert face[HISTORY]["start"] == front.widget(panel).start
+        assert "Choose: %agent merge try --ours NAME --theirs NAME" in face["text/plain"]
+        assert "22" not in face["text/plain"] + face["text/html"]
+        assert front.ns["x"] == 33
+        left = panel.ask("merge", branch="try", ours=["y"], theirs=[])
+        assert [one["name"] for one in left["conflicts"]] == ["x"]
+        panel.ask("merge", branch="try", ours=["y"], theirs=["x"])
+        assert (front.ns["x"], front.ns["y"]) == (22, 33)
+
+    def test_a_conflict_is_an_error_for_code_and_where_no_panel_can_be_shown(self, front: Front) -> None:
+        front.run("%agent switch -c try")
+        front.run("x = 22")
+        front.run("%agent switch main")
+        front.run("x = 33")
+        front.run("try:\n    kept = %agent merge try\nexcept Exception as error:\n    said = type(error).__mro__[1].__name__")
+        assert front.ns["said"] == "MergeConflictError"
+        front.kernel.metadata = {}
+        assert "Conflict: both sides changed one variable" in front.run("%agent merge try")
+
     def test_where_no_widget_can_be_shown_the_other_faces_are(self, front: Front) -> None:
         front.kernel.metadata = {}
         assert set(front.show("%agent history")) == {HISTORY, "text/html", "text/plain"}

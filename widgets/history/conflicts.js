@@ -2,7 +2,7 @@
  * A merge that cannot decide by itself: names that both sides changed.
  *
  * Each name shows both values, in a line each, and one of them is picked. Nothing is merged before every name has been
- * decided, and leaving the view leaves everything as it was.
+ * decided, and leaving the view leaves everything as it was. Where nothing is left to decide, the list stands there.
  */
 
 import { failureNote, iconButton, textButton } from "../shared/buttons.js";
@@ -38,7 +38,15 @@ export class ConflictsView {
     );
     /** @type {Conflict[]} */
     this.conflicts = [];
+    this.isOwed = false; // the kernel was busy when it was asked: with the cell that showed this, for one
     model.on(["view"], () => void this.load());
+    model.on(["state"], () => this.#stateMoved());
+  }
+
+  #stateMoved() {
+    const { busy, gone } = this.model.state;
+    if (this.isOwed && !busy && !gone) void this.load();
+    else if (this.model.view.kind === "conflicts") this.#count();
   }
 
   async load() {
@@ -47,11 +55,16 @@ export class ConflictsView {
     this.element.hidden = view.kind !== "conflicts";
     if (view.kind !== "conflicts") return;
     this.picks = new Map();
+    this.isOwed = false;
     try {
       const plan = await this.model.transport.ask("plan", { op: "merge", to: view.branch });
-      if (turn === this.turn) this.#draw(plan, view.branch);
+      if (turn !== this.turn) return;
+      if (!plan.conflicts.length) return this.doings.back();
+      this.#draw(plan, view.branch);
+      this.#chosen(view.ours ?? [], view.theirs ?? []);
     } catch (error) {
       if (turn !== this.turn) return;
+      this.isOwed = error instanceof Error && "code" in error && error.code === "busy";
       this.#drawBar(view.branch);
       fill(
         this.body,
@@ -154,6 +167,15 @@ export class ConflictsView {
     );
   }
 
+  /** What was chosen where the merge was asked for. @param {string[]} ours @param {string[]} theirs */
+  #chosen(ours, theirs) {
+    for (const conflict of this.conflicts) {
+      const variable = conflict.name.replace(/\[.*/s, ""); // of prices['tea'] that is prices
+      if (ours.includes(variable)) this.#pick(conflict, "ours");
+      if (theirs.includes(variable)) this.#pick(conflict, "theirs");
+    }
+  }
+
   /** What shares objects comes from one side. @param {Conflict} conflict @param {Pick} pick */
   #pick({ name, together }, pick) {
     for (const one of [name, ...together]) {
@@ -167,8 +189,9 @@ export class ConflictsView {
 
   #count() {
     const left = this.conflicts.length - this.picks.size;
-    this.go.disabled = left > 0;
-    fill(this.said, left ? `${plural(left, "name")} still to decide` : "Undo takes the merge back.");
+    const { canAct } = this.model;
+    this.go.disabled = left > 0 || !canAct;
+    fill(this.said, !canAct ? "Merging needs a kernel." : left ? `${plural(left, "name")} still to decide` : "Undo takes the merge back.");
   }
 
   async #merge() {

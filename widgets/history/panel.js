@@ -133,6 +133,7 @@ class HistoryPanel {
     if ("card" in start || "race" in start) return; // that is no panel
     if ("text" in start) this.model.query.text = start.text;
     else if ("commit" in start) this.model.select(start.commit);
+    else if ("conflicts" in start) this.model.show({ kind: "conflicts", ...start.conflicts });
     else this.model.show({ kind: "compare", a: start.compare.a, b: start.compare.b, name: start.compare.name ?? "" });
     this.model.tell("query");
   }

@@ -214,6 +214,6 @@ export interface Host {
   leave?(): void;                                    // closes what the view stands in: a side panel
   storageKey?: string;                               // remembers the list's height
   compact?: boolean;                                 // fills the height that it is given (a side panel)
-  start?: { race: string } | { card: { run: string; step: number } } | { text: string } | { compare: { a: string; b: string; name?: string } } | { commit: string }; // what is open at first: %agent diff, %agent show
+  start?: { race: string } | { card: { run: string; step: number } } | { text: string } | { compare: { a: string; b: string; name?: string } } | { commit: string } | { conflicts: { branch: string; ours: string[]; theirs: string[] } }; // what is open at first: %agent diff, %agent show, %agent merge
   now?(): number;                                    // milliseconds; tests stop the clock
 }

@@ -23,6 +23,7 @@ export const FOOTER = "application/vnd.agent-kernel.footer.v1+json";
 
 // What falls away where there is little room, the first of it first, before a name is cut.
 const FALLING = ["ak-hash", "ak-branch", "ak-took", "ak-spent"];
+const PADDING = 8; // px, at the right
 const LANES = 6; // colours; then they begin again
 const SIZED = 1_000; // bytes; a smaller size says nothing beside a name
 
@@ -180,18 +181,21 @@ function undoes({ undo }, commit, head) {
  * @param {HTMLElement} line
  */
 export function fit(line) {
-  const parts = /** @type {HTMLElement[]} */ ([...line.children]);
-  for (const part of parts) part.hidden = false;
-  const names = parts.filter((part) => !FALLING.some((kind) => part.classList.contains(kind)) && !part.matches(".ak-reason, .ak-sp, button, i"));
-  for (const kind of FALLING) {
-    const falls = parts.filter((part) => part.classList.contains(kind));
-    if (![line, ...names].some(isCut)) return;
-    for (const part of falls) part.hidden = true;
+  const falling = FALLING.map((kind) => /** @type {HTMLElement | null} */ (line.querySelector(`:scope > .${kind}`))).filter((part) => part !== null);
+  for (const part of falling) part.hidden = false;
+  line.classList.add("ak-natural"); // nothing is cut for a moment: what is too wide stands out
+  for (const part of falling) {
+    if (!standsOut(line)) break;
+    part.hidden = true;
   }
+  line.classList.remove("ak-natural");
 }
 
-/** A fraction of a pixel is rounded. @param {HTMLElement} part */
-const isCut = (part) => part.scrollWidth > part.clientWidth + 1;
+/** In fractions of a pixel: one is enough for an ellipsis. @param {HTMLElement} line */
+function standsOut(line) {
+  const end = line.lastElementChild?.getBoundingClientRect().right ?? 0;
+  return end > line.getBoundingClientRect().right - PADDING;
+}
 
 /** Who, and what it took; how it ended where that is not well. @param {string} name @param {Run} run @returns {Child[]} */
 function runFacts(name, run) {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { PAGE } from "./fixture/answers.js";
+import { FixtureTransport } from "./fixture/transport.js";
 import { mounted, soon, withoutPage } from "./page.js";
 
 const page = { skip: withoutPage };
@@ -430,6 +431,39 @@ test("a merge with conflicts shows both values, and waits until every name is de
   await panel.click(merge);
   assert.deepEqual(panel.asked("merge"), [{ branch: "log-price", ours: ["model"], theirs: ["y"] }]);
   assert.equal(view.hidden, true);
+});
+
+test("a merge that was typed opens there, with what was chosen already", page, async () => {
+  const panel = await mounted({ host: { start: { conflicts: { branch: "log-price", ours: [], theirs: ["y"] } } } });
+  const inputs = /** @type {HTMLInputElement[]} */ (panel.all(".ak-choice input"));
+  assert.deepEqual(inputs.map((input) => input.checked), [false, false, false, true]);
+  assert.match(panel.$(".ak-conflicts").textContent ?? "", /1 name still to decide/);
+  inputs[0]?.dispatchEvent(new Event("change"));
+  await panel.click(panel.$(".ak-conflicts .ak-main"));
+  assert.deepEqual(panel.asked("merge"), [{ branch: "log-price", ours: ["model"], theirs: ["y"] }]);
+  assert.equal(panel.$(".ak-conflicts").hidden, true);
+});
+
+test("while the cell that asked still runs it waits, and where nothing is left to decide the list stands there", page, async () => {
+  const { ask } = FixtureTransport.prototype;
+  let isBusy = true;
+  // The first question comes as the panel is made.
+  FixtureTransport.prototype.ask = /** @type {any} */ (async function (/** @type {any} */ op, /** @type {any} */ args) {
+    if (op === "plan" && isBusy) throw Object.assign(new Error("later"), { code: "busy" });
+    const found = /** @type {any} */ (await ask.call(/** @type {any} */ (this), op, args));
+    return op === "plan" ? { ...found, conflicts: [] } : found;
+  });
+  try {
+    const panel = await mounted({ host: { start: { conflicts: { branch: "log-price", ours: [], theirs: [] } } } });
+    assert.equal(panel.$(".ak-conflicts").hidden, false);
+    isBusy = false;
+    panel.store.moved();
+    await soon(20);
+    assert.equal(panel.$(".ak-conflicts").hidden, true);
+    assert.equal(panel.$(".ak-list").closest("[hidden]"), null);
+  } finally {
+    FixtureTransport.prototype.ask = ask;
+  }
 });
 
 test("figures to choose from are seen", page, async () => {
