@@ -87,4 +87,6 @@ def growth(old: Summary, new: Summary) -> str:
     if old.kind != new.kind or -1 in (*old.shape, *new.shape):
         return ""
     grown = zip(_UNITS.get(old.kind, ()), old.shape, new.shape, strict=False)
-    return ", ".join(f"{'+' if now > was else '−'}{plural(abs(now - was), unit)}" for unit, was, now in grown if now != was)
+    return ", ".join(
+        f"{'+' if now > was else '−'}{plural(abs(now - was), unit)}" for unit, was, now in grown if now != was
+    )

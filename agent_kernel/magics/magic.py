@@ -11,6 +11,7 @@ import inspect
 import json
 import shutil
 import sys
+from bdb import BdbQuit
 from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import TYPE_CHECKING, cast
@@ -43,8 +44,9 @@ class ShownConflictError(MergeConflictError):
         return [f"Conflict: {self}"]
 
 
-class AlreadyTold(UsageError):  # noqa: N818 - what there is to say was shown; this only ends the cell
-    """A line that did nothing and said why: as JSON, or with a question."""
+# BdbQuit: the one kind of error that ends a cell, and stops those after it, without IPython showing anything of it.
+class AlreadyTold(UsageError, BdbQuit):  # noqa: N818 - what there is to say was shown; this only ends the cell
+    """A line that did nothing and said why: as JSON, with a question, or with a panel."""
 
     def _render_traceback_(self) -> list[str]:
         return []

@@ -18,6 +18,7 @@ from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
     from agent_kernel.agents.racing.race import Race
+    from agent_kernel.errors import MergeConflictError
     from agent_kernel.panels.asking import Card
     from agent_kernel.panels.channels import Comm
     from agent_kernel.panels.hub import Hub

@@ -98,7 +98,10 @@ class ToChoose(Result):
         names = [clean(name) for name in dict.fromkeys(self.conflict.variables)]
         rev = clean(self.conflict.rev)
         way = f"%agent merge {rev} --ours NAME --theirs NAME"
-        return [Line(f"{rev} and what is here both changed {', '.join(names)}. Nothing was merged."), Line(f"Choose: {way}")]
+        return [
+            Line(f"{rev} and what is here both changed {', '.join(names)}. Nothing was merged."),
+            Line(f"Choose: {way}"),
+        ]
 
 
 def _check_names(repo: Repository, ours: ObjectId, theirs: ObjectId, names: Iterable[str]) -> None:

@@ -48,7 +48,14 @@ def test_a_run_is_one_row_with_its_task_and_all_that_its_steps_changed(nb: Noteb
 
 def test_a_run_says_what_all_its_steps_changed_and_from_where(nb: Notebook) -> None:
     before = nb.run("import pandas as pd\ndf = pd.DataFrame({'price': range(40)})\nkept = [1]\nold = 1")
-    run = give(nb, "Clean it", "df = df[df.price > 16]\ntmp = 1", "df['tax'] = 1\ndel tmp, old\nkept.append(2)", "task.success()", approve="auto")
+    run = give(
+        nb,
+        "Clean it",
+        "df = df[df.price > 16]\ntmp = 1",
+        "df['tax'] = 1\ndel tmp, old\nkept.append(2)",
+        "task.success()",
+        approve="auto",
+    )
     found = nb.ask("run", id=run.id)
     assert found["base"] == before
     assert found["changed"] == ["df", "kept", "old"]

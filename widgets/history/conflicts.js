@@ -39,8 +39,26 @@ export class ConflictsView {
     /** @type {Conflict[]} */
     this.conflicts = [];
     this.isOwed = false; // the kernel was busy when it was asked: with the cell that showed this, for one
+    this.into = ""; // the branch that it was drawn for
+    /** @type {Plan | null} */
+    this.plan = null;
     model.on(["view"], () => void this.load());
+    model.on(["head"], () => this.#headMoved());
     model.on(["state"], () => this.#stateMoved());
+  }
+
+  /** Where it was open at first, the panel comes to know its branch a little later. */
+  #headMoved() {
+    const { view } = this.model;
+    if (view.kind !== "conflicts" || !this.plan || this.into === this.#ours) return;
+    const { picks } = this;
+    const of = (/** @type {Pick} */ pick) => [...picks].filter(([, other]) => other === pick).map(([name]) => name);
+    this.#draw(this.plan, view.branch);
+    this.#chosen(of("ours"), of("theirs"));
+  }
+
+  get #ours() {
+    return this.model.head?.branch ?? "HEAD";
   }
 
   #stateMoved() {
@@ -55,6 +73,7 @@ export class ConflictsView {
     this.element.hidden = view.kind !== "conflicts";
     if (view.kind !== "conflicts") return;
     this.picks = new Map();
+    this.plan = null;
     this.isOwed = false;
     try {
       const plan = await this.model.transport.ask("plan", { op: "merge", to: view.branch });
@@ -80,7 +99,7 @@ export class ConflictsView {
     fill(
       this.bar,
       back,
-      el("strong", {}, `Merge ${branch} into ${this.model.head?.branch ?? "HEAD"}`),
+      el("strong", {}, `Merge ${branch} into ${this.#ours}`),
       el("span", { class: "ak-sp" }),
       el(
         "span",
@@ -97,7 +116,9 @@ export class ConflictsView {
     this.inputs = new Map();
     this.foot.hidden = false;
     this.#drawBar(branch);
-    const ours = this.model.head?.branch ?? "HEAD";
+    const ours = this.#ours;
+    this.plan = plan;
+    this.into = ours;
     const rest = plan.changes.length + plan.adds.length + plan.removes.length;
     fill(
       this.body,
@@ -170,9 +191,9 @@ export class ConflictsView {
   /** What was chosen where the merge was asked for. @param {string[]} ours @param {string[]} theirs */
   #chosen(ours, theirs) {
     for (const conflict of this.conflicts) {
-      const variable = conflict.name.replace(/\[.*/s, ""); // of prices['tea'] that is prices
-      if (ours.includes(variable)) this.#pick(conflict, "ours");
-      if (theirs.includes(variable)) this.#pick(conflict, "theirs");
+      const names = [conflict.name, conflict.name.replace(/\[.*/s, "")]; // of prices['tea'] also prices
+      if (names.some((name) => ours.includes(name))) this.#pick(conflict, "ours");
+      if (names.some((name) => theirs.includes(name))) this.#pick(conflict, "theirs");
     }
   }
 

@@ -437,7 +437,7 @@ test("a merge that was typed opens there, with what was chosen already", page, a
   const panel = await mounted({ host: { start: { conflicts: { branch: "log-price", ours: [], theirs: ["y"] } } } });
   const inputs = /** @type {HTMLInputElement[]} */ (panel.all(".ak-choice input"));
   assert.deepEqual(inputs.map((input) => input.checked), [false, false, false, true]);
-  assert.match(panel.$(".ak-conflicts").textContent ?? "", /1 name still to decide/);
+  assert.match(panel.$(".ak-conflicts").textContent ?? "", /Merge log-price into main.*Keep main's.*1 name still to decide/);
   inputs[0]?.dispatchEvent(new Event("change"));
   await panel.click(panel.$(".ak-conflicts .ak-main"));
   assert.deepEqual(panel.asked("merge"), [{ branch: "log-price", ours: ["model"], theirs: ["y"] }]);
