@@ -31,7 +31,7 @@ from agent_kernel.agents.deadlines import StepTimeout
 from agent_kernel.agents.executing import Executed
 from agent_kernel.agents.journal import short_run
 from agent_kernel.agents.preview import forking
-from agent_kernel.agents.preview.seeing import Seen, Status, see
+from agent_kernel.agents.preview.seeing import Attempt, Seen, Status, see
 from agent_kernel.agents.settling import Settled
 from agent_kernel.errors import PreviewNotAcceptedError, PreviewRefusedError, RefNotFoundError
 from agent_kernel.repository import ASIDE, Author, Holder
@@ -92,7 +92,10 @@ def previewed(
     try_it = see
     if forking.refusal():
         from agent_kernel.agents.preview.fresh import see_fresh as try_it
-    return Preview(place, code, try_it(code, place, by, run, step, deadline_s, dict(offers or {}), allowed), run=run)
+    attempt = Attempt(
+        code=code, author=by, run=run, step=step, deadline_s=deadline_s, offers=dict(offers or {}), allowed=allowed
+    )
+    return Preview(place, code, try_it(attempt, place), run=run)
 
 
 def refusal(code: str, place: Place) -> str:

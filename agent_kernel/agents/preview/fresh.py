@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -28,7 +28,7 @@ from agent_kernel.agents.asides import PREVIEWS
 from agent_kernel.agents.encoding import packed
 from agent_kernel.agents.journal import short_run
 from agent_kernel.agents.preview import forking
-from agent_kernel.agents.preview.seeing import Seen, in_process
+from agent_kernel.agents.preview.seeing import Attempt, Seen, in_process
 from agent_kernel.agents.supervising import ended_by, swept, waited
 from agent_kernel.agents.workers import BEGUN
 from agent_kernel.errors import AgentKernelError, PreviewRefusedError, RefNotFoundError
@@ -59,7 +59,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         branch: which it works on; it points at where the code begins.
         offers: pickled, what the code finds beside the variables.
         executor: `MODULE:FUNCTION`, which makes of a namespace what runs code in it; "": as a script.
-        allowed: as of `previewed`.
+        allowed: as of `Attempt`.
     """
 
     url: str
@@ -91,36 +91,27 @@ def _unsaved(session: Session) -> set[str]:
     return {name for one in session.status(names=False).lost for name in one.name.split(", ")}
 
 
-def see_fresh(
-    code: str,
-    place: Place,
-    author: Author,
-    run: str,
-    step: int,
-    deadline_s: float,
-    offers: dict[str, object],
-    allowed: Collection[str] | None = None,
-) -> Seen:
+def see_fresh(attempt: Attempt, place: Place) -> Seen:
     """Run code in a fresh process, and say what it did there. All that is here has to be committed."""
     session = place.session
     assert session is not None
     if session.head is None:  # a branch begins at a commit
         session.commit("before a preview", full=True)
     assert session.head is not None
-    name, given = secrets.token_hex(4), _pickled(offers, code)
+    name, given = secrets.token_hex(4), _pickled(attempt.offers, attempt.code)
     trial = Trial(
         url=session.repo.store.url,
-        branch=f"{PREVIEWS}{name}{f'-{short_run(run)}' if run else ''}",
+        branch=f"{PREVIEWS}{name}{f'-{short_run(attempt.run)}' if attempt.run else ''}",
         session=ASIDE + name,
-        code=code,
-        author=author.name,
-        kind=author.kind,
-        run=run,
-        step=step,
-        deadline_s=deadline_s,
+        code=attempt.code,
+        author=attempt.author.name,
+        kind=attempt.author.kind,
+        run=attempt.run,
+        step=attempt.step,
+        deadline_s=attempt.deadline_s,
         offers=given,
         executor=str(getattr(place.executor, "in_worker", "")),
-        allowed=None if allowed is None else tuple(allowed),
+        allowed=None if attempt.allowed is None else tuple(attempt.allowed),
     )
     repo = session.repo
     repo.create_branch(trial.branch, session.head)
@@ -216,12 +207,17 @@ def _tried(trial: Trial, module: ModuleType) -> Seen:
             session = Joined(namespace, repo, branch=trial.branch, session_id=trial.session, skip=skip)
             try:
                 session.checkout(partial=True)
-                author = Author(trial.author, "agent" if trial.kind == "agent" else "person")
-                place = Place(namespace, session, executor=executor)
                 given = msgspec.msgpack.decode(trial.offers, type=dict[str, bytes])
-                offers = {name: cloudpickle.loads(value) for name, value in given.items()}
-                how = (trial.run, trial.step, trial.deadline_s)
-                return in_process(trial.code, place, author, *how, offers, trial.allowed)
+                attempt = Attempt(
+                    code=trial.code,
+                    author=Author(trial.author, "agent" if trial.kind == "agent" else "person"),
+                    run=trial.run,
+                    step=trial.step,
+                    deadline_s=trial.deadline_s,
+                    offers={name: cloudpickle.loads(value) for name, value in given.items()},
+                    allowed=trial.allowed,
+                )
+                return in_process(attempt, Place(namespace, session, executor=executor))
             finally:
                 session.close()
     except AgentKernelError as error:

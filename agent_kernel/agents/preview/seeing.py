@@ -29,12 +29,29 @@ if TYPE_CHECKING:
     from agent_kernel.agents.place import Place
     from agent_kernel.storage import Store
 
-__all__ = ["Seen", "Status", "in_process", "see"]
+__all__ = ["Attempt", "Seen", "Status", "in_process", "see"]
 
 Status = Literal["ok", "failed", "interrupted", "timeout", "crashed", "killed", "stopped"]
 STOPPED: Final = "it was stopped before this happened: approving runs it here"
 
 _PAGE = 10_000
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """Code to be tried, as a step of a run or by itself.
+
+    Attributes:
+        offers: what the code finds beside the variables.
+        allowed: names that need no asking; what else would happen outside is stopped. None: nothing is.
+    """
+
+    code: str
+    author: Author
+    run: str = ""
+    step: int = 0
+    deadline_s: float
+    offers: dict[str, object] = {}
+    allowed: Collection[str] | None = None
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,24 +83,15 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     items: dict[bytes, bytes] = {}
 
 
-def see(
-    code: str,
-    place: Place,
-    author: Author,
-    run: str,
-    step: int,
-    deadline_s: float,
-    offers: dict[str, object],
-    allowed: Collection[str] | None = None,
-) -> Seen:
+def see(attempt: Attempt, place: Place) -> Seen:
     """Run code on a fork of this process, and say what it did there. All that is here has to be committed."""
     drawn = randomness.capture()
 
     def work(send: Callable[[bytes], None]) -> None:
         randomness.prepared(drawn)()  # Python seeds its generator anew in a fork
-        send(packed(_in_child(code, place, author, run, step, deadline_s, offers, allowed)))
+        send(packed(_in_child(attempt, place)))
 
-    ended = forking.forked(work, deadline_s)
+    ended = forking.forked(work, attempt.deadline_s)
     printed = _masked(place, ended.printed)
     if not ended.answer:
         return Seen(
@@ -116,44 +124,29 @@ def _kept(place: Place, seen: Seen) -> Seen:
 # -- in the child
 
 
-def _in_child(
-    code: str,
-    place: Place,
-    author: Author,
-    run: str,
-    step: int,
-    deadline_s: float,
-    offers: dict[str, object],
-    allowed: Collection[str] | None = None,
-) -> Seen:
+def _in_child(attempt: Attempt, place: Place) -> Seen:
     session = place.session
     stored = _keys(session.repo.store) if session is not None and _is_in_memory(place) else None
     place.executor = _executor(place)
     if session is not None:
         session.in_fork()
-    seen = in_process(code, place, author, run, step, deadline_s, offers, allowed)
+    seen = in_process(attempt, place)
     items = _new(session.repo.store, stored) if session is not None and stored is not None else {}
     return msgspec.structs.replace(seen, items=items)
 
 
-def in_process(
-    code: str,
-    place: Place,
-    author: Author,
-    run: str,
-    step: int,
-    deadline_s: float,
-    offers: dict[str, object],
-    allowed: Collection[str] | None = None,
-) -> Seen:
+def in_process(attempt: Attempt, place: Place) -> Seen:
     """Run code as a step in this process, which is there for nothing else, and say what it did."""
     start = place.head
-    gate = None if allowed is None else Gate(Allowed(names=frozenset(allowed), codes=given_codes(offers.values())))
-    place.begin(code, author, run, step)
+    gate = None
+    if attempt.allowed is not None:
+        codes = given_codes(attempt.offers.values())
+        gate = Gate(Allowed(names=frozenset(attempt.allowed), codes=codes))
+    place.begin(attempt.code, attempt.author, attempt.run, attempt.step)
     done: Executed | None = None
     try:
-        with recorded(place.quiet_paths(), gate) as effects, offered(offers, place.namespace):
-            done = place.kept(place.executor.run(code, timeout_s=deadline_s))
+        with recorded(place.quiet_paths(), gate) as effects, offered(attempt.offers, place.namespace):
+            done = place.kept(place.executor.run(attempt.code, timeout_s=attempt.deadline_s))
     finally:
         changes, unsaved = place.end(done)
     assert done is not None  # else an error goes on its way already
