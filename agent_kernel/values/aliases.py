@@ -4,7 +4,8 @@ Only what the pickler visited is walked: the instances that `reducer_override` s
 builtin containers level by level with `referents`. Modules, classes, globals and immutable objects are never
 entered. Grouping names that share nothing is the costliest mistake here; missing a shared object is the worst.
 
-In a large value only containers with more references than the walk explains are kept: nothing else can be shared.
+In a large value only containers with more references than the walk explains are kept, and what tuples hold that have
+more: nothing else can be shared.
 """
 
 # What is handled here is anyone's object, so its type has no parameters to know.
@@ -73,6 +74,7 @@ def reach(values: Iterable[object], dump: Dump, stops: Collection[int] = ()) -> 
         if type(value) is types.FunctionType:
             found.ids.add(id(value.__dict__))  # from which the walk starts
     libraries = {item for item, named in dump.named.items() if not named.reference.is_own}
+    found.ids.update(_held_by_tuples(value for value in values if type(value) is tuple))
     leaves = dump.class_level.union(libraries, stops)
     roots = [root for root in _entered(values, dump) if id(root) not in libraries and id(root) not in stops]
     _walk([*roots, *dump.roots], found, dump, leaves=leaves)
@@ -95,6 +97,7 @@ def reach_of_saved(values: Iterable[object], dump: Dump, saved: list[object], no
     counts = list(map(sys.getrefcount, saved))
     over = list(compress(saved, map(_OF_ONE_SAVED.__lt__, counts)))
     found.ids.update(map(id, compress(over, map(_MUTABLE_IDS.__contains__, map(id, map(type, over))))))
+    found.ids.update(_held_by_tuples(value for value in (*values, *over) if type(value) is tuple))
     if dump.named:  # the pickler was told of all of these, but not every one was met
         found.ids -= dump.named.keys() - _held_in(saved, dump.named.keys())
     # Of functions a copy is saved.
@@ -240,6 +243,11 @@ def _walk(level: list[Any], found: Reach, dump: Dump, copies: int = 0, leaves: I
         else:
             found.ids.update(_held_by_more(mutable, copies).difference(visited.difference(dump.named)))
         del mutable
+        if not found.complete:
+            tuples = list(compress(followed, map(id(tuple).__eq__, map(id, map(type, followed)))))
+            held = _held_by_more(tuples, copies) if tuples else ()
+            found.ids.update(_held_by_tuples(value for value in tuples if id(value) in held) if held else ())
+            del tuples
         if only_tracked:  # the collector leaves dicts and tuples alone that hold nothing but texts and numbers
             followed = that_lead_on(followed)
         fresh = dict(zip(map(id, followed), followed, strict=True))
@@ -250,6 +258,19 @@ def _walk(level: list[Any], found: Reach, dump: Dump, copies: int = 0, leaves: I
         level = list(fresh.values())
         del fresh
         copies = 0
+
+
+def _held_by_tuples(tuples: Iterable[tuple[object, ...]]) -> set[int]:
+    """The ids of the mutable containers that tuples hold, which may have no other holder: who shares a tuple shares these."""
+    found: set[int] = set()
+    level: list[Any] = list(tuples)
+    visited = set(map(id, level))
+    while level:
+        below = referents(level)  # also of those that the collector does not track: they may hold bytearrays
+        found.update(map(id, compress(below, map(_MUTABLE_IDS.__contains__, map(id, map(type, below))))))
+        level = [value for value in below if type(value) is tuple and id(value) not in visited]
+        visited.update(map(id, level))
+    return found
 
 
 def _held_by_more(mutable: list[Any], copies: int) -> set[int]:

@@ -43,6 +43,56 @@ def test_what_holds_a_row_holds_the_row_of_the_list(made: str, holds: str, look:
         assert nb.look(look)
 
 
+OF_TUPLES = {
+    "a list": ("rows = [(n, [n]) for n in range(N)]", "rows[9]"),
+    "a dict": ("rows = {n: (n, {'k': n}) for n in range(N)}", "rows[9]"),
+    "a tuple": ("rows = tuple((n, {n}) for n in range(N))", "rows[9]"),
+    "tuples in tuples": ("rows = [(n, (n, (n, [n]))) for n in range(N)]", "rows[9][1][1]"),
+    "bytearrays": ("rows = [(n, bytearray(b'a')) for n in range(N)]", "rows[9]"),
+    "below a list": ("rows = {'k': [(n, [n]) for n in range(N)]}", "rows['k'][9]"),
+}
+
+
+@pytest.mark.parametrize("size", [100, 5_000, 25_000])
+@pytest.mark.parametrize(("made", "row"), OF_TUPLES.values(), ids=OF_TUPLES)
+@pytest.mark.parametrize(
+    ("holds", "held"),
+    [
+        ("t = {row}", "t"),
+        ("t = [{row}]", "t[0]"),
+        ("t = ({row}, 1)", "t[0]"),
+        ("t = [{row}, *map(str, range(25_000))]", "t[0]"),
+    ],
+)
+@pytest.mark.parametrize("apart", [False, True], ids=["one cell", "two cells"])
+def test_what_holds_a_tuple_holds_what_is_in_it(
+    size: int, made: str, row: str, holds: str, held: str, *, apart: bool
+) -> None:
+    cells = [made.replace("N", str(size)), holds.format(row=row)]
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        if apart:
+            nb.run(cells.pop(0))
+        commit = nb.run("\n".join(cells))
+        nb.run(f"{held}[1].__init__([5])" if "{'k'" not in made else f"{held}[1].clear()")
+        nb.checkout(commit)
+        assert nb.look(f"{held}[1] is {row}[1] and {held}[0] == 9")
+    with Notebook(Repository.open(store)) as again:
+        again.checkout(commit)
+        assert again.look(f"{held}[1] is {row}[1] and {held}[0] == 9")
+
+
+def test_two_long_lists_may_share_tuples() -> None:
+    with Notebook() as nb:
+        nb.run("rows = [(n, [n]) for n in range(5_000)]")
+        commit = nb.run("by_id = {row[0]: row for row in rows}; some = rows[5:4_000:9]")
+        report = nb.run("some[0][1].append(7)")
+        assert names_changed(report) == {"rows", "by_id", "some"}
+        nb.checkout(commit)
+        assert nb.look("all(by_id[n][1] is row[1] for n, row in enumerate(rows)) and some[3][1] is rows[32][1]")
+        assert nb.look("rows[5]") == (5, [5])
+
+
 def test_a_row_that_is_changed_through_another_name_changes_the_list() -> None:
     with Notebook() as nb:
         nb.run(LONG["dicts"])
