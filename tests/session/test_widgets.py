@@ -214,3 +214,50 @@ def test_a_restart_makes_it_again_under_its_id(tmp_path: Path) -> None:
             assert nb.look("(clicks, tried.result)") == ([8], 14)
     """
     subprocess.run([sys.executable, "-c", cleandoc(code)], check=True)
+
+
+class TestAnObjectWithTraits:
+    def test_keeps_who_observes_it_and_what_it_is_linked_with(self) -> None:
+        with Notebook() as nb:
+            first = nb.run(
+                cleandoc("""
+                import traitlets
+                class Counter(traitlets.HasTraits):
+                    n = traitlets.Int(0)
+                    keys = traitlets.List()
+                    comm = traitlets.Unicode('x')
+                    @traitlets.validate('n')
+                    def least(self, proposal):
+                        return max(proposal['value'], 0)
+                moves = []
+                one, other = Counter(n=2, keys=[1]), Counter()
+                one.observe(lambda change: moves.append(change.new), 'n')
+                link = traitlets.link((one, 'n'), (other, 'n'))
+            """)
+            )
+            assert first.unsaved == ()
+            assert {"one", "moves"} <= names_changed(nb.run("one.n = 5; one.keys.append(2); one.comm = 'y'"))
+            nb.checkout(first)
+            assert nb.look("(one.n, other.n, one.keys, one.comm, moves)") == (2, 2, [1], "x", [])
+            nb.run("one.n = 7")
+            assert nb.look("(moves, other.n)") == ([7], 7)
+            nb.run("one.n = -1")
+            assert nb.look("one.n") == 0
+
+    def test_that_pickles_itself_is_saved_as_it_says(self) -> None:
+        with Notebook() as nb:
+            first = nb.run(
+                cleandoc("""
+                import traitlets
+                class Kept(traitlets.HasTraits):
+                    n = traitlets.Int(0)
+                    def __getstate__(self):
+                        return {'n': self.n}
+                    def __setstate__(self, state):
+                        self.n = state['n'] + 100
+                kept = Kept(n=3)
+            """)
+            )
+            nb.run("kept.n = 4")
+            nb.checkout(first)
+            assert nb.look("kept.n") == 103

@@ -39,6 +39,7 @@ _FAMILIES = {
     "matplotlib": "figures",
     "sqlite3": "databases",
     "ipywidgets": "handles",
+    "traitlets": "handles",
     "h5py": "handles",
     "agent_kernel": "handles",
 }

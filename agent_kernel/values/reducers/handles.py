@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from agent_kernel.values.reducers import Handler
+from agent_kernel.values.reducers import Handler, dispatch_table
 from agent_kernel.values.summaries.reading import module_name
 
 if TYPE_CHECKING:
@@ -22,6 +22,10 @@ def handler_for(kind: type) -> Handler | None:
         from agent_kernel.values.reducers.widgets import reduce_widget
 
         return reduce_widget
+    if ("traitlets", "HasTraits") in names:
+        from agent_kernel.values.reducers.widgets import reduce_with_traits, says_only_traits
+
+        return reduce_with_traits if says_only_traits(kind) and kind not in dispatch_table() else None
     if ("h5py", "HLObject") in names:
         return lose_hdf5
     if any(package == "agent_kernel" and name in _HANDLES for package, name in names):

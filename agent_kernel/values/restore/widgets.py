@@ -1,4 +1,4 @@
-"""Widgets of ipywidgets: the live one set back, or one made again from class and state."""
+"""Objects with traits: a widget of ipywidgets set back while it lives, or made again from class and state."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ class WidgetState(Later):
     @classmethod
     def of(cls, widget: Any) -> WidgetState:
         found: dict[str, Any] = object.__getattribute__(widget, "__dict__")
-        traits = {name: value for name, value in found["_trait_values"].items() if name not in _PASSING}
-        attributes = {name: value for name, value in found.items() if name not in _PASSING | _APART}
+        passing = _passing(found)
+        traits = {name: value for name, value in found["_trait_values"].items() if name not in passing}
+        attributes = {name: value for name, value in found.items() if name not in passing | _APART}
         observers: dict[str, dict[Any, list[Any]]] = {}
         for name, by_kind in found["_trait_notifiers"].items():
             own = {kind: [one for one in some if not _is_of_class(one)] for kind, some in by_kind.items()}
@@ -42,12 +43,12 @@ class WidgetState(Later):
     def set_into(self, widget: Any) -> list[str]:
         """Give a widget this state, past its observers. Returns the names of the traits that are others now."""
         found: dict[str, Any] = object.__getattribute__(widget, "__dict__")
-        values = found["_trait_values"]
+        values, passing = found["_trait_values"], _passing(found)
         changed = [name for name, value in self.traits.items() if not _is_same(values.get(name, values), value)]
-        for name in [name for name in values if name not in self.traits and name not in _PASSING]:
+        for name in [name for name in values if name not in self.traits and name not in passing]:
             del values[name]
         values.update(self.traits)
-        for name in [name for name in found if name not in self.attributes and name not in _PASSING | _APART]:
+        for name in [name for name in found if name not in self.attributes and name not in passing | _APART]:
             del found[name]
         found.update(self.attributes)
         _drop_handlers(found)
@@ -103,6 +104,20 @@ def fill(made: Any, parts: tuple[Any, ...]) -> None:
     if made._trait_values.get("comm") is None:
         state.set_into(made)
     current().set_later(made, state)
+
+
+def with_traits(kind: Any) -> Any:
+    """An object with traits that is no widget: its state follows."""
+    return kind.__new__(kind)
+
+
+def fill_traits(made: Any, parts: tuple[Any, ...]) -> None:
+    WidgetState(*parts).set_into(made)
+
+
+def _passing(found: dict[str, Any]) -> frozenset[str]:
+    """Names that a widget, by its attributes, has for the front end; another object may have traits that are called so."""
+    return _PASSING if "_model_id" in found else frozenset()
 
 
 def _living(model_id: str) -> object:
