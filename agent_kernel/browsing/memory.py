@@ -9,7 +9,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final, Literal, Protocol
 
 from agent_kernel.repository import Blob, Kind
@@ -33,6 +33,8 @@ __all__ = [
     "Texts",
     "Things",
     "all_of",
+    "differ",
+    "values_of",
 ]
 
 FORMATS: Final = {
@@ -58,6 +60,8 @@ _MOST_COMPARED: Final = 32_000_000  # bytes of a column
 _KEPT: Final = 16  # pieces that stay in memory while an array is read
 _MOST_NUMBERS: Final = 200_000  # of a column that are compared one by one
 _MOST_TEXTS: Final = 25_000
+_MOST_OF_TEXT: Final = 64_000_000  # bytes of a column that is read as a whole
+_MOST_VALUES: Final = 2_000_000  # of a column that is read as a whole
 
 
 class Moment(str):
@@ -131,6 +135,20 @@ class Numbers:
         self._code, self._order = code, ">" if dtype[0] == ">" else "<"
         self._item = struct.calcsize(f"{self._order}{code}")
 
+    @property
+    def form(self) -> tuple[str, str, bool]:
+        """Equal for numbers whose equal bytes mean the same."""
+        return self._code, self._order, self.is_number
+
+    @property
+    def item(self) -> int:
+        """Bytes of a number."""
+        return self._item
+
+    def raw(self, place: int, count: int) -> bytes:
+        """The stored bytes of some numbers in a row."""
+        return self._bytes(place, count)
+
     def at(self, place: int) -> object:
         return self._show(self.span(place, 1)[0])
 
@@ -190,6 +208,20 @@ class Texts:
         start, stop = self._ends.span(place, 2)
         return self._text.read(int(start), min(int(stop), int(start) + 4_000)).decode("utf-8", "replace")
 
+    def values(self) -> Sequence[object] | None:
+        """All texts, as bytes; None where that is much."""
+        ends = [int(end) for end in self._ends.span(self._first, self.count + 1)]
+        if not self.count or ends[-1] - ends[0] > _MOST_OF_TEXT:
+            return None if self.count else ()
+        text = self._text.read(ends[0], ends[-1])
+        found: list[object] = [text[start - ends[0] : stop - ends[0]] for start, stop in pairwise(ends)]
+        if self._valid is not None:
+            valid = self._valid.read(0, (self._first + self.count + 7) // 8)
+            for at, place in enumerate(range(self._first, self._first + self.count)):
+                if not valid[place // 8] >> place % 8 & 1:
+                    found[at] = None
+        return found
+
 
 class Chained:
     """Several chunks as one column."""
@@ -203,6 +235,11 @@ class Chained:
         part = bisect_right(self._ends, place)
         return self._parts[part].at(place - (self._ends[part - 1] if part else 0))
 
+    def values(self) -> Sequence[object] | None:
+        """All elements; None where one of the chunks cannot be read as a whole."""
+        found = [values_of(part) for part in self._parts]
+        return None if None in found else [value for part in found for value in part or ()]
+
 
 class Categories:
     """Values that are told by their place among a few."""
@@ -214,6 +251,14 @@ class Categories:
     def at(self, place: int) -> object:
         code = int(self._codes.span(place, 1)[0])
         return None if code < 0 else self._values.at(code)
+
+    def values(self) -> Sequence[object] | None:
+        """All elements; None where these cannot be read as a whole."""
+        values = values_of(self._values)
+        if values is None:
+            return None
+        known = [*values, None]  # a missing one has the code -1
+        return [known[int(code)] for code in self._codes.span(0, self.count)]
 
 
 class Steps:
@@ -282,6 +327,27 @@ def all_of(elements: Elements) -> Sequence[object] | None:
     if elements.count > (_MOST_NUMBERS if isinstance(elements, (Steps, Things)) else _MOST_TEXTS):
         return None
     return [elements.at(place) for place in range(elements.count)]
+
+
+def values_of(elements: Elements) -> Sequence[object] | None:
+    """All elements as something that can be compared with other columns of their kind; None where some cannot be read."""
+    if elements.count > _MOST_VALUES:
+        return None
+    if isinstance(elements, (Texts, Chained, Categories)):
+        return elements.values()
+    found = (
+        elements.span(0, elements.count)
+        if isinstance(elements, Numbers)
+        else [elements.at(place) for place in range(elements.count)]
+    )
+    if isinstance(elements, Numbers):
+        return found if elements.is_number else None
+    return None if UNREAD in found else found
+
+
+def differ(old: object, new: object) -> bool:
+    """Whether two elements are known to differ; numbers that are missing are alike."""
+    return old is not new and old != new and not (old != old and new != new)
 
 
 def _plain(found: object) -> object:

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from agent_kernel.browsing.aligning import FEWEST, SHOWN, SOME, UNKNOWN, Rows, differ, rows_of
+from agent_kernel.browsing.aligning import FEWEST, SHOWN, SOME, UNKNOWN, Rows, rows_of
 from agent_kernel.browsing.cells import PLAIN, Style, style_of, text_of
 from agent_kernel.browsing.faces import Cell, Column, Mark, TableFace, TableRow
 from agent_kernel.browsing.frames import Frame
-from agent_kernel.browsing.memory import UNREAD
+from agent_kernel.browsing.memory import UNREAD, differ
+from agent_kernel.browsing.moved_rows import MovedRows
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.values import summaries
 from agent_kernel.values.summaries.masking import names_its_neighbours
@@ -137,13 +138,15 @@ def _sentences(
         yield rows.why_not
     elif len(face.rows) < total:
         yield f"{len(face.rows)} of {plural(total, 'row')}{', changed ones first' if rows.changed else ''}."
+    if rows.matched is not None:
+        yield _moves(rows.matched)
     told = [f"{plural(count, 'cell')} changed in {name}" for name, count in rows.cells.items() if count > 0]
     told += [f"{name} changed" for name, count in rows.cells.items() if count == SOME]
     told += [f"{name} was not compared" for name, count in rows.cells.items() if count == UNKNOWN]
     if len(told) > 4:
         told = [*told[:4], f"{len(told) - 4} more columns"]
     for noun, added, removed in (
-        ("row", rows.added, rows.removed),
+        ("row", rows.added, rows.removed) if rows.matched is None else ("row", 0, 0),
         ("column", sum(column.how == "+" for column in columns), sum(column.how == "-" for column in columns)),
     ):
         told += [f"{plural(added, noun)} added"] if added else []
@@ -152,3 +155,25 @@ def _sentences(
         yield f"{', '.join(told)}."
     if len(face.columns) < len(columns):
         yield f"{len(face.columns)} of {plural(len(columns), 'column')}."
+
+
+def _moves(found: MovedRows) -> str:
+    """Which rows went and came, and where the others stand: `40 rows went, the others moved up.`"""
+    gone, come = len(found.removed), len(found.added)
+    said = [f"{plural(gone, 'row')} went"] if gone else []
+    said += [f"{plural(come, 'row')} came"] if come else []
+    if found.moved:
+        all_over = found.moved * 2 > len(found.mates)
+        others = "the others" if said else "the rows"
+        said.append(
+            f"{others} are in another order"
+            if all_over
+            else f"{plural(found.moved, 'row')} stand{'s' * (found.moved == 1)} elsewhere"
+        )
+    elif any(mate >= 0 and mate != place for place, mate in enumerate(found.mates)):
+        way = "" if gone and come else " up" if gone else " down" if come else ""
+        said.append(f"the others moved{way}")
+    elif not said:
+        said = ["the rows have other labels"]
+    text = ", ".join(said)
+    return f"{text[0].upper()}{text[1:]}."

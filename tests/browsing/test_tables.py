@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -182,6 +183,105 @@ def test_of_too_many_rows_only_the_numbers_are_told(nb: Notebook) -> None:
     assert not rows
     assert answer["note"] == "There are too many rows to compare them by their labels."
     assert "rows 200,000 → 199,998 (−2)" in answer["lines"]
+
+
+GAPS = """
+import numpy as np
+import pandas as pd
+df = pd.DataFrame({
+    'district': [f'd{n % 7}' for n in range(1_422)],
+    'area': np.arange(1_422) * 1.5,
+    'rooms': np.arange(1_422) % 5,
+    'sold': pd.date_range('2026-01-01', periods=1_422),
+    'kind': pd.Categorical(['flat', 'house', 'mill'] * 474),
+    'new': [True, False] * 711,
+})
+df.loc[np.arange(17, 1_417, 35), 'area'] = np.nan
+df.loc[3, 'district'] = None
+df = df.copy()
+"""
+
+
+def test_rows_that_were_numbered_anew_are_told_by_what_they_hold(nb: Notebook) -> None:
+    nb.cells(GAPS, "df = df.dropna(subset=['area']).reset_index(drop=True)")
+    answer, columns, rows = table(nb)
+    assert answer["note"] == "5 of 1,422 rows, changed ones first. 40 rows went, the others moved up."
+    assert set(columns.values()) == {""}
+    assert [(label, how) for label, (how, _) in rows.items()][:4] == [
+        ("17", "-"),
+        ("52", "-"),
+        ("87", "-"),
+        ("122", "-"),
+    ]
+    assert rows["17"][1]["district"] == {"old": "d3", "new": None, "how": ""}
+
+
+def test_among_rows_that_moved_the_cells_that_changed_are_found(nb: Notebook) -> None:
+    nb.cells(
+        GAPS,
+        "df = df.dropna(subset=['area']).reset_index(drop=True)\ndf.loc[700, 'rooms'] = 99\n"
+        "df = df.iloc[[0, 5, *range(1, len(df))]].reset_index(drop=True)\n"
+        "df.loc[1, ['district', 'area', 'rooms', 'kind']] = ['x', -1.0, 77, 'mill']",
+    )
+    answer, columns, rows = table(nb)
+    assert "40 rows went, 1 row came, the others moved. 1 cell changed in rooms." in answer["note"]
+    assert {name for name, how in columns.items() if how} == {"rooms"}
+    assert rows["701"][0] == "~"
+    assert rows["701"][1]["rooms"]["new"] == "99"
+    assert rows["1"][0] == "+"
+
+
+@pytest.mark.parametrize(
+    ("change", "note"),
+    [
+        ("df = df.sort_values('area', ascending=False, ignore_index=True)", "The rows are in another order."),
+        ("df = df.iloc[[*range(9), *range(10, len(df)), 9]].reset_index(drop=True)", "1 row stands elsewhere."),
+        ("df = df[df.index % 2 == 0]", "711 rows removed."),
+        ("df = df.head(1_000)", "422 rows removed."),
+        (
+            "df = df.iloc[[5, 6, *range(len(df))]].reset_index(drop=True)\ndf.loc[[0, 1], 'area'] = 0.25",
+            "2 rows came, the others moved down.",
+        ),
+        ("df['area'] = df.area * 2", "1,381 cells changed in area."),
+    ],
+)
+def test_what_leaves_the_least_to_say_is_said(nb: Notebook, change: str, note: str) -> None:
+    nb.cells(GAPS, change)
+    assert table(nb)[0]["note"].endswith(note)
+
+
+def test_labels_with_gaps_that_are_numbered_anew_are_no_change_of_the_rows(nb: Notebook) -> None:
+    nb.cells(GAPS, "df = df.dropna(subset=['area'])", "df = df.reset_index(drop=True)")
+    answer, columns, _ = table(nb)
+    assert answer["note"] == "5 of 1,382 rows. The rows have other labels."
+    assert set(columns.values()) == {""}
+
+
+def test_rows_that_are_all_alike_or_repeat_themselves_are_matched(nb: Notebook) -> None:
+    nb.run("import pandas as pd\ndf = pd.DataFrame({'a': [0, 1] * 5_000, 'b': [1, 0] * 5_000})")
+    nb.run("df = df.drop(index=[3, 500, 7_001]).reset_index(drop=True)")
+    assert "3 rows went, the others moved up." in table(nb)[0]["note"]
+
+
+def test_numbers_of_equal_hash_are_other_rows(nb: Notebook) -> None:
+    nb.run("import pandas as pd\ndf = pd.DataFrame({'a': [-1, -2, 7] * 40, 'n': range(120)})")
+    nb.run("df = df.iloc[1:].reset_index(drop=True)\ndf.loc[[50, 60], 'a'] = [-2, 7]")
+    answer, _, rows = table(nb)
+    assert "1 row went, the others moved up. 2 cells changed in a." in answer["note"], answer["note"]
+    assert {label for label, (how, _) in rows.items() if how == "~"} == {"50", "60"}
+
+
+def test_a_million_rows_that_were_numbered_anew_take_seconds(nb: Notebook) -> None:
+    nb.run(
+        "import numpy as np, pandas as pd\n"
+        "df = pd.DataFrame({'a': np.arange(900_000), 'b': np.arange(900_000) * 0.5, 'c': ['x', 'y', 'z'] * 300_000})"
+    )
+    nb.run("df = df.drop(index=np.arange(10, 400_010, 10_000)).reset_index(drop=True)\ndf.loc[500_000, 'b'] = -1.5")
+    began = time.process_time()
+    answer, _, rows = table(nb)
+    assert time.process_time() - began < 30
+    assert "40 rows went, the others moved up. 1 cell changed in b." in answer["note"]
+    assert rows["500000"][0] == "~"
 
 
 def test_labels_may_be_texts(nb: Notebook) -> None:

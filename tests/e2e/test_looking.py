@@ -152,9 +152,14 @@ def test_what_a_search_matched_is_marked_in_the_chips(panel: Panel) -> None:
 
 
 def test_a_search_without_a_match_says_so_and_offers_the_way_back(panel: Panel, photograph: Photograph) -> None:
+    box = panel.root.bounding_box()
     panel.search.fill("tag:nowhere")
     expect(panel.root).to_contain_text("No commit matches tag:nowhere.")
     expect(panel.count).to_have_text("0 of 8")
+    now = panel.root.bounding_box()
+    assert box is not None
+    assert now is not None
+    assert abs(box["height"] - now["height"]) <= 12  # the grip under the list goes
     photograph("no-match", panel.root)
     panel.root.locator(".ak-empty").get_by_role("button", name="Clear search").click()
     expect(panel.row(NEWEST)).to_be_visible()

@@ -32,12 +32,16 @@ function diffLine(line) {
   );
 }
 
-/** @param {CodeDiff} diff */
-export function codeView(diff) {
+/** @param {CodeDiff} diff @param {string} source the cell's code, shown as it is where nothing of it is new */
+export function codeView(diff, source) {
+  const lines = diff.lines.length || !source ? diff.lines : source.split("\n").map(unchanged);
   return el(
     "div",
     { class: "ak-diff", tabindex: 0, role: "group", "aria-label": diff.about || "Code" },
     diff.about ? el("div", { class: "ak-hunk" }, diff.about) : null,
-    diff.lines.length ? diffLines(diff.lines) : el("p", { class: "ak-nothing" }, "There is no code with this commit."),
+    lines.length ? diffLines(lines) : el("p", { class: "ak-nothing" }, "There is no code with this commit."),
   );
 }
+
+/** @param {string} text @param {number} at @returns {DiffLine} */
+const unchanged = (text, at) => ({ how: " ", old: at + 1, new: at + 1, words: [[text, false]] });

@@ -150,7 +150,7 @@ export class DetailsPane {
       {
         key: "code",
         label: ["Code", code ? roomy(` +${code.added} −${code.removed}`) : null],
-        show: async () => [codeView(await transport.ask("code", at))],
+        show: async () => [codeView(await transport.ask("code", at), details.source)],
       },
       {
         key: "outputs",

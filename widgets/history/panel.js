@@ -111,6 +111,7 @@ class HistoryPanel {
     });
     this.stop = () => {};
     this.wantsFocus = false;
+    this.restPx = 0; // the list's height while nothing is searched for
   }
 
   start() {
@@ -168,11 +169,21 @@ class HistoryPanel {
     const listed = model.view.kind === "list";
     this.main.hidden = !listed;
     this.list.element.hidden = this.empty.shown;
+    this.#keepHeight();
     this.body.classList.toggle("ak-open", model.selected !== null);
     this.grip.hidden = this.empty.shown || Boolean(this.host.compact);
     this.element.classList.toggle("ak-readonly", !model.canAct);
     setAll(this.element, { "aria-label": model.title ? `History of ${model.title}` : "History" });
     this.#takeFocus();
+  }
+
+  /** What stands below the panel does not jump while one searches. */
+  #keepHeight() {
+    const { text, show } = this.model.query;
+    const isWhole = !text && show === "all";
+    if (isWhole && !this.list.element.hidden) this.restPx = this.list.element.offsetHeight || this.restPx;
+    const px = isWhole || this.host.compact ? 0 : this.restPx;
+    this.element.style.setProperty("--ak-rest", `${px}px`);
   }
 
   /** Where the focus goes when what had it is gone. */

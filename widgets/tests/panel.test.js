@@ -6,6 +6,29 @@ import { mounted, soon, withoutPage } from "./page.js";
 
 const page = { skip: withoutPage };
 
+test("while one searches the panel keeps the height that its list had", page, async () => {
+  const panel = await mounted();
+  Object.defineProperty(panel.list, "offsetHeight", { get: () => 320 });
+  panel.store.moved();
+  await soon(20);
+  const rest = () => /** @type {HTMLElement} */ (panel.$(".ak-panel")).style.getPropertyValue("--ak-rest");
+  assert.equal(rest(), "0px");
+  const field = /** @type {HTMLInputElement} */ (panel.$("[role=searchbox]"));
+  field.value = "tag:nowhere";
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+  await soon(300);
+  assert.match(panel.text, /No commit matches/);
+  assert.equal(rest(), "320px");
+});
+
+test("the code of a cell that ran again as it was is shown, and that it is as before", page, async () => {
+  const { codeView } = await import("../history/code.js");
+  const view = codeView({ about: "Cell [2] against its last run, [1]: the same code", lines: [] }, "a = 1\nb = 2");
+  assert.match(view.textContent ?? "", /the same code.*a = 1.*b = 2/);
+  assert.equal(view.querySelectorAll(".ak-plus, .ak-minus").length, 0);
+  assert.match(codeView({ about: "No cell made this commit", lines: [] }, "").textContent ?? "", /There is no code with this commit/);
+});
+
 test("the list shows days, commits, folds, and how many commits there are", page, async () => {
   const panel = await mounted();
   assert.match(panel.text, /Today/);
