@@ -36,6 +36,7 @@ from agent_kernel.browsing.wording import cleaned, prompts, subject_of
 from agent_kernel.errors import RunNotFoundError
 from agent_kernel.repository import hex_of
 from agent_kernel.values import summaries
+from agent_kernel.verbs.interest import by_name, ranks
 from agent_kernel.verbs.text import clean_lines
 
 if TYPE_CHECKING:
@@ -151,8 +152,8 @@ def run(book: Book, args: OfRun) -> RunDetails:
     asked = asked_by(events)
     steps = _steps(events, records, commits)
     changed = changed_by(reversed(commits))
-    chips, more = chips_of(changed)
     base = next(iter(commits[-1].parents), None) if commits else None
+    chips, more = chips_of(changed, by_name(ranks(book.repo, changed[0], commits[0], base) if commits else {}))
     return RunDetails(
         id=args.id,
         short=short_run(args.id),

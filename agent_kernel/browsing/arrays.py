@@ -42,6 +42,7 @@ class _Measured(msgspec.Struct):
     sd: float
     missing: int
     values: list[float]
+    is_boolean: bool = False
 
 
 def numbers_in(stored: Stored) -> Numbers | None:
@@ -99,12 +100,15 @@ def _measure(numbers: Numbers) -> _Measured:
         return _Measured(inf, -inf, 0.0, 0.0, seen, values)
     mean = sum(values) / len(values)
     sd = sqrt(sum((found - mean) ** 2 for found in values) / len(values))
-    return _Measured(min(values), max(values), mean, sd, seen - len(values), values)
+    return _Measured(min(values), max(values), mean, sd, seen - len(values), values, numbers.is_boolean)
 
 
 def _stats(one: _Measured) -> list[tuple[str, str]]:
     if not one.values:
         return [("missing", f"{one.missing:,}")]
+    if one.is_boolean:
+        true = round(sum(one.values))
+        return [("True", f"{true:,}"), ("False", f"{len(one.values) - true:,}")]
     found = [("min", one.low), ("mean", one.mean), ("max", one.high), ("sd", one.sd)]
     shown = [(name, _number(value)) for name, value in found]
     return [*shown, ("missing", f"{one.missing:,}")] if one.missing else shown

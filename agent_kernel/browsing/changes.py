@@ -19,12 +19,13 @@ from agent_kernel.values import summaries
 from agent_kernel.values.summaries.wording import MORE
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.comparing import Differing, details_of
+from agent_kernel.verbs.interest import rank_of
 from agent_kernel.verbs.stored import stored
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["Change", "changes_of", "is_picture", "summary_of"]
+__all__ = ["Change", "changes_of", "summary_of"]
 
 _MOST_READ = 8_000_000  # bytes of both versions that are compared for a line; more only when the variable is opened
 _MOST_TAKEN_APART = 200_000  # bytes of an object whose attributes are looked for
@@ -48,10 +49,19 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def changes_of(repo: Repository, found: Sequence[Differing]) -> tuple[tuple[Change, ...], int]:
-    """One line for each variable that differs, the largest first, then what was removed; and how many there are beyond."""
+    """One line for each variable that differs, the most interesting first, then what was removed; and how many there are beyond.
+
+    Of very many the largest are told.
+    """
     sizes = {one.name: max(_size(repo, one.old), _size(repo, one.new)) for one in found}
-    ordered = sorted(found, key=lambda one: ("~+-=".index(one.how) > 1, one.how == "=", -sizes[one.name]))
-    return tuple(_change(repo, one) for one in ordered[:_MOST]), max(0, len(ordered) - _MOST)
+    told = sorted(found, key=lambda one: (*_place(one), -sizes[one.name]))[:_MOST]
+    rank = {one.name: rank_of(repo, one.new or one.old) for one in told}
+    told.sort(key=lambda one: (*_place(one), rank[one.name]))
+    return tuple(_change(repo, one) for one in told), len(found) - len(told)
+
+
+def _place(one: Differing) -> tuple[bool, bool]:
+    return "~+-=".index(one.how) > 1, one.how == "="
 
 
 def _size(repo: Repository, entry: Entry | None) -> int:
@@ -125,7 +135,7 @@ def _elements_that_differ(
 def _opens(repo: Repository, one: Differing, before: summaries.Summary | None, after: summaries.Summary | None) -> bool:
     """Whether there is more to see of it than the line says."""
     kinds = {side.kind for side in (before, after) if side is not None}
-    if any(is_picture(side) for side in (before, after) if side is not None):
+    if any(summaries.is_picture(side) for side in (before, after) if side is not None):
         return True
     if summaries.names_a_secret(one.name) or any(is_hidden(side) for side in (before, after) if side is not None):
         return False
@@ -145,13 +155,3 @@ def _has_attributes(repo: Repository, entry: Entry) -> bool:
         return has_attributes(stored(repo, entry))
     except (StoreError, RecursionError):
         return False
-
-
-def is_picture(summary: summaries.Summary) -> bool:
-    """Whether the value is a figure, of which its cell may have shown a picture."""
-    return summary.kind == "object" and summary.type.rpartition(".")[2] in (
-        "Axes",
-        "AxesSubplot",
-        "Figure",
-        "FigureWidget",
-    )

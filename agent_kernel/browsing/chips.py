@@ -13,6 +13,7 @@ from agent_kernel.verbs.text import plural
 if TYPE_CHECKING:
     from agent_kernel.repository import Change, Commit, Unsaved
     from agent_kernel.values.summaries import Summary
+    from agent_kernel.verbs.interest import Rank
 
 __all__ = ["Changed", "changed_by", "chips_of", "counts_of", "growth", "sign_of"]
 
@@ -45,10 +46,14 @@ def changed_by(commits: Iterable[Commit]) -> Changed:
     return tuple(changes.values()), tuple(unsaved.values())
 
 
-def chips_of(changed: Changed) -> tuple[tuple[tuple[Sign, str, int], ...], int]:
-    """The changed names, the largest first, and how many there are beyond these. One that is not saved is among them."""
+def chips_of(changed: Changed, rank: Rank) -> tuple[tuple[tuple[Sign, str, int], ...], int]:
+    """The changed names, the most interesting first, and how many there are beyond these. One that is not saved is among them.
+
+    Args:
+        rank: how interesting a name is, 0 the most; of equal names the largest comes first.
+    """
     saved, not_saved = _apart(changed)
-    saved.sort(key=lambda change: -change.size)
+    saved.sort(key=lambda change: (rank(change.name), -change.size))
     room = _CHIPS - bool(not_saved)
     chips = [_chip(sign_of(change.how), change.name, change.size) for change in saved[:room]]
     chips += [_chip("!", name) for name in not_saved[: _CHIPS - len(chips)]]

@@ -131,6 +131,7 @@ class Numbers:
         self._start, self.count, self._step = start, count, step
         self._show: Callable[[object], object] = _moments(dtype, zone) if dtype[1:3] == "M8" else _plain
         self.is_number = dtype[1:3] != "M8"
+        self.is_boolean = dtype[1:] == "b1"
         code = FORMATS["i8" if dtype[1:3] == "M8" else dtype[1:]]
         self._code, self._order = code, ">" if dtype[0] == ">" else "<"
         self._item = struct.calcsize(f"{self._order}{code}")

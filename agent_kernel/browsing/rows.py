@@ -12,6 +12,7 @@ from agent_kernel.browsing.runs import run_row, wait_row
 from agent_kernel.browsing.wording import cleaned, prompts, step_called, subject_of
 from agent_kernel.repository import Commit, ObjectId, hex_of, short
 from agent_kernel.session.labels import prompt, shown
+from agent_kernel.verbs.interest import by_name, ranks_of
 from agent_kernel.verbs.text import plural
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def row_of(book: Book, listing: Listing, item: Item, spread: Spread) -> Row:
 def _commit_row(book: Book, item: Item, id: ObjectId, refs: tuple[Ref, ...], graph: Graph) -> CommitRow:
     commit = book.repo.commit_at(id)
     subject, code = subject_of(commit)
-    chips, more = chips_of((commit.changed, commit.unsaved))
+    chips, more = chips_of((commit.changed, commit.unsaved), by_name(ranks_of(book.repo, commit)))
     return CommitRow(
         id=hex_of(id),
         short=short(id),

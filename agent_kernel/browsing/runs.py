@@ -19,6 +19,7 @@ from agent_kernel.browsing.wording import cleaned, prompts, subject_of
 from agent_kernel.repository import hex_of
 from agent_kernel.session.labels import about
 from agent_kernel.values import summaries
+from agent_kernel.verbs.interest import by_name, ranks
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import Event
@@ -39,7 +40,8 @@ def run_row(book: Book, fold: Fold, spread: Spread, graph: Graph) -> FoldRow:
     events = tuple(Journal(book.repo.store).of(fold.run))
     usage = usage_of(events)
     changed = changed_by(reversed(commits))
-    chips, more = chips_of(changed)
+    begun = next(iter(commits[-1].parents), None)
+    chips, more = chips_of(changed, by_name(ranks(book.repo, changed[0], commits[0], begun)))
     return FoldRow(
         id=fold.id,
         why="run",

@@ -11,7 +11,7 @@ from agent_kernel.browsing.answers import Sign
 from agent_kernel.browsing.arguments import OfVariable
 from agent_kernel.browsing.arrays import array_face, numbers_in
 from agent_kernel.browsing.book import Book
-from agent_kernel.browsing.changes import is_picture, summary_of
+from agent_kernel.browsing.changes import summary_of
 from agent_kernel.browsing.chips import sign_of
 from agent_kernel.browsing.details import before_of
 from agent_kernel.browsing.faces import ArrayFace, Face, Pair, PairsFace, PicturesFace, TableFace, TextFace
@@ -124,7 +124,7 @@ def _face(book: Book, old: _Version, new: _Version, name: str) -> tuple[Face | N
         return None, "It was not described when it was committed."
     if summaries.names_a_secret(name):
         return None, "Its name says that it is a secret, so it is not shown."
-    if any(map(is_picture, known)):
+    if any(map(summaries.is_picture, known)):
         return _pictures(book, old, new, name)
     if any(side.stored is not None and is_named_a_secret(side.stored) for side in (old, new)):
         return None, "Its own name says that it is a secret, so it is not shown."

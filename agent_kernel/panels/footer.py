@@ -18,10 +18,12 @@ from agent_kernel.browsing.wording import cleaned
 from agent_kernel.repository import hex_of, short
 from agent_kernel.values import summaries
 from agent_kernel.verbs.describe import unsaved_names
+from agent_kernel.verbs.interest import by_name, ranks_of
 from agent_kernel.verbs.text import duration, money, plural, size_text
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Commit, ObjectId, Unsaved
+    from agent_kernel.session import Repository
 
 __all__ = ["footer", "run_footer"]
 
@@ -73,7 +75,7 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 def footer(
-    id: ObjectId, commit: Commit, branch: str | None, news: Sequence[Unsaved], *, undo: bool
+    repo: Repository, id: ObjectId, commit: Commit, branch: str | None, news: Sequence[Unsaved], *, undo: bool
 ) -> dict[str, object] | None:
     """The line by MIME type; None where there is nothing to say.
 
@@ -81,7 +83,7 @@ def footer(
         news: what could not be saved, and was not told before.
     """
     named = {cleaned(name, 60) for name in unsaved_names(news)}
-    chips, more = chips_of((commit.changed, commit.unsaved))
+    chips, more = chips_of((commit.changed, commit.unsaved), by_name(ranks_of(repo, commit)))
     line = _Line(
         commit=hex_of(id),
         short=short(id),

@@ -160,7 +160,7 @@ class Panels:
 
         undo = session.next_undo is not None and session.next_undo.after.commit == report.commit
         try:
-            line = footer(report.commit, report.record, report.branch, news, undo=undo)
+            line = footer(session.repo, report.commit, report.record, report.branch, news, undo=undo)
             if line is not None:
                 self._shell.display_pub.publish(line)
         except Exception:

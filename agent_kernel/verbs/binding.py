@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent_kernel.errors import NotBoundError
 from agent_kernel.repository import Commit, ObjectId, hex_of
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.chips import chip_line
+from agent_kernel.verbs.interest import by_name, live_ranks
 from agent_kernel.verbs.moving import Moved
 from agent_kernel.verbs.output import Block, Json, Line, Result, Said
 from agent_kernel.verbs.parsing import Parser, UsageProblem
@@ -67,7 +68,8 @@ def status(scope: Scope, options: Namespace) -> Result:
     head = scope.head()
     at = None if head.commit is None else (head.commit, scope.repo.commit_at(head.commit))
     if scope.session is not None:
-        return Where(scope.session.status(), at)
+        found = scope.session.status()
+        return Where(found, at, live_ranks(scope.session.namespace, [change.name for change in found.changed]))
     holders = {name: str(holder) for name, holder in describe.living_holders(scope.repo).items()}
     names = len(scope.repo.tree(at[1].tree)) if at else 0
     return StoreStatus(head.branch, at, names, holders, scope.repo.store.url)
@@ -79,6 +81,7 @@ class Where(Result):
 
     status: Status
     at: tuple[ObjectId, Commit] | None
+    ranks: Mapping[str, int] = field(default_factory=dict[str, int])  # of what is not committed yet
 
     def to_json(self) -> Json:
         status = self.status
@@ -106,7 +109,8 @@ class Where(Result):
             answers = "%agent checkout brings back, %agent checkout --fresh leaves behind"
             lines.append(f"{many} ({spelled(status.carried)}): {answers}")
         if status.changed:
-            chips = chip_line(((one.how, one.name, one.size) for one in status.changed), most=_NAMES)
+            changes = ((one.how, one.name, one.size) for one in status.changed)
+            chips = chip_line(changes, most=_NAMES, rank=by_name(self.ranks))
             lines.append(f"Not committed yet: {chips}")
         if status.unverified:
             lines.append(f"Not looked at since their last commit: {spelled(status.unverified)}")

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from agent_kernel.verbs.ansi import SIGNS, SPACE, Piece, plain
 from agent_kernel.verbs.text import clean, size_text
 
-__all__ = ["chip_line", "chip_pieces"]
+if TYPE_CHECKING:
+    from agent_kernel.verbs.interest import Rank
+
+__all__ = ["by_size", "chip_line", "chip_pieces"]
 
 _WORTH_TELLING = 1_000  # bytes; a smaller size says nothing beside a name
 
 
-def _alike(name: str) -> int:
+def by_size(name: str) -> int:
+    """The rank of names of which only the size says anything."""
     return 0
 
 
-def chip_line(changes: Iterable[tuple[str, str, int]], *, most: int = 4, rank: Callable[[str], int] = _alike) -> str:
+def chip_line(changes: Iterable[tuple[str, str, int]], *, most: int = 4, rank: Rank = by_size) -> str:
     """Changed names as text; see `chip_pieces`."""
     return plain(chip_pieces(changes, most=most, rank=rank))
 
 
-def chip_pieces(
-    changes: Iterable[tuple[str, str, int]], *, most: int = 4, rank: Callable[[str], int] = _alike
-) -> list[Piece]:
+def chip_pieces(changes: Iterable[tuple[str, str, int]], *, most: int = 4, rank: Rank = by_size) -> list[Piece]:
     """Changed names in pieces, each with its colour. The first one tells its size, from 1 kB on.
 
     Args:

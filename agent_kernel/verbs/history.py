@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from agent_kernel.errors import RefNotFoundError
@@ -16,6 +16,7 @@ from agent_kernel.session.labels import Kernels, session_of
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.ansi import SIGNS, SPACE, Piece, cut_pieces, painted_all, plain
 from agent_kernel.verbs.chips import chip_pieces
+from agent_kernel.verbs.interest import Rank, by_name, ranks_of
 from agent_kernel.verbs.lanes import draw
 from agent_kernel.verbs.output import Block, Json, Line, Opens, Result, Table
 from agent_kernel.verbs.parsing import Parser, count
@@ -63,6 +64,7 @@ def log(scope: Scope, options: Namespace) -> Log:
         without=_without(scope, starts, options.names) if shown and len(options.names) > 1 else (),
         command=scope.command,
         graph=not options.names,
+        ranks={} if options.json else {found: ranks_of(scope.repo, commit) for found, commit in shown},
     )
 
 
@@ -141,6 +143,7 @@ class Log(Result):
     command: str = ""
     graph: bool = True
     panel: Opens | None = None  # of `history`
+    ranks: Mapping[ObjectId, Mapping[str, int]] = field(default_factory=dict[ObjectId, Mapping[str, int]])
 
     @property
     def opens(self) -> Opens | None:
@@ -173,7 +176,7 @@ class Log(Result):
         if not self.commits:
             return super().to_text(width, colour=colour)
         heads = self._heads()
-        rights = _columns([_facts(commit, self.now_ns) for _, commit in self.commits], width)
+        rights = _columns([self._facts(*row) for row in self.commits], width)
         # In a pipe there is no screen that cuts: each column is as wide as what stands in it.
         room = _LONGEST if width is None else max(24, width - width_of(plain(rights[0])) - len(_GAP[0]))
         lefts = [
@@ -211,15 +214,18 @@ class Log(Result):
 
     def _html_row(self, found: ObjectId, commit: Commit) -> tuple[str, ...]:
         said = self._refs(found) + _subject(commit)
-        return short(found), describe.prompt(commit), said, *map(plain, _facts(commit, self.now_ns))
+        return short(found), describe.prompt(commit), said, *map(plain, self._facts(found, commit))
+
+    def _facts(self, found: ObjectId, commit: Commit) -> _Facts:
+        return _facts(commit, self.now_ns, by_name(self.ranks.get(found, {})))
 
 
 _Facts = tuple[list[Piece], list[Piece], list[Piece]]
 
 
-def _facts(commit: Commit, now_ns: int) -> _Facts:
+def _facts(commit: Commit, now_ns: int, rank: Rank) -> _Facts:
     """What stands at the right of a row: changed names, how long the cell took, when it was."""
-    chips = chip_pieces((change.how, change.name, change.size) for change in commit.changed)
+    chips = chip_pieces(((change.how, change.name, change.size) for change in commit.changed), rank=rank)
     for one in commit.unsaved[:2]:
         if chips:
             chips.append(SPACE)

@@ -188,14 +188,19 @@ def _summary_json(summary: summaries.Summary) -> Json:
     }
 
 
+def _kind(column: summaries.Column, summary: summaries.Summary) -> str:
+    """What a column is: its dtype, and of a Boolean one how often each value occurs."""
+    return clean(", ".join(filter(None, (column.of, summary.counts.get(column.name, "")))))
+
+
 def _first_rows(summary: summaries.Summary) -> list[Block]:
-    """The first columns with what they hold, and the first rows of a table, as far as both are known."""
+    """The first rows of a table with what its columns are below, or the first entries of something else, as far as both are known."""
     known = max(map(len, summary.rows), default=len(summary.columns))
     columns = summary.columns[: known or None]
     names = tuple(clean(column.name) for column in columns)
-    kinds = tuple(clean(column.of) for column in columns)
+    told = tuple(_kind(column, summary) for column in columns)
     rows = [tuple(map(clean, row))[: len(names)] for row in summary.rows]
-    shown = Table(names, (kinds, *(row + ("",) * (len(names) - len(row)) for row in rows)))
+    shown = Table(names, (*(row + ("",) * (len(names) - len(row)) for row in rows), told))
     more = summaries.count_of_columns(summary) - len(names)
     if more <= 0:
         return [shown]

@@ -29,8 +29,8 @@ def test_a_row_says_what_a_cell_did(nb: Notebook) -> None:
     assert (row["kind"], row["id"], row["short"]) == ("commit", id, id[:8])
     assert (row["prompt"], row["subject"], row["is_code"]) == ("[1]", "Fit it", False)
     assert row["author"] == {"name": "ada", "kind": "person", "me": True}
-    assert [chip[:2] for chip in row["chips"]] == [["+", "model"], ["+", "small"]]
-    assert row["chips"][0][2] > row["chips"][1][2]
+    assert [chip[:2] for chip in row["chips"]] == [["+", "small"], ["+", "model"]]  # a number, then a list
+    assert row["chips"][1][2] > row["chips"][0][2]
     assert (row["node"], row["why"], row["counts"], row["more"]) == ("cell", "", {"+": 2}, 0)
     assert row["took_s"] >= 0
     assert row["refs"] == [{"kind": "branch", "name": "main", "head": True, "lane": 0}]
@@ -42,6 +42,41 @@ def test_four_chips_are_shown_and_the_others_counted(nb: Notebook) -> None:
     assert [name for _, name, _ in row["chips"]] == ["v6", "v5", "v4", "v3"]
     assert row["more"] == 3
     assert row["counts"] == {"+": 7}
+
+
+ALL_KINDS = """import pandas as pd
+from matplotlib.figure import Figure
+from sklearn.linear_model import Ridge
+words = ["a long list"] * 1000
+figure = Figure()
+rate = 0.25
+model = Ridge(alpha=3.0)
+df = pd.DataFrame({"a": [1, 2]})"""
+
+
+def test_the_most_interesting_changes_come_first(nb: Notebook) -> None:
+    pytest.importorskip("sklearn")
+    id = nb.run(ALL_KINDS)
+    (row,) = nb.rows()
+    assert [name for _, name, _ in row["chips"]] == ["df", "model", "rate", "figure"]
+    assert [change["name"] for change in nb.ask("commit", id=id)["changes"]][:5] == [
+        "df",
+        "model",
+        "rate",
+        "figure",
+        "words",
+    ]
+    nb.run("del df\nrate = 'a text'")
+    assert [name for _, name, _ in nb.rows()[0]["chips"]] == ["df", "rate"]  # one that is gone is what it was
+
+
+def test_many_changed_names_are_ordered_without_reading_them_all(nb: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[object] = []
+    monkeypatch.setattr("agent_kernel.verbs.interest.rank_of", lambda repo, entry: looked.append(entry) or 4)
+    nb.run("for n in range(3000): globals()[f'v{n}'] = [n]")
+    (row,) = nb.rows()
+    assert len(row["chips"]) == 4
+    assert 0 < len(looked) <= 64
 
 
 def test_what_is_not_saved_is_among_the_chips(nb: Notebook) -> None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from agent_kernel.values.summaries.dispatch import summarize as summarize
     from agent_kernel.values.summaries.hiding import mask_code as mask_code
     from agent_kernel.values.summaries.hiding import mask_text as mask_text
+    from agent_kernel.values.summaries.interest import LEAST as LEAST
+    from agent_kernel.values.summaries.interest import interest as interest
+    from agent_kernel.values.summaries.interest import is_picture as is_picture
     from agent_kernel.values.summaries.lines import count_of_columns as count_of_columns
     from agent_kernel.values.summaries.lines import line as line
     from agent_kernel.values.summaries.lines import lines_diff as lines_diff
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from agent_kernel.values.summaries.wording import size_text as size_text
 
 __all__ = [
+    "LEAST",
     "MASK",
     "MOST_BYTES",
     "Column",
@@ -45,6 +49,8 @@ __all__ = [
     "decode",
     "encode",
     "holds_a_secret",
+    "interest",
+    "is_picture",
     "line",
     "lines_diff",
     "mask_code",
@@ -60,6 +66,7 @@ __all__ = [
 _HOMES = {
     "dispatch": ("summarize",),
     "hiding": ("mask_code", "mask_text"),
+    "interest": ("LEAST", "interest", "is_picture"),
     "lines": ("count_of_columns", "line", "lines_diff", "noun_of_columns", "outline"),
     "masking": ("holds_a_secret", "names_a_secret"),
     "model": ("MOST_BYTES", "Column", "Summary", "decode", "encode"),

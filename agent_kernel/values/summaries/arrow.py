@@ -92,6 +92,15 @@ def arrow_first(value: Any, count: int) -> list[object]:
     return found
 
 
+def arrow_counts(value: Any) -> tuple[int, int, int] | None:
+    """How many values of an array or chunked array are True, False and missing; None for what holds no Booleans."""
+    if not _PRIMITIVE.of(value.type) or arrow_type(value.type) != "bool" or _chunks(value) > _MOST_CHUNKS:
+        return None
+    true = sum(chunk.true_count for chunk in getattr(value, "chunks", [value]))
+    missing: int = value.null_count
+    return true, len(value) - true - missing, missing
+
+
 def _moment(ticks: int | None, unit: str) -> Verbatim | None:
     if ticks is None:
         return None

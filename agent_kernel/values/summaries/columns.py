@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from agent_kernel.values.summaries.arrays import dtype_text, first_values
-from agent_kernel.values.summaries.arrow import arrow_bytes, arrow_first, arrow_type, may_read_types
+from agent_kernel.values.summaries.arrow import arrow_bytes, arrow_counts, arrow_first, arrow_type, may_read_types
 from agent_kernel.values.summaries.cells import Verbatim, has_known_zone
 from agent_kernel.values.summaries.known import ExactTypes
 from agent_kernel.values.summaries.reading import exact_str, type_name
@@ -23,6 +23,7 @@ class Held(NamedTuple):
     dtype: Callable[[Any], str]
     first: Callable[[Any, int, int], list[object]]  # (array, row, count)
     memory: tuple[str, ...] = ()  # attributes that hold numpy arrays
+    counts: Callable[[Any, int], tuple[int, int, int] | None] | None = None
 
 
 def held_dtype(array: object) -> str:
@@ -35,6 +36,12 @@ def held_first(array: object, row: int, count: int) -> list[object]:
     """The first values of a column; empty where they may not be read."""
     held = _ARRAYS.of(array)
     return [] if held is None else held.first(array, row, count)
+
+
+def held_counts(array: object, row: int) -> tuple[int, int, int] | None:
+    """How many values of a column are True, False and missing; None for what holds no Booleans."""
+    held = _ARRAYS.of(array)
+    return None if held is None or held.counts is None else held.counts(array, row)
 
 
 def held_bytes(array: object) -> int:
@@ -68,6 +75,26 @@ def array_of(index: Any) -> object:
 
 def _numpy_first(array: Any, row: int, count: int) -> list[object]:
     return first_values(array[row] if array.ndim == 2 else array, count)
+
+
+def _numpy_counts(array: Any, row: int) -> tuple[int, int, int] | None:
+    if array.dtype.kind != "b":
+        return None
+    column = array[row] if array.ndim == 2 else array
+    true = int(column.sum())
+    return true, len(column) - true, 0
+
+
+def _masked_counts(array: Any, row: int) -> tuple[int, int, int] | None:
+    if array._data.dtype.kind != "b":
+        return None
+    missing = int(array._mask.sum())
+    true = int((array._data & ~array._mask).sum())
+    return true, len(array._data) - true - missing, missing
+
+
+def _arrow_checked_counts(array: Any, row: int) -> tuple[int, int, int] | None:
+    return arrow_counts(_arrow(array)) if may_read_types() else None
 
 
 def _moments_dtype(array: Any) -> str:
@@ -142,12 +169,12 @@ def _always(dtype: str) -> Callable[[Any], str]:
 
 _NA = Verbatim("<NA>")
 _MOMENTS = Held(_moments_dtype, _moments_first, ("_ndarray",))
-_MASKED = Held(_masked_dtype, _masked_first, ("_data", "_mask"))
+_MASKED = Held(_masked_dtype, _masked_first, ("_data", "_mask"), _masked_counts)
 
 _ARRAYS: ExactTypes[Held] = ExactTypes(
     [(range, Held(_always("int64"), _range_first))],
     {
-        "numpy:ndarray": Held(_numpy_dtype, _numpy_first, ("",)),
+        "numpy:ndarray": Held(_numpy_dtype, _numpy_first, ("",), _numpy_counts),
         "pandas.arrays:DatetimeArray": _MOMENTS,
         "pandas.arrays:TimedeltaArray": _MOMENTS,
         "pandas.arrays:IntegerArray": _MASKED,
@@ -156,7 +183,7 @@ _ARRAYS: ExactTypes[Held] = ExactTypes(
         "pandas.arrays:StringArray": Held(_own_dtype, _wrapped_first, ("_ndarray",)),
         "pandas.arrays:NumpyExtensionArray": Held(_own_dtype, _wrapped_first, ("_ndarray",)),
         "pandas.arrays:ArrowStringArray": Held(_own_dtype, _arrow_first),
-        "pandas.arrays:ArrowExtensionArray": Held(_arrow_dtype, _arrow_checked_first),
+        "pandas.arrays:ArrowExtensionArray": Held(_arrow_dtype, _arrow_checked_first, (), _arrow_checked_counts),
         "pandas:Categorical": Held(_always("category"), _categories_first, ("_codes",)),
         "pandas.arrays:PeriodArray": Held(_always("period"), _unread, ("_ndarray",)),
         "pandas.arrays:IntervalArray": Held(_always("interval"), _unread),

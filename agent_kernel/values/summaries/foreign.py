@@ -14,8 +14,10 @@ from agent_kernel.values.summaries.arrays import ndarray
 from agent_kernel.values.summaries.attributes import with_attributes
 from agent_kernel.values.summaries.code import class_
 from agent_kernel.values.summaries.frames import dataframe, series
-from agent_kernel.values.summaries.model import Summary
+from agent_kernel.values.summaries.model import MODEL, Summary
+from agent_kernel.values.summaries.models import is_model, made_with
 from agent_kernel.values.summaries.reading import class_dict, derives_from, loaded, shallow_size, type_text
+from agent_kernel.values.summaries.wording import MASK
 
 _SIZED: tuple[type, ...] = (list, dict, tuple, set, frozenset, deque)
 _LIBRARY_BASES: tuple[tuple[str, str, Callable[[Any, bool], Summary]], ...] = (
@@ -36,9 +38,17 @@ def foreign(value: object, hide: bool) -> Summary:
         base = loaded(module, name)
         if base is not None and derives_from(kind, base):
             return summarize_as(value, hide)
-    return with_attributes(
-        Summary("object", type_text(kind), shape=_length(value), size_bytes=shallow_size(value), masked=hide), value
+    text = "" if hide else made_with(value)
+    summary = Summary(
+        "object",
+        type_text(kind),
+        text,
+        _length(value),
+        MODEL if is_model(kind) else "",
+        shallow_size(value),
+        masked=hide or MASK in text,
     )
+    return with_attributes(summary, value)
 
 
 def _length(value: object) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from agent_kernel.values.summaries.columns import (
     array_of,
     held_at,
     held_bytes,
+    held_counts,
     held_dtype,
     held_first,
     held_length,
@@ -23,7 +24,16 @@ from agent_kernel.values.summaries.columns import (
 from agent_kernel.values.summaries.known import ExactTypes
 from agent_kernel.values.summaries.model import Summary
 from agent_kernel.values.summaries.reading import entry, exact_items, instance_dict, shallow_size, type_name
-from agent_kernel.values.summaries.tables import CELLS, MOST_COLUMNS, ROWS, Field, column, table
+from agent_kernel.values.summaries.tables import (
+    CELLS,
+    MOST_COLUMNS,
+    MOST_COUNTED,
+    ROWS,
+    Field,
+    column,
+    counts_text,
+    table,
+)
 from agent_kernel.values.summaries.wording import MORE, cut
 
 _FEW = 7
@@ -67,7 +77,7 @@ def series(value: Any, hide: bool) -> Summary:
         return Summary("series", type_name(value), size_bytes=shallow_size(value), masked=hide)
     array = manager.blocks[0].values
     rows = manager.axes[0]
-    field = Field(_name(value), held_dtype(array), held_first(array, 0, _FEW))
+    field = Field(_name(value), held_dtype(array), held_first(array, 0, _FEW), _counts(array, 0, index_length(rows)))
     return column(
         "series",
         type_name(value),
@@ -113,11 +123,19 @@ def _fields(manager: Any, names: Any, width: int) -> Iterator[Field]:
     labels = index_first(names, shown)
     blocks, places = manager.blknos[:shown].tolist(), manager.blklocs[:shown].tolist()
     dtypes: dict[int, str] = {}
+    rows, counted = index_length(manager.axes[1]), 0
     for place in range(shown):
         array = manager.blocks[blocks[place]].values
         dtype = dtypes.get(blocks[place]) or dtypes.setdefault(blocks[place], held_dtype(array))
         first = held_first(array, places[place], ROWS) if place < CELLS else ()
-        yield Field(_label(labels[place]) if labels else MORE, dtype, first)
+        counts = _counts(array, places[place], rows) if counted + rows <= MOST_COUNTED else ""
+        counted += rows if counts else 0
+        yield Field(_label(labels[place]) if labels else MORE, dtype, first, counts)
+
+
+def _counts(array: object, row: int, rows: int) -> str:
+    found = held_counts(array, row) if 0 < rows <= MOST_COUNTED else None
+    return "" if found is None else counts_text(*found)
 
 
 def _shown(found: object) -> object:

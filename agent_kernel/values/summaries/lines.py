@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from agent_kernel.values.summaries.model import Column, Summary
+from agent_kernel.values.summaries.model import MODEL, Column, Summary
 from agent_kernel.values.summaries.wording import MASK, MORE, clean, count_text, cut, shape_text, size_text
 
 LONGEST_LINE: Final = 160
@@ -63,6 +63,8 @@ def _head(summary: Summary) -> str:
             return f"{'function' if name.startswith('builtin') else name} {summary.text}"
         case "class" | "module":
             return f"{summary.kind} {summary.text}"
+        case _ if summary.dtype == MODEL and summary.text:
+            return summary.text
         case _:
             return f"{name} of {count_text(count)}" if count is not None else name
 
@@ -116,7 +118,7 @@ def lines_diff(old: Summary | None, new: Summary | None) -> list[str]:
 
 def _differences(old: Summary, new: Summary) -> Iterator[str]:
     yield from _extents(old, new)
-    if old.dtype != new.dtype:
+    if old.dtype != new.dtype and MODEL not in (old.dtype, new.dtype):
         yield from _change("items" if new.kind == "container" else "dtype", old.dtype or "mixed", new.dtype or "mixed")
     yield from _columns(old, new)
     yield from _cells(old, new)
@@ -169,6 +171,9 @@ def _columns(old: Summary, new: Summary) -> Iterator[str]:
     for name, column in after.items():
         if name in before and before[name].of != column.of:
             yield f"~ {name}: {before[name].of} → {column.of}"
+    for name, told in new.counts.items():
+        if old.counts.get(name, told) != told:
+            yield f"~ {name}: {old.counts[name]} → {told}"
 
 
 def _among_the_first(how: str, names: list[str], side: Summary, other: Summary) -> Iterator[str]:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 MOST_BYTES = 2_048
 LONGEST_TEXT = 120
+MODEL = "model"
 
 
 class Column(msgspec.Struct, frozen=True, array_like=True):
@@ -40,6 +41,7 @@ class Summary(
         "note": "n",
         "masked": "m",
         "attributes": "a",
+        "counts": "b",
     },
 ):
     """What may be shown of a value without loading it.
@@ -48,9 +50,9 @@ class Summary(
         kind: scalar, text, container, mapping, array, frame, series, index, tensor, sparse, function, class, module,
             exception or object. A reader treats a kind that it does not know as object.
         type: qualified name of the exact type.
-        text: the value in short, or the first values of an array.
+        text: the value in short, the first values of an array, or what an estimator was made with.
         shape: rows and columns, an array's shape, a container's length; -1 where it could not be read.
-        dtype: element type; for a list the type of its items, if the sampled ones share it.
+        dtype: element type; for a list the type of its items, if the sampled ones share it; `model` for an object that is one.
         size_bytes: memory of the value as far as it is known without a deep scan, or, where it is stored, the bytes of
             that before packing; 0: unknown.
         columns: the first columns of a table, the first keys of a dict, or the first attributes of an object.
@@ -58,6 +60,7 @@ class Summary(
         note: device, index type, number of stored elements, lines of code.
         masked: something was hidden because it looks like a secret.
         attributes: how many an object has, whether they are among the columns or not.
+        counts: of Boolean columns, by their names, how often each value occurs: `True 12, False 3`.
     """
 
     kind: str
@@ -71,6 +74,7 @@ class Summary(
     note: str = ""
     masked: bool = False
     attributes: int = 0
+    counts: dict[str, str] = {}
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -107,11 +111,13 @@ def _trims() -> Iterator[Callable[[Summary], Summary]]:
     yield lambda s: replace(s, rows=s.rows[:1])
     yield from (partial(_fewer_columns, keep=keep) for keep in (24, 12, 8))
     yield lambda s: replace(s, rows=())
-    yield lambda s: replace(s, columns=(), shape=s.shape[:32])
+    yield lambda s: replace(s, columns=(), counts={}, shape=s.shape[:32])
 
 
 def _fewer_columns(summary: Summary, *, keep: int) -> Summary:
-    return replace(summary, columns=summary.columns[:keep], rows=tuple(row[:keep] for row in summary.rows))
+    columns = summary.columns[:keep]
+    counts = {column.name: summary.counts[column.name] for column in columns if column.name in summary.counts}
+    return replace(summary, columns=columns, rows=tuple(row[:keep] for row in summary.rows), counts=counts)
 
 
 def _short_texts(summary: Summary) -> Summary:
@@ -124,4 +130,5 @@ def _short_texts(summary: Summary) -> Summary:
         note=summary.note[:60],
         columns=tuple(Column(column.name[:32], column.of[:24]) for column in summary.columns[:64]),
         rows=tuple(tuple(cell[:16] for cell in row[:64]) for row in summary.rows[:3]),
+        counts={name[:32]: told for name, told in summary.counts.items()},
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agent_kernel.values.summaries.lines import is_whole, mapping_text, short_type
-from agent_kernel.values.summaries.model import Summary
+from agent_kernel.values.summaries.model import MODEL, Summary
 from agent_kernel.values.summaries.wording import MASK, MORE, clean, count_text, counted, cut, shape_text
 
 __all__ = ["content", "noun"]
@@ -58,6 +58,7 @@ def _parts(summary: Summary) -> Iterator[str]:
             yield from _values(summary)
         case _:
             yield counted(count, "item") if count is not None else ""
+            yield summary.text if summary.dtype == MODEL else ""
             yield summary.note
     if summary.masked and not summary.columns and summary.kind in ("object", "exception"):
         yield MASK

@@ -8,7 +8,17 @@ from agent_kernel.values.summaries.cells import label
 from agent_kernel.values.summaries.known import ExactTypes
 from agent_kernel.values.summaries.model import Summary
 from agent_kernel.values.summaries.reading import loaded, type_name
-from agent_kernel.values.summaries.tables import BIGGEST_HEAD, CELLS, MOST_COLUMNS, ROWS, Field, column, table
+from agent_kernel.values.summaries.tables import (
+    BIGGEST_HEAD,
+    CELLS,
+    MOST_COLUMNS,
+    MOST_COUNTED,
+    ROWS,
+    Field,
+    column,
+    counts_text,
+    table,
+)
 from agent_kernel.values.summaries.wording import MORE
 
 _FEW = 7
@@ -40,7 +50,8 @@ def polars_series(value: Any, hide: bool) -> Summary:
     if not _may_read_dtypes():
         return Summary("series", "polars.Series", shape=(len(value),), masked=hide)
     size = 0 if _OBJECTS.of(value.dtype) else value.estimated_size()
-    field = Field(label(value.name) if value.name else "", dtype_name(value), _first(value, _FEW))
+    name = label(value.name) if value.name else ""
+    field = Field(name, dtype_name(value), _first(value, _FEW), _counts(value))
     return column("series", "polars.Series", len(value), field, hide=hide, size_bytes=size, is_read=False)
 
 
@@ -62,7 +73,15 @@ def dtype_name(series: Any) -> str:
 
 def _field(frame: Any, place: int) -> Field:
     series = frame.to_series(place)
-    return Field(label(series.name), dtype_name(series), _first(series, ROWS) if place < CELLS else ())
+    counts = _counts(series) if len(series) * MOST_COLUMNS <= MOST_COUNTED else ""
+    return Field(label(series.name), dtype_name(series), _first(series, ROWS) if place < CELLS else (), counts)
+
+
+def _counts(series: Any) -> str:
+    if dtype_name(series) != "Boolean" or not _DTYPES.of(series.dtype) or not 0 < len(series) <= MOST_COUNTED:
+        return ""
+    true, missing = int(series.sum() or 0), int(series.null_count())
+    return counts_text(true, len(series) - true - missing, missing)
 
 
 def _first(series: Any, count: int) -> list[object]:

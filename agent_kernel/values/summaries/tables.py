@@ -8,23 +8,26 @@ from typing import Final, NamedTuple
 
 from agent_kernel.values.summaries.arrays import number_text, values_text
 from agent_kernel.values.summaries.cells import Verbatim, cell
+from agent_kernel.values.summaries.lines import is_whole
 from agent_kernel.values.summaries.masking import labels_a_secret, names_a_secret, names_its_neighbours
 from agent_kernel.values.summaries.model import Column, Summary
-from agent_kernel.values.summaries.wording import MASK, MORE, cut
+from agent_kernel.values.summaries.wording import MASK, MORE, count_text, cut
 
 MOST_COLUMNS: Final = 40
 ROWS: Final = 3
 CELLS: Final = 12  # columns whose first values are kept
+MOST_COUNTED: Final = 500_000  # Booleans of one table that are counted: microseconds
 BIGGEST_HEAD: Final = 65_536  # bytes of the first rows of a column that are converted
 _DTYPE_ROOM = 40
 
 
 class Field(NamedTuple):
-    """A column: its name, its dtype, and its first values; none where they may not be read."""
+    """A column: its name, its dtype, its first values (none where they may not be read), and how often each Boolean occurs."""
 
     name: str
     of: str
     first: Sequence[object] = ()
+    counts: str = ""
 
 
 def table(
@@ -54,7 +57,23 @@ def table(
         rows=rows,
         note=note,
         masked=masked,
+        counts={} if hide else _counts(fields),
     )
+
+
+def _counts(fields: Sequence[Field]) -> dict[str, str]:
+    names = [field.name for field in fields]  # a table may have two columns of one name: of these nothing is told
+    return {
+        field.name: field.counts
+        for field in fields
+        if field.counts and names.count(field.name) == 1 and MASK not in field.name and not names_a_secret(field.name)
+    }
+
+
+def counts_text(true: int, false: int, missing: int = 0) -> str:
+    """`True 12, False 3`, and how many are missing where some are."""
+    told = [("True", true), ("False", false), ("missing", missing)]
+    return ", ".join(f"{what} {count_text(count)}" for what, count in told if count or what != "missing")
 
 
 def _row(fields: Sequence[Field], secret: list[bool], place: int) -> tuple[str, ...]:
@@ -90,6 +109,8 @@ def column(
     hide = hide or names_a_secret(field.name) or any(map(names_its_neighbours, labels, field.first))
     values = [Verbatim(MASK) if labels_a_secret(label) else one for label, one in zip_longest(labels, field.first)]
     shown = MASK if hide else values_text(values[: len(field.first)], (max(length, 0),))
+    if field.counts and not hide and MASK not in shown and not is_whole(shown):
+        shown = field.counts
     return Summary(
         kind,
         type_,
