@@ -39,16 +39,16 @@ def test_a_commit_says_everything_about_itself(nb: Notebook) -> None:
     assert found["refs"][0]["name"] == "main"
 
 
-def test_changes_are_told_in_a_line_each_the_largest_first_and_what_is_gone_last(nb: Notebook) -> None:
+def test_changes_are_told_in_a_line_each_numbers_before_lists_and_what_is_gone_last(nb: Notebook) -> None:
     nb.run("x = [1, 2, 3]\ntmp = 'a'\nrate = 0.9")
     nb.run("x.append('a longer text')\ndel tmp\nrate = 0.92")
     changes = nb.ask("commit", id="HEAD")["changes"]
     assert [(one["how"], one["name"], one["type"], one["old"], one["new"]) for one in changes] == [
-        ("~", "x", "list", "[1, 2, 3]", "4 items, [1, 2, 3, …]"),
         ("~", "rate", "float", "0.9", "0.92"),
+        ("~", "x", "list", "[1, 2, 3]", "4 items, [1, 2, 3, …]"),
         ("-", "tmp", "str", "'a'", ""),
     ]
-    assert changes[0]["old_size"] < changes[0]["new_size"]
+    assert changes[1]["old_size"] < changes[1]["new_size"]
     assert changes[2]["new_size"] is None
 
 

@@ -36,7 +36,7 @@ def test_the_table_says_what_happened(nb: Notebook, monkeypatch: pytest.MonkeyPa
     assert next(row.split("|")[:4] for row in said)[:2] == ["○ main (HEAD)", "Merge ridge into main"]
     assert said[1].startswith("│ ● ridge|[3]|cell|+model|")
     assert said[2].startswith("✕ │|[2]|cell, ValueError|−tmp|")
-    assert said[3].startswith("●|[1]|cell|+df ")
+    assert said[3].startswith("●|[1]|cell|+tmp +df|")  # a number, then a list
 
 
 def test_no_face_holds_code_or_values(nb: Notebook) -> None:

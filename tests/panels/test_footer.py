@@ -23,11 +23,11 @@ def test_it_says_which_commit_the_cell_became_and_what_changed(front: Front) -> 
     line = footer_of(front, "x = list(range(1000)); y = 2")
     assert line["branch"] == "main"
     assert line["author"] == {"name": "ada", "kind": "person"}
-    assert [(sign, name) for sign, name, _ in line["chips"]] == [("+", "x"), ("+", "y")]
+    assert [(sign, name) for sign, name, _ in line["chips"]] == [("+", "y"), ("+", "x")]  # a number, then a list
     assert line["commit"].startswith(line["short"])
     assert line["undo"]
     plain = front.display.shown[-1]["text/plain"]
-    assert plain.startswith(f"● {line['short']} main +x ")
+    assert plain.startswith(f"● {line['short']} main +y +x ")
     assert plain.endswith(" s")
 
 

@@ -96,7 +96,8 @@ def test_hostile_estimators_are_named_and_no_more() -> None:
             self.a = ["x" * 1_000] * 1_000
 
     odd = object.__new__(Odd)
-    odd.__dict__.update({1: 2, "alpha": 3})
+    held: dict[Any, Any] = odd.__dict__
+    held |= {1: 2, "alpha": 3}
     assert content(summarize(odd)) == "Odd()"
     assert len(content(summarize(Itself()))) <= 120
     assert len(encode(summarize(Wide()))) <= 2_048
