@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 Theme = Literal["light", "dark"]
 THEMES: Final[tuple[Theme, ...]] = ("light", "dark")
-HEIGHT = 672
+WIDTH, HEIGHT = 1180, 672
 MOST_BYTES = 1_500_000
 CELLS = (
     "import numpy as np\nimport pandas as pd",
@@ -68,7 +68,7 @@ class Film:
         box = top.bounding_box()
         assert box is not None
         self._page = page
-        self._clip = {"x": box["x"], "y": box["y"], "width": box["width"], "height": HEIGHT}
+        self._clip = {"x": box["x"], "y": box["y"], "width": WIDTH - box["x"], "height": HEIGHT}
         self._frames: list[tuple[Image.Image, int]] = []
         self._at = (self._clip["x"] + self._clip["width"] * 0.62, self._clip["y"] + self._clip["height"] * 0.85)
         page.mouse.move(*self._at)
@@ -149,7 +149,7 @@ def main() -> int:
 
 def make(browser: Browser, jupyter: Jupyter, theme: Theme) -> Path:
     jupyter.theme(theme)
-    page = browser.new_context(viewport={"width": 1180, "height": 1300}, device_scale_factor=1.25).new_page()
+    page = browser.new_context(viewport={"width": WIDTH, "height": 1300}, device_scale_factor=1.25).new_page()
     name = f"{theme}/houses.ipynb"
     jupyter.write(name, *CELLS)
     document = Document(page, jupyter, name)

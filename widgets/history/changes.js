@@ -55,8 +55,8 @@ function changeLine(change, open, look) {
   const cells = [
     el("span", { class: `ak-sg ${sign.kind}`, role: "img", "aria-label": sign.word }, sign.glyph),
     el("span", { class: "ak-nm", title: change.name }, change.name),
-    el("span", { class: "ak-ty", title: change.type }, change.type),
     values(change),
+    el("span", { class: "ak-ty", title: change.type }, change.type),
     el("span", { class: "ak-sz" }, byteChange(change.old_size, change.new_size)),
   ];
   if (!change.opens) return [el("div", { class: "ak-v" }, el("span"), ...cells)];
@@ -119,8 +119,8 @@ function unsavedLine(gap, changes, look) {
   const cells = [
     el("span", { class: "ak-sg ak-chg", role: "img", "aria-label": "not saved" }, "!"),
     el("span", { class: "ak-nm", title: gap.name }, gap.name),
-    el("span", { class: "ak-ty", title: gap.type }, gap.type),
     el("span", { class: "ak-va ak-say", title: said }, ...prose(said)),
+    el("span", { class: "ak-ty", title: gap.type }, gap.type),
     el("span", { class: "ak-sz" }),
   ];
   return opening(gap.name, cells, look.open.get(gap.name) ?? false, look, (inside) => {
