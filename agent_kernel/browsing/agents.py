@@ -153,7 +153,7 @@ def run(book: Book, args: OfRun) -> RunDetails:
     steps = _steps(events, records, commits)
     changed = changed_by(reversed(commits))
     base = next(iter(commits[-1].parents), None) if commits else None
-    chips, more = chips_of(changed, by_name(ranks(book.repo, changed[0], commits[0], base) if commits else {}))
+    chips, more = chips_of(changed, by_name(ranks(book.repo, changed[0], commits[0]) if commits else {}))
     return RunDetails(
         id=args.id,
         short=short_run(args.id),

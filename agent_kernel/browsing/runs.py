@@ -40,8 +40,7 @@ def run_row(book: Book, fold: Fold, spread: Spread, graph: Graph) -> FoldRow:
     events = tuple(Journal(book.repo.store).of(fold.run))
     usage = usage_of(events)
     changed = changed_by(reversed(commits))
-    begun = next(iter(commits[-1].parents), None)
-    chips, more = chips_of(changed, by_name(ranks(book.repo, changed[0], commits[0], begun)))
+    chips, more = chips_of(changed, by_name(ranks(book.repo, changed[0], commits[0])))
     return FoldRow(
         id=fold.id,
         why="run",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agent_kernel.errors import StoreError
-from agent_kernel.repository import Change, Commit, Entry, ObjectId
+from agent_kernel.repository import Change, Commit, Entry
 from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
@@ -28,23 +28,19 @@ def by_name(known: Mapping[str, int]) -> Rank:
 
 def ranks_of(repo: Repository, commit: Commit) -> dict[str, int]:
     """The ranks of what a commit changed."""
-    return ranks(repo, commit.changed, commit, next(iter(commit.parents), None))
+    return ranks(repo, commit.changed, commit)
 
 
-def ranks(repo: Repository, changes: Sequence[Change], after: Commit, before: ObjectId | None) -> dict[str, int]:
-    """The ranks of changed names. What was removed is looked up `before`.
+def ranks(repo: Repository, changes: Sequence[Change], after: Commit) -> dict[str, int]:
+    """The ranks of changed names. What was removed is not among them, and so comes last.
 
     Nothing is read where there is nothing to sort.
     """
     if len(changes) < 2:
         return {}
     looked_at = sorted(changes, key=lambda change: -change.size)[:_MOST]
-    now = repo.tree(after.tree)
-    try:
-        was = repo.tree_at(before) if any(change.how == "-" for change in looked_at) else repo.tree(None)
-    except StoreError:  # pruned, or damaged
-        was = repo.tree(None)
-    return {change.name: rank_of(repo, (was if change.how == "-" else now).get(change.name)) for change in looked_at}
+    tree = repo.tree(after.tree)
+    return {change.name: rank_of(repo, tree.get(change.name)) for change in looked_at if change.how != "-"}
 
 
 def rank_of(repo: Repository, entry: Entry | None) -> int:

@@ -67,7 +67,7 @@ def test_the_most_interesting_changes_come_first(nb: Notebook) -> None:
         "words",
     ]
     nb.run("del df\nrate = 'a text'")
-    assert [name for _, name, _ in nb.rows()[0]["chips"]] == ["df", "rate"]  # one that is gone is what it was
+    assert [name for _, name, _ in nb.rows()[0]["chips"]] == ["rate", "df"]  # what is gone comes last
 
 
 def test_many_changed_names_are_ordered_without_reading_them_all(nb: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:

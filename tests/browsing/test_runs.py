@@ -40,7 +40,7 @@ def test_a_run_is_one_row_with_its_task_and_all_that_its_steps_changed(nb: Noteb
     run = row["run"]
     assert run["author"] == {"name": "analyst", "kind": "agent", "me": False}
     assert (run["status"], run["steps"], run["more"]) == ("completed", 3, 0)
-    assert [chip[:2] for chip in run["chips"]] == [["~", "df"], ["+", "fig"]]  # a number, then a text
+    assert [chip[:2] for chip in run["chips"]] == [["+", "fig"], ["~", "df"]]
     assert run["tip"] == nb.ask("open")["head"]["id"]
     assert run["refs"] == [{"kind": "branch", "name": "main", "head": True, "lane": 0}]
     assert row["graph"]["node"] == 0

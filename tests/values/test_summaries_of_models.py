@@ -109,8 +109,8 @@ def test_secret_models_are_hidden() -> None:
 
 def test_models_tables_numbers_and_figures_are_of_interest_in_this_order() -> None:
     figure = pytest.importorskip("matplotlib.figure").Figure()
-    values = [pd.DataFrame({"a": [1]}), Ridge(), 1.5, figure, ["x"] * 1_000]
-    assert [interest(summarize(value)) for value in values] == [0, 1, 2, 3, 4]
+    values = [pd.DataFrame({"a": [1]}), Ridge(), 1.5, "a text", figure, ["x"] * 1_000]
+    assert [interest(summarize(value)) for value in values] == [0, 1, 2, 2, 3, 4]
     torch = pytest.importorskip("torch")
     assert interest(summarize(torch.nn.Linear(2, 2))) == 1
 

@@ -8,7 +8,7 @@ from agent_kernel.values.summaries.model import MODEL, Summary
 
 __all__ = ["LEAST", "interest", "is_picture"]
 
-_KINDS: Final = {"frame": 0, "series": 0, "scalar": 2}
+_KINDS: Final = {"frame": 0, "series": 0, "scalar": 2, "text": 2}
 _MODEL, _FIGURE, LEAST = 1, 3, 4
 _PICTURES: Final = frozenset({"Axes", "AxesSubplot", "Figure", "FigureWidget"})
 
