@@ -102,7 +102,7 @@ class Film:
         first, *rest = [image for image, _ in self._frames]
         times = [ms for _, ms in self._frames]
         first.save(
-            path, save_all=True, append_images=rest, duration=times, loop=0, lossless=True, quality=100, method=6
+            path, save_all=True, append_images=rest, duration=times, loop=0, lossless=True, quality=100, method=4
         )
 
 

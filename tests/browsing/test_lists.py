@@ -72,7 +72,12 @@ def test_the_most_interesting_changes_come_first(nb: Notebook) -> None:
 
 def test_many_changed_names_are_ordered_without_reading_them_all(nb: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[object] = []
-    monkeypatch.setattr("agent_kernel.verbs.interest.rank_of", lambda repo, entry: looked.append(entry) or 4)
+
+    def look(repo: Repository, entry: object) -> int:
+        looked.append(entry)
+        return 4
+
+    monkeypatch.setattr("agent_kernel.verbs.interest.rank_of", look)
     nb.run("for n in range(3000): globals()[f'v{n}'] = [n]")
     (row,) = nb.rows()
     assert len(row["chips"]) == 4

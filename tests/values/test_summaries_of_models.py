@@ -86,7 +86,7 @@ def test_hostile_estimators_are_named_and_no_more() -> None:
             self.me = self
 
     class Odd(BaseEstimator):  # type: ignore[misc]
-        __init__ = property(lambda self: None)  # type: ignore[assignment]
+        __init__ = property(lambda self: None)
 
         def __new__(cls) -> Any:
             return object.__new__(cls)
