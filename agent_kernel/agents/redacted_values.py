@@ -8,8 +8,13 @@ thousand objects finds one by its name.
 from __future__ import annotations
 
 import array
+import bisect
 import datetime
 import decimal
+import gc
+import html
+import io
+import json
 import math
 import pathlib
 import re
@@ -39,7 +44,7 @@ __all__ = ["SHORTEST", "Reader", "RedactedNumbers", "RedactedTexts", "faces"]
 
 SHORTEST: Final = 4  # characters of what is looked for; the sign of a number is not counted
 _TELLING: Final = 8  # of a longer text, so many at its beginning tell it, where it is cut off behind them
-_MOST_TEXTS: Final = 200_000
+_MOST_TEXTS: Final = 600_000
 _MOST_NUMBERS: Final = 5_000_000
 _MOST_OF_ONE: Final = 1_000  # entries of a container, or rows from either end, that are searched for secrets
 _DEEPEST: Final = 8  # of that search
@@ -47,9 +52,11 @@ _MOST_LINES: Final = 1_000  # of a text
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://([^/?#]*)[/?#]?")
 _CUT = re.compile(r"…|\.{3}|[\s'\"`,;)\]}|>]|\Z")  # what stands behind a text that was cut off
-_WRITTEN = re.compile(r"(?<![\w.])(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][+-]?\d+)?(?!\w)")
+_WRITTEN = re.compile(r"(?<![\w.])(?:\d{1,3}(?:,\d{3})+|\d{1,3}(?:_\d{3})+|\d+)(?:\.\d*)?(?:[eE][+-]?\d+)?(?!\w)")
 
 Part = tuple[object, bool, int]  # a value, whether it is to be hidden, how deep it lies
+
+_ESCAPED = re.compile(r"""[^ -~]|["'&<>\\]""")
 
 _PLAIN = frozenset(map(id, (bool, type(None), types.FunctionType, types.BuiltinFunctionType, types.ModuleType)))
 _SPELLED: ExactTypes[bool] = ExactTypes(
@@ -76,6 +83,7 @@ _TABLES: ExactTypes[str] = ExactTypes(
         "pyarrow:RecordBatch": "_columns_of",
         "pyarrow:ChunkedArray": "_column",
         "torch:Tensor": "_tensor",
+        "torch.nn:Parameter": "_tensor",
     }
 )
 # How each kind of container gives what it holds, past what a class derived from it says.
@@ -92,8 +100,11 @@ _entries_of = dict[object, object].items
 
 
 def faces(text: str) -> set[str]:
-    """A text as it may stand in another: as it is, as Python writes it, line by line."""
+    """A text as it may stand in another: as it is, as Python, JSON and HTML write it, line by line."""
     found = {text.strip(), repr(text)[1:-1]}
+    if _ESCAPED.search(text):
+        found |= {ascii(text)[1:-1], html.escape(text, quote=False).strip(), html.escape(text).strip()}
+        found |= {json.dumps(text, ensure_ascii=escaped)[1:-1] for escaped in (True, False)}
     if "\n" in text:
         found |= {line.strip() for line in islice(text.splitlines(), _MOST_LINES) if len(line.strip()) >= _TELLING}
     return {face for face in found if len(face) >= SHORTEST and summaries.MASK not in face}
@@ -174,6 +185,7 @@ class RedactedNumbers:
     def __init__(self) -> None:
         self._known: set[float] = set()  # without their signs
         self._rounded: dict[int, set[float]] = {}  # to so many decimals
+        self._sorted: list[float] = []
         self._columns: list[Any] = []  # sorted arrays of numpy's, each of numbers that those before lack
         self._rounded_columns: dict[int, list[Any]] = {}
 
@@ -188,6 +200,7 @@ class RedactedNumbers:
         if len(spelled.lstrip("-")) >= SHORTEST and value not in self._known:
             self._known.add(value)
             self._rounded.clear()
+            self._sorted = []
         return True
 
     def learn_all(self, numbers: Any) -> None:
@@ -223,8 +236,10 @@ class RedactedNumbers:
         value = float(written.replace(",", ""))
         if value in self._known or _is_in(self._columns, value):
             return True
-        if "e" in written.lower() or not math.isfinite(value):
+        if not math.isfinite(value):
             return False
+        if "e" in written.lower():
+            return self._is_shortened(value, *written.lower().split("e"))
         return self._is_rounded(value, len(written.partition(".")[2]))
 
     def _is_rounded(self, value: float, decimals: int) -> bool:
@@ -233,6 +248,19 @@ class RedactedNumbers:
         if self._columns and decimals not in self._rounded_columns:
             self._rounded_columns[decimals] = [column.round(decimals) for column in self._columns]
         return value in self._rounded[decimals] or _is_in(self._rounded_columns.get(decimals, ()), value)
+
+    def _is_shortened(self, value: float, mantissa: str, exponent: str) -> bool:
+        """Whether a number with an exponent is a hidden one with fewer digits: `1.234568e+06`."""
+        if len(mantissa) < SHORTEST:
+            return False
+        half = 0.5 * 10.0 ** (int(exponent) - len(mantissa.partition(".")[2])) * (1 + 1e-9)
+        self._sorted = self._sorted or sorted(self._known)
+        at = bisect.bisect_left(self._sorted, value - half)
+        if at < len(self._sorted) and self._sorted[at] <= value + half:
+            return True
+        return any(
+            column.searchsorted(value - half) < column.searchsorted(value + half, "right") for column in self._columns
+        )
 
 
 def _is_in(columns: Any, value: float) -> bool:
@@ -280,6 +308,8 @@ class Reader:
     def _parts(self, value: object, hide: bool, depth: int) -> Iterable[Part]:
         """Learn what a value is by itself, and give what it consists of."""
         kind = type(value)
+        if hide and (depth == 0 or _is_of_the_notebook(value, kind)) and (parts := _defined(value, kind)) is not None:
+            return self._once(value, [(part, True, depth + 1) for part in parts])
         if _is_passed_over(kind) or (hide and self._learn(value, kind)) or (id(value), hide) in self._met:
             return ()
         self._met[id(value), hide] = value
@@ -290,7 +320,14 @@ class Reader:
             return self._array(value, hide, depth)
         if derives_from(kind, loaded("pandas", "Index")):
             return self._cells(cast("Any", value), hide, depth)
-        return [*self._items(value, kind, hide, depth), *_attributes(value, kind, hide, depth)]
+        found = [*self._items(value, kind, hide, depth), *_attributes(value, kind, hide, depth)]
+        return found or ([(part, True, depth + 1) for part in _referents(value)] if hide else ())
+
+    def _once(self, value: object, parts: list[Part]) -> list[Part]:
+        """The parts, unless they were read before."""
+        is_new = (id(value), True) not in self._met
+        self._met[id(value), True] = value
+        return parts if is_new else []
 
     def _learn(self, value: object, kind: type) -> bool:
         """Learn a value that has no parts. Returns False for one that has some."""
@@ -323,6 +360,11 @@ class Reader:
             if derives_from(kind, base):
                 names = exact_items(entry(class_dict(kind), "_fields")) if base is tuple else ()
                 return self._sequence(list(islice(items(value), self._room(hide))), hide, depth, names)
+        if derives_from(kind, loaded("numpy", "void")):
+            fields = cast("Any", value).dtype.names
+            return self._sequence(list(cast("Any", value).item()), hide, depth, fields) if fields else ()
+        if hide and (parts := _parts_in_c(value, kind)) is not None:
+            return [(part, True, depth + 1) for part in parts]
         if kind is array.array and hide:
             return [(one, hide, depth + 1) for one in islice(cast("array.array[Any]", value), self._room(hide))]
         return ()
@@ -348,6 +390,7 @@ class Reader:
     def _frame(self, value: Any, hide: bool, depth: int) -> Iterator[Part]:
         if hide:
             yield value.columns, True, depth + 1
+        yield entry(instance_dict(value), "_attrs"), hide, depth + 1
         yield from self._index(value.index, hide, depth)
         names: list[object] = list(islice(value.columns, self._room(hide)))
         for at, name in enumerate(names):
@@ -357,6 +400,7 @@ class Reader:
     def _series(self, value: Any, hide: bool, depth: int) -> Iterator[Part]:
         if hide:
             yield value.name, True, depth + 1
+        yield entry(instance_dict(value), "_attrs"), hide, depth + 1
         yield from self._index(value.index, hide, depth)
         if hide or labels_a_secret(value.name):
             yield from self._cells(value.array, True, depth, words=hide)
@@ -381,7 +425,10 @@ class Reader:
             yield from self._cells(_arrays_as_lists(value, self._left), True, depth, words=hide)
 
     def _tensor(self, value: Any, hide: bool, depth: int) -> Iterable[Part]:
-        return self._array(value.detach().cpu().float().numpy(), hide, depth) if hide else ()
+        if not hide:
+            return ()
+        plain = value.detach().cpu()
+        return self._array((plain.double() if plain.is_floating_point() else plain).numpy(), hide, depth)
 
     def _array(self, value: Any, hide: bool, depth: int) -> Iterator[Part]:
         numpy: Any = loaded("numpy", "ndarray")
@@ -416,6 +463,14 @@ class Reader:
             self._numbers.learn_all(numbers)
 
 
+# These lead from a value to all of the program.
+_LEADING_AWAY: Final = frozenset(
+    map(
+        id,
+        (type, types.ModuleType, types.FrameType, types.TracebackType, types.CodeType, types.FunctionType),
+    )
+)
+
 _SEARCHED_NO_FURTHER = _PLAIN | frozenset(map(id, (int, float, complex, str, bytes)))
 
 
@@ -424,6 +479,43 @@ def _is_passed_over(kind: type) -> bool:
         return True
     module = module_name(kind)
     return module == "os" or (module.startswith("agent_kernel.") and not module.startswith(_OWN))
+
+
+def _is_of_the_notebook(value: object, kind: type) -> bool:
+    """Whether a cell made this function or class: what a library's own ones hold is no value of a variable."""
+    if kind is types.FunctionType:
+        return cast("types.FunctionType", value).__module__ == "__main__"
+    return derives_from(kind, type) and module_name(cast("type", value)) == "__main__"
+
+
+def _defined(value: object, kind: type) -> list[object] | None:
+    """What a function holds beside its code, and a class beside its methods' names. None: it is neither."""
+    if kind is types.FunctionType:
+        function = cast("types.FunctionType", value)
+        return [*(function.__closure__ or ()), function.__defaults__, *(function.__kwdefaults__ or {}).values()]
+    if derives_from(kind, type):
+        members = list(class_dict(cast("type", value)).items())
+        return [held for name, held in members if not (name.startswith("__") and name.endswith("__"))]
+    return None
+
+
+def _parts_in_c(value: Any, kind: type) -> list[object] | None:
+    """What some kinds hold where neither a dictionary nor a slot shows it. None: it is none of these."""
+    if derives_from(kind, BaseException):
+        return [BaseException.__dict__["args"].__get__(value), *instance_dict(value).values()]
+    if kind is io.StringIO or kind is io.BytesIO:
+        return [] if value.closed else [value.getvalue()]
+    if module_name(kind) == "pyarrow.lib" and derives_from(kind, loaded("pyarrow", "Array")):
+        return value.to_pylist()
+    if module_name(kind) == "pyarrow.lib" and derives_from(kind, loaded("pyarrow", "Scalar")):
+        return [value.as_py()]
+    return None
+
+
+def _referents(value: object) -> list[object]:
+    """What an object of compiled code refers to, as the garbage collector is told: iterators, views, cells, elements."""
+    own, found = instance_dict(value), cast("list[object]", gc.get_referents(value))
+    return [held for held in found if held is not own and id(type(held)) not in _LEADING_AWAY]
 
 
 def _unlike(cells: Any, most: int) -> Iterator[object]:
@@ -452,6 +544,8 @@ def _number(value: object, kind: type) -> str | None:
         return repr(value)
     if derives_from(kind, loaded("numpy", "generic")):
         plain: object = cast("Any", value).item()
+        if type(plain) is tuple:
+            return None
         return _number(plain, type(plain)) if type(plain) in (int, float, complex) else str(plain)
     for base in (int, float, complex):
         if derives_from(kind, base):
@@ -464,6 +558,8 @@ def _attributes(value: object, kind: type, hide: bool, depth: int) -> Iterator[P
     for name, held in islice(list(instance_dict(value).items()), None if hide else _MOST_OF_ONE):
         yield held, hide or summaries.names_a_secret(exact_str(name)), depth + 1
     for base in bases_of(kind):
+        if hide and _is_of_the_notebook(base, type(base)):
+            yield base, True, depth + 1
         for name, slot in list(class_dict(base).items()):
             if type(slot) is types.MemberDescriptorType:
                 try:

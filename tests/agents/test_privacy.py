@@ -270,6 +270,29 @@ def test_hidden_numbers_are_masked_however_they_are_written() -> None:
         assert "12345678 v1000.5" in text
 
 
+@pytest.mark.parametrize(
+    ("value", "step", "part"),
+    [
+        (1234567.891, "print(f'{held:.6e} {held:g}')", "1.23"),
+        ([1234567.891], "import numpy; print(numpy.array([*held, 1e-9]))", "1.23"),
+        (1234567, "print(f'{held:_}')", "1_234_567"),
+        ("Größe & Co", "import json; print(json.dumps([held]))", "& Co"),
+        ("Größe & Co", "import html; print(html.escape(held))", "amp; Co"),
+        ("Größe & Co", "print(ascii(held))", "& Co"),
+    ],
+)
+def test_a_hidden_value_is_masked_as_it_is_usually_written(value: object, step: str, part: str) -> None:
+    told, events = sent({"held": value}, step, hide=("held",))
+    assert part not in told.replace(step, "")
+    assert part not in events
+
+
+def test_other_numbers_with_an_exponent_are_told() -> None:
+    told, _ = sent({"held": [1234567.891, 2.5e-7]}, "print(1.234569e+06, 1e-06, 2.51e-7, '1e+06')", hide=("held",))
+    assert summaries.MASK not in told
+    assert "2.51e-07 1e+06" in told
+
+
 def test_a_hidden_word_is_masked_as_a_word() -> None:
     told, _ = sent({"name": "Anna"}, "print('Anna, Annabelle, Anna_2 and Hanna')", hide=("name",))
     assert f"{summaries.MASK}, Annabelle, {summaries.MASK}_2 and Hanna" in told
@@ -319,15 +342,29 @@ HOLDERS: dict[str, str] = {
     "a column of polars": "import polars\nheld = polars.Series('a', [{0!r}])",
     "a table of arrow": "import pyarrow\nheld = pyarrow.table({{'a': [{0!r}]}})",
     "a memory view": "held = memoryview({0!r}.encode())",
+    "a table of a class of its own": "import pandas\nclass My(pandas.DataFrame): pass\nheld = My({{'a': [{0!r}]}})",
+    "notes of a table": "import pandas\nheld = pandas.DataFrame({{'a': [1]}})\nheld.attrs['x'] = {0!r}",
+    "categories alone": "import pandas\nheld = pandas.Categorical([{0!r}])",
+    "one record": "import numpy\nheld = numpy.array([(1, {0!r})], dtype=[('n', int), ('a', 'U40')])[0]",
+    "a closure": "def made(a):\n    return lambda: a\nheld = made({0!r})",
+    "a default": "def held(a={0!r}): pass",
+    "a class": "class held:\n    a = {0!r}",
+    "a class of an instance": "class C:\n    a = {0!r}\nheld = C()",
+    "an exception": "held = ValueError({0!r})",
+    "an iterator": "held = iter([{0!r}])",
+    "a view of a dict": "held = {{'a': {0!r}}}.values()",
+    "a buffer": "import io\nheld = io.StringIO({0!r})",
+    "an element": "import xml.etree.ElementTree as E\nheld = E.Element('a')\nheld.text = {0!r}",
+    "an array of arrow": "import pyarrow\nheld = pyarrow.array([{0!r}])",
     "a proxy": "import types\nheld = types.MappingProxyType({{'a': {0!r}}})",
 }
 
 
 @pytest.mark.parametrize("holder", HOLDERS)
 def test_what_a_hidden_variable_holds_leaves_from_nowhere(holder: str) -> None:
-    namespace: dict[str, object] = {}
+    namespace: dict[str, object] = {"__name__": "__main__"}
     exec(HOLDERS[holder].format(CANARY), namespace)
-    namespace.pop("__builtins__")
+    namespace = {"held": namespace["held"]}
     told, events = sent(namespace, f"print(''.join(list({CANARY!r})))", hide=("held",))
     assert summaries.MASK in told
     assert CANARY not in told
