@@ -506,7 +506,7 @@ def _parts_in_c(value: Any, kind: type) -> list[object] | None:
     if kind is io.StringIO or kind is io.BytesIO:
         return [] if value.closed else [value.getvalue()]
     if module_name(kind) == "pyarrow.lib" and derives_from(kind, loaded("pyarrow", "Array")):
-        return value.to_pylist()
+        return cast("list[object]", value.to_pylist())
     if module_name(kind) == "pyarrow.lib" and derives_from(kind, loaded("pyarrow", "Scalar")):
         return [value.as_py()]
     return None
