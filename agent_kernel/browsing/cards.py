@@ -20,6 +20,14 @@ _CODE: Final = "font-family:var(--jp-code-font-family,monospace);font-size:12px"
 _RISKY: Final = "color:color-mix(in srgb,#c77700 60%,currentColor)"
 _ANSWERS: Final = "%agent resume ANSWER"
 _SIGN: Final = {"-": "−"}
+# What the rows are about of which nothing was found.
+_ABOUT: Final = {
+    "Reaches": "network",
+    "Writes": "files",
+    "Imports": "imports",
+    "Reads": "variables read",
+    "Deletes": "deletions",
+}
 _CELL: Final = "padding:1px 14px 1px 0;text-align:left;vertical-align:top;border:0;background:none"
 _SAID: Final = {"approve": "approved", "edit": "approved with other code", "deny": "denied"}
 
@@ -83,10 +91,8 @@ def _ways(run: Details) -> list[str]:
 
 def _text(run: Details, asks: Details) -> str:
     code = [f"    {line}" for line in asks["source"].splitlines()]
-    rows = [
-        f"  {'!' if row['risky'] else ' '} {row['word']:<8} {', '.join(row['items']) or 'nothing found'}"
-        for row in asks["report"]
-    ]
+    rows = [f"  {'!' if row['risky'] else ' '} {row['word']:<8} {', '.join(row['items'])}" for row in _found(asks)]
+    rows += [f"    {line}" for line in _nothing(asks)]
     tried = [f"    {word:<8} {_SIGN.get(how, how)}{what}" for word, how, what, _ in asks["tried"]]
     return "\n".join([_title(run, asks), *code, *rows, *tried, f"  {asks['note']}", *_ways(run)])
 
@@ -94,7 +100,8 @@ def _text(run: Details, asks: Details) -> str:
 def _html(run: Details, asks: Details) -> str:
     pad = "padding:6px 12px"
     code = html_of(asks["code"])
-    rows = "".join([*map(_row, asks["report"]), *map(_tried, asks["tried"])])
+    nothing = [f'<tr><td colspan="4" style="{_CELL};{_MUTED}">{line}</td></tr>' for line in _nothing(asks)]
+    rows = "".join([*map(_row, _found(asks)), *map(_tried, asks["tried"]), *nothing])
     table = f'<table style="border-collapse:collapse;margin:0;color:inherit;font:inherit">{rows}</table>'
     ways = " · ".join(f'<code style="{_CODE};background:none">{escape(way)}</code>' for way in _ways(run))
     task = escape(run["task"].strip().partition("\n")[0])
@@ -109,13 +116,24 @@ def _html(run: Details, asks: Details) -> str:
     )
 
 
+def _found(asks: Details) -> list[Details]:
+    return [row for row in asks["report"] if row["items"] or row["risky"]]
+
+
+def _nothing(asks: Details) -> list[str]:
+    """All that was not found, in one line: `no network, files or deletions`."""
+    words = [
+        _ABOUT.get(row["word"], row["word"].lower()) for row in asks["report"] if not row["items"] and not row["risky"]
+    ]
+    return [f"no {', '.join(words[:-1])}{' or ' if words[1:] else ''}{words[-1]}"] if words else []
+
+
 def _row(row: Details) -> str:
     mark, style = ("⚠", _RISKY) if row["risky"] else ("✓", _MUTED)
     items = ", ".join(f'<span style="{_CODE}">{escape(item)}</span>' for item in row["items"])
-    said = items or f'<span style="{_MUTED}">nothing found</span>'
     return (
         f'<tr style="background:none"><td style="{_CELL};{style}">{mark}</td><td style="{_CELL}">{escape(row["word"])}</td>'
-        f'<td style="{_CELL}">{said}</td><td style="{_CELL};{_MUTED}">{escape(row["note"])}</td></tr>'
+        f'<td style="{_CELL}">{items}</td><td style="{_CELL};{_MUTED}">{escape(row["note"])}</td></tr>'
     )
 
 

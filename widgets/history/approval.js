@@ -170,13 +170,28 @@ function report(asks) {
   return el(
     "dl",
     { class: "ak-rep" },
-    ...asks.report.flatMap((row) => [
-      el("dt", { class: row.items.length ? "" : "ak-muted" }, icon(row.risky ? "warn" : "ok", row.risky ? "ak-chg" : "ak-muted"), row.word, row.risky ? spoken(", look at this") : null),
-      el("dd", { class: row.items.length ? "" : "ak-muted", title: row.items.join(", ") }, ...(row.items.length ? commaed(row.items) : ["nothing found"])),
+    ...asks.report.filter(isFound).flatMap((row) => [
+      el("dt", {}, icon(row.risky ? "warn" : "ok", row.risky ? "ak-chg" : "ak-muted"), row.word, row.risky ? spoken(", look at this") : null),
+      el("dd", { title: row.items.join(", ") }, ...commaed(row.items)),
       el("dd", { class: "ak-muted" }, row.note),
     ]),
     ...tried(asks),
+    nothingOf(asks),
   );
+}
+
+/** @param {Asks["report"][number]} row */
+const isFound = (row) => row.items.length > 0 || row.risky;
+
+/** What the rows are about of which nothing was found. @type {Record<string, string>} */
+const ABOUT = { Reaches: "network", Writes: "files", Imports: "imports", Reads: "variables read", Deletes: "deletions" };
+
+/** All that was not found, in one line. @param {Asks} asks */
+function nothingOf(asks) {
+  const words = asks.report.filter((row) => !isFound(row)).map((row) => ABOUT[row.word] ?? row.word.toLowerCase());
+  if (!words.length) return null;
+  const last = words.length > 1 ? ` or ${words.pop()}` : "";
+  return el("dd", { class: "ak-muted ak-none" }, `no ${words.join(", ")}${last}`);
 }
 
 /** What it did where it was tried on a fork: a word that stands above already is only spoken. @param {Asks} asks @returns {Child[]} */
