@@ -121,11 +121,11 @@ def _found(asks: Details) -> list[Details]:
 
 
 def _nothing(asks: Details) -> list[str]:
-    """All that was not found, in one line: `no network, files or deletions`."""
+    """All that was not found, in one line: `No network, files or deletions`."""
     words = [
         _ABOUT.get(row["word"], row["word"].lower()) for row in asks["report"] if not row["items"] and not row["risky"]
     ]
-    return [f"no {', '.join(words[:-1])}{' or ' if words[1:] else ''}{words[-1]}"] if words else []
+    return [f"No {', '.join(words[:-1])}{' or ' if words[1:] else ''}{words[-1]}"] if words else []
 
 
 def _row(row: Details) -> str:

@@ -63,7 +63,7 @@ class TestTheCard:
         for text in (face["text/html"], face["text/plain"]):
             assert "analyst wants to run step 1" in text
             assert "write_text" in text
-            assert "no network, variables read or deletions" in text
+            assert "No network, variables read or deletions" in text
             assert "%agent approve --run" in text
         assert "<script" not in face["text/html"]
 

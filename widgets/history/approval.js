@@ -191,7 +191,7 @@ function nothingOf(asks) {
   const words = asks.report.filter((row) => !isFound(row)).map((row) => ABOUT[row.word] ?? row.word.toLowerCase());
   if (!words.length) return null;
   const last = words.length > 1 ? ` or ${words.pop()}` : "";
-  return el("dd", { class: "ak-muted ak-none" }, `no ${words.join(", ")}${last}`);
+  return el("dd", { class: "ak-muted ak-lacks" }, `No ${words.join(", ")}${last}`);
 }
 
 /** What it did where it was tried on a fork: a word that stands above already is only spoken. @param {Asks} asks @returns {Child[]} */

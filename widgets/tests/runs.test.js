@@ -141,7 +141,7 @@ test("Review opens the card, with the keyboard on it and not on a button", page,
   assert.match(panel.$(".ak-card h4").textContent ?? "", /^analyst wants to run step 4$/);
   const words = panel.all(".ak-rep dt").map((one) => one.textContent?.replace(/, look at this$/, ""));
   assert.deepEqual(words, ["Reaches", "Writes", "Imports", "Reads"]);
-  assert.match(panel.$(".ak-rep").textContent ?? "", /no deletions$/);
+  assert.match(panel.$(".ak-rep").textContent ?? "", /No deletions$/);
 });
 
 test("no key approves while the card has the keyboard", page, async () => {
@@ -190,7 +190,7 @@ test("a step that was tried on a fork is accepted, with what it did there", page
   const card = new ApprovalCard(() => {});
   card.show(run, { now: NOW, canAct: true, waits: "", step: asks.step, isGoing: false });
   assert.equal(card.element.querySelector("h4")?.textContent, "analyst tried step 4 beforehand");
-  assert.match(card.element.querySelector(".ak-rep")?.textContent ?? "", /Changed~df DataFrame 4 × 2 → 4 × 3on the forkChanged−oldReturnedint 4ends the runno deletions$/);
+  assert.match(card.element.querySelector(".ak-rep")?.textContent ?? "", /Changed~df DataFrame 4 × 2 → 4 × 3on the forkChanged−oldReturnedint 4ends the runNo deletions$/);
   assert.equal(card.element.querySelector(".ak-card-note")?.textContent, asks.note);
   assert.equal(card.element.querySelector("button.ak-main")?.textContent, "Accept");
 });
