@@ -128,7 +128,7 @@ test("changes show what was and what is, with a table opened", page, async () =>
   await soon(30);
   const text = panel.$(".ak-detail").textContent ?? "";
   assert.match(text, /Changes 6.*Code.*\+6 −3.*Outputs.*6/);
-  assert.match(text, /1,460 × 8→1,460 × 9118 → 130 kB/);
+  assert.match(text, /1,460 × 8→1,460 × 9DataFrame118 → 130 kB/);
   assert.match(text, /not saved: a database connection\. \[3\] makes a new one\./);
   assert.equal(panel.$("td.ak-other").textContent, "1,033.0 96.0");
   assert.equal(panel.$('[aria-label="Details of area_z"]').getAttribute("aria-expanded"), "true");
