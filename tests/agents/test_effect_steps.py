@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -58,6 +60,22 @@ def test_an_effect_is_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch, way
     assert status(EFFECTS[way]) == "pending"
     assert (seen(folder), Path.cwd()) == (before, here)
     assert "AGENT_KERNEL_TEST" not in os.environ
+
+
+ANOTHER_INTERPRETER = """
+import importlib
+i = importlib.import_module('_xxsubinterpreters')
+i.run_string(i.create(), "open('out', 'w').close()")
+"""
+
+
+def test_nor_does_another_interpreter_begin(folder: Path) -> None:
+    """In a process of its own: once one was to begin, Python says that each thread has the lock, and torch believes it."""
+    pytest.importorskip("_xxsubinterpreters")
+    code = "from tests.agents.test_effect_steps import *\nassert status(ANOTHER_INTERPRETER) == 'pending'"
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(root)}, cwd=folder)
+    assert not (folder / "out").exists()
 
 
 @pytest.mark.parametrize("way", sorted(UNSEEN))

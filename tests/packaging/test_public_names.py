@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 from importlib import metadata
 from pathlib import Path
 
@@ -64,3 +66,13 @@ def test_the_version_is_the_one_that_pip_shows() -> None:
 
 def test_type_checkers_are_told_that_the_package_is_typed() -> None:
     assert (Path(inspect.getfile(agent_kernel)).parent / "py.typed").exists()
+
+
+@pytest.mark.parametrize("package", ["agent_kernel.agents", "agent_kernel.session", "agent_kernel.values.summaries"])
+def test_no_name_that_loads_later_is_called_as_a_module_beside_it(package: str) -> None:
+    # Whoever imports that module would make the name mean the module.
+    found = importlib.import_module(package)
+    modules = {module.name for module in pkgutil.iter_modules(found.__path__)}
+    names = {name for names in vars(found)["_HOMES"].values() for name in names}
+    assert names
+    assert not modules & names

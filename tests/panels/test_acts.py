@@ -143,7 +143,10 @@ class TestWhatUndoWouldTakeBack:
         panel = front.panel()
         first = panel.ask("open")["page"]["rows"][-1]["id"]
         undo = panel.state["undo"]
-        assert undo == {"of": undo["of"], "text": "[2] a slip of the hand", "cell": True, "to": first}
+        last = panel.ask("open")["head"]["id"]
+        assert undo == {
+            "of": undo["of"], "text": "[2] a slip of the hand", "cell": True, "to": first, "after": last
+        }  # fmt: skip
         head = panel.ask("checkout", to="HEAD~1")["head"]["id"]
         undo = panel.state["undo"]
         assert (undo["text"], undo["cell"]) == ("the move to [1]", False)

@@ -20,9 +20,13 @@ widgets = pytest.importorskip("ipywidgets")
 
 
 @pytest.fixture(autouse=True)
-def close_all() -> Iterator[None]:
+def closed_afterwards() -> Iterator[None]:
+    instances: dict[str, Any] = vars(sys.modules["ipywidgets.widgets.widget"])["_instances"]
+    before = set(instances)
     yield
-    widgets.Widget.close_all()
+    for name in [name for name in instances if name not in before]:
+        if name in instances:
+            instances[name].close()
 
 
 class TestAWidget:

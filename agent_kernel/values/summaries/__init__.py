@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from agent_kernel.values.summaries.dispatch import summarize as summarize
     from agent_kernel.values.summaries.hiding import mask_code as mask_code
     from agent_kernel.values.summaries.hiding import mask_text as mask_text
-    from agent_kernel.values.summaries.interest import LEAST as LEAST
-    from agent_kernel.values.summaries.interest import interest as interest
-    from agent_kernel.values.summaries.interest import is_picture as is_picture
     from agent_kernel.values.summaries.lines import count_of_columns as count_of_columns
     from agent_kernel.values.summaries.lines import line as line
     from agent_kernel.values.summaries.lines import lines_diff as lines_diff
@@ -33,6 +30,9 @@ if TYPE_CHECKING:
     from agent_kernel.values.summaries.model import encode as encode
     from agent_kernel.values.summaries.parts import content as content
     from agent_kernel.values.summaries.parts import noun as noun
+    from agent_kernel.values.summaries.ranking import LEAST as LEAST
+    from agent_kernel.values.summaries.ranking import interest as interest
+    from agent_kernel.values.summaries.ranking import is_picture as is_picture
     from agent_kernel.values.summaries.wording import MASK as MASK
     from agent_kernel.values.summaries.wording import clean as clean
     from agent_kernel.values.summaries.wording import size_text as size_text
@@ -66,7 +66,7 @@ __all__ = [
 _HOMES = {
     "dispatch": ("summarize",),
     "hiding": ("mask_code", "mask_text"),
-    "interest": ("LEAST", "interest", "is_picture"),
+    "ranking": ("LEAST", "interest", "is_picture"),
     "lines": ("count_of_columns", "line", "lines_diff", "noun_of_columns", "outline"),
     "masking": ("holds_a_secret", "names_a_secret"),
     "model": ("MOST_BYTES", "Column", "Summary", "decode", "encode"),
