@@ -10,12 +10,15 @@ import fractions
 import functools
 import mmap
 import pathlib
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from agent_kernel.values import summaries
 from agent_kernel.values.summaries import MASK, Column, line, size_text, summarize
 from tests.values.summarized import told
 
@@ -249,3 +252,13 @@ def test_a_sparse_matrix_is_told() -> None:
 )
 def test_sizes_have_three_digits(size: int, expected: str) -> None:
     assert size_text(size) == expected
+
+
+@pytest.mark.parametrize("first", summaries.__all__)
+def test_every_name_is_itself_whichever_is_used_first(first: str) -> None:
+    # A module that is imported becomes an attribute of its package: under the name of a function it would replace it.
+    code = (
+        "from types import ModuleType\nfrom agent_kernel.values import summaries\n"
+        f"summaries.{first}\nassert not [n for n in summaries.__all__ if isinstance(getattr(summaries, n), ModuleType)]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
