@@ -59,7 +59,7 @@ def test_a_step_that_waits_is_approved_by_a_click_and_goes_on_under_its_cell(
     photograph("run-changes", task.page)
     task.page.set_viewport_size({"width": 720, "height": 900})
     expect(line.locator(".ak-hash")).to_be_hidden()
-    expect(line.locator(".ak-mono.ak-fg").first).to_contain_text("df")
+    expect(line.locator(".ak-mono.ak-fg").filter(has_text="df")).to_be_visible()
     photograph("narrow", task.page)
 
 
