@@ -57,7 +57,7 @@ def test_a_step_that_waits_is_approved_by_a_click_and_goes_on_under_its_cell(
     expect(panel.tab("Changes")).to_have_attribute("aria-selected", "true")
     expect(panel.tab_panel.locator(".ak-nm").filter(has_text=re.compile("^(df|size)$"))).to_have_count(2)
     photograph("run-changes", task.page)
-    task.page.set_viewport_size({"width": 720, "height": 900})
+    task.page.set_viewport_size({"width": 1000, "height": 900})
     expect(line.locator(".ak-hash")).to_be_hidden()
     expect(line.locator(".ak-mono.ak-fg").filter(has_text="df")).to_be_visible()
     photograph("narrow", task.page)
