@@ -122,9 +122,8 @@ def _found(asks: Details) -> list[Details]:
 
 def _nothing(asks: Details) -> list[str]:
     """All that was not found, in one line: `No network, files or deletions`."""
-    words = [
-        _ABOUT.get(row["word"], row["word"].lower()) for row in asks["report"] if not row["items"] and not row["risky"]
-    ]
+    missing: list[str] = [row["word"] for row in asks["report"] if not row["items"] and not row["risky"]]
+    words = [_ABOUT.get(word, word.lower()) for word in missing]
     return [f"No {', '.join(words[:-1])}{' or ' if words[1:] else ''}{words[-1]}"] if words else []
 
 
