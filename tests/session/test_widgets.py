@@ -78,6 +78,27 @@ class TestAWidget:
             nb.checkout(first)
             assert sent == [{"value": 3}]
 
+    @pytest.mark.parametrize("then", ["slider.value = 5", "slider.close()"])
+    def test_is_back_with_its_handlers_though_the_front_end_is_gone(
+        self, monkeypatch: pytest.MonkeyPatch, then: str
+    ) -> None:
+        def fails(*_: object, **__: object) -> None:
+            raise OSError("the front end is gone")
+
+        with Notebook() as nb:
+            first = nb.run(
+                "import ipywidgets\nmoves, slider = [], ipywidgets.IntSlider(value=3)\n"
+                "slider.observe(lambda change: moves.append(change.new), 'value')"
+            )
+            nb.run(then)
+            with monkeypatch.context() as patched:
+                patched.setattr(widgets.Widget, "send_state", fails)
+                patched.setattr(widgets.Widget, "open", fails)
+                nb.checkout(first)
+            assert nb.look("(slider.value, moves)") == (3, [])
+            nb.run("slider.value = 7")
+            assert nb.look("moves") == [7]
+
     def test_loses_the_handlers_that_came_later(self) -> None:
         with Notebook() as nb:
             first = nb.run("import ipywidgets\nclicks = []\nbutton = ipywidgets.Button()")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 from typing import Any, Final
 
 from agent_kernel.values.restore.context import Later, current
@@ -60,23 +61,19 @@ class WidgetState(Later):
 
     def give(self, made: Any) -> None:
         """Set the live widget back, or show a new one, and let the front end know."""
-        comm = made._trait_values.get("comm")
-        try:
-            if comm is not None and not self.is_open:
-                made.close()
-            if comm is None:
-                self._show(made)
-            changed = self.set_into(made)
-            if comm is not None and self.is_open:
-                keys = [name for name in changed if name in made.keys]
-                made.send_state(keys) if keys else None
-        except Exception:
-            # The variables are back; a front end that is gone, or a value that it cannot show, must not undo that.
-            logger.warning("a widget of type %s is back, but could not be shown", type(made).__name__, exc_info=True)
+        was_open = made._trait_values.get("comm") is not None
+        _drop_handlers(object.__getattribute__(made, "__dict__"))  # its observers hear nothing of all this
+        if not was_open:
+            _in_the_page(made, lambda: self._show(made))
+        elif not self.is_open:
+            _in_the_page(made, made.close)
+        changed = self.set_into(made)
+        keys = [name for name in changed if name in made.keys] if was_open and self.is_open else []
+        if keys:
+            _in_the_page(made, lambda: made.send_state(keys))
 
     def _show(self, made: Any) -> None:
         """Show a new widget, in the place of one of another class with its id: that would close it as it dies."""
-        _drop_handlers(object.__getattribute__(made, "__dict__"))  # its observers hear nothing of it
         before: Any = _living(made._model_id)
         if before is not None and not self.is_open:
             before.close()
@@ -87,6 +84,14 @@ class WidgetState(Later):
         elif self.is_open:
             made._call_widget_constructed(made)  # whoever waits for new widgets
             made.open()
+
+
+def _in_the_page(made: Any, act: Callable[[], object]) -> None:
+    """A front end that is gone, or a value that it cannot show, keeps no state from coming back."""
+    try:
+        act()
+    except Exception:
+        logger.warning("a widget of type %s is back, but could not be shown", type(made).__name__, exc_info=True)
 
 
 def widget(kind: Any, model_id: str) -> Any:
