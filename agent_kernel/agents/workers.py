@@ -228,14 +228,17 @@ def _stopped_from_elsewhere(
 # -- the worker's process
 
 
-def main(given: BinaryIO) -> None:
-    """What a worker's process does: read a job, do it, write the candidate, and end.
-
-    What the code prints past Python goes nowhere, so that it cannot be taken for the answer.
-    """
+def taken_output() -> BinaryIO:
+    """What leads to the parent. What is printed past Python from now on goes nowhere, so that it is not taken for an answer."""
     answer = os.fdopen(os.dup(1), "wb")
     with Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), 1)
+    return answer
+
+
+def main(given: BinaryIO) -> None:
+    """What a worker's process does: read a job, do it, write the candidate, and end."""
+    answer = taken_output()
     job = msgspec.msgpack.decode(given.read(), type=Job)
     answer.write(BEGUN)
     answer.flush()

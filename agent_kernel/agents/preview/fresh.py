@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -30,7 +29,7 @@ from agent_kernel.agents.journal import short_run
 from agent_kernel.agents.preview import forking
 from agent_kernel.agents.preview.seeing import Attempt, Seen, in_process
 from agent_kernel.agents.supervising import ended_by, swept, waited
-from agent_kernel.agents.workers import BEGUN
+from agent_kernel.agents.workers import BEGUN, taken_output
 from agent_kernel.errors import AgentKernelError, PreviewRefusedError, RefNotFoundError
 from agent_kernel.repository import ASIDE, Author
 
@@ -178,9 +177,7 @@ def _supervised(trial: Trial) -> Seen:
 
 def main(given: BinaryIO) -> None:
     """What the process does: read what to try, try it, write what came of it, and end."""
-    answer = os.fdopen(os.dup(1), "wb")
-    with Path(os.devnull).open("wb") as nowhere:
-        os.dup2(nowhere.fileno(), 1)
+    answer = taken_output()
     trial = msgspec.msgpack.decode(given.read(), type=Trial)
     answer.write(BEGUN)
     answer.flush()
