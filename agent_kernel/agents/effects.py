@@ -561,7 +561,7 @@ def _paths(event: str, args: Args) -> tuple[str, ...]:
 
 
 def real_path(path: str | bytes | os.PathLike[str] | int, folder: int | None = None) -> str:
-    """A path without links on its way; that of an open file where it is given as its number. "": there is none.
+    """The path with its links followed. An open file may be given by its number. Returns "" where there is no path.
 
     Args:
         folder: an open folder that it may be relative to.

@@ -440,7 +440,7 @@ def shown_kind(effect: Effect) -> str:
 
 
 def package_folder(name: str) -> str:
-    """The folder of an installed package that is loaded; "": it is none."""
+    """The folder of a loaded package. Returns "" for a name that is no loaded package."""
     file = getattr(sys.modules.get(name), "__file__", None)
     if not isinstance(file, str) or os.path.basename(file) != "__init__.py":  # noqa: PTH119
         return ""

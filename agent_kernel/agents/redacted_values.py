@@ -500,7 +500,7 @@ def _defined(value: object, kind: type) -> list[object] | None:
 
 
 def _parts_in_c(value: Any, kind: type) -> list[object] | None:
-    """What some kinds hold where neither a dictionary nor a slot shows it. None: it is none of these."""
+    """What an object of certain kinds holds in C, outside its dict and slots. Returns None for other kinds."""
     if derives_from(kind, BaseException):
         return [BaseException.__dict__["args"].__get__(value), *instance_dict(value).values()]
     if kind is io.StringIO or kind is io.BytesIO:

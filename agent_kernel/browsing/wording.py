@@ -30,7 +30,7 @@ def called(commit: Commit) -> str:
 
 
 def step_called(commit: Commit) -> str:
-    """The same of a step of an agent's run: the cell has others. "": it is none."""
+    """The step of a run that the commit is: `step 2 of analyst [7]`. Returns "" for other commits."""
     if not commit.run or commit.step is None:
         return ""
     return f"step {commit.step} of {cleaned(commit.author.name, _CALLED)} {prompt(commit)}".rstrip()

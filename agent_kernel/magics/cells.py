@@ -41,7 +41,7 @@ class Recorder(Protocol):
         ...
 
     def ran_between(self) -> None:
-        """Code ran that is no cell's, since the last one that counted: a message of a widget was handled."""
+        """Code ran outside cells since the last cell that counted, such as a widget's handler."""
         ...
 
 

@@ -142,7 +142,7 @@ class AgentMagics(Magics):
         self._shell.display_pub.publish({"text/plain": result.to_text(100), "text/html": result.to_html()})
 
     def _print(self, result: Result) -> None:
-        """Print the answer for the terminal that there is; where there is none (a pipe, `%%capture`), uncut and plain."""
+        """Print the answer as wide as the terminal. In a pipe or under `%%capture`, print it uncut and without colour."""
         from agent_kernel.verbs.ansi import colours_wanted, is_terminal
 
         width = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None

@@ -4,7 +4,7 @@ What compiles is code, unless it is nothing but words that name nothing here ("ã
 weighed, line by line, until one is clear. In Python two names never stand side by side; in a sentence they do, and some of
 its words hold it together ("the", "per"). Against that stands what only code has: an assignment, a call, what follows a
 keyword in a statement, the sign or the name of a command. Where neither outweighs the other, the person is asked: a task
-costs money and acts, so in doubt it is none.
+costs money and changes variables, so in doubt none begins.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def _parser() -> Parser:
     parser.value("--kernel", metavar="FILE", help="a running kernel instead: its connection file, or its id")
     parser.value("--http", metavar="PORT", help="on the loopback instead of standard input and output", convert=_port)
     parser.value(
-        "--agent", metavar="NAME", help="whose name its commits bear (unless told, each client has one of its own)"
+        "--agent", metavar="NAME", help="the author of its commits (without this, each client has a name of its own)"
     )
     parser.value(
         "--approve", metavar="MODE", help=f"{', '.join(MODES)}: which steps a person has to allow", default="risky"

@@ -126,7 +126,7 @@ class Kernels:
 
 
 def session_of(commit: Commit) -> str:
-    """The session in which the commit's numbered cell ran; "": there is none, or an agent ran it aside."""
+    """The session in which the commit's numbered cell ran. Returns "" without such a cell, or where an agent ran it aside."""
     is_numbered = commit.cell is not None and commit.cell.number is not None
     return commit.session if is_numbered and not commit.session.startswith(ASIDE) else ""
 

@@ -83,7 +83,7 @@ def _top(module: object) -> str:
 
 @functools.lru_cache(maxsize=1_000)
 def _is_library(top: str) -> bool:
-    """As `references.is_library`, which looks at files; the notebook is none, whatever file started it."""
+    """As `references.is_library`, which looks at files. The notebook is no library, whatever file started it."""
     return top in _STANDARD or (top != "__main__" and is_library(top))
 
 

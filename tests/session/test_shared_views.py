@@ -165,7 +165,7 @@ def write(made, item):
         else:
             made[1] = item if getattr(made, "dtype", None) == getattr(a, "dtype", None) else item[0]
     except Exception:
-        pass
+        pass  # it cannot be written to: then nothing may be reported as changed
 """
 
 

@@ -110,7 +110,7 @@ export interface CommitRow {
   more: number;                                      // changed names beyond the chips
   counts: Partial<Record<Sign, number>>;
   took_s: number | null; time_ms: number; graph: Graph;
-  called?: string;                                   // "step 2 of analyst [7]": a step of an agent in a sentence; "": it is none
+  called?: string;                                   // "step 2 of analyst [7]": the step of an agent; "" for other commits
 }
 export interface Ref { kind: "branch" | "tag" | "head" | "aside" /* a branch that nobody named: `name` says what it is, `branch` is how it can be named */; name: string; head: boolean; lane: number | null; branch?: string }
 /** One row's piece of the graph. `node`: the lane of the commit. A line goes from a lane at the top edge to one at the bottom edge; null: it ends at, or begins at, the node. Colours are branches. Lanes beyond the sixth are drawn as one. */

@@ -362,7 +362,7 @@ def reduce_other_weak_reference(pickler: Pickler, reference: Any) -> Any:
 
 
 def _note_dispatch_cache(pickler: Pickler, function: types.FunctionType) -> None:
-    """What `functools.singledispatch` found for each type is derived from what is registered: calling it is no change."""
+    """What `functools.singledispatch` found for each type is derived from what is registered: a call does not change it."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         if name == "dispatch_cache":
             pickler.derived.add(id(cell.cell_contents))

@@ -188,7 +188,7 @@ def reduce_moment(pickler: Pickler, moment: Any) -> Any:
     parts = pickler.immutable(moment)
     if isinstance(parts, tuple) and len(parts[1]) == 2 and _is_own_span(type(moment)):
         parts = restore.span, (type(moment), *parts[1])
-    # Not by its dict: there is none, and asking would make one, which stays.
+    # Not through `__dict__`: the object has no dict yet, and to ask for it would make one, which stays.
     is_bare = all(held is type(moment) for held in gc.get_referents(moment))
     return parts if is_bare else _with_attributes(pickler, moment, parts)
 
