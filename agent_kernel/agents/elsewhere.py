@@ -9,7 +9,7 @@ whoever took them back knows of it, and the model is told (`Rewound`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from agent_kernel.agents import asides, uncovered
 from agent_kernel.agents.conversation import begun, open_action
@@ -20,9 +20,20 @@ from agent_kernel.repository import ObjectId
 from agent_kernel.repository.ids import ALGORITHM
 
 if TYPE_CHECKING:
-    from agent_kernel.session import Session
+    from agent_kernel.session.snapshot import Repository
 
-__all__ = ["away", "is_next_a_step", "refuse"]
+__all__ = ["Position", "away", "is_next_a_step", "refuse"]
+
+
+class Position(Protocol):
+    """Where somebody would go on with a run: a session, or what a reader knows of one."""
+
+    @property
+    def repo(self) -> Repository: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def head(self) -> ObjectId | None: ...
 
 
 def is_next_a_step(events: Sequence[Event]) -> bool:
@@ -31,14 +42,14 @@ def is_next_a_step(events: Sequence[Event]) -> bool:
     return action is not None and action.source != "setup" and begun(since) is None
 
 
-def refuse(session: Session | None, events: Sequence[Event]) -> None:
+def refuse(session: Position | None, events: Sequence[Event]) -> None:
     """Raise RunElsewhereError where the state of the session does not go on from what the run did."""
     found = away(session, events)
     if found is not None:
         raise found
 
 
-def away(session: Session | None, events: Sequence[Event]) -> RunElsewhereError | None:
+def away(session: Position | None, events: Sequence[Event]) -> RunElsewhereError | None:
     """What says that a run lies elsewhere; None: it does not, or it has no history."""
     action, since = open_action(events)
     if session is None or (action is not None and action.source == SOURCE):  # which is only made where it was asked for
@@ -58,7 +69,7 @@ def away(session: Session | None, events: Sequence[Event]) -> RunElsewhereError 
     return None
 
 
-def _told(session: Session, start: Event, what: str, commit: str) -> RunElsewhereError:
+def _told(session: Position, start: Event, what: str, commit: str) -> RunElsewhereError:
     repo, id = session.repo, _id(commit)
     began_on = start.branch if isinstance(start, TaskStart) else ""
     try:
@@ -73,7 +84,7 @@ def _told(session: Session, start: Event, what: str, commit: str) -> RunElsewher
     return RunElsewhereError(start.run, what, branch, commit[:8], taken)
 
 
-def _is_behind(session: Session, commit: str) -> bool:
+def _is_behind(session: Position, commit: str) -> bool:
     """Whether the state goes on from a commit; where the history is damaged nobody knows."""
     if session.head is None:
         return False

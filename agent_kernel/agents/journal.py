@@ -2,8 +2,9 @@
 
 A key is `e/`, the run's id, NUL, and the event's number; each is written by a swap that expects it to be absent, so that
 two processes that go on with one run cannot both write its next event. `e/` keys are no objects: collecting garbage
-leaves them alone. Beside them a key `a/` says who drives a run (`holding`), and a run that waits for a person has a key `w/`, written by the same swaps: whoever lists what
-waits, or looks whether that has changed, need not read how every run of the store stands.
+leaves them alone. Beside them a key `a/` says who drives a run (`holding`), and a run that waits for a person has a key `w/`,
+as has one that stopped before it was done, written by the same swaps: whoever lists what waits or stopped, or looks whether
+that has changed, need not read how every run of the store stands.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from agent_kernel.agents.events import (
     Unknown,
 )
 from agent_kernel.errors import RunBusyError, RunNotFoundError
+from agent_kernel.repository.runs import HOLDS
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Holder
@@ -40,6 +42,7 @@ __all__ = ["MOVED", "PREFIX", "WAITING", "Journal", "new_run_id", "short_run"]
 PREFIX: Final = b"e/"
 WAITING: Final = b"w/"
 MOVED: Final = b"w!"  # changes whenever a run begins, ends or goes on
+_WAITS, _STOPPED = b"\1", b"\2"  # what the key of a run says: it asks a person, or it stopped and can go on
 _PAGE: Final = 500
 
 
@@ -83,10 +86,10 @@ class Journal:
             _key(event.run, event.seq): body for event, body in zip(stamped, bodies, strict=True)
         }
         expected: dict[bytes, bytes | None] = dict.fromkeys(new)
-        for marker, waits in _waiting_after(stamped).items():
+        for marker, mark in _marks_after(stamped).items():
             before = self._store.get_many([marker]).get(marker)
             expected[marker] = None if before is None else bytes(before)
-            new[marker] = b"\1" if waits else None
+            new[marker] = mark
         run = events[0].run
         hold = holding.key(run)
         expected[hold] = self._free(run) if held is None else held
@@ -193,12 +196,25 @@ class Journal:
 
     def waiting(self) -> list[str]:
         """The ids of the runs that wait for a person, to approve a step or to answer, oldest first."""
-        found: list[str] = []
+        return self._marked(_WAITS)
+
+    def stopped(self) -> list[str]:
+        """The ids of the runs that stopped before they were done, oldest first: interrupted, at a limit, or with their process.
+
+        Those that went on since are not among them. Stores of earlier releases mark only the last kind.
+        """
+        held = [key[len(HOLDS) :].decode() for key in self._keys(HOLDS)]
+        return sorted({*self._marked(_STOPPED), *(run for run in held if self.driver(run) is None)})
+
+    def _marked(self, mark: bytes) -> list[str]:
+        found = self._store.get_many(list(self._keys(WAITING)))
+        return sorted(key[len(WAITING) :].decode() for key, stored in found.items() if bytes(stored) == mark)
+
+    def _keys(self, prefix: bytes) -> Iterator[bytes]:
         last = b""
-        while keys := self._store.keys(WAITING, last, _PAGE):
-            found += [key[len(WAITING) :].decode() for key in keys]
+        while keys := self._store.keys(prefix, last, _PAGE):
+            yield from keys
             last = keys[-1]
-        return found
 
     def find(self, part: str) -> str:
         """The run whose id begins or ends so; "" is the newest one. Ids begin with the time, so they differ at the end.
@@ -228,14 +244,23 @@ def _decoded(key: bytes, stored: bytes) -> Event:
         return Unknown(name="damaged", run=run.decode("utf-8", "replace"), seq=int.from_bytes(number, "big"))
 
 
-def _waiting_after(events: Sequence[Event]) -> dict[bytes, bool]:
-    """The keys of the runs that begin to wait with these events, or do not wait any more."""
-    found: dict[bytes, bool] = {}
+def _marks_after(events: Sequence[Event]) -> dict[bytes, bytes | None]:
+    """The keys of the runs that begin to wait or stop with these events, or do neither any more."""
+    found: dict[bytes, bytes | None] = {}
+    mark: bytes | None
     for event in events:
-        if isinstance(event, ApprovalRequested | Clarify):
-            found[WAITING + event.run.encode()] = True
-        elif isinstance(event, ApprovalDecided | Resumed | Cancelled | Success | Fail):
-            found[WAITING + event.run.encode()] = False
+        match event:
+            case ApprovalRequested() | Clarify():
+                mark = _WAITS
+            case Cancelled(final=False):
+                mark = _STOPPED
+            case Fail(limit=limit) if limit:
+                mark = _STOPPED
+            case ApprovalDecided() | Resumed() | Cancelled() | Success() | Fail():
+                mark = None
+            case _:
+                continue
+        found[WAITING + event.run.encode()] = mark
     return found
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.models import Message, Model
     from agent_kernel.session import Session
 
-__all__ = ["Inputs", "Options", "State", "place_of", "reopened", "started", "started_within"]
+__all__ = ["Inputs", "Options", "State", "own_model", "place_of", "reopened", "started", "started_within"]
 
 _DEEPEST: Final = 6  # agents that begin each other; limits of steps hold for each of them
 
@@ -193,7 +193,7 @@ def reopened(
         trust.require(place.session.repo)
     place.policy = start.context
     place.look()
-    model = options.get("model") or _own_model(agent, start.model) or start.model
+    model = options.get("model") or own_model(agent, start.model) or start.model
     setup = Setup(
         model=model_named(model, place.namespace, place.stored()),
         limits=options.get("limits") or Limits.of(start.limits),
@@ -219,7 +219,7 @@ def reopened(
     return Run(Course(setup, place, log, Arguments.found(place, start, is_over=log.state in OVER)))
 
 
-def _own_model(agent: Agent | None, name: str) -> object:
+def own_model(agent: Agent | None, name: str) -> object:
     """The agent's own model, where it is an object that has this name: names alone may be another model's too."""
     own = agent.model if agent is not None else None
     return own if own and getattr(own, "name", None) == name else None

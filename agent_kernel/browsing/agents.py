@@ -25,13 +25,13 @@ from agent_kernel.agents.events import (
 )
 from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.agents.log import state_of, usage_of
-from agent_kernel.browsing.answers import Author, Ref, Sign
+from agent_kernel.browsing.answers import Author, Ref, Sign, Stopped
 from agent_kernel.browsing.arguments import OfRun
 from agent_kernel.browsing.asking import Asks, asks_of
 from agent_kernel.browsing.changes import summary_of
 from agent_kernel.browsing.chips import changed_by, chips_of, growth
 from agent_kernel.browsing.rows import node_of, why
-from agent_kernel.browsing.runs import code_line, status_of
+from agent_kernel.browsing.runs import code_line, status_of, stopped_of
 from agent_kernel.browsing.wording import cleaned, prompts, subject_of
 from agent_kernel.errors import RunNotFoundError
 from agent_kernel.repository import hex_of
@@ -129,6 +129,7 @@ class RunDetails(msgspec.Struct, frozen=True):
     chips: tuple[tuple[Sign, str, int], ...] = ()
     more: int = 0
     grew: dict[str, str] = {}
+    stopped: Stopped | None = None
 
 
 def run(book: Book, args: OfRun) -> RunDetails:
@@ -179,6 +180,7 @@ def run(book: Book, args: OfRun) -> RunDetails:
         changed=tuple(cleaned(change.name) for change in changed[0][:_MOST_NAMES]),
         chips=chips,
         more=more,
+        stopped=stopped_of(book, events),
         grew=_grown(book, base, records[0].id, [name for sign, name, _ in chips if sign == "~"]) if records else {},
     )
 

@@ -57,6 +57,26 @@ class DayRow(msgspec.Struct, frozen=True, tag="day", tag_field="kind", omit_defa
 Part: TypeAlias = Literal["", "first", "middle", "last"]
 
 
+class Stopped(msgspec.Struct, frozen=True):
+    """That a run stopped before it was done, and can go on: interrupted, at a limit, or as its process ended.
+
+    Attributes:
+        said: where it stopped, and why where that is known: `stopped in step 3`.
+        code: a line of the code that it was at; "": none.
+        done: the steps that had run to their end.
+        refused: why it cannot go on where the reader is; "": nothing is known to be in its way.
+        at: the number of its last event, another one as soon as it goes on.
+        cell: the line that lets it go on, where only a cell can; the kernel knows.
+    """
+
+    said: str
+    code: str
+    done: int
+    refused: str
+    at: int
+    cell: str = ""
+
+
 class RunFacts(msgspec.Struct, frozen=True):
     """What there is to say of an agent's run as a whole.
 
@@ -78,6 +98,7 @@ class RunFacts(msgspec.Struct, frozen=True):
     chips: tuple[tuple[Sign, str, int], ...]
     more: int
     counts: dict[Sign, int]
+    stopped: Stopped | None = None
 
 
 class FoldRow(msgspec.Struct, frozen=True, tag="fold", tag_field="kind"):
@@ -97,7 +118,10 @@ class FoldRow(msgspec.Struct, frozen=True, tag="fold", tag_field="kind"):
 
 
 class WaitRow(msgspec.Struct, frozen=True, tag="wait", tag_field="kind"):
-    """A step that does not run before a person says so, or an agent's question. `depth`: 0 where its run has no row."""
+    """A step that does not run before a person says so, an agent's question, or a run that stopped before its first commit.
+
+    `depth`: 0 where its run has no row.
+    """
 
     id: str
     run: str  # in full
@@ -106,9 +130,10 @@ class WaitRow(msgspec.Struct, frozen=True, tag="wait", tag_field="kind"):
     subject: str  # a line of the step's code, the question, or, where its run has no row, the task
     is_code: bool
     author: Author
-    waits_for: Literal["approval", "answer"]
+    waits_for: Literal["approval", "answer", "resume"]
     time_ms: int
     graph: Graph
+    stopped: Stopped | None = None
 
 
 class CommitRow(msgspec.Struct, frozen=True, tag="commit", tag_field="kind"):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 from blake3 import blake3
@@ -16,6 +16,7 @@ from agent_kernel.browsing.answers import Author, Ref
 from agent_kernel.browsing.colours import Colours, colours_of
 from agent_kernel.browsing.listing import Listing, listing_of
 from agent_kernel.browsing.refs import refs_by_commit
+from agent_kernel.browsing.runs import where_stopped
 from agent_kernel.browsing.searching import Finder
 from agent_kernel.browsing.timeline import Timeline, View
 from agent_kernel.browsing.wording import cleaned
@@ -44,6 +45,14 @@ class Query(Protocol):
     def unfolded(self) -> tuple[str, ...]: ...
 
 
+class Position(NamedTuple):
+    """Where the reader is (`elsewhere.Position`)."""
+
+    repo: Repository
+    id: str
+    head: ObjectId | None
+
+
 class Spread(msgspec.Struct, frozen=True):
     """One version of the history, laid open."""
 
@@ -52,6 +61,7 @@ class Spread(msgspec.Struct, frozen=True):
     refs: Mapping[ObjectId, tuple[Ref, ...]]
     lists: dict[tuple[object, ...], Listing]
     waiting: Mapping[str, ApprovalRequested | Clarify] = {}  # what each run that waits asks a person
+    stopped: Mapping[str, int] = {}  # when each run stopped that made no commit and can go on, in nanoseconds
     asides: Mapping[str, str] = {}  # the branches that agents have for a while, in words
 
 
@@ -77,6 +87,10 @@ class Book:
         name, is_agent = cleaned(commit.author.name), commit.author.kind == "agent"
         return Author(name, "agent" if is_agent else "person", not is_agent and commit.author.name == self.me)
 
+    def position(self) -> Position:
+        """Where the reader is now."""
+        return Position(self.repo, self.session_id, self.spread().view.head.commit)
+
     def version(self) -> str:
         """Of the history now; it is laid out only once somebody asks for it."""
         with self.lock:
@@ -92,8 +106,18 @@ class Book:
                 colours = colours_of(view)
                 waiting = dict(filter(None, map(self._asked, view.waiting)))
                 asides = among(self.repo, Journal(self.repo.store))
-                self._spread = Spread(view, colours, refs_by_commit(view, colours, asides), {}, waiting, asides)
+                refs = refs_by_commit(view, colours, asides)
+                stopped = dict(self._stopped(view))
+                self._spread = Spread(view, colours, refs, {}, waiting, stopped, asides)
             return self._spread
+
+    def _stopped(self, view: View) -> Iterator[tuple[str, int]]:
+        journal = Journal(self.repo.store)
+        without = set(journal.stopped()) - {record.run for record in view.order}
+        for run in without:
+            events = tuple(journal.of(run))
+            if where_stopped(journal, events)[0]:
+                yield run, events[-1].time_ns
 
     def _asked(self, run: str) -> tuple[str, ApprovalRequested | Clarify] | None:
         found = asked_by(tuple(Journal(self.repo.store).of(run)))
@@ -109,7 +133,15 @@ class Book:
                 matching = self._finder.find(spread.view, query.text, query.show, query.tz_s)
                 asked_ns = {run: asked.time_ns for run, asked in spread.waiting.items()}
                 unfolded = frozenset(query.unfolded)
-                found = listing_of(spread.view, spread.colours, matching, query.tz_s, unfolded, asked_ns=asked_ns)
+                found = listing_of(
+                    spread.view,
+                    spread.colours,
+                    matching,
+                    query.tz_s,
+                    unfolded,
+                    asked_ns=asked_ns,
+                    stopped_ns=spread.stopped,
+                )
             spread.lists[key] = found  # the one used last stands last
             for oldest in list(spread.lists)[:-_MOST_LISTS]:
                 del spread.lists[oldest]

@@ -42,7 +42,7 @@ class Fold(msgspec.Struct, frozen=True):
 
 
 class Item(msgspec.Struct, frozen=True, gc=False):
-    """A row: a commit, a fold, a step that waits, or (none of these) the day of those that follow, or a `text` of its own.
+    """A row: a commit, a fold, what waits or stopped, or (none of these) the day of those that follow, or a `text` of its own.
 
     `node`: its place among the graph's nodes; of a step that waits that of the commit that it would follow on.
     """
@@ -53,6 +53,7 @@ class Item(msgspec.Struct, frozen=True, gc=False):
     day: str = ""
     text: str = ""
     waits: str = ""  # the run whose step it is
+    stopped: str = ""  # a run that stopped before its first commit
     is_under: bool = False  # a step that waits stands right above this commit
 
     @property
@@ -84,7 +85,7 @@ class Listing:
     def graph(self, item: Item, colours: Colours) -> Graph:
         """The piece of the graph beside a row."""
         self._steps.extend(islice(self._more, max(0, item.node + 1 - len(self._steps))))
-        if not self._nodes or (item.waits and item.fold is None):
+        if item.node >= len(self._nodes) or (item.waits and item.fold is None):
             return Graph(0 if item.waits else None, 0, ())
         step = self._steps[item.node]
         colour = self._colour(item.node, colours)
@@ -159,6 +160,7 @@ def listing_of(
     *,
     fold: bool = True,
     asked_ns: Mapping[str, int] = _NONE,
+    stopped_ns: Mapping[str, int] = _NONE,
 ) -> Listing:
     """Lay out the rows.
 
@@ -166,6 +168,7 @@ def listing_of(
         matching: the commits that a filter leaves; None: all of them.
         fold: whether neighbours stand as one row at all.
         asked_ns: the runs that wait for a person, which stand open, and when they asked.
+        stopped_ns: the runs without a commit that stopped, and when.
     """
     items: list[Item] = []
     rows: dict[ObjectId, int] = {}
@@ -182,6 +185,18 @@ def listing_of(
             items.append(Item(0, day=_date(today)))
         items.append(Item(0, waits=run))
     kernels = Kernels()
+    left = [] if matching is not None or not fold else sorted(stopped_ns, key=lambda run: stopped_ns[run])
+
+    def stopped_since(time_ns: int) -> None:
+        nonlocal today
+        while left and stopped_ns[left[-1]] > time_ns:
+            run = left.pop()
+            day = day_of(stopped_ns[run], tz_s)
+            if day != today:
+                items.append(Item(len(nodes), day=_date(day)))
+                today = day
+            items.append(Item(len(nodes), stopped=run))
+
     for piece, part in zip(pieces, parts, strict=True):
         members, day = piece.records, piece.day
         between = {one.id: kernels.before(one.id, next(iter(one.parents), None), one.session) for one in members}
@@ -189,6 +204,7 @@ def listing_of(
         if not found:
             continue
         matches += len(found)
+        stopped_since(members[0].time_ns)
         if day != today:
             items.append(Item(len(nodes), day=_date(day)))
             today = day
@@ -215,6 +231,7 @@ def listing_of(
             node_of[record.id] = len(nodes)
             items.append(Item(len(nodes), record, folded, is_under=waits and not at))
             nodes.append((record,))
+    stopped_since(-1)
     keep = _tip_of_first(view, colours, node_of)
     return Listing(items, matches, rows, nodes, Edges(view, nodes, node_of), keep)
 

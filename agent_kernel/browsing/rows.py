@@ -8,7 +8,7 @@ from agent_kernel.browsing.answers import CommitRow, DayRow, FoldRow, Graph, Ref
 from agent_kernel.browsing.book import Book, Spread
 from agent_kernel.browsing.chips import chips_of, counts_of
 from agent_kernel.browsing.listing import Fold, Item, Listing
-from agent_kernel.browsing.runs import run_row, wait_row
+from agent_kernel.browsing.runs import run_row, stopped_row, wait_row
 from agent_kernel.browsing.wording import cleaned, prompts, step_called, subject_of
 from agent_kernel.repository import Commit, ObjectId, hex_of, short
 from agent_kernel.session.labels import prompt, shown
@@ -26,6 +26,8 @@ def row_of(book: Book, listing: Listing, item: Item, spread: Spread) -> Row:
     graph = listing.graph(item, spread.colours)
     if item.record is not None:
         return _commit_row(book, item, item.record.id, spread.refs.get(item.record.id, ()), graph)
+    if item.stopped:
+        return stopped_row(book, item.stopped, graph)
     if item.waits:
         return wait_row(book, item.waits, spread.waiting[item.waits], graph, depth=int(item.fold is not None))
     if item.fold is None:

@@ -8,12 +8,25 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from agent_kernel.agents import elsewhere
+from agent_kernel.agents.conversation import begun, open_action
 from agent_kernel.agents.counting import steps_in
 from agent_kernel.agents.deciding import standing
-from agent_kernel.agents.events import ApprovalRequested, Clarify, TaskStart
+from agent_kernel.agents.events import (
+    Action,
+    ApprovalDecided,
+    ApprovalRequested,
+    Cancelled,
+    Clarify,
+    Fail,
+    Output,
+    StepStart,
+    TaskStart,
+)
 from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.agents.log import usage_of
-from agent_kernel.browsing.answers import Author, FoldRow, Graph, RunFacts, RunStatus, WaitRow
+from agent_kernel.agents.racing.raced import is_race
+from agent_kernel.browsing.answers import Author, FoldRow, Graph, RunFacts, RunStatus, Stopped, WaitRow
 from agent_kernel.browsing.chips import changed_by, chips_of, counts_of
 from agent_kernel.browsing.wording import cleaned, prompts, subject_of
 from agent_kernel.repository import hex_of
@@ -28,9 +41,10 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Commit
     from agent_kernel.storage import Store
 
-__all__ = ["code_line", "run_row", "status_of", "task_of", "wait_row"]
+__all__ = ["code_line", "run_row", "status_of", "stopped_of", "stopped_row", "task_of", "wait_row", "where_stopped"]
 
 _TASK = 200
+_NOT_DONE = ("denied", "interrupted", "unknown")  # outputs of steps that did not run to their end
 
 
 def run_row(book: Book, fold: Fold, spread: Spread, graph: Graph) -> FoldRow:
@@ -67,8 +81,84 @@ def run_row(book: Book, fold: Fold, spread: Spread, graph: Graph) -> FoldRow:
             chips=chips,
             more=more,
             counts=counts_of(changed),
+            stopped=stopped_of(book, events) if fold.part in ("", "last") else None,
         ),
     )
+
+
+def stopped_row(book: Book, run: str, graph: Graph) -> WaitRow:
+    """The row of a run that stopped before its first commit."""
+    events = tuple(Journal(book.repo.store).of(run))
+    start = events[0]
+    number = start.number if isinstance(start, TaskStart) else None
+    return WaitRow(
+        id=f"w{run}",
+        run=run,
+        depth=0,
+        prompt="" if number is None else f"[{number}]",
+        subject=task_of(events),
+        is_code=False,
+        author=Author(cleaned(start.agent), "agent", False),
+        waits_for="resume",
+        time_ms=events[-1].time_ns // 1_000_000,
+        graph=graph,
+        stopped=stopped_of(book, events),
+    )
+
+
+def stopped_of(book: Book, events: Sequence[Event]) -> Stopped | None:
+    """Where a run stopped that can go on; None: it did not stop."""
+    said, step = where_stopped(Journal(book.repo.store), events)
+    if not said:
+        return None
+    away = elsewhere.away(book.position(), events)
+    done = [event for event in events if isinstance(event, Output) and event.step is not None]
+    return Stopped(
+        said=_masked(said),
+        code=_code_of(events, step),
+        done=sum(event.status not in _NOT_DONE for event in done),
+        refused="" if away is None else f"{away.lies}: {away.way}",
+        at=events[-1].seq,
+    )
+
+
+def where_stopped(journal: Journal, events: Sequence[Event]) -> tuple[str, int | None]:
+    """Where a run stopped, in words, and in which step; "": it is done, waits, goes on, or belongs to one that can go on."""
+    if not events or events[0].parent_run or is_race(events[0]):
+        return "", None
+    state = standing(journal, events)
+    if state == "failed":
+        failed = next(event for event in reversed(events) if isinstance(event, Fail))
+        return (f"stopped at a limit: {failed.reason}" if failed.limit else ""), None
+    action, since = open_action(events)
+    step = action.step if action is not None else None
+    if state == "decided":
+        decided = next(event for event in reversed(since) if isinstance(event, ApprovalDecided))
+        return f"step {step} was {'denied' if decided.decision == 'deny' else 'approved'}, and has not gone on", step
+    if state not in ("interrupted", "stopped"):
+        return "", None
+    last = next((event for event in reversed(events) if isinstance(event, Cancelled)), Cancelled())
+    if state == "stopped":
+        last = Cancelled(during="model")  # its process died: nobody noted where
+    return f"stopped {_moment(last, step, since)}{f' ({last.reason})' if last.reason else ''}", step or last.step
+
+
+def _moment(last: Cancelled, step: int | None, since: Sequence[Event]) -> str:
+    if step is not None:
+        return f"{'in' if begun(since) is not None else 'before'} step {step}"
+    if last.step is not None:
+        return f"in step {last.step}"
+    return "while the model answered" if last.during == "model" else "between two steps"
+
+
+def _code_of(events: Sequence[Event], step: int | None) -> str:
+    """A line of the code that a step ran, or would have run."""
+    if step is None:
+        return ""
+    own = [event for event in events if event.step == step]
+    ran = next((event.code for event in reversed(own) if isinstance(event, StepStart)), "")
+    meant = next((event.code or "" for event in own if isinstance(event, Action)), "")
+    return code_line(ran or meant)[0]
 
 
 def status_of(store: Store, events: Sequence[Event], undone: Collection[str]) -> RunStatus:

@@ -72,13 +72,18 @@ class RunElsewhereError(AgentError):
         where = f"on branch {self.branch}" if self.branch else f"at commit {self.commit}"
         return f"{self.what} of run {self.run[-5:]} {verb} {where} and not behind the state here"
 
-    def __str__(self) -> str:
+    @property
+    def way(self) -> str:
+        """What to do: `%agent checkout main goes there, or …`"""
         if self.gone:
-            return f"{self.lies}, so nothing was done: the task has to be given again"
+            return "the task has to be given again"
         to = self.branch or self.commit
         way = f"go on in the notebook that is on {to}" if self.taken else f"%agent checkout {to} goes there"
         it = "them" if self.what.startswith("steps") else "it"
-        return f"{self.lies}, so nothing was done: {way}, or %agent merge {to} brings {it} here first"
+        return f"{way}, or %agent merge {to} brings {it} here first"
+
+    def __str__(self) -> str:
+        return f"{self.lies}, so nothing was done: {self.way}"
 
 
 class StepBusyError(AgentError):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 import msgspec
 
 from agent_kernel.agents.deciding import waiting
-from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.browsing.arguments import in_words
 from agent_kernel.browsing.wording import called, cleaned
 from agent_kernel.errors import NotFoundError, RequestError
@@ -177,7 +177,7 @@ _CALLED: Final = {
     "merge": "Merge of {}",
     "pick": "Pick of {}",
     "redo": "Redo",
-    "resume": "The answer to {}",
+    "resume": "{}",
     "rollback": "Roll back to {}",
     "switch": "Switch to {}",
     "tag": "Tag {}",
@@ -198,7 +198,8 @@ class Act(msgspec.Struct, frozen=True):
     @property
     def subject(self) -> str:
         """The act at the beginning of a sentence."""
-        return _CALLED[self.op].format(self.label)
+        said = _CALLED[self.op].format(self.label)
+        return f"{said[:1].upper()}{said[1:]}"
 
     @property
     def told(self) -> dict[str, object]:
@@ -234,7 +235,9 @@ def act_of(desk: Desk, op: str, args: Mapping[str, object]) -> Act:
         return Act(op, found, f"candidate {found.number}")
     if isinstance(found, Resumed):
         with desk.inside() as (repo, _):
-            return Act(op, found, cleaned(Journal(repo.store).first(found.run).agent))
+            agent = cleaned(Journal(repo.store).first(found.run).agent)
+        of_run = f"run {short_run(found.run)} of {agent}"
+        return Act(op, found, f"the answer to {agent}" if found.answer else f"resuming {of_run}")
     return Act(op, found, "")
 
 

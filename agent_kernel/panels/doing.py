@@ -164,6 +164,8 @@ def check(desk: Desk, scope: Scope, act: Act) -> None:
     """Raise UsageProblem where it is known beforehand that it could not be done."""
     if isinstance(act.args, Resumed):
         _check_asked(desk, act.args)
+        if not act.args.answer:
+            _check_way_on(scope, act.args)
     if isinstance(act.args, Decided) and act.args.decision == "edit":
         notebook = scope.notebook
         assert notebook is not None
@@ -181,6 +183,14 @@ def _check_asked(desk: Desk, args: Resumed) -> None:
         raise UsageProblem(f"this question was answered{by} already; nothing was done")
 
 
+def _check_way_on(scope: Scope, args: Resumed) -> None:
+    notebook = scope.notebook
+    assert notebook is not None
+    refused, _ = notebook.tasks.way_on(args.run)
+    if refused:
+        raise UsageProblem(refused)
+
+
 def agreed(act: Act) -> str:
     """`Step 4 of analyst was approved.`"""
     args = _args(act, Decided)
@@ -191,7 +201,8 @@ def _resume(desk: Desk, scope: Scope, act: Act) -> Answer:
     args = _args(act, Resumed)
     notebook = scope.notebook
     assert notebook is not None
-    return _done(desk, scope, notebook.tasks.resume_apart(args.run, args.answer))
+    said = notebook.tasks.resume_apart(args.run, args.answer)
+    return _done(desk, scope, said if args.answer else f"Resumed {act.label.removeprefix('resuming ')}. {said}")
 
 
 def _pick(desk: Desk, scope: Scope, act: Act) -> Answer:

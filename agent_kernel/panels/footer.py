@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from agent_kernel.agents.journal import short_run
 from agent_kernel.browsing.chips import chips_of
 from agent_kernel.browsing.mime import FOOTER
 from agent_kernel.browsing.wording import cleaned
@@ -38,7 +39,7 @@ _STYLE: Final = "font-size:11px;line-height:24px;white-space:nowrap;overflow:hid
 _MUTED: Final = "opacity:.7"
 _CODE: Final = "font-family:var(--jp-code-font-family,monospace)"
 
-_ENDINGS: Final = {"completed": "done", "interrupted": "stopped; %agent resume goes on", "cancelled": "given up"}
+_ENDINGS: Final = {"completed": "done", "interrupted": "stopped", "cancelled": "given up"}
 
 _Chip = tuple[str, str, int]
 
@@ -46,6 +47,14 @@ _Chip = tuple[str, str, int]
 class _Author(msgspec.Struct, frozen=True):
     name: str
     kind: str
+
+
+class _Stopped(msgspec.Struct, frozen=True):
+    """`at`: the number of the run's last event, another one as soon as it goes on."""
+
+    code: str
+    done: int
+    at: int
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -56,6 +65,7 @@ class _Run(msgspec.Struct, frozen=True):
     steps: int
     tokens: int
     cost: float | None
+    stopped: _Stopped | None = None  # it can go on, and these are no failure
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -109,14 +119,16 @@ def run_footer(run: Mapping[str, Any], branch: str | None, *, undo: bool) -> dic
         run: the answer to `run`.
     """
     status: str = run["status"]
+    stopped = run["stopped"]
     ending = _Run(
         id=run["id"],
-        said=f"{_ENDINGS.get(status, status)}{': ' if run['reason'] else ''}{run['reason']}",
-        bad=status == "failed",
+        said=stopped["said"] if stopped else ": ".join(filter(None, (_ENDINGS.get(status, status), run["reason"]))),
+        bad=status == "failed" and not stopped,
         done=status == "completed",
         steps=len(run["steps"]),
         tokens=run["tokens"],
         cost=run["cost"],
+        stopped=_Stopped(stopped["code"], stopped["done"], stopped["at"]) if stopped else None,
     )
     line = _Line(
         commit=run["tip"],
@@ -139,14 +151,17 @@ def run_footer(run: Mapping[str, Any], branch: str | None, *, undo: bool) -> dic
 def _run_parts(line: _Line, run: _Run) -> list[tuple[str, str]]:
     colour = _COLOURS["-"] if run.bad else _COLOURS["!"] if not run.done else ""
     spent = f"{run.tokens:,} tokens" if run.cost is None else money(run.cost)
+    steps = f"{plural(run.stopped.done, 'step')} done" if run.stopped else plural(run.steps, "step")
     return [
-        ("■", _MUTED),
+        ("⊖" if run.stopped else "■", colour if run.stopped else _MUTED),
         (line.author.name, _MUTED),
         (run.said, colour),
+        *([(run.stopped.code, f"{_MUTED};{_CODE}")] if run.stopped and run.stopped.code else []),
         *_chip_parts(line),
-        (plural(run.steps, "step"), _MUTED),
+        (steps, _MUTED),
         (spent, _MUTED),
         (duration(line.took_s or 0.0), _MUTED),
+        *([(f"%agent resume --run {short_run(run.id)} goes on", _MUTED)] if run.stopped else []),
     ]
 
 

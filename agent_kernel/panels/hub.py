@@ -171,6 +171,10 @@ class Hub:
 
     def look(self, desk: Desk, op: str, args: Mapping[str, object]) -> Answer:
         found = desk.ask(op, args)
+        if op in _MAY_TELL_OF_RUNS and not self._turns.is_running:  # else the variables are the cell's
+            from agent_kernel.panels.opening import with_ways_on
+
+            found = with_ways_on(found, self._notebook)
         if op == "open":
             from agent_kernel.panels.opening import opened
 
@@ -228,4 +232,5 @@ class Hub:
         self.tell()
 
 
+_MAY_TELL_OF_RUNS = frozenset({"open", "rows", "run"})
 _AT_ONCE = frozenset({"tag", "write_notebook"})

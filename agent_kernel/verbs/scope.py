@@ -66,6 +66,10 @@ class Tasks(Protocol):
         """Let a run go on while no cell runs; returns how it stands then."""
         ...
 
+    def way_on(self, run: str) -> tuple[str, str]:
+        """Why a run that stopped cannot go on here ("": it can), and the line to run where that takes a cell ("": it does not)."""
+        ...
+
     def race(self, id: str) -> Race:
         """A race of this notebook, also one of an earlier kernel. Raises: RunNotFoundError."""
         ...

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 import agent_kernel as ak
+from agent_kernel.agents import holding
 from agent_kernel.agents.agent import place_of, started
 from agent_kernel.agents.deciding import decide, log_of
 from agent_kernel.agents.journal import Journal
+from agent_kernel.browsing.runs import where_stopped
 from agent_kernel.browsing.static import faces
 from tests.browsing.histories import Notebook
 
@@ -340,3 +344,114 @@ def test_a_saved_notebook_names_the_agent_of_a_run_and_neither_its_task_nor_its_
     assert "analyst" in said
     assert "private" not in said
     assert "'x' * 40" not in said
+
+
+def stop(nb: Notebook, *turns: str, steps: int) -> ak.Run[object]:
+    """A run whose loop is interrupted after so many steps, as its model is to answer."""
+    agent = ak.Agent("analyst", model=ak.ScriptedModel(turns, name="analyst"), approve="auto")
+    run: ak.Run[object] = started(agent, "Count the rows", place_of(nb.session), can_ask=True)
+    loop = run.stream()
+    while sum(event.kind == "Output" for event in run.events) < steps:
+        next(loop)
+    del loop
+    _ = run.halt()
+    return run
+
+
+def stopped(nb: Notebook) -> list[Any]:
+    """What the rows say of runs that stopped."""
+    rows = [row.get("stopped") or (row.get("run") or {}).get("stopped") for row in nb.rows() if row["kind"] != "commit"]
+    return [row for row in rows if row]
+
+
+class TestStopped:
+    def test_an_interrupted_run_says_where_it_stopped_and_what_was_done(self, nb: Notebook) -> None:
+        run = stop(nb, "a = 1", "b = 2", "task.success()", steps=2)
+        found = {
+            "said": "stopped while the model answered",
+            "code": "",
+            "done": 2,
+            "refused": "",
+            "at": run.events[-1].seq,
+            "cell": "",
+        }
+        assert stopped(nb) == [found]
+        assert nb.ask("run", id=run.id)["stopped"] == found
+
+    def test_one_that_was_interrupted_in_a_step_says_which_code_that_was(self, nb: Notebook) -> None:
+        run = give(nb, "Count", "a = 1", "b = 2\nraise KeyboardInterrupt", "task.success()", approve="auto")
+        assert run.status == "completed"  # the code's own error, and no interrupt
+        agent = ak.Agent("analyst", model=ak.ScriptedModel(["a = 1", "import signal\nsignal.raise_signal(2)"]))
+        run = started(agent, "Count", place_of(nb.session), approve="auto")
+        for _ in run:
+            pass
+        assert run.status == "interrupted"
+        (found,) = stopped(nb)
+        assert (found["said"], found["code"], found["done"]) == ("stopped in step 2", "signal.raise_signal(2)", 1)
+
+    def test_one_whose_process_died_in_a_step_says_so_also_before_its_first_commit(self, nb: Notebook) -> None:
+        older = nb.run("x = 1")
+        agent = ak.Agent("analyst", model=ak.ScriptedModel(["a = 1", "task.success()"]))
+        run = started(agent, "Count the rows", place_of(nb.session))
+        loop = run.stream()
+        while not any(event.kind == "StepStart" for event in run.events):
+            next(loop)
+        del loop
+        nb.repo.store.swap({}, {holding.key(run.id): b"a process that died"})
+        nb.run("y = 1")
+        _, row, last = nb.rows()
+        assert (row["kind"], row["waits_for"], row["run"], row["subject"]) == (
+            "wait",
+            "resume",
+            run.id,
+            "Count the rows",
+        )
+        assert (row["stopped"]["said"], row["stopped"]["code"]) == ("stopped in step 1", "a = 1")
+        assert last["id"] == older
+
+    def test_one_that_reached_a_limit_can_go_on_and_one_that_gave_up_is_a_failure(self, nb: Notebook) -> None:
+        agent = ak.Agent(
+            "analyst", model=ak.ScriptedModel(["a = 1", "b = 2", "task.success()"]), limits=ak.Limits(steps=1)
+        )
+        run = started(agent, "Count", place_of(nb.session))
+        for _ in run:
+            pass
+        (found,) = stopped(nb)
+        assert found["said"] == "stopped at a limit: it took 1 step and was not done (limit: 1)"
+        for _ in run.resume():
+            pass
+        _ = give(nb, "Count", "task.fail('no data')")
+        assert stopped(nb)[0]["said"].startswith("stopped at a limit")
+        assert len(stopped(nb)) == 1
+
+    def test_one_that_went_on_or_was_given_up_is_not_among_them(self, nb: Notebook) -> None:
+        run = stop(nb, "a = 1", "task.success()", steps=1)
+        for _ in run.resume():
+            pass
+        other = stop(nb, "a = 1", "task.success()", steps=1)
+        other.abandon()
+        assert stopped(nb) == []
+
+    def test_where_its_steps_lie_on_another_branch_the_reason_is_said(self, nb: Notebook) -> None:
+        nb.run("x = 1")
+        nb.session.switch("aside", create=True)
+        run = stop(nb, "a = 1", "task.success()", steps=1)
+        nb.session.switch("main")
+        (found,) = stopped(nb)
+        assert found["refused"] == (
+            f"step 1 of run {run.id[-5:]} is on branch aside and not behind the state here: "
+            "%agent checkout aside goes there, or %agent merge aside brings it here first"
+        )
+
+    def test_a_search_does_not_list_those_without_a_commit(self, nb: Notebook) -> None:
+        nb.run("x = 1")
+        _ = stop(nb, "a = 1", steps=0)
+        assert [row["kind"] for row in nb.rows("var:x")] == ["commit"]
+        assert [row["kind"] for row in nb.rows()] == ["wait", "commit"]
+
+    def test_those_of_sub_agents_and_candidates_are_their_callers(self, nb: Notebook) -> None:
+        run = stop(nb, "a = 1", steps=1)
+        events = tuple(Journal(nb.repo.store).of(run.id))
+        assert where_stopped(Journal(nb.repo.store), events)[0]
+        inner = [msgspec.structs.replace(event, parent_run="019") for event in events]
+        assert where_stopped(Journal(nb.repo.store), inner) == ("", None)

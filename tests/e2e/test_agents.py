@@ -173,3 +173,92 @@ def test_a_race_is_picked_from_after_a_restart(opened: OpenNew, photograph: Phot
     expect(card).to_contain_text("Picked candidate 2")
     photograph("race-restarted", document.cell(2))
     assert document.ask("prices, best") == "[1, 2, 3] 1"
+
+
+WAITS = "import time\nwhile True:\n    time.sleep(0.05)"
+STOPS = f"""from agent_kernel import ScriptedModel
+before = 1
+stops = ScriptedModel(["df = list(range(40))", {WAITS!r}, "kept = df[:3]", "task.success(len(kept))"], name="stops")
+%agent model scripted:stops"""
+
+
+@pytest.fixture
+def stopped(opened: OpenNew) -> Document:
+    """A run that its person interrupted in its second step."""
+    document = opened(STOPS, "%%agent analyst --approve auto\nKeep the first rows, please.", "%agent history", "")
+    document.run(1)
+    cell = document.start(2)
+    expect(cell).to_contain_text("while True:")
+    expect(cell).to_contain_text("running")
+    document.page.wait_for_timeout(300)
+    document.command(1, "i", "i")
+    document.finish(2)
+    return document
+
+
+def test_an_interrupted_run_is_one_amber_line_and_resume_lets_it_go_on_under_its_cell(
+    stopped: Document, photograph: Photograph
+) -> None:
+    cell = stopped.cell(2)
+    line = cell.get_by_role("group", name=re.compile("^Commit"))
+    expect(line).to_contain_text("stopped in step 2")
+    expect(line).to_contain_text("1 step done")
+    expect(
+        cell.locator(
+            "[data-mime-type='application/vnd.jupyter.stderr'], [data-mime-type='application/vnd.jupyter.error']"
+        )
+    ).to_have_count(0)
+    button = line.get_by_role("button", name="Resume")
+    expect(button).to_have_attribute("title", re.compile("Resume run .{5} of analyst"))
+    photograph("stopped", stopped.page)
+    button.click()
+    expect(cell).to_contain_text("4 steps")
+    expect(line.first).to_contain_text("stopped in step 2, then went on")
+    expect(button).to_have_count(0)
+    photograph("resumed", stopped.page)
+    assert stopped.ask("kept") == "[0, 1, 2]"
+
+
+def test_the_history_has_the_interrupted_run_as_one_amber_row_and_resumes_it(
+    stopped: Document, photograph: Photograph
+) -> None:
+    stopped.run(3)
+    panel = stopped.panel(3).ready()
+    row = panel.list.get_by_role(
+        "row", name=re.compile("run of analyst, Keep the first rows, please., 1 step done, stopped in step 2")
+    )
+    expect(row).to_have_count(1)
+    expect(panel.rows.filter(has_text="interrupted")).to_have_count(0)
+    photograph("stopped-row", panel.root)
+    row.get_by_role("button", name=re.compile("^Resume run")).click()
+    expect(
+        panel.list.get_by_role(
+            "row", name=re.compile("run of analyst, Keep the first rows, please., 4 steps, you are here")
+        )
+    ).to_be_visible()
+    expect(stopped.cell(2)).to_contain_text("kept = df[:3]")
+    assert stopped.ask("kept") == "[0, 1, 2]"
+
+
+def test_after_a_restart_the_row_says_what_is_in_the_way_and_resume_runs_a_cell(
+    stopped: Document, photograph: Photograph
+) -> None:
+    stopped.save()
+    stopped.page.goto("about:blank")
+    stopped.jupyter.end_kernels()
+    stopped.open()
+    line = stopped.cell(2).get_by_role("group", name=re.compile("^Commit"))
+    expect(line).to_contain_text("its variables are not in memory since the restart")
+    expect(line.get_by_role("button", name="Resume")).to_have_count(0)
+    photograph("stopped-restarted", stopped.page)
+    stopped.write(3, "%agent checkout")
+    stopped.run(3)
+    line.get_by_role("button", name="Resume").click()
+    expect(stopped.cell(3)).to_contain_text("%agent resume --run")  # right below the run's cell
+    expect(stopped.cell(3)).to_contain_text("kept = df[:3]")
+    photograph("stopped-resumed", stopped.page)
+    assert stopped.ask("kept") == "[0, 1, 2]"
+    stopped.page.goto("about:blank")
+    stopped.jupyter.end_kernels()
+    stopped.open_without_kernel()
+    expect(stopped.cell(2).get_by_role("button", name="Resume")).to_have_count(0)

@@ -81,6 +81,7 @@ def test_an_interrupt_while_code_runs_keeps_what_it_had_done(shell: Shell) -> No
     use(shell, "import time\nx = 1\ninterrupt.start()\ntime.sleep(30)\nx = 2", "task.success(x)")
     typed = shell.run("%%agent analyst --approve auto\nCount up to one please.")
     assert not typed.result.success
+    assert "Traceback" not in typed.out + typed.err
     assert shell.ns["x"] == 1
     assert shell.log()[0]["status"] == "interrupted"
     shell.run("%agent resume")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from agent_kernel.agents.models import naming
 from agent_kernel.browsing.mime import CARD, FOOTER
 from tests.panels.fronts import VIEW, Front, Panel
 from tests.panels.kernels import Browser, Wire, kernel
@@ -170,6 +171,85 @@ class TestItsLine:
         line = give(front, "task.fail('no idea')")[-1]
         assert line[FOOTER]["chips"] == []
         assert line["text/plain"].startswith("■ analyst failed: no idea 1 step ")
+
+
+INTERRUPT = "import signal\nsignal.raise_signal(signal.SIGINT)"  # as a person's, in the middle of the step
+
+
+class TestStopped:
+    def stop(self, front: Front, *turns: str, options: str = "") -> dict[str, Any]:
+        """The line under the cell of a run that stopped."""
+        front.run(MODEL.format(turns=list(turns)))
+        front.run(f"%%agent analyst --approve auto {options}\nCount the rows, please.")
+        return front.display.shown[-1]
+
+    def test_its_line_says_where_it_stopped_and_that_is_no_error(
+        self, front: Front, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        line = self.stop(front, "a = 1", INTERRUPT, "task.success(a)")
+        run = line[FOOTER]["run"]
+        assert (run["said"], run["bad"], run["done"]) == ("stopped in step 2", False, False)
+        assert (run["stopped"]["code"], run["stopped"]["done"]) == ("signal.raise_signal(signal.SIGINT)", 1)
+        assert re.fullmatch(
+            r"⊖ analyst stopped in step 2 signal\.raise_signal\(signal\.SIGINT\) \+a \+signal 1 step done [\d,]+ tokens "
+            r"[\d.]+ s %agent resume --run \w{5} goes on",
+            line["text/plain"],
+        )
+        said = capsys.readouterr()
+        assert "KeyboardInterrupt" not in said.out + said.err
+        assert "was stopped" not in said.out + said.err
+
+    def test_its_cell_has_failed_all_the_same_so_that_later_ones_wait(self, front: Front) -> None:
+        self.stop(front, INTERRUPT, "task.success(1)")
+        result = front.ip.run_cell("%%agent analyst --approve auto --steps 1\nCount the rows, please.")
+        assert not result.success
+
+    def test_a_limit_is_no_failure_and_giving_up_is_one(self, front: Front) -> None:
+        run = self.stop(front, "a = 1", "task.success(a)", options="--steps 1")[FOOTER]["run"]
+        assert (run["said"], run["bad"]) == ("stopped at a limit: it took 1 step and was not done (limit: 1)", False)
+        run = self.stop(front, "task.fail('no data')")[FOOTER]["run"]
+        assert (run["said"], run["bad"], run["stopped"]) == ("failed: no data", True, None)
+
+    def test_resume_goes_on_and_names_the_run(self, front: Front) -> None:
+        id = self.stop(front, "a = 1", INTERRUPT, "task.success(a)")[FOOTER]["run"]["id"]
+        panel = front.panel()
+        assert panel.ask("run", id=id)["stopped"]["refused"] == ""
+        panel.ask("resume", run=id, answer="")
+        assert panel.state["done"]["done"] == f"Resumed run {id[-5:]} of analyst. The run of analyst is done."
+        assert panel.ask("run", id=id)["stopped"] is None
+
+    def test_where_its_model_is_gone_the_reason_stands_in_its_row_and_in_its_details(
+        self, front: Front, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        id = self.stop(front, "a = 1", INTERRUPT, "task.success(a)")[FOOTER]["run"]["id"]
+        front.extension.notebook.tasks.runs.clear()  # as in a kernel that did not begin it
+        front.run("del play")
+        monkeypatch.setattr(naming, "_registered", {})
+        panel = front.panel()
+        (row,) = [row["run"] for row in panel.ask("open", n=50)["page"]["rows"] if row["kind"] == "fold"]
+        refused = panel.ask("run", id=id)["stopped"]["refused"]
+        assert row["stopped"]["refused"] == refused
+        assert refused.startswith("scripted:play: no script is called 'play'")
+        assert refused.endswith(f"%agent resume --run {id[-5:]} --model NAME lets another go on")
+        failed = panel.ask("resume", run=id, answer="")
+        assert failed["message"] == f"{refused}. Nothing was changed."
+
+    def test_on_another_branch_its_row_says_where_it_lies(self, front: Front) -> None:
+        front.run("x = 1")
+        front.run("%agent switch -c aside")
+        id = self.stop(front, "a = 1", INTERRUPT, "task.success(a)")[FOOTER]["run"]["id"]
+        front.run("%agent switch main")
+        panel = front.panel()
+        assert panel.ask("run", id=id)["stopped"]["refused"] == ""  # %agent resume goes on without its steps
+        front.extension.notebook.tasks.runs.clear()
+        assert "are on branch aside and not behind the state here" in panel.ask("run", id=id)["stopped"]["refused"]
+
+    def test_in_a_kernel_that_does_not_know_its_cell_the_line_for_one_is_said(self, front: Front) -> None:
+        id = self.stop(front, "a = 1", INTERRUPT, "task.success(a)")[FOOTER]["run"]["id"]
+        panel = front.panel()
+        assert panel.ask("run", id=id)["stopped"]["cell"] == ""
+        front.extension.notebook.tasks._apart._requests.clear()
+        assert panel.ask("run", id=id)["stopped"]["cell"] == f"%agent resume --run {id[-5:]}"
 
 
 class TestTheQuestion:

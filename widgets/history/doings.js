@@ -13,7 +13,7 @@ import { askFirst } from "./plan.js";
 import { actName } from "./strip.js";
 
 /** @import { Decision } from "./approval.js" */
-/** @import { Acts, Conflicts, Done, NotebookPage, Queued, RunDetails } from "./protocol.js" */
+/** @import { Acts, Conflicts, Done, NotebookPage, Queued, RunDetails, Stopped } from "./protocol.js" */
 /** @import { Target } from "./detail-top.js" */
 /** @import { Pin } from "./pin.js" */
 /** @import { HistoryModel } from "./state.js" */
@@ -153,7 +153,13 @@ export class Doings {
 
   /** @param {RunDetails} run @param {string} answer */
   answer(run, answer) {
-    return this.#act("resume", { run: run.id, answer, question: run.questions.length }, run.author.name);
+    return this.#act("resume", { run: run.id, answer, question: run.questions.length }, `the answer to ${run.author.name}`);
+  }
+
+  /** Let a run go on that stopped: under its own cell, or in a new one where that is not known any more. @param {{ id: string, short: string, author: { name: string }, stopped: Stopped | null }} run */
+  async resume({ id, short, author, stopped }) {
+    if (stopped?.cell && this.model.host.runCell?.(stopped.cell)) return null;
+    return this.#act("resume", { run: id, answer: "" }, `resuming run ${short} of ${author.name}`);
   }
 
   commit() {

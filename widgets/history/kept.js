@@ -45,7 +45,7 @@ function withoutCode(opening) {
 function rowWithoutCode(row) {
   if (row.kind === "day") return row;
   if (row.kind === "fold") return { ...row, subject: row.why === "run" ? RUN : CELL };
-  if (row.kind === "wait") return { ...row, subject: RUN, is_code: false };
+  if (row.kind === "wait") return { ...row, subject: RUN, is_code: false, stopped: row.stopped && { ...row.stopped, code: "" } };
   // A comment at the head of a cell is no code to the view, and is not told from a message.
   const subject = row.prompt || row.is_code || row.author.kind === "agent" ? CELL : row.subject;
   return { ...row, subject, is_code: false, why: row.why.split(":", 1)[0] ?? "" };

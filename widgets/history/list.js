@@ -24,6 +24,7 @@ import { ROW_PX, rowsInView, scrollTo } from "./window.js";
  * @property {(target: Target, from: HTMLElement) => void} checkout
  * @property {(target: Target, from: HTMLElement, at?: { x: number, y: number }) => void} menu
  * @property {(id: string) => void} details of a commit, or of a run
+ * @property {(row: Row) => void} resume the run of a row
  */
 
 const CLOCK_MS = 30_000;
@@ -209,6 +210,7 @@ export class RowList {
     const does = button instanceof HTMLElement ? button.dataset["do"] : "";
     const id = detailId(hit.row);
     if (does === "fold" || !id) return this.model.fold(hit.row.id);
+    if (does === "resume") return this.doings.resume(hit.row);
     const target = targetOfRow(hit.row);
     if (!(button instanceof HTMLElement) || !target) return this.doings.details(id);
     const from = button.offsetParent ? button : hit.node;

@@ -57,6 +57,10 @@ class HistoryPanel {
       checkout: (target, from) => doings.checkout(target, from),
       menu: (target, from, at) => menus.menu(target, from, at),
       details: (id) => this.#openDetails(id),
+      resume: (row) => {
+        const run = row.kind === "wait" ? { ...row, id: row.run, short: row.run.slice(-5) } : row.kind === "fold" ? row.run : null;
+        if (run) void doings.resume(run);
+      },
     });
     this.details = new DetailsPane(model, {
       checkout: (target, from) => doings.checkout(target, from),
@@ -70,6 +74,7 @@ class HistoryPanel {
     this.run = new RunPane(model, this.details.doings, {
       decide: (run, decision) => doings.decide(run, decision),
       answer: (run, answer) => doings.answer(run, answer),
+      resume: (run) => doings.resume(run),
       open: (id) => this.#openDetails(id),
     });
     this.search = new SearchField(model, () => this.list.element.focus());

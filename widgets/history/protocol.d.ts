@@ -94,9 +94,11 @@ export interface DayRow { kind: "day"; day: string /* 2026-11-21 */; graph: Grap
 /** Neighbours that changed nothing, repeated runs of one cell, or the steps of an agent's run: then `subject` is its task. Open, its commits follow as rows of depth 1. */
 export interface FoldRow { kind: "fold"; id: string; why: "nothing" | "repeated" | "run"; n: number; matching: number; prompt: string; subject: string; unfolded: boolean; took_s: number; time_ms: number; graph: Graph; run: RunFacts | null }
 /** An agent's run as a whole. `tip`: its newest commit; `part`: which of its rows this is, where others' commits lie between its own, the oldest first. `cost`: US dollars, null: not known. `chips`, `more`, `counts`: as of a commit, of all its steps together. */
-export interface RunFacts { id: string; short: string; author: CommitRow["author"]; status: "running" | "pending" | "clarify" | "interrupted" | "cancelled" | "completed" | "failed" | "undone" | "decided"; part: "" | "first" | "middle" | "last"; steps: number; tokens: number; cost: number | null; tip: string; refs: Ref[]; chips: [Sign, string, number][]; more: number; counts: Partial<Record<Sign, number>> }
-/** A step that does not run before a person says so, or an agent's question. `depth`: 0 where its run has no row; then `subject` is its task. */
-export interface WaitRow { kind: "wait"; id: string; run: string; depth: 0 | 1; prompt: string; subject: string; is_code: boolean; author: CommitRow["author"]; waits_for: "approval" | "answer"; time_ms: number; graph: Graph }
+export interface RunFacts { id: string; short: string; author: CommitRow["author"]; status: "running" | "pending" | "clarify" | "interrupted" | "cancelled" | "completed" | "failed" | "undone" | "decided"; part: "" | "first" | "middle" | "last"; steps: number; tokens: number; cost: number | null; tip: string; refs: Ref[]; chips: [Sign, string, number][]; more: number; counts: Partial<Record<Sign, number>>; stopped: Stopped | null }
+/** A run that stopped before it was done, and can go on. `said`: where; `code`: a line that it was at; `done`: steps that ran to their end; `refused`: why it cannot go on here, "": it can; `at`: its last event's number; `cell`: the line that lets it go on, where only a cell can. */
+export interface Stopped { said: string; code: string; done: number; refused: string; at: number; cell: string }
+/** A step that does not run before a person says so, an agent's question, or a run that stopped before its first commit. `depth`: 0 where its run has no row; then `subject` is its task. */
+export interface WaitRow { kind: "wait"; id: string; run: string; depth: 0 | 1; prompt: string; subject: string; is_code: boolean; author: CommitRow["author"]; waits_for: "approval" | "answer" | "resume"; time_ms: number; graph: Graph; stopped: Stopped | null }
 export interface CommitRow {
   kind: "commit"; id: string; short: string; depth: 0 | 1 | 2 /* a step of a sub-agent */;
   prompt: string;                                    // "[7]" or ""
@@ -126,6 +128,7 @@ export interface RunDetails {
   changed: string[];                                 // the names that its steps changed together
   chips: [Sign, string, number][]; more: number;     // as of a commit
   grew: Record<string, string>;                      // how much longer or wider a name became: "−17 rows"
+  stopped: Stopped | null;
 }
 /** What a run asked a person in words, counted from 1. */
 export interface RunQuestion { number: number; text: string; asked_ms: number; answered: boolean; answer: string; answered_by: string }
@@ -211,6 +214,7 @@ export interface Host {
   document?(): string;                               // which document that is; "": not known
   open?(path: string): void;
   startKernel?(): void;
+  runCell?(source: string): boolean;                 // puts a line into a new cell below and runs it; false: it cannot
   leave?(): void;                                    // closes what the view stands in: a side panel
   storageKey?: string;                               // remembers the list's height
   compact?: boolean;                                 // fills the height that it is given (a side panel)

@@ -14,7 +14,8 @@ import { graphPicture } from "./graph.js";
 import { refList } from "./refs.js";
 import { plainRoom, subjectRoom, subjectText } from "./subject.js";
 
-/** @import { CommitRow, FoldRow, Row, RunFacts, WaitRow } from "./protocol.js" */
+/** @import { Child } from "../shared/dom.js" */
+/** @import { CommitRow, FoldRow, Row, RunFacts, Stopped, WaitRow } from "./protocol.js" */
 /** @import { Marks } from "../shared/tokens.js" */
 /**
  * @typedef {object} RowLook
@@ -100,11 +101,12 @@ function foldRow(row, look) {
 
 /** An agent's run: what is done with it is done with its newest commit. @param {FoldRow} row @param {RunFacts} run @param {RowLook} look */
 function runRow(row, run, look) {
-  const steps = row.matching ? `${count(row.matching)} of ${count(row.n)} match` : plural(run.steps, "step");
+  const taken = (run.stopped && doneSteps(run.stopped)) || plural(run.steps, "step");
+  const steps = row.matching ? `${count(row.matching)} of ${count(row.n)} match` : taken;
   const waits = run.status === "pending" || run.status === "clarify";
   const state = runState(run, waits);
   const node = el("div", {
-    class: `ak-row ak-run-row${look.marked ? " ak-marked" : ""}`,
+    class: `ak-row ak-run-row${run.stopped ? " ak-stopped" : ""}${look.marked ? " ak-marked" : ""}`,
     role: "row",
     "aria-level": 1,
     "aria-expanded": String(row.unfolded),
@@ -118,7 +120,7 @@ function runRow(row, run, look) {
     disabled: waits,
   };
   append(node, [
-    graphPicture(row.graph, row.unfolded ? "none" : "run", false),
+    graphPicture(row.graph, row.unfolded ? "none" : run.stopped ? "interrupted" : "run", false),
     el("span", { class: "ak-n", role: "gridcell" }, row.prompt),
     el(
       "span",
@@ -128,14 +130,44 @@ function runRow(row, run, look) {
       el("span", { class: "ak-who" }, run.author.name),
       subjectText(row.subject, false, look.marks, plainRoom(look)),
       el("span", { class: "ak-steps ak-muted" }, steps),
-      state ? el("span", { class: `ak-why ${run.status === "failed" ? "ak-del" : "ak-chg"}` }, state) : null,
+      ...stateText(run, state),
       look.marked ? el("span", { class: "ak-note ak-muted" }, "marked") : null,
     ),
     el("span", { class: "ak-c", role: "gridcell" }, ...chipList({ ...run, chips: unsized(run.chips) }, look)),
     el("span", { class: "ak-sum", "aria-hidden": "true" }, ...countList(run)),
+    resumeButton(run.stopped, run.short, run.author.name, look),
     ...ending(look, row.took_s, row.time_ms),
   ]);
   return node;
+}
+
+/** @param {RunFacts} run @param {string} state @returns {Child[]} */
+function stateText(run, state) {
+  if (run.stopped) return stoppedText(run.stopped, state);
+  return state ? [el("span", { class: `ak-why ${run.status === "failed" ? "ak-del" : "ak-chg"}` }, state)] : [];
+}
+
+/** Where it stopped, the code that it was at where there is room, and why it does not go on here. @param {Stopped} stopped @param {string} said @returns {Child[]} */
+function stoppedText(stopped, said) {
+  const { code, refused } = stopped;
+  const all = [[said, code].filter(Boolean).join(": "), doneSteps(stopped), refused].filter(Boolean).join(". ");
+  return [
+    el("span", { class: "ak-why ak-chg", title: all }, said),
+    refused ? el("span", { class: "ak-refused ak-chg", title: all }, refused) : null,
+    code && !refused ? el("code", { class: "ak-at ak-muted", title: all }, code) : null,
+  ];
+}
+
+/** "2 steps done". @param {Stopped} stopped */
+export function doneSteps({ done }) {
+  return done ? `${plural(done, "step")} done` : "";
+}
+
+/** Lets a run go on that stopped. @param {Stopped | null} stopped @param {string} short @param {string} name @param {RowLook} look */
+function resumeButton(stopped, short, name, look) {
+  if (!stopped || stopped.refused || !look.canAct || look.queued) return null;
+  const title = `Resume run ${short} of ${name}`;
+  return el("span", { class: "ak-go", role: "gridcell" }, el("button", { class: "ak-b", tabindex: -1, "data-do": "resume", title, "aria-label": title }, "Resume"));
 }
 
 /** What is said of a run that has not come to a result. @type {Partial<Record<RunFacts["status"], string>>} */
@@ -156,7 +188,7 @@ const PARTS = { "": "", first: "goes on above", middle: "continued, goes on abov
 /** How a run stands, as its row says it: how it ended stands in the newest. @param {RunFacts} run @param {boolean} waits a row below says for what */
 function runState(run, waits = false) {
   const part = PARTS[run.part] && `run ${run.short} ${PARTS[run.part]}`;
-  const state = !waits && (run.part === "" || run.part === "last") ? STATES[run.status] : "";
+  const state = !waits && (run.part === "" || run.part === "last") ? (run.stopped?.said ?? STATES[run.status]) : "";
   return [part, state].filter(Boolean).join(", ");
 }
 
@@ -170,8 +202,9 @@ function unsized(chips) {
   return chips.map(([sign, name]) => [sign, name, 0]);
 }
 
-/** A step that waits for a person, or a question. @param {WaitRow} row @param {RowLook} look */
+/** A step that waits for a person, a question, or a run that stopped before its first commit. @param {WaitRow} row @param {RowLook} look */
 function waitRow(row, look) {
+  if (row.stopped) return stoppedRow(row, row.stopped, look);
   const waiting = row.waits_for === "approval" ? "waiting for you" : "waiting for an answer";
   const node = el("div", {
     class: `ak-row${row.depth ? " ak-child" : ""}`,
@@ -194,6 +227,26 @@ function waitRow(row, look) {
       { class: "ak-end", role: "gridcell" },
       el("button", { class: "ak-b ak-main", tabindex: -1, "data-do": "review" }, row.waits_for === "approval" ? "Review" : "Answer"),
     ),
+  ]);
+  return node;
+}
+
+/** There is no commit yet that anything could be done with, but to go on. @param {WaitRow} row @param {Stopped} stopped @param {RowLook} look */
+function stoppedRow(row, stopped, look) {
+  const name = [spokenPrompt(row.prompt), `run of ${row.author.name}`, row.subject, stopped.said, stopped.refused, whenSpoken(row.time_ms, look.now)];
+  const node = el("div", { class: "ak-row ak-run-row ak-stopped", role: "row", "aria-level": 1, "aria-label": name.filter(Boolean).join(", ") });
+  append(node, [
+    graphPicture(row.graph, "none", false),
+    el("span", { class: "ak-n", role: "gridcell" }, row.prompt),
+    el(
+      "span",
+      { class: "ak-s", role: "gridcell" },
+      el("span", { class: "ak-who" }, row.author.name),
+      subjectText(row.subject, false, look.marks, plainRoom(look)),
+      ...stoppedText(stopped, stopped.said),
+    ),
+    resumeButton(stopped, row.run.slice(-5), row.author.name, look),
+    ...times(null, row.time_ms, look.now),
   ]);
   return node;
 }
@@ -310,8 +363,9 @@ export function runName(row, run, now) {
     spokenPrompt(row.prompt),
     `run of ${run.author.name}`,
     row.subject,
-    plural(run.steps, "step"),
+    (run.stopped && doneSteps(run.stopped)) || plural(run.steps, "step"),
     runState(run),
+    run.stopped?.refused,
     row.matching ? `${count(row.matching)} of ${count(row.n)} match` : "",
     ...spokenRefs(run.refs),
     ...spokenChanges(run),

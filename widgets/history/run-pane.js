@@ -5,7 +5,7 @@
  */
 
 import { failureNote, iconButton, textButton } from "../shared/buttons.js";
-import { el, fill } from "../shared/dom.js";
+import { el, fill, prose } from "../shared/dom.js";
 import { count, money, plural, stamp, took } from "../shared/format.js";
 import { ApprovalCard } from "./approval.js";
 import { changeLines } from "./changes.js";
@@ -19,13 +19,14 @@ import { Tabs } from "./tabs.js";
 /** @import { Child } from "../shared/dom.js" */
 /** @import { Decision } from "./approval.js" */
 /** @import { DetailDoings, Target } from "./detail-top.js" */
-/** @import { RunDetails, RunStep } from "./protocol.js" */
+/** @import { RunDetails, RunStep, Stopped } from "./protocol.js" */
 /** @import { HistoryModel } from "./state.js" */
 /** @import { Tab } from "./tabs.js" */
 /**
  * @typedef {object} RunDoings
  * @property {(run: RunDetails, decision: Decision) => Promise<unknown>} decide
  * @property {(run: RunDetails, answer: string) => Promise<unknown>} answer
+ * @property {(run: RunDetails) => Promise<unknown>} resume
  * @property {(id: string) => void} open a commit
  */
 
@@ -147,10 +148,13 @@ export class RunPane {
     const target = run.tip ? targetOf({ id: run.tip, short: run.tip.slice(0, 8), prompt: run.prompt, subject: title, refs: run.refs }) : null;
     /** @param {(target: Target, from: HTMLElement) => void} act */
     const press = (act) => (/** @type {MouseEvent} */ event) => target && act(target, /** @type {HTMLElement} */ (event.currentTarget));
+    const isGoing = this.going === `${run.id} resumed ${run.stopped?.at}`;
+    const mayResume = canAct && run.stopped !== null && !run.stopped.refused && !isGoing;
     const acts = el(
       "span",
       { class: "ak-acts" },
-      canAct && target ? textButton("Check out", press(doings.checkout), run.asks || run.question ? "" : "ak-main") : null,
+      mayResume ? textButton("Resume", () => void this.#resume(run), "ak-main") : null,
+      canAct && target ? textButton("Check out", press(doings.checkout), run.asks || run.question || mayResume ? "" : "ak-main") : null,
       canAct && target ? textButton("Branch", press(doings.branch), "ak-roomy") : null,
       canAct && target ? textButton("Tag", press(doings.tag), "ak-roomy") : null,
       target ? textButton("Compare…", press(doings.compare)) : null,
@@ -166,14 +170,15 @@ export class RunPane {
 
   /** @param {RunDetails} run */
   #meta(run) {
-    const bad = run.status === "failed";
+    const { stopped } = run;
+    const bad = run.status === "failed" && !stopped;
     const open = run.status !== "completed" && !bad;
     return el(
       "div",
       { class: "ak-meta" },
       el("span", {}, el("span", { class: "ak-roomy-text" }, "Run"), run.prompt ? el("code", {}, run.prompt) : null),
       el("span", {}, run.author.name),
-      el("span", { class: bad ? "ak-del" : open ? "ak-chg" : "" }, stateName(run.status)),
+      el("span", { class: bad ? "ak-del" : open ? "ak-chg" : "" }, stopped ? "stopped" : stateName(run.status)),
       el("span", {}, plural(run.n_steps, "step")),
       el("span", {}, `${count(run.tokens)} tokens`),
       run.cost === null ? null : el("span", {}, money(run.cost)),
@@ -181,7 +186,8 @@ export class RunPane {
       el("span", { class: "ak-roomy-text" }, stamp(run.time_ms, this.model.now())),
       run.model ? el("span", { class: "ak-roomy-text" }, run.model) : null,
       ...run.refs.map(refLabel),
-      run.reason ? el("p", { class: `ak-derr ${bad ? "ak-del" : "ak-muted"}` }, run.reason) : null,
+      ...(stopped ? stoppedLines(stopped) : []),
+      run.reason && !stopped ? el("p", { class: `ak-derr ${bad ? "ak-del" : "ak-muted"}` }, run.reason) : null,
       run.result ? el("p", { class: "ak-derr" }, "Returned ", el("code", {}, run.result)) : null,
     );
   }
@@ -241,6 +247,15 @@ export class RunPane {
     return el("div", { role: "listitem" }, node);
   }
 
+  /** @param {RunDetails} run */
+  async #resume(run) {
+    this.going = `${run.id} resumed ${run.stopped?.at}`;
+    fill(this.top, ...this.#topLine(run, this.model.canAct));
+    const refused = await this.runs.resume(run);
+    if (refused !== null) this.going = "";
+    await this.load();
+  }
+
   /** @param {string} answer */
   async #answer(answer) {
     const run = this.shown;
@@ -271,6 +286,15 @@ export class RunPane {
     note.append(" ", textButton("Close", this.doings.close));
     fill(this.top, note);
   }
+}
+
+/** Where it stopped, and why it does not go on here. @param {Stopped} stopped @returns {Child[]} */
+function stoppedLines({ said, code, refused }) {
+  const big = (/** @type {string} */ text) => text.slice(0, 1).toUpperCase() + text.slice(1);
+  return [
+    el("p", { class: "ak-rests ak-chg" }, big(said), code ? ": " : ".", code ? el("code", {}, code) : null),
+    refused ? el("p", { class: "ak-rests" }, ...prose(`It does not go on here: ${refused}.`)) : null,
+  ];
 }
 
 /** What stands for the question that waits. @param {RunDetails} run */

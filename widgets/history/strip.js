@@ -23,7 +23,7 @@ const NAMES = {
   commit_now: "Commit",
   verify: "Check of the store",
   decide: "The decision on",
-  resume: "The answer to",
+  resume: "",
   pick: "Pick of",
 };
 /** @type {Record<string, string>} */
@@ -36,7 +36,8 @@ const CANCEL = {
 
 /** "Check out of [7]". @param {string} op @param {string} label */
 export function actName(op, label) {
-  return [NAMES[op] ?? op, label].filter(Boolean).join(" ");
+  const said = [NAMES[op] ?? op, label].filter(Boolean).join(" ");
+  return said.slice(0, 1).toUpperCase() + said.slice(1);
 }
 
 export class Strip {

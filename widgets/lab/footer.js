@@ -11,18 +11,18 @@ import { RUN } from "../history/detail-top.js";
 import { SIGNS, bytes, count, money, plural, took } from "../shared/format.js";
 import { keepKeys } from "../shared/shortcuts.js";
 
-/** @import { Sign, State } from "../history/protocol.js" */
+/** @import { Sign, State, Stopped } from "../history/protocol.js" */
 /** @import { MimeModel, WidgetClass } from "./jupyter.js" */
 /** @import { Notebooks, OpenNotebook } from "./notebooks.js" */
 /** @import { Child } from "../shared/dom.js" */
 /** @typedef {{ commit: string, short: string, branch: string | null, author: { name: string, kind: string }, chips: [Sign, string, number][], more: number, unsaved: string, took_s: number | null, undo: boolean, run?: Run | null, grew?: Record<string, string> }} Line */
-/** @typedef {{ id: string, said: string, bad: boolean, done?: boolean, steps: number, tokens: number, cost: number | null }} Run an agent's run that ended so */
+/** @typedef {{ id: string, said: string, bad: boolean, done?: boolean, steps: number, tokens: number, cost: number | null, stopped?: { code: string, done: number, at: number } | null }} Run an agent's run that ended so; `stopped`: that can go on */
 /** @typedef {(notebook: OpenNotebook, commit: string | null) => void} ShowSide null: the list */
 
 export const FOOTER = "application/vnd.agent-kernel.footer.v1+json";
 
 // What falls away where there is little room, the first of it first, before a name is cut.
-const FALLING = ["ak-hash", "ak-branch", "ak-took", "ak-spent"];
+const FALLING = ["ak-hash", "ak-branch", "ak-took", "ak-spent", "ak-at"];
 const PADDING = 8; // px, at the right
 const LANES = 6; // colours; then they begin again
 const SIZED = 1_000; // bytes; a smaller size says nothing beside a name
@@ -45,6 +45,9 @@ export function footerLine(Widget, notebooks, showSide) {
       this.said = "";
       this.isBad = false;
       this.isBusy = false;
+      /** @type {Stopped | null | undefined} how the run of this line stands now: null: it went on; undefined: nobody has said */
+      this.now = undefined;
+      this.asked = ""; // the version of the history at which it was asked for
       /** @type {ResizeObserver | null} */
       this.watch = typeof ResizeObserver === "undefined" ? null : new ResizeObserver(() => fit(this.node));
       this.watch?.observe(this.node);
@@ -62,7 +65,28 @@ export function footerLine(Widget, notebooks, showSide) {
       if (!notebook) return;
       this.notebook = notebook;
       notebook.seen();
-      this.stop ??= notebook.following.listen(() => this.#draw());
+      this.stop ??= notebook.following.listen(() => this.#followed(notebook));
+      this.#draw();
+    }
+
+    /** @param {OpenNotebook} notebook */
+    #followed(notebook) {
+      this.#draw();
+      if (this.line?.run?.stopped && !notebook.following.isBusy) void this.#look(notebook, this.line.run);
+    }
+
+    /** Whether the run that stopped here can go on: it may have gone on since, or lie elsewhere by now. @param {OpenNotebook} notebook @param {Run} run */
+    async #look({ transport }, run) {
+      const asked = `${transport.state().version} ${transport.canAct()}`;
+      if (asked === this.asked) return;
+      this.asked = asked;
+      try {
+        const { stopped } = await transport.ask("run", { id: run.id });
+        this.now = stopped?.at === run.stopped?.at ? stopped : null;
+      } catch {
+        this.asked = ""; // what was written under the cell is as true without it
+        return;
+      }
       this.#draw();
     }
 
@@ -98,7 +122,7 @@ export function footerLine(Widget, notebooks, showSide) {
         el("i", { class: `ak-dot${isAgent ? " ak-square" : ""}${lane === null ? "" : ` ak-l${lane % LANES}`}`, "aria-hidden": "true" }),
         line.short ? el("span", { class: "ak-mono ak-hash" }, line.short) : null,
         line.branch === null ? null : el("span", { class: "ak-branch" }, line.branch),
-        ...(line.run ? runFacts(line.author.name, line.run) : [isAgent ? el("span", {}, line.author.name) : null]),
+        ...(line.run ? runFacts(line.author.name, line.run, this.now) : [isAgent ? el("span", {}, line.author.name) : null]),
         ...line.chips.map((chip, at) => chipOf(chip, at === 0, line.grew?.[chip[1]])),
         line.more ? el("span", { class: "ak-mono" }, `${line.more} more`) : null,
         ...(line.unsaved ? unsavedOf(line.unsaved) : []),
@@ -114,7 +138,9 @@ export function footerLine(Widget, notebooks, showSide) {
       const mayUndo = line.undo && !this.said && transport.canAct() && !following.isBusy && undoes(transport.state(), line.commit, following.head);
       const run = line.run ? `${RUN}${line.run.id}` : null;
       const hasHistory = transport.place !== null || transport.hasKernel;
+      const mayResume = line.run?.stopped && this.now && !this.now.refused && transport.canAct() && !this.said;
       return [
+        mayResume ? this.#button("Resume", `Resume run ${line.run?.id.slice(-5)} of ${line.author.name}`, () => void this.#resume(notebook)) : null,
         mayUndo && line.run ? this.#button("Undo run", "Undo all steps: the variables are as they were before the run", () => void this.#undo(notebook)) : null,
         mayUndo && !line.run ? this.#button("Undo", "Undo this cell: the variables are as they were", () => void this.#undo(notebook)) : null,
         hasHistory && line.chips.length ? this.#button("Diff", `What this ${line.run ? "run" : "cell"} changed`, () => showSide(notebook, run ?? line.commit)) : null,
@@ -142,6 +168,22 @@ export function footerLine(Widget, notebooks, showSide) {
       } catch (error) {
         this.#say(error instanceof Error ? error.message : String(error), true);
       }
+    }
+
+    /** What it does from here on stands under its cell, or under a new one. @param {OpenNotebook} notebook */
+    async #resume(notebook) {
+      const { now, line } = this;
+      if (!now || !line?.run) return;
+      if (now.cell && notebook.host().runCell?.(now.cell)) return;
+      this.isBusy = true;
+      this.#draw();
+      try {
+        await notebook.transport.act("resume", { run: line.run.id, answer: "" });
+      } catch (error) {
+        this.now = { ...now, refused: error instanceof Error ? error.message : String(error) };
+      }
+      this.isBusy = false;
+      this.#draw();
     }
 
     /** @param {string} text @param {boolean} isBad */
@@ -197,15 +239,28 @@ function standsOut(line) {
   return end > line.getBoundingClientRect().right - PADDING;
 }
 
-/** Who, and what it took; how it ended where that is not well. @param {string} name @param {Run} run @returns {Child[]} */
-function runFacts(name, run) {
+/** Who, and what it took; how it ended where that is not well. @param {string} name @param {Run} run @param {Stopped | null} [now] @returns {Child[]} */
+function runFacts(name, run, now) {
+  const { stopped } = run;
   const spent = run.cost === null ? `${count(run.tokens)} tokens` : money(run.cost);
   const all = run.cost === null ? spent : `${count(run.tokens)} tokens, ${spent}`;
   const isDone = run.done ?? run.said.startsWith("done");
+  const steps = stopped ? `${plural(stopped.done, "step")} done` : plural(run.steps, "step");
   return [
     el("span", {}, name),
-    isDone ? null : el("span", { class: run.bad ? "ak-bad" : "ak-chg", title: run.said }, run.said),
-    el("span", { class: "ak-spent", title: all }, `${plural(run.steps, "step")}, ${spent}`),
+    ...(stopped ? stoppedFacts(run.said, stopped.code, now) : [isDone ? null : el("span", { class: run.bad ? "ak-bad" : "ak-chg", title: run.said }, run.said)]),
+    el("span", { class: "ak-spent", title: all }, `${steps}, ${spent}`),
+  ];
+}
+
+/** Where it stopped, and that it went on, or why it does not. @param {string} said @param {string} code @param {Stopped | null} [now] @returns {Child[]} */
+function stoppedFacts(said, code, now) {
+  const hasGone = now === null;
+  const refused = now?.refused;
+  return [
+    el("span", { class: hasGone ? "" : "ak-chg", title: code ? `${said}: ${code}` : said }, hasGone ? `${said}, then went on` : said),
+    refused ? el("span", { class: "ak-chg ak-reason", title: refused }, refused) : null,
+    code && !refused && !hasGone ? el("span", { class: "ak-mono ak-at", title: code }, code) : null,
   ];
 }
 

@@ -132,6 +132,7 @@ export class OpenNotebook {
       say: (done) => this.#say(done),
       open: (path) => void this.app.commands.execute("docmanager:open", { path }),
       startKernel: () => void this.#startKernel(),
+      runCell: (source) => this.#runCell(source),
       storageKey: "agent-kernel-history",
       ...more,
     };
@@ -209,6 +210,19 @@ export class OpenNotebook {
     } catch (error) {
       this.notifications.error(`Undo failed: ${errorText(error)}`, { autoClose: false });
     }
+  }
+
+  /** Below the active cell, as what is seen there belongs together. @param {string} source */
+  #runCell(source) {
+    const notebook = this.#cells();
+    const { content } = this.panel;
+    if (!notebook) return false;
+    const at = content.activeCellIndex + 1;
+    notebook.insertCells(at, [{ cell_type: "code", source, metadata: {} }]);
+    this.#show(at);
+    content.activeCellIndex = at;
+    void this.app.commands.execute("notebook:run-cell");
+    return true;
   }
 
   async #startKernel() {

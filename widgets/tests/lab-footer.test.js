@@ -107,3 +107,58 @@ test("where there is little room the hash goes first, then the branch, then the 
   assert.deepEqual(left(80), ["ak-mono", "ak-took"]);
   assert.deepEqual(left(20), ["ak-mono"]);
 });
+
+/** The line of a run that stopped, as soon as it was looked at how that stands now. @param {object | null} now @param {object[]} [acts] @param {string[]} [cells] */
+async function stoppedLine(now, acts = [], cells = []) {
+  const stopped = { code: "model.fit(X, y)", done: 3, at: 17 };
+  const run = { id: "019a0c4e2b1a7c12", said: "stopped in step 4", bad: false, done: false, steps: 4, tokens: 1200, cost: null, stopped };
+  /** @type {() => void} */
+  let tell = () => {};
+  const transport = {
+    act: (/** @type {string} */ op, /** @type {object} */ args) => Promise.resolve((acts.push([op, args]), { done: "", notes: [] })),
+    ask: async () => ({ stopped: now }),
+    canAct: () => true,
+    state: () => stateOf({ undo: null }),
+    place: {},
+    hasKernel: true,
+  };
+  const following = { head: "three", isBusy: false, lanes: new Map(), listen: (/** @type {() => void} */ fn) => ((tell = fn), () => {}) };
+  const host = () => ({ runCell: (/** @type {string} */ source) => cells.push(source) > 0 });
+  const Line = footerLine(/** @type {any} */ (FakeWidget), /** @type {any} */ (() => ({ around: () => ({ transport, following, host, seen() {} }) })), () => {});
+  const line = /** @type {any} */ (new Line());
+  await line.renderModel({ data: { [FOOTER]: { ...LINE, undo: false, run } } });
+  line.onAfterAttach();
+  assert.equal(line.node.querySelector("button")?.textContent, "Diff", "nothing is offered before it is known");
+  tell();
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  return line.node;
+}
+
+test("Resume lets the run of its line go on, and its title names it", page, async () => {
+  /** @type {object[]} */
+  const acts = [];
+  const node = await stoppedLine({ said: "", code: "", done: 3, refused: "", at: 17, cell: "" }, acts);
+  assert.match(node.textContent, /stopped in step 4model\.fit\(X, y\)3 steps done/);
+  const [button] = node.querySelectorAll("button");
+  assert.deepEqual([button.textContent, button.title], ["Resume", `Resume run a7c12 of ${LINE.author.name}`]);
+  button.click();
+  await Promise.resolve();
+  assert.deepEqual(acts, [["resume", { run: "019a0c4e2b1a7c12", answer: "" }]]);
+});
+
+test("a run that went on since, or cannot go on, has no Resume, and its line says which", page, async () => {
+  const gone = await stoppedLine({ said: "", code: "", done: 3, refused: "", at: 21, cell: "" });
+  assert.match(gone.textContent, /stopped in step 4, then went on/);
+  assert.equal(gone.querySelector("span.ak-chg"), null);
+  const lost = await stoppedLine({ said: "", code: "", done: 3, refused: "its model is gone", at: 17, cell: "" });
+  assert.match(lost.textContent, /stopped in step 4its model is gone/);
+  for (const node of [gone, lost]) assert.notEqual(node.querySelector("button")?.textContent, "Resume");
+});
+
+test("where its cell is not known any more, Resume runs the line that lets it go on", page, async () => {
+  /** @type {string[]} */
+  const cells = [];
+  const node = await stoppedLine({ said: "", code: "", done: 3, refused: "", at: 17, cell: "%agent resume --run a7c12" }, [], cells);
+  node.querySelector("button").click();
+  assert.deepEqual(cells, ["%agent resume --run a7c12"]);
+});

@@ -5,7 +5,7 @@ import { money } from "../shared/format.js";
 import { ApprovalCard } from "../history/approval.js";
 import { runName } from "../history/row.js";
 import { runOf } from "./fixture/answers.js";
-import { NOW, withRuns } from "./fixture/houses.js";
+import { NOW, withRuns, withStopped } from "./fixture/houses.js";
 import { listRows } from "./fixture/rows.js";
 import { mounted, soon, withoutPage } from "./page.js";
 
@@ -240,4 +240,65 @@ test("what was decided elsewhere takes the place of the card", page, async () =>
 
 test("a cost is told to the cent, and below that in two digits", () => {
   assert.deepEqual([0.0412, 1.5, 0, 0.00042].map(money), ["$0.04", "$1.50", "$0.00", "$0.00042"]);
+});
+
+test("a run that stopped is one amber row that says where, and Resume names it", page, async () => {
+  const panel = await mounted({ store: { history: withStopped() } });
+  await panel.to("Drop the outliers");
+  const row = panel.row("Drop the outliers");
+  assert.ok(row.classList.contains("ak-stopped"));
+  assert.ok(row.querySelector(".ak-g .ak-cut"));
+  assert.match(row.querySelector(".ak-s")?.textContent ?? "", /3 steps donestopped in step 4model\.fit/);
+  assert.match(row.getAttribute("aria-label") ?? "", /3 steps done, stopped in step 4, tag/);
+  assert.equal(row.querySelector(".ak-del"), null);
+  const resume = /** @type {HTMLElement} */ (row.querySelector('[data-do="resume"]'));
+  assert.equal(resume.title, "Resume run a7c12 of analyst");
+  resume.click();
+  await soon();
+  assert.deepEqual(panel.asked("resume"), [{ run: "019a0c4e2b1a7c12", answer: "" }]);
+});
+
+test("where a run cannot go on its row and its details say why, and neither has a button", page, async () => {
+  const refused = "step 3 of run a7c12 is on branch aside and not behind the state here: %agent checkout aside goes there";
+  const panel = await mounted({ store: { history: withStopped({ refused }) } });
+  await panel.to("Drop the outliers");
+  await panel.press("Enter");
+  await soon();
+  assert.equal(panel.row("Drop the outliers").querySelector(".ak-refused")?.textContent, refused);
+  assert.equal(panel.row("Drop the outliers").querySelector('[data-do="resume"]'), null);
+  const meta = panel.$(".ak-detail:not([hidden]) .ak-meta").textContent ?? "";
+  assert.ok(meta.includes("Stopped in step 4: model.fit"), meta);
+  assert.ok(meta.includes(`It does not go on here: ${refused}.`), meta);
+  assert.equal(button(panel, "Resume"), undefined);
+});
+
+test("Resume stands first in the details, and goes as it is pressed", page, async () => {
+  const panel = await mounted({ store: { history: withStopped() } });
+  await panel.to("Drop the outliers");
+  await panel.press("Enter");
+  await soon();
+  const resume = /** @type {HTMLElement} */ (panel.$(".ak-detail:not([hidden]) .ak-acts button"));
+  assert.equal(resume.textContent, "Resume");
+  resume.click();
+  await soon();
+  assert.deepEqual(panel.asked("resume"), [{ run: "019a0c4e2b1a7c12", answer: "" }]);
+});
+
+test("a run whose cell is not known any more goes on in a new one, where there is a notebook", page, async () => {
+  /** @type {string[]} */
+  const ran = [];
+  const host = { runCell: (/** @type {string} */ source) => ran.push(source) > 0 };
+  const panel = await mounted({ store: { history: withStopped({ cell: "%agent resume --run a7c12" }) }, host });
+  await panel.to("Drop the outliers");
+  /** @type {HTMLElement} */ (panel.row("Drop the outliers").querySelector('[data-do="resume"]')).click();
+  await soon();
+  assert.deepEqual(ran, ["%agent resume --run a7c12"]);
+  assert.deepEqual(panel.asked("resume"), []);
+});
+
+test("without a kernel there is nothing to press", page, async () => {
+  const panel = await mounted({ store: { history: withStopped(), kernel: false } });
+  await panel.to("Drop the outliers");
+  assert.equal(panel.row("Drop the outliers").querySelector('[data-do="resume"]'), null);
+  assert.match(panel.row("Drop the outliers").textContent ?? "", /stopped in step 4/);
 });

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bdb import BdbQuit
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
@@ -16,7 +17,15 @@ from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models.naming import ENVIRONMENT, model_named
 from agent_kernel.agents.outside import is_outside
 from agent_kernel.agents.place import Place
-from agent_kernel.errors import MissingExtraError, ModelError, NoModelError, TaskInterruptedError
+from agent_kernel.agents.starting import own_model
+from agent_kernel.errors import (
+    AgentKernelError,
+    MissingExtraError,
+    ModelError,
+    NoModelError,
+    RunElsewhereError,
+    TaskInterruptedError,
+)
 from agent_kernel.magics.tasks.apart import Apart
 from agent_kernel.magics.tasks.blocks import Notebook
 from agent_kernel.magics.tasks.running import OwnNamespace, ShellExecutor
@@ -64,6 +73,11 @@ class TaskEnded(UsageError):  # noqa: N818 - how it ended is shown already; this
 
     def _render_traceback_(self) -> list[str]:
         return list(self._shown)
+
+
+# BdbQuit: what ends a cell without IPython showing anything of it.
+class TaskStopped(TaskEnded, BdbQuit):
+    """The run of this cell stopped and can go on: the line under the cell says so, and nothing failed."""
 
 
 class Tasks:
@@ -309,6 +323,38 @@ class Tasks:
         self._refuse_elsewhere(run)
         return self._apart_from_cells(self._find(run).resume(answer, by=person().name))
 
+    def way_on(self, run: str) -> tuple[str, str]:
+        """Why a run that stopped cannot go on here ("": it can), and the line to run where that takes a cell ("": it does not).
+
+        This only looks, and loads no provider's package: whether its model answers shows when it is asked.
+        """
+        journal = self.place().journal
+        try:
+            known = self.runs.get(self._loaded(run))
+            start = journal.first(run)
+            if known is None or not known.is_current():
+                if run not in self._places:
+                    self._place_again(start)
+                self._check_model(start)
+        except RunElsewhereError as error:
+            return f"{error.lies}: {error.way}", ""
+        except (AgentKernelError, UsageProblem) as error:
+            return str(error), ""
+        has_place = is_outside(start.model) or self._apart.can_show(run)
+        return "", "" if has_place else f"%agent resume --run {short_run(run)}"
+
+    def _check_model(self, start: TaskStart) -> None:
+        """Raise ModelError where the model of a run was an object of this notebook, or a script, that is gone."""
+        if own_model(self._held_agent(start.agent), start.model) is not None:
+            return
+        kind, colon, _ = start.model.partition(":")
+        if kind == "scripted" or not colon:
+            try:
+                model_named(start.model, self._notebook.namespace)
+            except ModelError as error:
+                way = f"%agent resume --run {short_run(start.run)} --model NAME lets another go on"
+                raise ModelError(error.model, f"{error.reason}. {way}") from None
+
     def _apart_from_cells(self, run: Run[Any]) -> str:
         has_cell = not is_outside(run.model)  # else no cell gave it its task
         if has_cell and not self._apart.can_show(run.id):
@@ -413,8 +459,11 @@ class Tasks:
     def _value(self, run: Run[Any]) -> object:
         if run.status in ("completed", "pending", "clarify"):
             return _shown_value(run)
+        outcome, has_page = run.outcome, getattr(self._shell, "kernel", None) is not None
+        if has_page and (run.status == "interrupted" or outcome.limit):
+            raise TaskStopped(outcome.reason)
         shown = (f"The run of {run.agent} {_ENDED.get(run.status, 'was stopped')}.",)
-        raise TaskEnded(run.outcome.reason, shown if getattr(self._shell, "kernel", None) is not None else ())
+        raise TaskEnded(outcome.reason, shown if has_page else ())
 
     def _told(self, run: Run[Any]) -> Result:
         value = _shown_value(run)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from agent_kernel.agents.deadlines import StepTimeout, within
 from agent_kernel.agents.events import Part
-from agent_kernel.agents.executing import Executed, PlainExecutor
+from agent_kernel.agents.executing import Executed, PlainExecutor, is_raised_by_code
 from agent_kernel.agents.gate import EffectStopped
 from agent_kernel.agents.settling import Settled
 from agent_kernel.magics.tasks.called import called_by_its_step
@@ -80,7 +80,7 @@ class ShellExecutor:
     def _as_part_of_the_cell(self) -> Generator[None]:
         """What IPython does not know of cells within cells.
 
-        An agent that ends its run raises, and so does what stops it; neither is to be shown as an error.
+        An agent that ends its run raises, and so does what stops it, as a person's interrupt: none is to be shown as an error.
         """
         shell = self._shell
         hook = cast("DisplayHook", shell.displayhook)
@@ -88,10 +88,16 @@ class ShellExecutor:
         kinds, handler = shell.custom_exceptions, shell.CustomTB
 
         def quiet(kind: type[BaseException], error: BaseException, trace: object, offset: int | None = None) -> object:
-            return None if issubclass(kind, (Settled, EffectStopped)) else handler(kind, error, trace, offset)
+            is_interrupt = issubclass(kind, KeyboardInterrupt) and not is_raised_by_code(error)
+            if is_interrupt or issubclass(kind, (Settled, EffectStopped)):
+                return None
+            if issubclass(kind, kinds):
+                return handler(kind, error, trace, offset)
+            shell.showtraceback((kind, error, trace))
+            return None
 
         runner = shell.loop_runner
-        shell.custom_exceptions, shell.CustomTB = (*kinds, Settled, EffectStopped), quiet
+        shell.custom_exceptions, shell.CustomTB = (*kinds, Settled, EffectStopped, KeyboardInterrupt), quiet
         shell.loop_runner = beside(runner)
         try:
             yield
