@@ -27,6 +27,7 @@ from agent_kernel.session import bind as bind_session
 from agent_kernel.session.touching import Syntax
 from agent_kernel.session.trust import look_first
 from agent_kernel.storage import open_store
+from agent_kernel.values.quiet import ModulesSpared
 from agent_kernel.verbs.places import (
     bound_elsewhere,
     default_place,
@@ -76,6 +77,7 @@ class Binding:
         self._places = Places(options, self.path)
         self.beside: Beside = Nothing()
         self._page: NotebookSnapshot | None = None
+        self._spared = ModulesSpared()
         self.session: Session | None = None
         self.repo: Repository | None = None
 
@@ -221,7 +223,12 @@ class Binding:
         session.workspace.after_load = _draw_inline
         session.workspace.is_only_described = self._is_only_described
         self.repo, self.session = repo, session
+        self.spare_modules()
         return self._line("Every cell is now a commit on"), *self._restart(session, repo)
+
+    def spare_modules(self) -> None:
+        """Let the garbage collector pass over modules that were imported since, as long as there is no data."""
+        self._spared.spare(lambda: [*self._results(), *map(self.namespace.__getitem__, self.names())])
 
     def _skip(self, name: str) -> bool:
         return is_shells_own(name, self.namespace, self._shell.user_ns_hidden)
@@ -288,6 +295,7 @@ class Binding:
     def close(self) -> None:
         """Let go of the store; the variables stay."""
         self._outputs.close()
+        self._spared.unspare()
         session, repo, self.session, self.repo = self.session, self.repo, None, None
         self.beside.left()  # nobody finds the store here any more, and whoever is looking into it comes to an end
         if session is not None:

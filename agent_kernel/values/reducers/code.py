@@ -42,6 +42,7 @@ from agent_kernel.values.restore.objects import (
     weak_reference_of,
     weak_reference_of_calling,
 )
+from agent_kernel.values.summaries.reading import class_dict
 from agent_kernel.values.surface import callback_of, called_at_death, is_library_callback
 
 if TYPE_CHECKING:
@@ -396,8 +397,17 @@ def _class_of(attributes: Any) -> type | None:
     """The class whose own dict this is, if it is one."""
     if type(attributes) is not dict or "__module__" not in attributes or "__doc__" not in attributes:
         return None
-    found = (holder for holder in gc.get_referrers(attributes) if isinstance(holder, type))
-    return next((kind for kind in found if gc.get_referents(kind.__dict__) == [attributes]), None)
+    # Not gc.get_referrers(): it does not know what was frozen.
+    classes: list[type] = [object]
+    seen: set[type] = set()
+    while classes:
+        kind = classes.pop()
+        if any(one is attributes for one in gc.get_referents(class_dict(kind))):
+            return kind
+        if kind not in seen:
+            seen.add(kind)
+            classes += type.__subclasses__(kind)
+    return None
 
 
 def reduce_weak_proxy(pickler: Pickler, proxy: Any) -> Any:
