@@ -353,3 +353,42 @@ def test_an_extension_is_reloaded_without_losing_its_place(place: str) -> None:
         shell.run("y = 1")
         sources = [commit["cell"]["source"] for commit in shell.log() if commit["cell"]]
         assert sources == ["y = 1", "x = 1"]
+
+
+_COLLECTED = """
+import gc, sys, weakref
+from IPython.core.interactiveshell import InteractiveShell
+
+shell = InteractiveShell.instance()
+shell.run_cell({before!r}, store_history=True)
+shell.run_line_magic("load_ext", "agent_kernel")
+shell.run_cell({source!r}, store_history=True)
+is_spared = not any(one is vars(sys.modules["xml.dom.minidom"]) for one in gc.get_objects())
+shell.run_cell("class Node: pass\\nnode = Node(); node.me = node", store_history=True)
+node = weakref.ref(shell.user_ns["node"])
+shell.run_cell("import pandas", store_history=True)
+shell.run_cell("del node", store_history=True)
+gc.collect()
+shell.run_line_magic("unload_ext", "agent_kernel")
+print("SAID", is_spared, node() is None, gc.get_freeze_count() > 0)
+"""
+_MANY_IMPORTS = (
+    "import xml.dom.minidom, unittest.mock, http.server, email.mime.text, concurrent.futures.process, curses"
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "source", "said"),
+    [
+        ("", _MANY_IMPORTS, "SAID True True False"),
+        ("", f"{_MANY_IMPORTS}\nrows = [1, 2]", "SAID False True False"),  # data may become garbage
+        ("rows = [1, 2]", _MANY_IMPORTS, "SAID False True False"),
+        ("import gc; gc.disable()", _MANY_IMPORTS, "SAID False True False"),  # whoever turned it off knows better
+    ],
+)
+def test_the_garbage_collector_looks_at_data_and_not_at_imported_modules(
+    before: str, source: str, said: str, tmp_path: Path
+) -> None:
+    code = _COLLECTED.format(before=before, source=source)
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == said
