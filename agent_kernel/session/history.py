@@ -112,8 +112,8 @@ class Recorder:
             unsaved=draft.unsaved,
             labels=tuple(draft.labels),
             random=draft.random or writer.add(Kind.SMALL, randomness.capture()),
-            cwd=_cwd(),
-            folders=self._import_folders(),
+            cwd=(here := _cwd()),
+            folders=self._import_folders(here),
             session=self.session_id,
             run=draft.run,
             step=draft.step,
@@ -132,8 +132,7 @@ class Recorder:
             self._environment = EnvironmentWatch()
         return writer.add(Kind.SMALL, self._environment.payload())
 
-    def _import_folders(self) -> tuple[str, ...]:
-        here = _cwd()
+    def _import_folders(self, here: str) -> tuple[str, ...]:
         if self._path != (sys.path, here):
             from agent_kernel.session.environment import import_folders
 
