@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -19,13 +19,14 @@ from agent_kernel.session import saving
 from agent_kernel.session.components import Component, Components, roots_of
 from agent_kernel.session.tracking import LEAST_COST_S, NO_OWN, Group, Tracking
 from agent_kernel.values import references
-from agent_kernel.values.aliases import Reach, ids_of_items, joined
+from agent_kernel.values.aliases import Reach, find, ids_of_items, joined
 from agent_kernel.values.dump import Dump
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry
 from agent_kernel.values.groups import Dumped, Layout, dump_group, is_same, plain_stream, reach_of
 from agent_kernel.values.lost import Unsavable
 from agent_kernel.values.pickler import FOREIGN, explain, type_name
 from agent_kernel.values.segments import Parts, is_long
+from agent_kernel.values.summaries.reading import referents
 
 if TYPE_CHECKING:
     from agent_kernel.session.living import Living
@@ -73,6 +74,41 @@ class Staged(msgspec.Struct):
     def drop(self, group: Group) -> None:
         """What was remembered of the group is no longer true."""
         self.dropped[id(group)] = group
+
+
+def _attributes_among(values: Iterable[Any], dump: Dump) -> set[int]:
+    """The ids of what may be the attribute dicts of objects: they are set back with those."""
+    if not any(type(value) is dict for value in values):
+        return set()
+    holders = (value for value in dump.instances if type(value).__dictoffset__)
+    return {id(object.__getattribute__(value, "__dict__")) for value in holders}
+
+
+def _set_back_among(
+    members: Mapping[str, object], pins: Mapping[int, references.Named], dump: Dump
+) -> dict[int, references.Named]:
+    """Those of the objects that can be set back in place.
+
+    Not what loading may only take the content of: what other objects are made of, classes are filled with, or look at.
+    """
+    from agent_kernel.values.reducers import can_be_pinned
+
+    if not pins or any(map(is_class_entry, members)):
+        return {}
+    level: list[Any] = list(dump.roots)
+    taken = set(map(id, level))
+    while level:
+        fresh = {id(one): one for one in cast("list[object]", referents(level)) if id(type(one)) in _TAKEN_IDS}
+        level = [one for item, one in fresh.items() if item not in taken]
+        taken |= fresh.keys()
+    return {
+        item: pin
+        for item, pin in pins.items()
+        if item not in taken and can_be_pinned(pin.value) and not (dump.memory and type(pin.value) is bytearray)
+    }
+
+
+_TAKEN_IDS = frozenset(map(id, (list, tuple, dict, set, bytearray)))
 
 
 class VanishedError(LookupError):
@@ -438,22 +474,56 @@ class Dumps:
             return None
         return before.met, before.reach
 
-    def with_answers(self, members: Mapping[str, object], compared: saving.Compared) -> saving.Compared:
+    def held_live(self) -> set[int]:
+        """The ids of what objects that cannot be saved have hold of: they stay as they are wherever a checkout leads."""
+        dumps = (compared.dumped.dump for compared in self.alone.values())
+        found = set[int]().union(*(dump.held for dump in dumps if dump.holders))
+        groups = (group for group in self.tracking.holding_parts if self.alone.keys().isdisjoint(group.members))
+        return found.union(*(group.held for group in groups))
+
+    def pins_of(
+        self, members: Mapping[str, object], compared: saving.Compared, shared: AbstractSet[int]
+    ) -> dict[int, references.Named]:
+        """The objects that members share with such ones, which stay the objects that they are wherever a checkout leads."""
+        from agent_kernel.values.constants import library_constants, packages_of
+
+        dump = compared.dumped.dump
+        ids = set(shared - library_constants(packages_of((*dump.instances, *dump.opaque)), set(shared)))
+        values = [value for name, value in members.items() if not is_class_entry(name)]
+        found = [value for value in find(ids, values, dump) if references.find(value, self.namespace) is None]
+        left_out = _attributes_among(found, dump)
+        return {
+            id(value): references.pin(value, self.living.pin(value)) for value in found if id(value) not in left_out
+        }
+
+    def as_stored(
+        self, members: Mapping[str, object], compared: saving.Compared, pins: Mapping[int, references.Named]
+    ) -> saving.Compared:
         """What to store: also the answers that objects keep, which no longer follow from what they were asked of.
 
-        They are compared without, because asking is no change. So they are stored as of the last change.
+        They are compared without, because asking is no change. So they are stored as of the last change. And to be held
+        by what cannot be saved is no change.
+
+        Args:
+            pins: what is held so. Where it can be, it is stored so that it is set back in place.
         """
         seen = compared.dumped.dump
-        if not seen.answers:
+        if not seen.answers and not pins:
             return compared
-        try:
-            dumped = dump_group(members, self.living, self.namespace, named=seen.named, whole=True, answers=True)
-        except (*FOREIGN, RecursionError):
-            return compared
-        dumped.pickler = None
-        # Not if the answers lead to what the commit does not save besides.
-        more = dumped.dump.losses.keys() - seen.losses.keys() or dumped.dump.classes.keys() - seen.classes.keys()
-        return compared if more else saving.compare(dumped)
+        set_back = _set_back_among(members, pins, seen)
+        options: dict[str, Any] = {"named": seen.named, "whole": True, "answers": bool(seen.answers), "pins": set_back}
+        if set_back or seen.answers:
+            try:
+                dumped = dump_group(members, self.living, self.namespace, **options)
+            except (*FOREIGN, RecursionError):
+                return compared
+            dumped.pickler = None
+            # Not if the answers lead to what the commit does not save besides.
+            more = dumped.dump.losses.keys() - seen.losses.keys() or dumped.dump.classes.keys() - seen.classes.keys()
+            compared = compared if more else saving.compare(dumped)
+        tokens = tuple(sorted(pin.reference.name for pin in pins.values()))
+        layout = msgspec.structs.replace(compared.dumped.layout, pins=tokens)
+        return msgspec.structs.replace(compared, dumped=msgspec.structs.replace(compared.dumped, layout=layout))
 
     def _lost(self, members: Mapping[str, object], reason: str) -> Dumped:
         """Dump the members as what cannot be saved; where even a look at them fails, as nothing that is known."""

@@ -185,7 +185,7 @@ def changes_between(repo: Repository, old: Tree, new: Tree) -> tuple[Change, ...
     found: dict[str, Change] = {}
     altered: list[str] = []
     rows = [row for row in old.diff(new) if row[1] is None or not row[1].is_same_value(row[2])]
-    regrouped = _regrouped(rows)
+    regrouped = _regrouped(repo, rows)
     for name, before, after in rows:
         if name in regrouped:
             continue
@@ -201,7 +201,7 @@ def changes_between(repo: Repository, old: Tree, new: Tree) -> tuple[Change, ...
     return tuple(sorted(found.values(), key=lambda change: change.name))
 
 
-def _regrouped(rows: Sequence[tuple[str, Entry | None, Entry | None]]) -> set[str]:
+def _regrouped(repo: Repository, rows: Sequence[tuple[str, Entry | None, Entry | None]]) -> set[str]:
     """The names with the values that they had, which others have come to share or share no more: no news of these.
 
     Where the same names share their values in another way, that is a change of all of them.
@@ -215,7 +215,18 @@ def _regrouped(rows: Sequence[tuple[str, Entry | None, Entry | None]]) -> set[st
             if entry is not None:
                 members.setdefault((entry.leader, entry.manifest) if entry.leader else name, set()).add(name)
     earlier, later = ({name: names for names in members.values() for name in names} for members in groups)
-    return {name for name in same if earlier[name] != later[name] or not later[name] <= same}
+    found = {name for name in same if earlier[name] != later[name] or not later[name] <= same}
+    rest = (row for row in rows if row[0] in same - found)
+    return found | {
+        name for name, before, after in rest if before and after and _pins(repo, before) != _pins(repo, after)
+    }
+
+
+def _pins(repo: Repository, entry: Entry) -> tuple[str, ...]:
+    """What of a value can be set back in place: that something has come to hold it is no news."""
+    from agent_kernel.values.groups import decode_layout
+
+    return decode_layout(repo.read_manifest(entry).layout).pins
 
 
 def _bound_to(repo: Repository, tree: Tree, classes: list[str]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from agent_kernel.values.lost import Lost, loss_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
 
     from agent_kernel.values.classes import ClassRegistry
     from agent_kernel.values.dump import Loss
@@ -41,6 +41,8 @@ class Living:
         self._made: set[str] = set()
         self.interrupted: set[str] = set()  # names whose saving was interrupted the last time
         self.arrived: list[int] | None = None  # a Ctrl-C each, since a commit looks at values; None: it cannot be told
+        self._pins: dict[int, str] = {}  # tokens of what can be saved, by id
+        self._pinned: dict[str, tuple[int, _Hold]] = {}
         self._placeholders: weakref.WeakValueDictionary[str, Lost] = weakref.WeakValueDictionary()
 
     @functools.cached_property
@@ -116,6 +118,50 @@ class Living:
     def is_gone(self, token: str) -> bool:
         """Whether something that lives holds a placeholder for the object."""
         return token in self._placeholders
+
+    def pin(self, value: object) -> str:
+        """The token of an object that can be saved, and that something which stays alive has hold of."""
+        known = self._pins.get(id(value))
+        if known is not None and self.pinned(known) is value:
+            return known
+        token = f"{type.__getattribute__(type(value), '__name__')}-{self.session}-{secrets.token_hex(6)}"
+        self.pin_as(token, value)
+        return token
+
+    def pin_as(self, token: str, value: object) -> None:
+        """Let this object have the token: it takes the place of one that nothing holds any more."""
+        self._unpin(token)
+        self._unpin(self._pins.get(id(value), ""))
+        self._pins[id(value)] = token
+        self._pinned[token] = id(value), _weakly(value)
+
+    def _unpin(self, token: str) -> None:
+        if token in self._pinned:
+            del self._pins[self._pinned.pop(token)[0]]
+
+    def pinned(self, token: str) -> object | None:
+        """The object of such a token, as long as something that stays alive may have hold of it."""
+        return _target(self._pinned[token][1]) if token in self._pinned else None
+
+    def let_go_of_pins(self, tokens: Iterable[str], namespace: dict[str, object]) -> None:
+        """Let those of these objects die of which nothing that stays alive has hold any more.
+
+        Args:
+            tokens: what stays alive, besides what is held until the session closes.
+        """
+        if not self._pins:
+            return
+        kept = {token for token, hold in self._objects.items() if isinstance(hold, _Held)}.union(tokens)
+        held = self.held_ids(kept, namespace)
+        for item in self._pins.keys() - held:
+            self._unpin(self._pins[item])
+
+    def held_ids(self, tokens: Iterable[str], namespace: dict[str, object]) -> frozenset[int]:
+        """The ids of what the objects of these tokens have hold of, as far as they are alive."""
+        from agent_kernel.values.surface import held_by
+
+        alive = map(self.live_object, tokens)
+        return frozenset[int]().union(*(held_by(value, namespace).ids for value in alive if value is not None))
 
     def stayed(self, token: str) -> bool:
         """Whether the very object is still there, and nothing else in its place."""

@@ -59,6 +59,8 @@ class Built(msgspec.Struct):
     failed: list[Failed] = msgspec.field(default_factory=list["Failed"])
     contents: list[tuple[object, Any]] = msgspec.field(default_factory=list["tuple[object, Any]"])
     registers: list[object] = msgspec.field(default_factory=list[object])
+    pinned: dict[str, object] = msgspec.field(default_factory=dict[str, object])
+    set_back: set[int] = msgspec.field(default_factory=set[int])  # ids of the live objects that `contents` go into
 
 
 def build(
@@ -69,21 +71,25 @@ def build(
     live: Iterable[Group] = (),
     *,
     sets_back: bool = False,
+    sets_pinned: bool = False,
 ) -> Built:
     """Load the plan's entries aside. What fails is taken out of the plan, and costs nothing but itself.
 
     Args:
         live: groups that are in memory under the same names: of large arrays, only what differs is read from the store.
         sets_back: whether `contents` will be set back into what the person's own modules hold.
+        sets_pinned: and into what objects that cannot be saved have hold of.
 
     Raises:
         KeyboardInterrupt, StoreUnavailableError: nothing was loaded.
     """
     planned = list(plan.groups_by_member())
-    loader = Loader(namespace, _Definitions(repo), living, plan.reusable, sets_back=sets_back)
+    options = {"sets_back": sets_back, "sets_pinned": sets_pinned}
+    loader = Loader(namespace, _Definitions(repo), living, plan.reusable, **options)
     with unwarned(), memory_of(repo, living, namespace, live) as at_hand:
         loaded = loader.load([stored(repo, plan, members, entries, at_hand) for members, entries in planned])
     built = Built(classes=loader.made, contents=loader.contents, registers=loader.registers)
+    built.set_back, built.pinned = loader.held_ids, loader.pinned_anew
     for (members, entries), found in zip(planned, loaded, strict=True):
         if not isinstance(found, Failure):
             built.values |= zip(members, found, strict=True)

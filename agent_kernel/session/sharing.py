@@ -35,6 +35,7 @@ class Sharing:
         known = -1
         while known != len(self._dumps.alone):  # settling dumps long containers, which have to be walked in turn
             known = len(self._dumps.alone)
+            self._look_at_held()
             self._pair_long_ones()
             self._walk_segments()
             self._walk_deferred()
@@ -51,6 +52,13 @@ class Sharing:
         for group, fresh in list(tracking.moved.values()):
             is_there = tracking.groups.get(group.members[0]) is group
             if is_there and tracking.may_share(group, fresh):
+                self._dump_members(group)
+
+    def _look_at_held(self) -> None:
+        """What has come to be held by an object that cannot be saved is stored anew, so that it can be set back in place."""
+        held = self._dumps.held_live()
+        for group in list(self._dumps.tracking.holding(held)) if held else ():
+            if group.pins != frozenset(group.reach.ids & held) and group.unloaded is None:
                 self._dump_members(group)
 
     def _settle_sharing(self) -> None:

@@ -12,7 +12,7 @@ from agent_kernel.session import saving
 from agent_kernel.session.components import roots_of
 from agent_kernel.session.dumping import Dumps, Staged
 from agent_kernel.session.sharing import Sharing
-from agent_kernel.session.tracking import Group, Tracking, without
+from agent_kernel.session.tracking import NO_IDS, Group, Tracking, without
 from agent_kernel.values import summaries
 from agent_kernel.values.aliases import joined
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry
@@ -67,8 +67,9 @@ class Staging:
         gone = frozenset(name for name in removed if name in self.tracking.groups)
         sharing = Sharing(self._dumps, gone)
         sharing.settle()
+        held = self._dumps.held_live()
         for names in sharing.clusters():
-            self._stage(sorted(names))
+            self._stage(sorted(names), held)
         for name in sorted(gone):
             self._remove(name)
         self._keep_unloaded()
@@ -76,7 +77,7 @@ class Staging:
         self._dumps.let_go()
         return self.staged
 
-    def _stage(self, names: list[str]) -> None:
+    def _stage(self, names: list[str], held: AbstractSet[int]) -> None:
         names = [name for name in names if self._dumps.is_there(name)]  # a reducer may have deleted it
         members = self._dumps.values(names)
         if not members:
@@ -92,7 +93,9 @@ class Staging:
             return
         if compared.dumped.reach.deferred:  # each member was walked, or is known to share with one that was
             compared.dumped.reach = joined([self._dumps.alone[name].dumped.reach for name in names])
-        if same_members and group is not None and compared.signature == group.signature and not group.stale:
+        shared = compared.dumped.reach.ids & held if held else NO_IDS
+        same = same_members and group is not None and compared.signature == group.signature and group.pins == shared
+        if same and group is not None and not group.stale:
             self.staged.unchanged.append((group, compared.dumped))
             return
         if self._hold_back(names, members, compared):
@@ -101,13 +104,15 @@ class Staging:
         try:
             sizes = {name: alone.size for name in names if (alone := self._dumps.alone.get(name)) is not None}
             roots = {name: roots_of(alone.dumped.dump) for name in names if (alone := self._dumps.alone.get(name))}
-            whole = self._dumps.with_answers(members, compared)
+            pins = self._dumps.pins_of(members, compared, shared) if shared else {}
+            whole = self._dumps.as_stored(members, compared, pins)
             before_it = group if same_members else None
             losing = {name: self._losses_of(name) for name in names} if compared.dumped.dump.losses else {}
             made = saving.save(self.writer, compared, members, before_it, own, sizes, roots, losing, whole)
         except KeyboardInterrupt:
             self._dumps.interrupt(members, group)
             return
+        made.pins = frozenset(shared) or NO_IDS
         made.cost_s = compared.dumped.seconds
         made.data = self._dumps.data_among(members)
         if compared.dumped.segments is None and len(names) > 1:  # each long one was cut for its own content alone
@@ -153,6 +158,7 @@ class Staging:
                 moved.append(name)  # another content, or bound to an object that is shared in another way
         stored = next(iter(before.values()))
         again = stored is not None and stored.stale and stored.signature == made.signature
+        again = again or (stored is not None and stored.pins != made.pins)
         if not moved and not regrouped and not again:  # same contents, but shared in another way
             moved = [name for name in names if before[name] is not None]
         for name in moved:

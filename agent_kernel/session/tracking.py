@@ -66,6 +66,7 @@ class Group(msgspec.Struct):
     lost: tuple[Unsaved, ...] = ()  # what to say of the losses, under the names that lead to them
     held: frozenset[int] = frozenset()  # ids of what lies in objects that cannot be saved
     holders: frozenset[str] = frozenset()  # tokens of objects that may keep functions where nobody sees them
+    pins: frozenset[int] = frozenset()  # ids of what it shared, when it was stored, with objects that cannot be saved
     cuts: dict[str | int, Cuts] = {}  # of the long containers, by name, or by id if they lie within a value
     marks: frozenset[bytes] = frozenset()
     met: bytes = b""  # which objects the last dump met: where it is the same, the group reaches what it reached
@@ -108,6 +109,7 @@ class Tracking:
         self._wide: dict[int, Group] = {}
         # Of these only what others held, too, when they were walked is remembered: they may hold more.
         self._partly_known: dict[int, Group] = {}
+        self._holding_parts: dict[int, Group] = {}
         self._memory: _MemoryIndex = _MemoryIndex()
         self._nothing_reached: Reach | None = None
 
@@ -167,6 +169,7 @@ class Tracking:
         self._by_age[id(group)] = group
         if group.unloaded is not None:
             self._unloaded[id(group)] = group
+        self._note_held(group)
         for name in group.members:
             self.groups[name] = group
             if name.startswith(CLASS_PREFIX):
@@ -187,6 +190,7 @@ class Tracking:
         self._stale.pop(id(group), None)
         self._unloaded.pop(id(group), None)
         self._by_age.pop(id(group), None)
+        self._holding_parts.pop(id(group), None)
         self._partly_known.pop(id(group), None)
         for name in group.members:
             if self.groups.get(name) is group:
@@ -222,6 +226,7 @@ class Tracking:
         group.globals_used = frozenset(dumped.dump.globals_used) or NO_NAMES
         group.held = frozenset(dumped.dump.held) or NO_IDS
         group.holders = frozenset(dumped.dump.holders) or NO_NAMES
+        self._note_held(group)
         same = found.ids == group.reach.ids and found.memory == group.reach.memory
         if same and group.classes >= dumped.dump.classes.keys():  # its stored form may need more
             return
@@ -241,6 +246,17 @@ class Tracking:
 
             _, moved = self.moved.get(id(group), (group, Reach()))
             self.moved[id(group)] = group, joined([moved, Reach(ids, memory)])
+
+    def _note_held(self, group: Group) -> None:
+        if group.held and group.holders:
+            self._holding_parts[id(group)] = group
+        else:
+            self._holding_parts.pop(id(group), None)
+
+    @property
+    def holding_parts(self) -> list[Group]:
+        """Groups with objects that cannot be saved, and that have hold of others."""
+        return list(self._holding_parts.values())
 
     def sharing(self, reach: Reach) -> Iterable[Group]:
         """Groups that may hold an object or memory in common with what was just reached."""

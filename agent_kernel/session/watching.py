@@ -288,6 +288,8 @@ class Watching:
             self.tracking.add(group)
             self._bind(group)
         self.bindings.note(self.namespace, as_looked=True)
+        holding = self.tracking.holding_parts
+        self.living.let_go_of_pins((loss.token for group in holding for loss in group.losses), self.namespace)
         self._note_handed()
 
     def _note_handed(self) -> None:

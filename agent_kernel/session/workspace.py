@@ -23,6 +23,7 @@ from agent_kernel.values.summaries.reading import derives_from
 
 if TYPE_CHECKING:
     from agent_kernel.session.dumping import Staged
+    from agent_kernel.session.loading import Built
     from agent_kernel.session.planning import Plan
     from agent_kernel.session.unloaded import Failed
 
@@ -59,7 +60,9 @@ class Workspace(Watching):
 
         plan = planning.plan(self.repo, self.tracking, self.living, tree, target, names, absent, stay)
         live = {id(group): group for name in plan.entries if (group := self.tracking.groups.get(name)) is not None}
-        built = loading.build(self.repo, self.living, self.namespace, plan, live.values(), sets_back=True)
+        built = loading.build(
+            self.repo, self.living, self.namespace, plan, live.values(), sets_back=True, sets_pinned=names is None
+        )
         self.after_load()
         commits = [source for source in sources if source is not None]
         built.failed = [unloaded.with_folder(self.repo, one, commits) for one in built.failed]
@@ -69,7 +72,36 @@ class Workspace(Watching):
             raise unloaded.load_error(news, unloaded.WAY_ON)
         classes = frozenset(name.removeprefix(CLASS_PREFIX) for name in target.names() if name.startswith(CLASS_PREFIX))
         groups = unloaded.stand_in(self.repo, built.failed, commits, classes) if built.failed else []
-        return Loaded(plan, built.values, built.classes, tuple(groups), stay, built.contents, built.registers)
+        parted = self._parted(plan, built) if names is None else {}
+        made = plan, built.values, built.classes, tuple(groups), stay, built.contents, built.registers
+        return Loaded(*made, parted, built.pinned)
+
+    def _parted(self, plan: Plan, built: Built) -> dict[str, frozenset[int]]:
+        """By variable the ids of objects that it shared with what stays alive, and that are not set back in place."""
+        from agent_kernel.values.groups import decode_layout
+
+        tokens = (
+            (name, decode_layout(plan.manifests[name].layout).pins) for name in built.values if name in plan.manifests
+        )
+        found: dict[str, frozenset[int]] = {}
+        for name, pins in tokens:
+            alive = (self.living.pinned(token) for token in pins)
+            ids = frozenset(id(value) for value in alive if value is not None)
+            found |= {name: ids - built.set_back} if ids - built.set_back else {}
+        return found
+
+    def _held_live(self) -> set[int]:
+        return set[int]().union(*(group.held for group in self.tracking.holding_parts))
+
+    def apart(self, loaded: Loaded) -> list[tuple[str, str]]:
+        """What still holds objects that variables shared with it, and the variables that have others now."""
+        found: list[tuple[str, str]] = []
+        for group in self.tracking.holding_parts if loaded.parted else ():
+            names = sorted(
+                name for name, ids in loaded.parted.items() if ids & group.held and name not in group.members
+            )
+            found += [(", ".join(group.members), ", ".join(names))] if names else []
+        return sorted(found)
 
     def _leaves_nothing(self, plan: Plan, failed: Iterable[Failed]) -> bool:
         """Whether everything that is live stays as it is, so that no state is left that would be missed."""
@@ -162,6 +194,8 @@ class Workspace(Watching):
                 replace_handlers(handlers)
             self._register(loaded)
             loaded.set_back()
+            for token, value in loaded.pinned.items():
+                self.living.pin_as(token, value)
             for uid, kind in loaded.classes.items():
                 self.living.classes.adopt(uid, kind)
             kept = [name for group in loaded.unloaded for name in group.members]
@@ -242,7 +276,20 @@ class Workspace(Watching):
                 group.checked = self._turn
                 self.tracking.add(group)
                 self._bind(group)
+        self._note_pins(loaded)
         self.bindings.note(self.namespace)
+
+    def _note_pins(self, loaded: Loaded) -> None:
+        """What of the loaded values is held by objects that cannot be saved, and was stored so that it can be set back."""
+        from agent_kernel.values.groups import decode_layout
+
+        for holding in self.tracking.holding_parts if loaded.contents else ():  # they hold what was made for them
+            holding.held = self.living.held_ids((loss.token for loss in holding.losses), self.namespace) or holding.held
+        held = self._held_live()
+        for name, manifest in loaded.plan.manifests.items() if held else ():
+            group = self.tracking.groups.get(name)
+            if group is not None and decode_layout(manifest.layout).pins:
+                group.pins = frozenset(group.reach.ids & held)
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -255,6 +302,8 @@ class Loaded(msgspec.Struct, frozen=True):
     stay: frozenset[str] = frozenset()
     contents: Sequence[tuple[object, Any]] = ()
     registers: Sequence[object] = ()  # of modules, in which classes that are made anew may stand
+    parted: Mapping[str, frozenset[int]] = {}  # by variable, ids of what others replace and something still holds
+    pinned: Mapping[str, object] = {}  # by token, what takes the place of an object that nothing holds any more
 
     def set_back(self) -> None:
         """Give what the person's own modules hold the content that it had."""

@@ -56,6 +56,7 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
     `within` are the long containers that lie within the members, the type and the segments of each: the first stream holds
     the objects that segments refer to by number, and then the members, which refer to those containers by number.
     `used` are variables of the group that code uses which runs while the others are loaded, and their types.
+    `pins` are the tokens of what something that stays alive had hold of.
     """
 
     skeletons: tuple[str, ...] = ()
@@ -70,6 +71,7 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
     lead: int = 0
     within: tuple[tuple[str, int], ...] = ()
     used: tuple[tuple[str, str], ...] = ()
+    pins: tuple[str, ...] = ()
 
 
 class Dumped(msgspec.Struct):
@@ -131,6 +133,7 @@ def dump_group(
     last: tuple[bytes, Reach] | None = None,
     packs: bool = False,
     answers: bool = False,
+    pins: Mapping[int, Named] = _NONE_NAMED,
 ) -> Dumped:
     """Pickle the members together.
 
@@ -148,6 +151,7 @@ def dump_group(
         last: of these members alone, which objects were met the last time, and what was reached then.
         packs: this is such a dump, of a figure: it is quicker, and what others share with it is written behind it.
         answers: with what objects keep of their answers, which is stored, and not compared: see `Dump.answers`.
+        pins: by id, objects that are stored so that the live ones are set back.
 
     Raises:
         RecursionError: nested too deeply.
@@ -155,7 +159,7 @@ def dump_group(
     references.look()
     options: dict[str, Any] = {"cuts": cuts, "known": known, "anchors": anchors, "whole": whole, "defer": defer}
     options |= {"components": components, "lead": lead, "dumped": dumped, "last": last, "packs": packs}
-    options["answers"] = answers
+    options |= {"answers": answers, "pins": pins}
     if len(members) == 1:
         ((name, value),) = members.items()
         # First: what is changed from here on, the next look finds.
@@ -190,8 +194,9 @@ def _dump_naming(
     last: tuple[bytes, Reach] | None,
     packs: bool,
     answers: bool,
+    pins: Mapping[int, Named],
 ) -> Dumped:
-    if len(members) == 1:
+    if len(members) == 1 and not pins:
         (value,) = members.values()
         if id(type(value)) in _ATOM_IDS:
             return Dumped(_PLAIN, [pickle.dumps(value, PROTOCOL)], [], Dump(), Reach())
@@ -205,7 +210,7 @@ def _dump_naming(
             made.digest = digest
             return made
     own_classes = [value for name, value in members.items() if name.startswith(CLASS_PREFIX)]
-    known_named = references.containers_among({*named, *map(id, members.values())}, namespace)
+    known_named = {**references.containers_among({*named, *map(id, members.values())}, namespace), **pins}
     if not own_classes and not whole and not known_named:
         cut = _cut(members, names, namespace, cuts, known, anchors, dumped)
         if cut is not None and not references.containers_among(cut.reach.ids, namespace):
@@ -250,6 +255,7 @@ def _dump_naming(
         return made
     found = reach_of(members, dump, bodies, pickler if packs else None)
     met = references.containers_among(found.ids.union(found.named) if found.named else found.ids, namespace)
+    met |= pins
     if met.keys() != known_named.keys():  # the walk sees what pickle does not ask of
         del pickler  # it holds all attribute dicts, which would seem to be shared
         pickler = open_naming(met)

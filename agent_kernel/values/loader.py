@@ -25,7 +25,7 @@ from agent_kernel.values.quiet import seldom_collected
 from agent_kernel.values.recompiling import stand_in
 from agent_kernel.values.restore.code import ModuleContent
 from agent_kernel.values.restore.context import Later
-from agent_kernel.values.restore.objects import instance, set_content
+from agent_kernel.values.restore.objects import can_take, instance, set_content
 from agent_kernel.values.streams import Failure, StoredGroup, Streams
 from agent_kernel.values.summaries.reading import class_dict
 
@@ -44,6 +44,8 @@ class LiveObjects(Protocol):
     def live_or_new(self, token: str, make: Callable[[], object]) -> object: ...
 
     def placeholder(self, token: str, loss: Loss) -> Lost: ...
+
+    def pinned(self, token: str) -> object | None: ...
 
     def has_lived(self, uid: str) -> bool:
         """Whether a class of this id was made in this process: modules have noted it."""
@@ -69,12 +71,14 @@ class Loader:
         reusable: Mapping[str, type] | None = None,
         *,
         sets_back: bool = False,
+        sets_pinned: bool = False,
     ) -> None:
         """A loader.
 
         Args:
             sets_back: what the person's own modules hold is the live object, and `contents` says what goes back into it;
                 otherwise a copy, and nothing live is touched.
+            sets_pinned: so is what objects that stay alive have hold of.
         """
         self.namespace = namespace
         self.classes: dict[str, type] = dict(reusable or {})
@@ -90,7 +94,9 @@ class Loader:
         self.registers: list[object] = []  # in which modules may have noted classes that were made here
         self._making = ""
         self._sets_back = sets_back
-        self._held: set[int] = set()
+        self._sets_pinned = sets_back and sets_pinned
+        self.pinned_anew: dict[str, object] = {}  # by token, in the place of objects that nothing holds any more
+        self.held_ids: set[int] = set()  # of the live objects into which something goes back
         self._lent: dict[str, object] = {}
         self._guard = Guard(namespace)
         self._provisional: dict[tuple[int, str], type] = {}
@@ -128,6 +134,7 @@ class Loader:
                 type.__delattr__(kind, name)
         for stream in streams:
             self.contents += _of_same_sources(stream.contents, stream.loaded)
+            self.pinned_anew |= stream.pinned
             stream.let_go()
         return [stream.failure or stream.loaded for stream in streams]
 
@@ -328,12 +335,28 @@ class Loader:
     def held(self, module: str, name: str, kind: type) -> object:
         live = _standing(module, name) if self._sets_back else None
         if type(live) is kind:
-            self._held.add(id(live))
+            self.held_ids.add(id(live))
             return live
         return instance(kind)
 
+    def pinned(self, token: str, kind: type | None, make: Callable[..., object], arguments: tuple[Any, ...]) -> object:
+        live = self._live.pinned(token) if self._sets_pinned else None
+        if live is not None and (kind is None or type(live) is kind) and can_take(live, arguments):
+            self.held_ids.add(id(live))
+            return live
+        made = make(*arguments)
+        if self._sets_pinned and self._stream is not None:
+            self._stream.pinned[token] = made
+        return made
+
+    def refill(self, made: object, content: Later) -> None:
+        if id(made) in self.held_ids and self._stream is not None:
+            self._stream.contents.append((made, content))
+        else:
+            content.give(made)
+
     def set_content(self, made: object, content: Any) -> None:
-        if id(made) in self._held and self._stream is not None:
+        if id(made) in self.held_ids and self._stream is not None:
             self._stream.contents.append((made, content))
         else:
             set_content(made, content)

@@ -222,7 +222,7 @@ class Pickler(pickle.Pickler):
         if not named:
             return
         self.dump_record.named = dict(named)
-        names = list(named.values())
+        names = [name for name in named.values() if references.is_exact_container(name.value)]
         self.stand_for(names, [name.value for name in names])
 
     def stand_for(self, marks: list[Any], values: Sequence[object]) -> None:
@@ -592,6 +592,21 @@ class BesidePickler(Pickler):
         return _standing_for, (number, component.places[id(obj)])
 
 
+class PinningPickler(Pickler):
+    """Saves objects so that they can be set back while they live: something that stays alive has hold of them."""
+
+    pins: Mapping[int, Named]
+
+    def reducer_override(self, obj: Any, /) -> Any:
+        parts = super().reducer_override(obj)
+        pin = self.pins.get(id(obj))
+        by_name = isinstance(parts, str) or (parts is NotImplemented and type(obj) is types.FunctionType)
+        if pin is None or by_name or (parts is not NotImplemented and reducers.is_live(parts)):
+            return parts
+        made: Any = reduced(obj) if parts is NotImplemented else parts
+        return made if isinstance(made, str) else reducers.pinned(obj, pin.reference.name, made)
+
+
 def _standing_for(component: int, place: int) -> object:
     raise LookupError(f"object {place} of component {component} is in another stream, and this one is only compared")
 
@@ -708,7 +723,11 @@ def _dump(
     sink = io.BytesIO()
     dump = Dump()
     pickler: Pickler
-    if components is None:
+    pins = {item: found for item, found in named.items() if not found.reference.module}
+    if pins:
+        pickler = PinningPickler(sink, dump, names, namespace, clusters, careful)
+        pickler.pins = pins
+    elif components is None:
         pickler = Pickler(sink, dump, names, namespace, clusters, careful)
     else:
         pickler = BesidePickler(sink, dump, names, namespace, clusters, careful)
@@ -730,7 +749,8 @@ def write_phases(pickler: Pickler, phases: list[object] | Phases, named: Mapping
         dump.pickles += 1
     own = [found for found in named.values() if found.reference.is_own]
     if own:
-        pickler.dump([references.Content(found.value, found.value.copy()) for found in own])
+        containers = [found.value for found in own if references.is_exact_container(found.value)]
+        pickler.dump([references.Content(value, value.copy()) for value in containers])
     dump.kept = pickler.kept
     dump.streams.append(pickler.sink.getvalue())
 

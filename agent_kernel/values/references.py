@@ -46,7 +46,8 @@ from agent_kernel.values.summaries.reading import bases_of, class_dict, derives_
 class Reference(msgspec.Struct, frozen=True):
     """Where an object stands. `is_own`: in a module of the person's own, so its content is saved too.
 
-    `steps` lead on from the name: each is how (`attribute`, `item` or `call`), and of which name or key.
+    `steps` lead on from the name: each is how (`attribute`, `item` or `call`), and of which name or key. Of no module:
+    the object is pinned, and its name is a token.
     """
 
     module: str
@@ -456,6 +457,19 @@ class Named(msgspec.Struct, frozen=True):
 
     value: Any
     reference: Reference
+
+
+def pin(value: object, token: str) -> Named:
+    """What is saved of an object of which something that stays alive has hold: its token, and what goes back into it."""
+    return Named(value, Reference("", token, is_own=True))
+
+
+def is_exact_container(value: object) -> bool:
+    """Whether the pickler is not asked of an object, which can change."""
+    return id(type(value)) in _EXACT_CONTAINERS
+
+
+_EXACT_CONTAINERS = _CONTAINERS | {id(bytearray)}
 
 
 class Content(msgspec.Struct, frozen=True):

@@ -52,6 +52,7 @@ class Streams:
         self.is_done = False
         self.shared: dict[tuple[int, str], Any] = {}
         self.contents: list[tuple[object, Any]] = []  # what goes back into objects of the person's own modules
+        self.pinned: dict[str, object] = {}  # by token, what was made for it
         layout = group.layout
         self.class_ids = layout.skeletons
         # Classes that could not be saved have a place alone, as any value.
@@ -98,6 +99,7 @@ class Streams:
         self.shared.clear()
         self._unpicklers.clear()
         self.contents = []
+        self.pinned = {}
 
     def load_values(self) -> None:
         values = self._lost or self._values()
@@ -126,6 +128,7 @@ class Streams:
         self._unpicklers.clear()
         self._anchors = []
         self.contents = []
+        self.pinned = {}
         if isinstance(failure.error, MemoryError):
             failure.error.__traceback__ = None  # its frames hold what did not fit
 

@@ -6,19 +6,21 @@ point: a type registered there is reduced by its own function, and noted like an
 
 from __future__ import annotations
 
+import collections
 import copyreg
 import enum
 import io
+import random
 import sys
 import types
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agent_kernel.values import restore
 from agent_kernel.values.definitions import names_used as names_used
 from agent_kernel.values.summaries.known import TypeCache
-from agent_kernel.values.summaries.reading import module_dict, module_name
+from agent_kernel.values.summaries.reading import bases_of, class_dict, module_dict, module_name
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -239,3 +241,60 @@ def held(module: str, name: str, value: Any) -> Any:
 
 def live_token(token: str, surface: bytes) -> Any:
     return restore.live, (token, surface)
+
+
+def is_live(parts: Any) -> bool:
+    """Whether an object was reduced to its token alone."""
+    return parts[0] is restore.live
+
+
+# -- objects that are set back while they live
+
+
+_SET_BACK = (
+    *(list, dict, set, bytearray, collections.deque, collections.OrderedDict, collections.defaultdict),
+    *(collections.Counter, types.CellType, types.FunctionType, types.SimpleNamespace),
+    *(io.StringIO, io.BytesIO, random.Random),
+)
+_SET_BACK_IDS = frozenset(map(id, _SET_BACK))
+_NAMELESS_IDS = frozenset(map(id, (types.FunctionType, types.CellType)))  # no module holds these under their names
+_HOOKS = ("__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__getnewargs__", "__getnewargs_ex__")
+
+
+def can_be_pinned(value: object) -> bool:
+    """Whether an object can be given all that it held, and stay the object that it is.
+
+    Not if code of its class says what that is, or what its hash is: then a dict that is loaded would look in vain for it.
+    """
+    kind = type(value)
+    if id(kind) in _SET_BACK_IDS:
+        return True
+    bases = bases_of(kind)
+    above = {id(base) for base in bases if module_name(base) == "builtins"}
+    own = [class_dict(base) for base in bases if module_name(base) != "builtins"]
+    said = set[str]().union(*own)
+    hashes = next((found["__hash__"] for found in own if "__hash__" in found), None)
+    return (
+        above <= _ABOVE_IDS
+        and said.isdisjoint(_HOOKS)
+        and hashes is None
+        and not any(kind is other for other in dispatch_table())
+        and not issubclass(kind, (enum.Enum, type))
+    )
+
+
+_ABOVE_IDS = frozenset(map(id, (object, list, dict, set)))
+
+
+def pinned(value: object, token: str, parts: tuple[Any, ...]) -> Any:
+    """Save an object so that the live one is set back where it still lives, and made as `parts` say where it does not."""
+    padded: list[Any] = [*parts, None, None, None, None]
+    make, arguments, state, items, pairs, setter = padded[:6]
+    kind, found = type(value), cast("Any", value)
+    if id(kind) == id(collections.defaultdict):
+        setter, state = restore.set_factory, found.default_factory
+    elif id(kind) == id(collections.Counter):
+        make, arguments, pairs = collections.Counter, (), found.items()
+    refill = setter, state, *(None if some is None else list(some) for some in (items, pairs))
+    named = None if id(kind) in _NAMELESS_IDS else kind
+    return restore.pinned, (token, named, make, *arguments), refill, None, None, restore.pinned_state

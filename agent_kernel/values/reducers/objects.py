@@ -321,6 +321,9 @@ def reduce_named(pickler: Pickler, named: Named) -> Any:
         pickler.dump_record.globals_used.add(ANY_NAME)
         return live_namespace, ()
     module, name = named.reference.module, named.reference.name
+    if not module:
+        size = (len(named.value),) if type(named.value) is bytearray else ()
+        return restore.pinned, (name, type(named.value), type(named.value), *size)
     if named.reference.is_own:
         return restore.held, (module, name, type(named.value))
     if named.reference.steps:

@@ -15,3 +15,6 @@ from agent_kernel.values.restore.context import restoring as restoring
 from agent_kernel.values.restore.objects import held as held
 from agent_kernel.values.restore.objects import held_state as held_state
 from agent_kernel.values.restore.objects import live as live
+from agent_kernel.values.restore.objects import pinned as pinned
+from agent_kernel.values.restore.objects import pinned_state as pinned_state
+from agent_kernel.values.restore.objects import set_factory as set_factory

@@ -9,6 +9,7 @@ import contextlib
 import contextvars
 import functools
 import importlib
+import io
 import threading
 import types
 import weakref
@@ -170,6 +171,83 @@ def live(token: str, surface: bytes = b"") -> object:
     return current().live(token)
 
 
+def pinned(token: str, kind: type | None, make: Callable[..., object], *arguments: Any) -> object:
+    """An object of which something that stays alive has hold: the very one while it lives; its content follows."""
+    return current().pinned(token, kind, make, arguments)
+
+
+def pinned_state(made: object, parts: tuple[Any, Any, Any, Any]) -> None:
+    current().refill(made, Refill(*parts))
+
+
+def set_factory(made: Any, factory: Any) -> None:
+    made.default_factory = factory
+
+
+class Refill(Later):
+    """All that an object held: what it held besides goes."""
+
+    setter: Callable[[Any, Any], object] | None
+    state: Any
+    items: list[Any] | None
+    pairs: list[tuple[Any, Any]] | None
+
+    def give(self, made: Any) -> None:
+        empty(made)
+        if self.setter is not None:
+            self.setter(made, self.state)
+        elif self.state is not None:
+            set_attributes(made, self.state)
+        if self.items:
+            made.extend(self.items)
+        set_item = (
+            collections.OrderedDict.__setitem__ if isinstance(made, collections.OrderedDict) else dict.__setitem__
+        )
+        for key, value in self.pairs or ():
+            set_item(made, key, value)
+
+
+_EMPTIED: tuple[Any, ...] = (collections.OrderedDict, dict, list, set, collections.deque)
+
+
+def empty(made: Any) -> None:
+    """Take all that it holds out of an object, past any override."""
+    for base in _EMPTIED:
+        if isinstance(made, base):
+            base.clear(made)
+            break
+    if type(made).__dictoffset__:
+        object.__getattribute__(made, "__dict__").clear()
+    for base in type(made).__mro__:
+        for slot in vars(base).values() if "__slots__" in vars(base) else ():
+            if type(slot) is types.MemberDescriptorType:
+                with contextlib.suppress(AttributeError):
+                    slot.__delete__(made)
+    if type(made) is types.CellType:
+        with contextlib.suppress(ValueError):
+            del made.cell_contents
+
+
+def can_take(made: Any, arguments: tuple[Any, ...]) -> bool:
+    """Whether an object can be given other content: something may look at its memory, and a function keeps its cells."""
+    kind: Any = type(made)
+    try:
+        if kind is types.FunctionType:
+            from agent_kernel.values.definitions import define
+
+            definition, _, cells, home = arguments
+            same = list(map(id, cells or ())) == list(map(id, made.__closure__ or ()))
+            return same and home is None and define(made.__code__, current().namespace)[0] == definition
+        if kind is bytearray and len(made) != arguments[0]:
+            made += b"\0"
+            del made[-1]
+        elif kind in (io.StringIO, io.BytesIO):
+            made.__setstate__(made.__getstate__())
+    except (BufferError, ValueError):
+        return False
+    return True
+
+
 def held(module: str, name: str, kind: type) -> object:
     """What a module of the person's own holds under this name; its content follows."""
     return current().held(module, name, kind)
@@ -201,7 +279,7 @@ def set_content(made: Any, content: Any) -> None:
     kind = type(made)
     if isinstance(content, Later):
         content.give(made)
-    elif kind is list:
+    elif kind is list or kind is bytearray:
         made[:] = content
     elif kind is collections.deque:
         made.clear()
