@@ -275,6 +275,8 @@ class Course:
         self.step = step
         gate = allowing.gate(self, code) if is_guarded else None
         self.place.begin(code, self.author, self.log.run, step)
+        if gate is not None:
+            gate.when_stopped = self.code.interrupt
         try:
             with (
                 noted_interrupts() as arrived,
@@ -289,6 +291,8 @@ class Course:
                     ran = msgspec.structs.replace(ran, error=RaisedInterrupt())
                 done = self.place.kept(_stopped(ran, gate))
         finally:
+            if gate is not None:
+                gate.when_stopped = None
             for child in tuple(self.children):
                 child.leave()
             is_stopped = gate is not None and bool(gate.stopped)

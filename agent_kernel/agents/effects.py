@@ -17,19 +17,31 @@ import inspect
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from importlib import import_module
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
-from weakref import WeakKeyDictionary, finalize
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from agent_kernel.agents.gate import Gate
 
-__all__ = ["Recorder", "ancestors", "gate_here", "is_on_a_steps_thread", "real_path", "recorded", "threads_followed"]
+__all__ = [
+    "Recorder",
+    "ancestors",
+    "gate_here",
+    "is_on_a_steps_thread",
+    "is_own",
+    "owns",
+    "real_path",
+    "recorded",
+    "threads_followed",
+]
 
 _MOST: Final = 100  # different effects that one step may have recorded
 _LONGEST: Final = 300
@@ -45,6 +57,7 @@ _QUIET_STARTS: Final = ("/dev/null", "/dev/tty", "/dev/pts", "/dev/shm", "/proc/
 Told: TypeAlias = tuple[str, str]
 Args: TypeAlias = tuple[Any, ...]
 
+_COMPILED: Final = tuple(EXTENSION_SUFFIXES)
 _THREAD_STARTS: Final = ("_thread.start_new_thread", "_thread.start_joinable_thread")  # the second from 3.13 on
 
 # Not current_thread(): that makes an object for a thread that has none.
@@ -111,7 +124,9 @@ class _Ear:
             if not self.is_guarding:
                 _tell_of_the_unaudited()
                 _follow_pools()
+                _follow_finalizers()
                 self.is_guarding = True
+        _keep_in_threads()
 
     def hear(self, event: str, args: Args) -> None:
         """Something happens, and a step is going on.
@@ -119,6 +134,8 @@ class _Ear:
         Raises:
             EffectStopped: the step must not do this.
         """
+        if event == "import":
+            _keep_in_threads()
         told = _HEARD.get(event) or _ONLY_STOPPED.get(event)
         if (told is None and event not in _THREAD_STARTS) or getattr(self.busy, "now", False):
             return
@@ -194,7 +211,7 @@ class _Ear:
         token, entry = _Token(), object()
         self.gated[token] = recorder
         self.wanted.append(entry)
-        finalize(token, self.wanted.remove, entry).atexit = False
+        weakref.finalize(token, self.wanted.remove, entry).atexit = False
         return token
 
     def ended(self, recorder: Recorder) -> None:
@@ -277,6 +294,54 @@ def _follow_pools() -> None:
             _token.reset(before)
 
     item.__init__, item.run = given, done
+
+
+def _follow_finalizers() -> None:
+    """What the code of a step itself has called when an object goes is the step's, also when that has ended."""
+    init: Callable[..., None] = vars(weakref.finalize)["__init__"]
+
+    @functools.wraps(init)
+    def made(self: Any, obj: Any, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
+        token, mine = _token.get(), gate_here()
+        is_steps_own = token is not None and mine is not None and mine.is_here(_caller())
+        init(self, obj, _Later(func, token) if is_steps_own and token is not None else func, *args, **kwargs)
+
+    weakref.finalize.__init__ = made  # type: ignore[method-assign]  # on purpose
+
+
+class _Later:
+    """A function that a step left to be called. Its effects are those of the step."""
+
+    def __init__(self, func: Callable[..., Any], token: _Token) -> None:
+        self.func = func
+        self._token = token
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        before = _token.set(self._token)
+        try:
+            return self.func(*args, **kwargs)
+        finally:
+            _token.reset(before)
+
+
+def _keep_in_threads() -> None:
+    """Have joblib do on threads of this process, behind a gate, what it would do in processes, where no gate is."""
+    backends: Any = sys.modules.get("joblib._parallel_backends")
+    for name in ("LokyBackend", "MultiprocessingBackend"):
+        kind = getattr(backends, name, None)
+        fall_back = getattr(backends, "FallbackToBackend", None)  # the last that the module defines
+        if kind is not None and fall_back is not None and not hasattr(kind.configure, "__wrapped__"):
+            kind.configure = _on_threads(kind.configure, backends.ThreadingBackend, fall_back)
+
+
+def _on_threads(configure: Callable[..., Any], on_threads: Any, fall_back: Any) -> Callable[..., Any]:
+    @functools.wraps(configure)
+    def configured(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if gate_here() is not None:
+            raise fall_back(on_threads(nesting_level=self.nesting_level))
+        return configure(self, *args, **kwargs)
+
+    return configured
 
 
 def _telling(event: str, act: Callable[..., Any]) -> Callable[..., Any]:
@@ -435,6 +500,12 @@ def _database(args: Args) -> Told:
     return ("", "") if args and args[0] in (":memory:", "") else ("opens database", _text(args[0]))
 
 
+def _loaded(args: Args) -> Told:
+    """A module is imported. In compiled code it does as it likes."""
+    file: object = args[1] if len(args) > 1 else None
+    return ("loads", f"C code of {file}") if isinstance(file, str) and file.endswith(_COMPILED) else ("", "")
+
+
 def _environment(what: str) -> Callable[[Args], Told]:
     """What libraries of numbers set for themselves as they are imported is nobody's doing."""
 
@@ -496,6 +567,12 @@ _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     "syslog.syslog": lambda args: ("writes", "the log of the system"),
     "sqlite3.enable_load_extension": lambda args: ("loads", "an extension of SQLite"),
     "webbrowser.open": _first("opens in the browser"),
+    "import": _loaded,
+    "_cffi_backend.load_library": lambda args: (
+        "loads",
+        f"C code of {_text(args[0]) if args and args[0] else 'this process'}",
+    ),
+    "atexit.register": lambda args: ("hooks", "the end of this process"),
     "ctypes.dlopen": lambda args: ("loads", f"C code of {_text(args[0]) if args and args[0] else 'this process'}"),
     "ctypes.dlsym": lambda args: ("calls", f"the C function {_text(args[1]) if len(args) > 1 else ''}"),
     "sys.addaudithook": lambda args: ("hooks", "audit events"),
@@ -520,6 +597,8 @@ _UNAUDITED: Final = (
     ("_posixsubprocess", "fork_exec"),
     ("subprocess", "_fork_exec"),
     ("_posixshmem", "shm_open"),
+    ("_cffi_backend", "load_library"),
+    ("atexit", "register"),
     *(("os", name) for name in ("mkfifo", "mknod", "_exit", "abort")),
     *(("signal", name) for name in ("pidfd_send_signal", "raise_signal", "alarm", "setitimer")),
     *(("readline", name) for name in ("write_history_file", "append_history_file")),
@@ -558,6 +637,20 @@ def _paths(event: str, args: Args) -> tuple[str, ...]:
         if isinstance(given, str | bytes | Path | int):
             found.append(real_path(given, beside if isinstance(beside, int) and beside >= 0 else None))
     return tuple(found)
+
+
+_own: Final[set[str]] = set()  # temporary files and folders that steps of this process made
+
+
+def owns(path: str) -> None:
+    """A step made a temporary file or folder."""
+    _own.add(path)
+
+
+def is_own(path: str) -> bool:
+    """Whether this is a temporary file or folder of a step, or lies in one."""
+    place = real_path(path) if _own and path else ""
+    return any(place == own or place.startswith(own + os.sep) for own in _own)
 
 
 def real_path(path: str | bytes | os.PathLike[str] | int, folder: int | None = None) -> str:

@@ -29,9 +29,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from agent_kernel.agents.effects import real_path
+from agent_kernel.agents.effects import is_own, owns, real_path
 from agent_kernel.agents.events import ApprovalDecided, ApprovalRequested, Event, Finding
-from agent_kernel.agents.review.reaching import BUILTINS, FUNCTIONS
+from agent_kernel.agents.review.reaching import BUILTINS, FUNCTIONS, SINKS
 
 __all__ = [
     "STEP",
@@ -74,11 +74,12 @@ _IMPORTING: Final = frozenset({"_find_and_load", "_find_and_load_unlocked"})
 _NO_PACKAGE: Final = frozenset({"frozen", "standard", "ours", "storage"})
 _LOADERS: Final = frozenset({"CDLL", "PyDLL", "LoadLibrary", "cdll", "pythonapi", "find_library"})
 _RUN: Final = frozenset({"run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"})
+_SYSTEM: Final = ("/usr", "/lib", "/lib64", "/opt", "/nix", "/snap", "/System", "/Library")
+_TRIES: Final = ("::1:0", "127.0.0.1:0")  # to see whether this computer has addresses of a kind
 _PIPE: Final = -1
 _LONGEST: Final = 300
 THAT: Final = " that "  # between what is shown and what that does
 STEP: Final = "<agent step"  # how the code of a step is called, where no notebook calls it
-_SINKS: Final = ("/dev/null", "/dev/tty", "/dev/stdout", "/dev/stderr", "/dev/pts/")
 
 
 class EffectStopped(BaseException):
@@ -169,8 +170,9 @@ class Gate:
         self._store = store
         self.files: set[str] = set()  # what the code of the step is called
         self._process = os.getpid()
-        self._own: set[str] = set()  # temporary files and folders of the step
         self._lock = threading.Lock()
+        self.when_stopped: Callable[[], object] | None = None  # ends the step, while it runs
+        self._thread = threading.get_ident()
         tempfile.gettempdir()  # which tries what it may write to, the first time
 
     def may_show(self, what: str, frame: FrameType | None) -> bool:
@@ -191,7 +193,7 @@ class Gate:
             and _is_below(place, real_path(tempfile.gettempdir()))
             and not os.path.lexists(place)
         ):
-            self._own.add(place)
+            owns(place)
 
     def check(self, what: str, target: str, paths: Collection[str], frame: FrameType | None) -> EffectStopped | None:
         """What to raise where this must not happen; None: it may.
@@ -207,23 +209,31 @@ class Gate:
 
     def is_acting(self, frame: FrameType | None) -> bool:
         """Whether code that the step defined is what calls here, on whatever thread."""
-        while frame is not None:
-            name = frame.f_code.co_filename
-            if name in self.files or name.startswith(STEP):
-                return True
+        while frame is not None and not self.is_here(frame):
             frame = frame.f_back
-        return False
+        return frame is not None
+
+    def is_here(self, frame: FrameType | None) -> bool:
+        """Whether this very code is the step's."""
+        name = frame.f_code.co_filename if frame is not None else ""
+        return name in self.files or name.startswith(STEP)
 
     def stop(self, what: str, target: str) -> EffectStopped:
-        """Remember that this was stopped."""
+        """Remember that this was stopped. A pool may lose it on its way from another thread, and wait for ever."""
         with self._lock:
             self.stopped[what, target] = None
+        if self.when_stopped is not None and threading.get_ident() != self._thread:
+            self.when_stopped()
         return EffectStopped(what, target)
 
     def _passes(self, what: str, target: str, paths: Collection[str], frame: FrameType | None) -> bool:
         if what == "ends" and os.getpid() != self._process:
             return True  # that of a fork, which was allowed
-        if paths and all(path.startswith(_SINKS) or self._is_own(path) for path in paths):
+        if what == "writes" and paths and all(map(os.path.isdir, paths)):
+            return True  # no folder is written to: what an `opener` opens in it tells of itself
+        if what == "hooks" and target.startswith("the end") and not self.is_here(frame):
+            return True  # a library tidies up
+        if paths and all(path.startswith(SINKS) or is_own(path) for path in paths):
             return True
         if not self.stopped and (what in self._verbs or self._is_approved(what, target, paths)):
             return True
@@ -233,17 +243,17 @@ class Gate:
         if what == "calls":  # of what was loaded, which was looked at
             return actor.imports or bool(actor.library)
         if what == "loads":
-            return actor.imports or not _LOADERS.isdisjoint(actor.names)
+            is_of_others = _is_foreign(target.removeprefix("C code of "))
+            return not is_of_others and (actor.imports or not _LOADERS.isdisjoint(actor.names))
         if what == "starts a thread of":
             return "start_new_thread" in actor.names
         if what == "runs":
             return actor.imports or actor.says_command
         if actor.imports:
+            if what == "listens" and target in _TRIES:
+                return True
             return what in _STATE or (bool(paths) and all(map(_is_cache, paths)))
         return bool(paths) and bool(actor.library) and all(_is_cache_of(actor.library, path) for path in paths)
-
-    def _is_own(self, path: str) -> bool:
-        return any(_is_below(path, own) for own in self._own)
 
     def _is_approved(self, what: str, target: str, paths: Collection[str]) -> bool:
         if (what, self._mask(target, _LONGEST)) in self._allowed.effects:
@@ -327,7 +337,7 @@ def _kind_of(file: str) -> str:
     """Whose code a file has: `machinery`, `storage` or `ours`, `frozen`, `standard`, a package's name; "": the step's or the user's."""
     if file.startswith("<frozen "):
         return "frozen"
-    if file.startswith(_CTYPES):
+    if file.startswith(_CTYPES) or f"{os.sep}site-packages{os.sep}cffi{os.sep}" in file:
         return "ours"  # it acts for whoever calls it
     if file.startswith(_PACKAGE + os.sep):
         return "machinery" if file.startswith(_MACHINERY) else "storage" if file.startswith(_STORAGE) else "ours"
@@ -336,6 +346,15 @@ def _kind_of(file: str) -> str:
         if file.startswith(prefix):
             return file[len(prefix) :].partition(os.sep)[0].removesuffix(".py")
     return "standard" if file.startswith(standard) else ""
+
+
+def _is_foreign(file: str) -> bool:
+    """Whether compiled code lies neither with an installed package nor with the system."""
+    if os.sep not in file:
+        return False  # the system looks for it where it has its libraries
+    place = real_path(file)
+    roots = (*sum(_installed(), ()), sys.prefix, sys.base_prefix, *_SYSTEM)
+    return not any(_is_below(place, real_path(one)) for one in roots)
 
 
 def _file_of_globals(frame: FrameType) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["EFFECTS", "PREPARED"]
+__all__ = ["EFFECTS", "ON_OPEN", "OPEN", "PREPARED"]
 
 PREPARED: Final = """
 import pandas as pd, numpy as np, os, io, pathlib
@@ -172,4 +172,82 @@ duckdb: import duckdb; duckdb.sql("co" + "py (select 1) to 'out'")
 
 EFFECTS: Final[dict[str, str]] = {
     name: code.replace("\\n", "\n") for name, _, code in (line.partition(": ") for line in _TEXT.strip().splitlines())
+}
+
+# What is open in variables, and steps that write to it: no audit event tells of that.
+OPEN: Final = """
+import csv, functools, gzip, http.client, io, mmap, multiprocessing, os, shelve, socket, sqlite3, subprocess, sys, zipfile
+import numpy as np, pandas as pd, duckdb
+df, array = pd.DataFrame({"a": [1, 2]}), np.arange(4)
+log, binary = open("log", "w"), open("binary", "wb")
+rows, handles, list_of, say = csv.writer(log), {"log": log}, [log], functools.partial(print, file=log)
+class Job: pass
+job = Job()
+job.log = log
+number = os.open("by_number", os.O_WRONLY | os.O_CREAT)
+base = sqlite3.connect("base.db")
+base.execute("create table t (a)")
+cursor = base.cursor()
+sock, peer = socket.socketpair()
+stream = sock.makefile("wb")
+web = http.client.HTTPConnection("localhost", 9)
+mapped = np.memmap("mapped", "uint8", "w+", shape=(4,))
+paged = mmap.mmap(-1, 4)
+packed, zipped, shelf = zipfile.ZipFile("packed", "w"), gzip.open("zipped", "wb"), shelve.open("shelf")
+child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+near, far = multiprocessing.Pipe()
+shared = multiprocessing.Queue()
+duck = duckdb.connect("duck.db")
+"""
+
+_ON_OPEN: Final = """
+held write: log.write('x'); log.flush()
+held print: print('x', file=log, flush=True)
+held json: import json; json.dump({}, log)
+held csv: rows.writerow([1])
+held in dict: handles['log'].write('x')
+held in list loop: for h in list_of: h.write('x')
+held by map: list(map(log.write, ['x']))
+held alias: f = log; f.writelines(['x'])
+held getattr: getattr(log, 'wri' + 'te')('x')
+held in attribute: job.log.write('x')
+held buffer: binary.raw.write(b'x')
+held pickle: import pickle; pickle.Pickler(binary).dump(1)
+held np.save: np.save(binary, array)
+held to_csv: df.to_csv(log)
+held copy: import shutil; shutil.copyfileobj(io.StringIO('x'), log)
+held fd: os.write(log.fileno(), b'x')
+held number: os.write(number, b'x')
+held truncate: log.truncate(0)
+held partial: say('x')
+cursor delete: cursor.execute('DELETE FROM t')
+cursor many: cursor.executemany('insert into t values (?)', [(1,)])
+cursor getattr: getattr(cursor, 'exe' + 'cute')('DELETE FROM t')
+cursor by map: list(map(cursor.execute, ['DELETE FROM t']))
+connection in list: [base][0].execute('DELETE FROM t')
+connection to_sql: df.to_sql('u', base)
+connection script: base.executescript('drop table t')
+connection with: with base: base.execute('insert into t values (3)')
+connection text built: q = 'DEL' + 'ETE FROM t'; base.execute(q)
+connection read_sql: pd.read_sql('delete from t returning a', base)
+backup: import sqlite3; sqlite3.connect(':memory:').backup(base)
+socket send: sock.send(b'x')
+socket in dict: {'s': sock}['s'].sendall(b'x')
+socket file: stream.write(b'x'); stream.flush()
+http held: web.request('GET', '/')
+memmap held: mapped[0] = 9; mapped.flush()
+mmap held: paged[0:1] = b'X'; paged.flush()
+zip held: packed.writestr('a', 'x')
+gzip held: zipped.write(b'x')
+shelve held: shelf['a'] = 1; shelf.sync()
+process held: child.stdin.write(b'x'); child.stdin.flush()
+process kill: child.kill()
+pipe held: near.send('x')
+queue of processes: shared.put(1)
+duckdb held: duck.execute('insert into t values (3)')
+duckdb relation create: duck.sql('select 5 as a').insert_into('t')
+"""
+
+ON_OPEN: Final[dict[str, str]] = {
+    name: code for name, _, code in (line.partition(": ") for line in _ON_OPEN.strip().splitlines())
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["FILES", "HARMLESS"]
+__all__ = ["FILES", "HARMLESS", "MORE"]
 
 FILES: Final = {
     "sales.csv": "day,shop,units,price\n"
@@ -439,3 +439,775 @@ drawn
 """
 
 HARMLESS: Final = tuple(step.strip().replace("\\\\", "\\") for step in _STEPS.strip().split("\n\n"))
+
+# Of other kinds: with the operating system, temporary files, databases in memory, pickles, threads, what Python brings.
+_MORE: Final = r"""
+import pandas as pd, numpy as np, os, io, sys, json, re, math, random, time, tempfile, pickle, sqlite3, functools, itertools, collections
+import matplotlib.pyplot as plt
+sales = pd.read_csv("sales.csv", parse_dates=["day"])
+df = pd.DataFrame({"a": [1, 2, 3], "b": list("xyz"), "c": [0.5, None, 1.5]})
+
+import subprocess
+
+import joblib
+from joblib import Parallel, delayed
+
+Parallel(n_jobs=2)(delayed(math.sqrt)(n) for n in range(4))
+
+Parallel(n_jobs=2, prefer="threads")(delayed(math.sqrt)(n) for n in range(4))
+
+joblib.cpu_count() > 0
+
+joblib.hash(df)
+
+def square(n):
+    return n * n
+Parallel(n_jobs=2)(delayed(square)(n) for n in range(4))
+
+from sklearn.ensemble import RandomForestClassifier, GradientBoostingClassifier
+from sklearn.model_selection import cross_val_score, GridSearchCV, cross_validate
+from sklearn.datasets import make_classification, make_blobs, make_regression
+X, y = make_classification(n_samples=80, n_features=5, random_state=0)
+
+cross_val_score(RandomForestClassifier(n_estimators=5), X, y, cv=3, n_jobs=2).mean() > 0
+
+GridSearchCV(RandomForestClassifier(n_estimators=5), {"max_depth": [2, 3]}, cv=2, n_jobs=2).fit(X, y).best_score_ > 0
+
+from sklearn.pipeline import Pipeline
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import OneHotEncoder, StandardScaler, PolynomialFeatures
+from sklearn.linear_model import LogisticRegression, Lasso
+columns = ColumnTransformer([("n", SimpleImputer(), ["a", "c"]), ("k", OneHotEncoder(), ["b"])])
+Pipeline([("columns", columns), ("model", LogisticRegression())]).fit(df, [0, 1, 0])
+
+from sklearn.model_selection import learning_curve, KFold, StratifiedKFold, permutation_test_score
+sizes, train, test = learning_curve(LogisticRegression(), X, y, cv=3, n_jobs=2)
+train.shape
+
+from sklearn.inspection import permutation_importance
+permutation_importance(LogisticRegression().fit(X, y), X, y, n_repeats=2, n_jobs=2).importances_mean.round(2)
+
+from sklearn.metrics import ConfusionMatrixDisplay, RocCurveDisplay, roc_auc_score
+ConfusionMatrixDisplay.from_predictions(y, y)
+
+from sklearn.manifold import TSNE
+TSNE(perplexity=5, n_iter_without_progress=50, max_iter=250).fit_transform(X[:20]).shape
+
+from sklearn.svm import SVC
+SVC(probability=True).fit(X, y).predict_proba(X[:2]).shape
+
+from sklearn.gaussian_process import GaussianProcessRegressor
+GaussianProcessRegressor().fit(X[:10], y[:10]).predict(X[:2])
+
+from sklearn.cluster import DBSCAN, AgglomerativeClustering
+DBSCAN().fit(X).labels_[:3]
+
+from sklearn.neural_network import MLPClassifier
+MLPClassifier((4,), max_iter=20).fit(X, y).score(X, y)
+
+from sklearn import set_config
+set_config(transform_output="pandas")
+StandardScaler().fit_transform(df[["a"]])
+
+with open(os.devnull, "w") as nothing:
+    print("x", file=nothing)
+
+import contextlib
+with contextlib.redirect_stdout(open(os.devnull, "w")):
+    print("unseen")
+
+with contextlib.redirect_stdout(io.StringIO()) as caught:
+    print("caught")
+caught.getvalue()
+
+with tempfile.TemporaryDirectory() as folder:
+    path = os.path.join(folder, "x.csv")
+    df.to_csv(path)
+    back = pd.read_csv(path)
+back.shape
+
+from pathlib import Path
+with tempfile.TemporaryDirectory() as folder:
+    place = Path(folder) / "deep" / "er"
+    place.mkdir(parents=True)
+    (place / "a.txt").write_text("x")
+    print(sorted(p.name for p in Path(folder).rglob("*")))
+
+with tempfile.NamedTemporaryFile("w+", suffix=".txt") as file:
+    file.write("hello")
+    file.seek(0)
+    print(file.read())
+
+with tempfile.TemporaryFile() as file:
+    file.write(b"x")
+    file.tell()
+
+with tempfile.SpooledTemporaryFile() as file:
+    file.write(b"x")
+
+import shutil
+folder = tempfile.mkdtemp()
+Path(folder, "x.json").write_text(json.dumps({"a": 1}))
+shutil.rmtree(folder)
+
+tempfile.gettempdir() != ""
+
+with tempfile.TemporaryDirectory() as folder:
+    df.to_parquet(f"{folder}/x.parquet")
+    pd.read_parquet(f"{folder}/x.parquet")
+
+with tempfile.TemporaryDirectory() as folder:
+    plt.plot([1, 2])
+    plt.savefig(os.path.join(folder, "x.png"))
+    print(os.path.getsize(os.path.join(folder, "x.png")) > 0)
+
+with tempfile.TemporaryDirectory() as folder:
+    np.save(os.path.join(folder, "x.npy"), np.arange(3))
+    print(np.load(os.path.join(folder, "x.npy")))
+
+with tempfile.TemporaryDirectory() as folder:
+    with open(os.path.join(folder, "a.csv"), "w") as file:
+        file.write("a,b\n1,2\n")
+    pd.read_csv(os.path.join(folder, "a.csv"))
+
+memory = sqlite3.connect(":memory:")
+df.to_sql("t", memory, index=False)
+
+pd.read_sql("select * from t where a > 1", memory)
+
+pd.read_sql_query("select count(*) as n from t", memory)
+
+memory.execute("create table u (n integer)")
+memory.executemany("insert into u values (?)", [(1,), (2,)])
+memory.execute("select sum(n) from u").fetchone()
+
+with sqlite3.connect(":memory:") as other:
+    df.to_sql("t", other)
+    cursor = other.cursor()
+    cursor.execute("update t set a = 0")
+    rows = cursor.execute("select * from t").fetchall()
+rows
+
+import duckdb
+duckdb.sql("select 1")
+
+duckdb.sql("select 1 as one, 2 as two").df()
+
+duckdb.query("select avg(a) from df").fetchall()
+
+con = duckdb.connect()
+con.execute("select count(*) from df").fetchall()
+
+con.register("numbers", df)
+con.execute("select sum(a) from numbers").df()
+
+con.sql("create table t as select * from df")
+con.sql("select * from t").fetchall()
+
+duckdb.sql("select b, sum(a) as total from df group by b order by total desc").pl()
+
+pickle.loads(pickle.dumps(df)).equals(df)
+
+blob = pickle.dumps({"a": [1, 2]})
+pickle.loads(blob)
+
+import copy
+copy.deepcopy({"a": [df]})["a"][0].shape
+
+import cloudpickle
+cloudpickle.loads(cloudpickle.dumps(lambda n: n + 1))(1)
+
+with io.BytesIO() as stream:
+    pickle.dump(df, stream)
+    stream.seek(0)
+    pickle.load(stream)
+
+import getpass
+getpass.getuser() != ""
+
+import platform
+platform.python_version(), platform.system()
+
+import socket
+socket.gethostname() != ""
+
+import multiprocessing
+multiprocessing.cpu_count() > 0
+
+os.cpu_count(), os.getpid() > 0, os.getcwd() != ""
+
+import sysconfig, site
+sysconfig.get_paths()["stdlib"] != ""
+
+sys.version_info >= (3, 8), sys.platform, len(sys.path) > 0
+
+"pandas" in sys.modules
+
+import importlib
+importlib.import_module("json").dumps([1])
+
+import importlib.metadata
+importlib.metadata.version("pandas")
+
+import inspect
+inspect.signature(square)
+
+inspect.getsource(json.dumps)[:10]
+
+print(pd.__version__, np.__version__)
+
+pd.options.display.max_columns
+
+import asyncio
+async def slow(n):
+    await asyncio.sleep(0.01)
+    return n
+asyncio.run(asyncio.wait_for(slow(1), 1))
+
+asyncio.run(slow(3))
+
+async def several():
+    return await asyncio.gather(*(slow(n) for n in range(3)))
+asyncio.new_event_loop().run_until_complete(several())
+
+import threading
+lock = threading.Lock()
+with lock:
+    shared = 1
+
+worker = threading.Thread(target=lambda: results.append(1))
+results = []
+worker.start()
+worker.join()
+results
+
+import queue
+waiting = queue.Queue()
+waiting.put(1)
+waiting.get()
+
+from concurrent.futures import ThreadPoolExecutor, as_completed
+with ThreadPoolExecutor() as pool:
+    done = [one.result() for one in as_completed([pool.submit(square, n) for n in range(4)])]
+sorted(done)
+
+time.sleep(0.01)
+
+timer = time.time()
+time.strftime("%Y") > "2000"
+
+import warnings
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    warnings.warn("quiet")
+
+@contextlib.contextmanager
+def timed():
+    begun = time.perf_counter()
+    yield
+    print(time.perf_counter() - begun < 5)
+with timed():
+    sum(range(100))
+
+with contextlib.suppress(ZeroDivisionError):
+    1 / 0
+
+from dataclasses import dataclass, field, asdict, replace
+@dataclass(frozen=True)
+class Order:
+    id: int
+    items: list = field(default_factory=list)
+asdict(replace(Order(1), items=["a"]))
+
+from typing import NamedTuple, TypedDict
+class Pair(NamedTuple):
+    left: int
+    right: int
+Pair(1, 2)._asdict()
+
+import enum
+class Color(enum.Enum):
+    RED = 1
+Color.RED, Color["RED"].value
+
+import abc
+class Shape(abc.ABC):
+    @abc.abstractmethod
+    def area(self): ...
+    @property
+    def double(self):
+        return 2 * self.area()
+class Square(Shape):
+    def area(self):
+        return 4
+Square().double
+
+@functools.lru_cache(maxsize=None)
+def fib(n):
+    return n if n < 2 else fib(n - 1) + fib(n - 2)
+fib(20), fib.cache_info()
+
+functools.partial(int, base=2)("101")
+
+@functools.wraps(square)
+def wrapped(n):
+    return square(n)
+wrapped(2)
+
+@functools.singledispatch
+def said(value):
+    return str(value)
+@said.register
+def _(value: int):
+    return "int"
+said(1)
+
+list(itertools.islice(itertools.cycle("ab"), 5)), list(itertools.accumulate([1, 2, 3]))
+
+[(key, len(list(group))) for key, group in itertools.groupby("aabbb")]
+
+collections.OrderedDict(a=1), collections.ChainMap({}, {"a": 1})["a"], collections.deque([1, 2], maxlen=1)
+
+counts = collections.defaultdict(list)
+counts["a"].append(1)
+dict(counts)
+
+import operator
+sorted([{"n": 2}, {"n": 1}], key=operator.itemgetter("n"))
+
+list(map(operator.attrgetter("year"), pd.to_datetime(["2024-01-01"])))
+
+import heapq, bisect
+heapq.nlargest(2, [1, 5, 3]), bisect.bisect([1, 2, 3], 2)
+
+re.sub(r"(\d+)", lambda found: str(int(found[1]) + 1), "a1b2")
+
+pattern = re.compile(r"(?P<word>\w+)")
+pattern.match("hello world").groupdict()
+
+import string, textwrap, difflib
+print("\n".join(difflib.unified_diff(["a"], ["b"], lineterm="")))
+
+string.Template("$a and $b").substitute(a=1, b=2)
+
+import decimal, fractions
+decimal.Decimal("1.1") + 1, fractions.Fraction(1, 3) * 2
+
+import datetime as dt
+from zoneinfo import ZoneInfo
+dt.datetime(2024, 1, 1, tzinfo=ZoneInfo("Europe/Berlin")).isoformat()
+
+dt.datetime.now(dt.timezone.utc).year > 2000
+
+import calendar
+print(calendar.month(2024, 2))
+
+import uuid
+len(str(uuid.uuid4()))
+
+import secrets
+len(secrets.token_hex(4))
+
+import base64, zlib, gzip, bz2
+base64.b64encode(zlib.compress(b"hello" * 10)), gzip.decompress(gzip.compress(b"x"))
+
+import zipfile
+archive = io.BytesIO()
+with zipfile.ZipFile(archive, "w") as packed:
+    packed.writestr("a.txt", "x")
+zipfile.ZipFile(archive).namelist()
+
+import csv
+out = io.StringIO()
+writer = csv.writer(out)
+writer.writerow([1, "a,b"])
+out.getvalue()
+
+import xml.etree.ElementTree as ET
+ET.fromstring("<a><b>1</b></a>").find("b").text
+
+import html
+html.escape("<b>")
+
+from html.parser import HTMLParser
+class Titles(HTMLParser):
+    def handle_starttag(self, tag, attrs):
+        print(tag)
+Titles().feed("<p><b>x</b></p>")
+
+from urllib.parse import urlparse, parse_qs
+parse_qs(urlparse("https://example.org/?a=1").query)
+
+import configparser
+settings = configparser.ConfigParser()
+settings.read_string("[a]\nb = 1")
+settings["a"]["b"]
+
+import tomllib
+tomllib.loads("a = 1")
+
+import argparse
+argparse.Namespace(lr=0.1)
+
+import logging
+logger = logging.getLogger("more")
+logger.addHandler(logging.StreamHandler(io.StringIO()))
+logger.warning("kept in memory")
+
+import traceback
+try:
+    {}["a"]
+except KeyError:
+    print(traceback.format_exc().splitlines()[-1])
+
+import gc
+gc.collect() >= 0
+
+import weakref
+ref = weakref.ref(Square())
+ref() is None
+
+import timeit
+timeit.timeit("sum(range(10))", number=10) < 5
+
+import cProfile, pstats
+profile = cProfile.Profile()
+profile.enable()
+sum(range(100))
+profile.disable()
+pstats.Stats(profile, stream=io.StringIO()).sort_stats("cumulative").print_stats(3)
+
+import tracemalloc
+tracemalloc.start()
+tracemalloc.get_traced_memory()
+tracemalloc.stop()
+
+sys.getsizeof(df) > 0
+
+os.path.join("a", "b"), os.path.exists("sales.csv"), os.path.splitext("a.csv")
+
+for root, folders, files in os.walk("."):
+    print(root, len(files))
+
+import glob, fnmatch
+sorted(glob.glob("*.csv")), fnmatch.filter(["a.py"], "*.py")
+
+Path("sales.csv").stat().st_size > 0, Path("notes.txt").read_bytes()[:3], Path("x/y").with_suffix(".csv").name
+
+os.getenv("HOME", ""), "PATH" in os.environ
+
+sales.rolling(3, on="day").units.mean().tail(2)
+
+sales.groupby("shop").rolling(2, on="day").units.sum().head(2)
+
+sales.groupby(["shop", pd.Grouper(key="day", freq="W")]).units.sum().unstack(0).head(2)
+
+sales.groupby("shop").apply(lambda part: part.nlargest(1, "units"), include_groups=False)
+
+sales.groupby("shop").transform("mean", numeric_only=True).head(2)
+
+sales.groupby("shop")["units"].agg(total="sum", biggest="max")
+
+sales.pivot(index="day", columns="shop", values="units").ffill().interpolate().head(2)
+
+pd.merge_asof(sales.sort_values("day"), sales[["day", "price"]].sort_values("day"), on="day").head(2)
+
+sales.merge(sales, on=["day", "shop"], how="outer", indicator=True)._merge.value_counts()
+
+sales.set_index(["day", "shop"]).xs("a", level="shop").head(2)
+
+sales.explode("units").head(2), pd.json_normalize([{"a": {"b": 1}}])
+
+sales.units.expanding().max().tail(1), sales.units.ewm(span=3).mean().tail(1), sales.units.shift(1).diff().tail(1)
+
+sales.select_dtypes("number").apply(["min", "max"])
+
+pd.qcut(sales.units, 3, duplicates="drop").cat.codes.head(2)
+
+sales.where(sales.units > 3).mask(sales.price > 3).count()
+
+sales["code"], uniques = pd.factorize(sales.shop)
+uniques
+
+sales.to_records()[:1], sales.T.shape, sales.to_dict("list")["shop"][:1]
+
+sales.head(2).to_json(), sales.head(2).to_csv(index=False)
+
+target = io.BytesIO()
+sales.to_parquet(target)
+pd.read_parquet(io.BytesIO(target.getvalue())).shape
+
+target = io.BytesIO()
+sales.to_pickle(target)
+
+pd.read_csv(io.StringIO(sales.to_csv(index=False))).shape
+
+sales.style.format({"price": "{:.1f}"}).bar(subset=["units"])
+
+sales.hist(column="units")
+
+sales.boxplot(column="units", by="shop")
+
+sales.plot.scatter(x="units", y="price", c="code", colormap="viridis")
+
+fig, ax = plt.subplots(subplot_kw={"projection": "polar"})
+ax.plot([0, 1, 2], [1, 2, 3])
+
+ax = plt.figure().add_subplot(projection="3d")
+ax.plot_surface(*np.meshgrid([0, 1], [0, 1]), np.ones((2, 2)))
+
+plt.figure()
+from matplotlib import cm, colors, ticker, dates as mdates
+plt.gca().xaxis.set_major_formatter(mdates.DateFormatter("%b"))
+plt.contourf(np.outer(range(5), range(5)), cmap=cm.viridis, norm=colors.Normalize(0, 20))
+
+plt.annotate("here", (1, 1), arrowprops={"arrowstyle": "->"})
+plt.text(0, 0, r"$\alpha^2$")
+
+plt.violinplot([[1, 2, 3], [2, 3, 4]])
+plt.fill_between([0, 1], [0, 1], alpha=0.3)
+plt.errorbar([0, 1], [1, 2], yerr=0.1)
+
+image = io.BytesIO()
+plt.savefig(image, format="svg")
+plt.gcf().savefig(image, format="pdf")
+
+from PIL import Image, ImageDraw
+picture = Image.new("RGB", (8, 8), "red")
+ImageDraw.Draw(picture).line((0, 0, 7, 7))
+picture.resize((4, 4)).save(io.BytesIO(), format="PNG")
+picture
+
+np.random.seed(0)
+np.random.randint(0, 10, 3), np.random.choice(["a", "b"], 2), np.random.default_rng().permutation(3).shape
+
+np.einsum("ij,jk->ik", np.eye(2), np.ones((2, 2))), np.fft.fft([1, 0, 0]).real, np.polyfit([0, 1, 2], [0, 1, 4], 2).round(1)
+
+np.vectorize(lambda n: n + 1)([1, 2]), np.apply_along_axis(sum, 0, np.eye(2)), np.fromstring("1 2", sep=" ")
+
+np.loadtxt(io.StringIO("1 2\n3 4")), np.genfromtxt(io.StringIO("a,b\n1,2"), delimiter=",", names=True)
+
+stream = io.BytesIO()
+np.savez(stream, a=np.arange(2))
+stream.seek(0)
+np.load(stream)["a"]
+
+text = io.StringIO()
+np.savetxt(text, np.eye(2), fmt="%d")
+text.getvalue()
+
+np.ma.masked_less([1, 2], 2), np.datetime64("2024-01-01") + 1, np.set_printoptions(precision=3)
+
+from scipy import optimize, signal, linalg, integrate, sparse, stats, ndimage, cluster
+integrate.quad(lambda x: x**2, 0, 1)[0], optimize.curve_fit(lambda x, a: a * x, [1, 2], [2, 4])[0]
+
+signal.find_peaks([0, 1, 0, 2, 0])[0], signal.butter(2, 0.1)[0].shape
+
+sparse.csr_matrix(np.eye(3)).dot(np.ones(3)), linalg.inv(np.eye(2)), ndimage.gaussian_filter(np.eye(3), 1).shape
+
+stats.norm.cdf(1.96), stats.pearsonr([1, 2, 3], [1, 2, 4])[0], stats.gaussian_kde([1, 2, 3])(2)
+
+integrate.solve_ivp(lambda t, y: -y, (0, 1), [1.0]).y.shape
+
+from scipy.cluster.hierarchy import linkage, dendrogram
+dendrogram(linkage(np.random.rand(5, 2)), no_plot=True)["leaves"]
+
+import networkx as nx
+graph = nx.erdos_renyi_graph(8, 0.4, seed=1)
+nx.pagerank(graph), nx.spring_layout(graph, seed=1)[0].shape
+
+nx.to_pandas_edgelist(graph).head(2)
+
+buffer = io.BytesIO()
+nx.write_gml(graph, buffer)
+
+import polars as pl
+frame = pl.DataFrame({"k": ["a", "b", "a"], "n": [1, 2, 3]})
+frame.group_by("k").agg(pl.col("n").mean()).sort("k")
+
+frame.lazy().with_columns(pl.col("n").cum_sum().over("k").alias("s")).collect()
+
+frame.write_csv(), frame.to_dicts(), frame.pivot("k", index="n", values="n").shape
+
+frame.join(frame, on="k").filter(pl.col("n") > 1).height
+
+frame.write_parquet(io.BytesIO())
+
+pl.read_csv(io.StringIO("a,b\n1,2")), pl.scan_csv("sales.csv").select(pl.len()).collect().item()
+
+pl.SQLContext(frame=frame).execute("select sum(n) from frame").collect()
+
+import pyarrow as pa, pyarrow.compute as pc
+pc.sum(pa.array([1, 2])).as_py(), pa.Table.from_pandas(df).schema
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+loader = DataLoader(TensorDataset(torch.rand(8, 2), torch.rand(8)), batch_size=4, shuffle=True)
+net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
+optimizer = torch.optim.Adam(net.parameters())
+for features, target in loader:
+    optimizer.zero_grad()
+    nn.functional.mse_loss(net(features).squeeze(), target).backward()
+    optimizer.step()
+
+kept = io.BytesIO()
+torch.save(net.state_dict(), kept)
+kept.tell() > 0
+
+torch.manual_seed(0)
+torch.cuda.is_available(), torch.device("cpu"), net.eval()(torch.rand(1, 2)).shape
+
+from pydantic import BaseModel
+class Item(BaseModel):
+    name: str
+    price: float = 1.0
+Item(name="a").model_dump_json()
+
+import sympy as sp
+x, y_ = sp.symbols("x y")
+sp.diff(x**2 * y_, x), sp.simplify(sp.sin(x) ** 2 + sp.cos(x) ** 2), sp.lambdify(x, x**2)(3)
+
+from rich.table import Table
+from rich.console import Console
+table = Table("a", "b")
+table.add_row("1", "2")
+Console(file=io.StringIO()).print(table)
+
+import plotly.express as px
+px.scatter(df, x="a", y="c").to_json()[:10]
+
+from IPython.display import display, Image as Shown, SVG, Latex, clear_output
+display(Latex(r"$x^2$"))
+display(df.describe())
+
+import ipywidgets as widgets
+box = widgets.VBox([widgets.IntSlider(1), widgets.Label("x"), widgets.Dropdown(options=["a"])])
+box.children[0].value = 2
+
+button = widgets.Button(description="go")
+button.on_click(lambda b: print("clicked"))
+button
+
+from statistics import NormalDist, linear_regression
+NormalDist(0, 1).cdf(0), linear_regression([1, 2], [2, 4])
+
+match {"kind": "a", "n": 1}:
+    case {"kind": "a", "n": int(n)}:
+        print(n)
+
+print(*sorted({"b": 1, "a": 2}.items()), sep="\n", file=sys.stdout)
+
+sys.stdout.write("written\n")
+sys.stdout.flush()
+
+print("warning", file=sys.stderr)
+
+total = 0
+while total < 3:
+    total += 1
+else:
+    print(total)
+
+def read_rows(path="sales.csv"):
+    with open(path, newline="") as file:
+        yield from csv.DictReader(file)
+sum(int(row["units"]) for row in read_rows())
+
+globals().get("df") is df, "df" in locals(), isinstance(df, pd.DataFrame), hasattr(df, "shape"), getattr(df, "shape")
+
+setattr(Square, "name", "square")
+vars(Square()), dir(df)[:1], callable(print), id(df) == id(df)
+
+data = json.load(open("shops.json"))
+json.loads(json.dumps(data, sort_keys=True, default=str))[0]["city"]
+
+json.dump({"a": 1}, io.StringIO())
+
+eval("1 + 1"), sum(map(int, "123"))
+
+del total
+
+random.shuffle(lines := ["a", "b"])
+random.Random(1).gauss(0, 1)
+
+memoryview(b"abc")[0], bytearray(b"x"), bytes([1]), int.from_bytes(b"\x01", "big")
+
+import array, struct
+array.array("i", [1, 2]).tolist(), struct.pack("<I", 1)
+
+import locale
+locale.getlocale()
+
+import codecs, unicodedata
+codecs.encode("a", "rot13"), unicodedata.normalize("NFKD", "é")
+
+import types
+types.SimpleNamespace(a=1), types.MappingProxyType({"a": 1})["a"]
+
+import contextvars
+mode = contextvars.ContextVar("mode", default="a")
+mode.set("b")
+mode.get()
+
+contextvars.copy_context().run(lambda: mode.get())
+
+import mimetypes
+mimetypes.guess_type("a.csv")
+
+import colorsys, cmath
+colorsys.rgb_to_hsv(1, 0, 0), cmath.sqrt(-1)
+
+import ast
+ast.literal_eval("[1, 2]"), ast.dump(ast.parse("a = 1"))[:5]
+
+import dis
+dis.Bytecode(square).codeobj.co_name
+
+import requests
+requests.__version__ != ""
+
+import hashlib, hmac
+hmac.new(b"k", b"m", "sha256").hexdigest()[:4], hashlib.md5(open("sales.csv", "rb").read()).hexdigest()[:4]
+
+exec("made = 1")
+made
+
+import signal, atexit, selectors
+signal.SIGINT.name
+
+import urllib.request, urllib.error, http.client, ssl
+http.client.OK
+
+import webbrowser, smtplib, ftplib
+
+import ctypes
+ctypes.sizeof(ctypes.c_int)
+
+from multiprocessing import Pool, Process
+
+import multiprocessing.pool
+with multiprocessing.pool.ThreadPool(2) as pool:
+    made = pool.map(square, range(3))
+made
+
+import email.message
+message = email.message.EmailMessage()
+message["Subject"] = "x"
+message.as_string()
+
+import tarfile
+packed = io.BytesIO()
+with tarfile.open(fileobj=packed, mode="w") as archive:
+    archive.addfile(tarfile.TarInfo("a"), io.BytesIO(b""))
+
+import lzma
+with lzma.open(io.BytesIO(lzma.compress(b"x"))) as stream:
+    stream.read()
+
+with gzip.GzipFile(fileobj=io.BytesIO(), mode="wb") as stream:
+    stream.write(b"x")
+"""
+
+MORE: Final = tuple(step.strip() for step in _MORE.strip().split("\n\n"))

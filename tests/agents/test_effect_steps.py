@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.agents import allowing
 from agent_kernel.agents.review.report import is_risky, review
-from tests.agents.effect_steps import EFFECTS, PREPARED
+from tests.agents.effect_steps import EFFECTS, ON_OPEN, OPEN, PREPARED
 
 # What acts in compiled code that opens files without Python. Only the operating system could stop these (design/002).
 UNSEEN = {"sqlite, attached", "sqlite, a backup", "pyarrow", "polars", "duckdb", "parquet of a table", "torch"}
@@ -83,6 +84,45 @@ def test_what_the_gate_does_not_see_is_read_from_the_code_where_it_is_spelled_ou
     state: dict[str, object] = {}
     exec(PREPARED, state)
     assert is_risky(review(EFFECTS[way], names=state, namespace=state))
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """Variables in which files, connections and processes are open."""
+    pytest.importorskip("duckdb")
+    state: dict[str, Any] = {"__name__": "__main__"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("open"))
+        exec(OPEN, state)
+        yield state
+        for name in (
+            *("stream", "sock", "peer", "web", "packed", "zipped", "shelf", "near", "far"),
+            *("cursor", "base", "duck", "log", "binary"),
+        ):
+            state[name].close()
+        os.close(state["number"])
+        state["child"].communicate(b"\n")
+
+
+@pytest.mark.parametrize("way", ON_OPEN)
+def test_what_writes_to_what_is_open_is_read_from_the_code(opened: dict[str, Any], way: str) -> None:
+    assert is_risky(review(ON_OPEN[way], names=opened, namespace=opened))
+
+
+READING = (
+    "log.name, log.closed, df.head()",
+    "pd.read_sql('select * from t', base), pd.read_sql_query('select 1', con=base)",
+    "cursor.execute('select * from t').fetchall()",
+    "duck.sql('select 1').df(), duck.execute('select a from t where a > 1').fetchall()",
+    "mapped.mean(), mapped[0], paged[0:2]",
+    "print(log), type(sock)",
+)
+
+
+@pytest.mark.parametrize("code", READING)
+def test_what_only_reads_what_is_open_is_not_asked_about(opened: dict[str, Any], code: str) -> None:
+    found = review(code, names=opened, namespace=opened)
+    assert not is_risky(found), [one for one in found if one.risky]
 
 
 def test_of_150_effects_few_are_unseen() -> None:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import contextvars
 import gc
+import math
 import os
 import socket
 import sys
+import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib.machinery import EXTENSION_SUFFIXES
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import agent_kernel as ak
@@ -316,6 +323,79 @@ def test_what_a_step_leaves_in_an_event_loop_is_stopped(tmp_path: Path, way: str
     assert not (tmp_path / "x").exists()
     state.clear()
     (tmp_path / "x").write_text("a person's own")
+
+
+@pytest.mark.parametrize(
+    "how", ["acts[0], str(place), 'w'", f"lambda: {UNSEEN}"], ids=["a function of Python", "a function of the step"]
+)
+def test_a_finalizer_of_a_step_is_stopped_also_when_that_has_ended(tmp_path: Path, how: str) -> None:
+    state: dict[str, Any] = {"place": tmp_path / "x", "owner": type("Owner", (), {})(), "make": [weakref.finalize]}
+    state["acts"] = [open]
+    run = started(state, f"left = make[0](owner, {how})", approve="never")
+    assert run.result() == "end"
+    assert [event.status for event in run.events if isinstance(event, Output)] == ["ok", "ok"]
+    with pytest.raises(EffectStopped):
+        state["left"]()
+    assert not (tmp_path / "x").exists()
+    weakref.finalize(state["owner"], (tmp_path / "mine").write_text, "x")()
+    assert (tmp_path / "mine").exists()
+
+
+def test_what_a_step_would_do_at_the_end_of_the_process_is_stopped(tmp_path: Path) -> None:
+    state: dict[str, Any] = {"place": tmp_path / "x", "acts": [atexit]}
+    assert pending(started(state, f"acts[0].register(lambda: {UNSEEN})")).stopped == (
+        ("hooks", "the end of this process"),
+    )
+
+
+def test_the_end_of_the_process_is_open_to_what_python_tidies_up_itself() -> None:
+    state: dict[str, Any] = {"make": [tempfile.TemporaryDirectory]}
+    assert started(state, "kept = make[0]()", approve="never").result() == "end"
+    state["kept"].cleanup()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("pool", ["ThreadPool", "Executor"])
+def test_a_step_ends_where_a_pool_loses_what_was_stopped(tmp_path: Path, pool: str) -> None:
+    state: dict[str, Any] = {
+        "ThreadPool": ThreadPool,
+        "Executor": ThreadPoolExecutor,
+        "acts": [(tmp_path / "x").write_text],
+    }
+    asked = pending(started(state, f"with {pool}(1) as pool:\n    list(pool.map(acts[0], ['x']))"))
+    assert asked.stopped == (("writes", str(tmp_path / "x")),)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("more", ["", ", backend='loky'", ", backend='multiprocessing'"])
+def test_joblib_works_on_threads_behind_a_gate(tmp_path: Path, more: str) -> None:
+    joblib: Any = pytest.importorskip("joblib")
+    state: dict[str, Any] = {"joblib": joblib, "math": math}
+    code = f"roots = joblib.Parallel(n_jobs=2{more})(joblib.delayed(math.sqrt)(n) for n in [1, 4])"
+    assert started(state, code).result() == "end"
+    assert state["roots"] == [1, 2]
+    state["acts"] = [(tmp_path / "x").write_text]
+    code = f"joblib.Parallel(n_jobs=2{more})(joblib.delayed(acts[0])(text) for text in 'ab')"
+    assert pending(started(state, code)).stopped == (("writes", str(tmp_path / "x")),)
+    assert state["joblib"].Parallel(n_jobs=1)(joblib.delayed(abs)(n) for n in [-1]) == [1]
+
+
+def test_compiled_code_that_nobody_installed_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import _bz2
+
+    place = tmp_path / f"strange{EXTENSION_SUFFIXES[0]}"
+    place.write_bytes(Path(_bz2.__file__).read_bytes())
+    monkeypatch.syspath_prepend(tmp_path)
+    assert pending(started({}, "import strange")).stopped == (("loads", f"C code of {place}"),)
+    asked = pending(started({"np": np, "folder": str(tmp_path)}, "np.ctypeslib.load_library('strange', folder)"))
+    assert asked.stopped == (("loads", f"C code of {place}"),)
+
+
+def test_what_cffi_loads_is_asked_about() -> None:
+    cffi = pytest.importorskip("cffi")
+    assert pending(started({"makes": [cffi.FFI]}, "makes[0]().dlopen(None)")).stopped == (
+        ("loads", "C code of this process"),
+    )
 
 
 def test_nothing_is_heard_any_more_once_nothing_of_a_step_is_left() -> None:

@@ -17,7 +17,7 @@ from agent_kernel.agents.executing import PlainExecutor
 from agent_kernel.agents.place import Place
 from agent_kernel.agents.review.bundles import active_parts
 from agent_kernel.agents.starting import started
-from tests.agents.harmless_steps import FILES, HARMLESS
+from tests.agents.harmless_steps import FILES, HARMLESS, MORE
 
 
 class Showing(PlainExecutor):
@@ -78,3 +78,11 @@ def test_of_150_ordinary_steps_at_most_3_ask(place: Place) -> None:
     assert len(HARMLESS) >= 150
     found = asked(place, HARMLESS)
     assert len(found) <= 3, "\n".join(f"{step}\n    {why}" for step, why in found.items())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_of_200_steps_of_other_kinds_at_most_2_percent_ask(place: Place) -> None:
+    assert len(MORE) >= 200
+    found = asked(place, MORE)
+    assert len(found) <= 0.02 * len(MORE), "\n".join(f"{step}\n    {why}" for step, why in found.items())

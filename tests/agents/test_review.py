@@ -53,14 +53,16 @@ RISKY = [
     ("database", "df.to_sql('t', engine)"),
     ("network", "import requests\nrequests.get('https://x.org')"),
     ("network", "requests.post(url, json=d)"),
-    ("network", "import socket"),
+    ("dynamic", "from socket import *"),
+    ("network", "import socket\nlist(map(socket.create_connection, places))"),
+    ("dynamic", "import subprocess\nact(subprocess)"),
+    ("processes", "from subprocess import run\nf = [run][0]"),
     ("network", "import socket as s\ns.create_connection(('h', 1))"),
     ("network", "from urllib.request import urlopen\nurlopen('http://x')"),
     ("network", "import pandas as pd\npd.read_csv('https://x.org/a.csv')"),
     ("network", "import pandas as pd\nname = 'a'\npd.read_csv(f'https://x.org/{name}.csv')"),
     ("network", "base = 'https://x.org/'\npd.read_json(base + 'a.json')"),
     ("network", "from sklearn.datasets import fetch_openml\nd = sklearn.datasets.fetch_openml('mnist')"),
-    ("processes", "import subprocess"),
     ("processes", "import subprocess as sp\nsp.run(['ls'])"),
     ("processes", "from os import system as s\ns('ls')"),
     ("processes", "import os\nos.popen('ls')"),
@@ -84,7 +86,11 @@ RISKY = [
     ("dynamic", "__import__('os').system('ls')"),
     ("dynamic", "import importlib\nimportlib.import_module('os')"),
     ("dynamic", "import pickle\npickle.loads(b)"),
-    ("dynamic", "import ctypes"),
+    ("dynamic", "import ctypes\nctypes.CDLL(None)"),
+    ("dynamic", "import ctypes\nlib = ctypes.cdll.x\nlib.act()"),
+    ("dynamic", "import cffi\nffi = cffi.FFI()\nffi.dlopen(None)"),
+    ("process state", "class A:\n    def __del__(self): act()"),
+    ("process state", "type('A', (), {'__del__': act})"),
     ("dynamic", "from os import *"),
     ("dunder", "().__class__.__bases__[0].__subclasses__()"),
     ("dunder", "globals()['__builtins__']"),
@@ -132,6 +138,48 @@ ORDINARY = [
     "task.success({'best': best, 'score': score})",
     "try:\n    x = int(text)\nexcept ValueError as error:\n    print(error)\nfinally:\n    done = True",
     "async def g():\n    return 1\n\nr = await g()",
+    "import subprocess, socket, ctypes, requests, multiprocessing, getpass, webbrowser",
+    "from multiprocessing import Pool\nfrom urllib.request import urlopen\nrequests.__version__, http.client.OK",
+    "import getpass, socket\ngetpass.getuser(), socket.gethostname()",
+    "import ctypes\nctypes.sizeof(ctypes.c_int)",
+    "import requests\ntry:\n    f()\nexcept requests.RequestException:\n    pass",
+    "import importlib\nimportlib.import_module('json').dumps([1])",
+    "import os\nwith open(os.devnull, 'w') as f:\n    print('x', file=f)\nopen('/dev/null', 'w')",
+    "import pickle\npickle.loads(pickle.dumps(df))\nb = pickle.dumps(df)\npickle.loads(b)",
+    "import pickle, io\nwith io.BytesIO() as s:\n    pickle.dump(df, s)\n    s.seek(0)\n    pickle.load(s)",
+    "import tarfile, io\nb = io.BytesIO()\ntarfile.open(fileobj=b, mode='w')",
+]
+
+TEMPORARY = [
+    "with tempfile.TemporaryDirectory() as d:\n    df.to_parquet(os.path.join(d, 'x'))\n    (Path(d) / 'a').write_text('x')",
+    "d = tempfile.mkdtemp()\nopen(f'{d}/x', 'w')\nos.mkdir(d + '/y')\nshutil.rmtree(d)",
+    "with tempfile.NamedTemporaryFile('w') as f:\n    f.write('x')\n    df.to_csv(f.name)",
+    "p = Path(tempfile.mkdtemp()) / 'a'\np.mkdir()\np.joinpath('x').write_bytes(b'')\nplt.savefig(p / 'x.png')",
+    "with tempfile.TemporaryFile() as f:\n    np.save(f, a)",
+]
+OUT_OF_TEMPORARY = [
+    "with tempfile.TemporaryDirectory() as d:\n    df.to_parquet(os.path.join(d, '../x'))",
+    "with tempfile.TemporaryDirectory() as d:\n    df.to_parquet(os.path.join(d, '/x'))",
+    "d = tempfile.mkdtemp()\nd = '.'\nopen(f'{d}/x', 'w')",
+    "d = tempfile.mkdtemp(dir='.')\nopen(f'{d}/x', 'w')",
+    "d = tempfile.mkdtemp()\n(Path(d).parent / 'x').write_text('')",
+]
+IN_MEMORY = [
+    "c = sqlite3.connect(':memory:')\ndf.to_sql('t', c)\nc.execute('delete from t')\nc.cursor().executescript('drop table t')",
+    "with sqlite3.connect(':memory:') as c:\n    k = c.cursor()\n    k.executemany('insert into t values (?)', rows)",
+    "duckdb.sql('select 1')\nduckdb.sql('create table t as select * from df')",
+    "c = duckdb.connect()\nc.execute('insert into t select * from df').fetchall()",
+    "engine.execute('select * from t where x = 1')",
+]
+OUT_OF_MEMORY = [
+    "c = sqlite3.connect(':memory:')\nc.execute(\"attach 'x' as y\")",
+    "c = sqlite3.connect(':memory:')\nc.execute(\"vacuum into 'x'\")",
+    "c = duckdb.connect()\nc.execute(\"copy t to 'x'\")",
+    "c = duckdb.connect()\nc.execute(asked)",
+    "duckdb.sql(\"copy (select 1) to 'x'\")",
+    "c = duckdb.connect('x.db')\nc.execute('insert into t select 1')",
+    "c = sqlite3.connect(':memory:')\nc = sqlite3.connect(place)\nc.execute('drop table t')",
+    "engine.execute('select * into other from t')",
 ]
 
 
@@ -146,6 +194,20 @@ def test_ordinary_work_on_data_has_not(code: str) -> None:
     found = review(code, names=["df", "kept"])
     assert not is_risky(found), [one for one in found if one.risky]
     assert not any(one.kind == "unreadable" for one in found), found
+
+
+_IMPORTS = "import os, shutil, tempfile, sqlite3, duckdb\nfrom pathlib import Path\nimport matplotlib.pyplot as plt, numpy as np\n"
+
+
+@pytest.mark.parametrize("code", [*TEMPORARY, *IN_MEMORY])
+def test_what_is_written_to_temporary_places_and_databases_in_memory_is_not_asked_about(code: str) -> None:
+    found = review(_IMPORTS + code, names=["df"])
+    assert not is_risky(found), [one for one in found if one.risky]
+
+
+@pytest.mark.parametrize("code", [*OUT_OF_TEMPORARY, *OUT_OF_MEMORY])
+def test_what_leads_out_of_them_is(code: str) -> None:
+    assert is_risky(review(_IMPORTS + code, names=["df"]))
 
 
 @pytest.mark.parametrize("code", ["x = ", "a b c", "\0", "(" * 500, "def f(:\n pass"])

@@ -18,7 +18,11 @@ from agent_kernel.agents.review.reaching import (
     FUNCTIONS,
     METHODS,
     OPENERS,
+    SINKS,
+    SQL_LEAVES,
+    SQL_READS,
     SQL_WRITES,
+    STATEMENTS,
     TALKER_WORDS,
     WRITERS,
     WRITES,
@@ -36,6 +40,10 @@ _VERBS: Final = frozenset({"get", "post", "put", "patch", "delete", "head", "req
 _ACTIVE: Final = re.compile(
     r"(?i)<\s*(?:script|i?frame|object|embed|link|meta|base|form)\b|\bon\w+\s*=|\bsrc\s*=|javascript:|://"
 )
+_LOADS: Final = frozenset(
+    {"pickle.loads", "pickle.load", "cloudpickle.loads", "cloudpickle.load", "dill.loads", "dill.load"}
+)
+_IMPORTS: Final = frozenset({"importlib.import_module", "importlib.__import__", "__import__"})
 _AT: Final = re.compile(r"@\s*([^\W\d][\w.]*)\s*\(")
 
 
@@ -48,6 +56,8 @@ def kind_of_call(node: ast.Call, name: str, meant: Meanings) -> str:
     head, _, last = name.rpartition(".")
     if head.endswith(".str") or last == "":
         return ""  # texts of a table
+    if (on := _database_in_memory(node, last, meant)) is not None:
+        return on
     return (
         _by_name(node, name, head, last, meant)
         or _by_module(name, head, last, meant)
@@ -64,6 +74,12 @@ def kind_of_method(name: str) -> str:
 
 
 def _by_name(node: ast.Call, name: str, head: str, last: str, meant: Meanings) -> str:
+    if name in OPENERS:
+        return "files" if _opens_to_write(node, meant, is_method=False) and not _goes_to_memory(node, meant) else ""
+    if name in _LOADS and node.args and (meant.is_own_pickle(node.args[0]) or meant.is_buffer(node.args[0])):
+        return ""
+    if name in _IMPORTS and node.args and (texts := meant.whole_texts(node.args[0])) is not None:
+        return "dynamic" if any(reaches(text) or reaches(f"{text}.*") for text in texts) else ""
     if name in FUNCTIONS or name in BUILTINS:
         kind = FUNCTIONS.get(name) or BUILTINS[name]
         is_memory = _goes_to_memory(node, meant) or (name == "numpy.memmap" and _only_reads(node))
@@ -71,9 +87,8 @@ def _by_name(node: ast.Call, name: str, head: str, last: str, meant: Meanings) -
     if name.startswith("get_ipython"):
         return "shell"
     if name == "open" or last == "open":
-        return "files" if _opens_to_write(node, meant, is_method=bool(head)) else ""
-    if name in OPENERS:
-        return "files" if _opens_to_write(node, meant, is_method=False) and not _goes_to_memory(node, meant) else ""
+        writes = _opens_to_write(node, meant, is_method=bool(head)) and not _goes_to_memory(node, meant)
+        return "files" if writes and not _keeps_nothing(node, meant) else ""
     if name in ("sqlite3.connect", "duckdb.connect"):
         given = meant.whole_texts(node.args[0]) if node.args else None
         return "" if given == (":memory:",) or (name[0] == "d" and not node.args and not node.keywords) else "files"
@@ -107,7 +122,8 @@ def _by_module(name: str, head: str, last: str, meant: Meanings) -> str:
 def _by_method(node: ast.Call, head: str, last: str, meant: Meanings) -> str:
     base = node.func.value if isinstance(node.func, ast.Attribute) else None
     if last in METHODS:
-        return "" if METHODS[last] == "files" and _goes_to_memory(node, meant) else METHODS[last]
+        is_kept = METHODS[last] in ("files", "database") and _goes_to_memory(node, meant)
+        return "" if is_kept or (last == "execute" and _only_queries(node, meant)) else METHODS[last]
     if last in WRITERS:
         return "files" if _is_given_a_place(node, head, last, meant) else ""
     if WRITES.fullmatch(last) and (node.args or node.keywords) and head != "self":
@@ -220,7 +236,37 @@ def _only_reads(node: ast.Call) -> bool:
 
 
 def _goes_to_memory(node: ast.Call, meant: Meanings) -> bool:
-    return any(meant.is_buffer(one) for one in _given(node))
+    """Whether it goes to a file in memory, to a database there, or to a temporary file, which belongs to the step."""
+    base = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+    return any(
+        meant.is_buffer(one) or meant.is_temporary(one) or meant.is_database_in_memory(one) for one in _given(node)
+    ) or any(map(meant.is_temporary, base))
+
+
+def _keeps_nothing(node: ast.Call, meant: Meanings) -> bool:
+    """Whether it opens `/dev/null`, or another file that keeps nothing."""
+    place = node.args[0] if node.args else None
+    if place is None or meant.dotted(place) == "os.devnull":
+        return place is not None
+    texts = meant.whole_texts(place)
+    return bool(texts) and all(text.startswith(SINKS) for text in texts or ())
+
+
+def _database_in_memory(node: ast.Call, last: str, meant: Meanings) -> str | None:
+    """What a statement for a database in memory reaches. Returns None where it is another database, or none."""
+    if last not in STATEMENTS or not isinstance(node.func, ast.Attribute):
+        return None
+    if not meant.is_database_in_memory(node.func.value):
+        return None
+    texts = [text for given in node.args[:1] for text in (meant.whole_texts(given) or meant.texts(given))]
+    return "database" if not texts or any(map(SQL_LEAVES.search, texts)) else ""
+
+
+def _only_queries(node: ast.Call, meant: Meanings) -> bool:
+    """Whether a statement is known and only reads."""
+    texts = meant.whole_texts(node.args[0]) if node.args else None
+    reads = bool(texts) and all(SQL_READS.match(text) for text in texts or ())
+    return reads and not any(SQL_WRITES.search(text) or SQL_LEAVES.search(text) for text in texts or ())
 
 
 def _is_given_a_place(node: ast.Call, head: str, method: str, meant: Meanings) -> bool:

@@ -7,14 +7,32 @@ a value runs: what a type or function says of itself is read past its own attrib
 from __future__ import annotations
 
 import ast
-from collections import Counter
+import functools
+import gc
+import io
+import os
+import re
+import sys
+from collections import Counter, deque
 from collections.abc import Mapping
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, cast
 
+from agent_kernel.agents.effects import is_own
 from agent_kernel.agents.review.reaching import BUILTINS, FUNCTIONS, MODULES, PATH_WORDS, QUIET_TYPES
+from agent_kernel.values.summaries.reading import derives_from, instance_dict, is_of_notebook, loaded, module_name
 
-__all__ = ["WHOLE_MODULES", "Meanings", "is_getattr", "is_globals", "meaning_of", "module_kind", "reaches"]
+__all__ = [
+    "WHOLE_MODULES",
+    "Meanings",
+    "is_getattr",
+    "is_globals",
+    "is_mapped",
+    "kind_of_open",
+    "meaning_of",
+    "module_kind",
+    "reaches",
+]
 
 _PATHS: Final = frozenset({"Path", "pathlib.Path", "PosixPath", "pathlib.PosixPath", "os.path.join"})
 _BUFFERS: Final = frozenset({"io.BytesIO", "io.StringIO", "BytesIO", "StringIO"})
@@ -35,6 +53,20 @@ _BEHIND: Final = {
     "_ctypes": "ctypes",
     "_sqlite3": "sqlite3",
 }
+_PICKLED: Final = frozenset({"pickle.dumps", "cloudpickle.dumps", "dill.dumps", "joblib.dumps"})
+_ON_PATHS: Final = frozenset({"joinpath", "with_suffix", "with_name", "open", "absolute", "resolve", "as_posix"})
+_FILES: Final = frozenset(
+    map(id, (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom, io.BufferedRWPair, io.FileIO))
+)
+_DATABASES: Final = re.compile(r"sqlite3\.(?:Connection|Cursor)|_?duckdb\.DuckDBPyConnection")
+_LAST_STREAM: Final = 2  # numbers of standard input and output, and of errors
+_MOST_HELD: Final = 300  # objects that are looked at in a variable
+_CONTAINERS: Final = frozenset(map(id, (list, tuple, dict, set, frozenset, deque)))
+_HOLDERS: Final = frozenset(map(id, (functools.partial, MethodType, BuiltinFunctionType, map, filter)))
+_HOLDING: Final = frozenset(
+    {"_csv", "csv", "zipfile", "tarfile", "gzip", "bz2", "lzma", "codecs", "contextlib", "tempfile", "types"}
+)
+_QUIET_OPEN: Final = ("agent_kernel.", "ctypes.", "http.cookie", "multiprocessing.pool.ThreadPool", "ssl._")
 _OWN = "\N{PRIME}"  # behind the name of a variable, so that it is taken for no module's nor builtin's
 
 
@@ -51,7 +83,10 @@ class Meanings:
         self._texts: dict[str, list[str]] = {}  # names, and what the texts begin with that they are bound to
         self._modes: dict[str, list[str]] = {}  # the same, where the whole text is known
         self._paths: set[str] = set()
-        self._buffers: Counter[str] = Counter()
+        self._buffers: Counter[str] = Counter()  # names, and how often each is bound to a file in memory
+        self._temporary: Counter[str] = Counter()  # the same of temporary files and folders
+        self._databases: Counter[str] = Counter()  # of databases in memory
+        self._pickles: Counter[str] = Counter()  # of what was pickled here
         stores = (node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
         self._stores = Counter(stores)
         self.bound = frozenset(self._stores)
@@ -96,8 +131,13 @@ class Meanings:
         self._modes.setdefault(name, []).extend(self.whole_texts(value) or ())
         if self.is_path(value):
             self._paths.add(name)
-        if self.is_buffer(value):
-            self._buffers[name] += 1
+        for found, counted in (
+            (self.is_buffer(value), self._buffers),
+            (self.is_temporary(value), self._temporary),
+            (self.is_database_in_memory(value), self._databases),
+            (self.is_own_pickle(value), self._pickles),
+        ):
+            counted[name] += found
 
     def _makes_a_talker(self, dotted: str) -> bool:
         """Whether what it returns talks to somebody, as a session does and a response does not."""
@@ -197,10 +237,78 @@ class Meanings:
         if isinstance(node, ast.Call):
             return self.dotted(node.func) in _BUFFERS
         if isinstance(node, ast.Name) and node.id in self.bound:
-            return 0 < self._stores[node.id] <= self._buffers[node.id]
+            return self._is_only(node.id, self._buffers)
         if isinstance(node, ast.Name) and self._head(node) in _BUFFERS:
             return True
         return self.dotted(node) in _STREAMS
+
+    def _is_only(self, name: str, counted: Counter[str]) -> bool:
+        """Whether the code binds a name to nothing else than what was counted."""
+        return 0 < self._stores[name] <= counted[name]
+
+    def is_temporary(self, node: ast.expr) -> bool:
+        """Whether it is a temporary file or folder, or the path of something in one."""
+        match node:
+            case ast.Name(id=name) if name in self.bound:
+                return self._is_only(name, self._temporary)
+            case ast.Name(id=name):
+                return is_own_place(self._namespace.get(name))
+            case ast.Call(func=ast.Attribute(value=base, attr=method)) if method in _ON_PATHS and self.is_temporary(
+                base
+            ):
+                return all(map(_stays_below, node.args))
+            case ast.Call(func=called, args=args, keywords=words):
+                if (name := self.dotted(called)).partition(".")[0] == "tempfile":
+                    return not any(word.arg in ("dir", None) for word in words)
+                is_path = name in _PATHS or name in ("str", "os.fspath")
+                return is_path and bool(args) and self.is_temporary(args[0]) and all(map(_stays_below, args[1:]))
+            case ast.BinOp(left=left, op=ast.Div() | ast.Add(), right=right):
+                return self.is_temporary(left) and _stays_below(right, joins=isinstance(node.op, ast.Div))
+            case ast.JoinedStr(values=[ast.FormattedValue(value=first), *rest]):
+                return self.is_temporary(first) and all(_stays_below(one, joins=False) for one in rest)
+            case ast.Attribute(value=base, attr="name" | "file"):
+                return self.is_temporary(base)
+            case ast.NamedExpr(value=value):
+                return self.is_temporary(value)
+            case _:
+                return False
+
+    def is_database_in_memory(self, node: ast.expr) -> bool:
+        """Whether it is a connection to a database that no file holds, or a cursor of one."""
+        match node:
+            case ast.Name(id=name) if name in self.bound:
+                return self._is_only(name, self._databases)
+            case ast.Name(id=name) if name in self._namespace:
+                return is_in_memory(self._namespace[name])
+            case ast.Call(func=ast.Attribute(value=base, attr="cursor" | "execute" | "executemany" | "register")):
+                return self.is_database_in_memory(base)
+            case ast.Call(func=called, args=args, keywords=words):
+                name = self.dotted(called)
+                given = args[0] if args else next((one.value for one in words if one.arg == "database"), None)
+                if name not in ("sqlite3.connect", "duckdb.connect") or (given is None and words):
+                    return False
+                return name[0] == "d" if given is None else self.whole_texts(given) == (":memory:",)
+            case _:
+                return self.dotted(node) == "duckdb"  # the module's own one
+
+    def is_own_pickle(self, node: ast.expr) -> bool:
+        """Whether it was pickled by this code: what is loaded from it is what there was."""
+        if isinstance(node, ast.Name) and node.id in self.bound:
+            return self._is_only(node.id, self._pickles)
+        return isinstance(node, ast.Call) and self.dotted(node.func) in _PICKLED
+
+    def is_imported(self, node: ast.expr) -> bool:
+        """Whether the name that an expression begins with is a module, or something of one, that was imported."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        name = _name_of(node)
+        return name in self._meant or (name not in self.bound and isinstance(self._namespace.get(name), ModuleType))
+
+
+def _stays_below(node: ast.expr, *, joins: bool = True) -> bool:
+    """Whether what is put behind a path leads to a place below it. `joins`: an absolute path would take its place."""
+    texts = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+    return not any(".." in text or (joins and text.startswith(("/", "~"))) for text in texts)
 
 
 def meaning_of(value: object) -> str:
@@ -223,6 +331,96 @@ def meaning_of(value: object) -> str:
     if named.startswith(("pathlib.", "io.")) or named.endswith("InteractiveShell"):
         return named
     return named if module_kind(named) and not is_quiet else ""
+
+
+# -- what variables hold that is open
+
+
+def is_own_place(value: object) -> bool:
+    """Whether it is the path of a temporary file or folder of a step, or stands for one."""
+    if type(value) is str:
+        return is_own(value)
+    module = module_name(type(value))
+    if module == "pathlib":
+        return is_own(os.fspath(cast("os.PathLike[str]", value)))
+    named = instance_dict(value).get("name") if module == "tempfile" else ""
+    return type(named) is str and is_own(named)
+
+
+def is_in_memory(value: Any) -> bool:
+    """Whether it is a connection to a database in memory alone, or a cursor of one."""
+    kind = type(cast("object", value))
+    sqlite, duck = sys.modules.get("sqlite3"), sys.modules.get("duckdb")
+    try:
+        if sqlite is not None and kind is sqlite.Cursor:
+            value, kind = value.connection, sqlite.Connection
+        if sqlite is not None and kind is sqlite.Connection:
+            from agent_kernel.values.reducers.databases import files_of, hears
+
+            return not hears(value) and not any(files_of(value))
+        if duck is not None and kind is duck.DuckDBPyConnection:
+            paths = value.cursor().execute("select path from duckdb_databases() where not internal").fetchall()
+            return not any(path for (path,) in paths)
+    except Exception:  # noqa: BLE001 - it is closed, or of another thread
+        return False
+    return False
+
+
+def kind_of_open(value: object) -> str:
+    """What somebody who has this value reaches by what is open in it: a file that is written, a connection; "": nothing.
+
+    Writing to what is open already tells no audit event, so nothing stops it as it happens.
+    """
+    todo: list[object] = [value]
+    met: set[int] = set()
+    while todo and len(met) < _MOST_HELD:
+        one = todo.pop()
+        if id(one) in met:
+            continue
+        met.add(id(one))
+        if found := _open_kind(one):
+            return found
+        if _leads_on(one):
+            todo += gc.get_referents(one)
+    return ""
+
+
+def _open_kind(value: Any) -> str:
+    kind = type(cast("object", value))
+    if id(kind) in _FILES:
+        try:
+            is_kept = not value.closed and value.writable() and value.fileno() > _LAST_STREAM
+            return "files" if is_kept and value.name != os.devnull and not is_own(str(value.name)) else ""
+        except (OSError, ValueError, AttributeError):
+            return ""
+    if derives_from(kind, type) or derives_from(kind, ModuleType):
+        return ""
+    named = _named(module_name(kind), type.__getattribute__(kind, "__qualname__"))
+    is_quiet = QUIET_TYPES.fullmatch(named.rpartition(".")[2]) or named.startswith(_QUIET_OPEN)
+    if is_quiet:
+        return ""
+    if named.startswith(("sqlite3.", "_duckdb.", "duckdb.")):
+        return "database" if _DATABASES.fullmatch(named) and not is_in_memory(value) else ""
+    root = named.rpartition(".")[0]
+    return module_kind(named) or MODULES.get(root.partition(".")[0], "")
+
+
+def is_mapped(value: object) -> bool:
+    """Whether items that are set in it go to a file: one that is mapped to memory, or that holds keys and values."""
+    kind = type(value)
+    if module_name(kind) in ("mmap", "shelve", "_gdbm", "_dbm", "dbm.dumb"):
+        return True
+    is_array = derives_from(kind, loaded("numpy", "memmap"))
+    return is_array and instance_dict(value).get("mode") in ("r+", "w+")
+
+
+def _leads_on(value: object) -> bool:
+    """Whether what this refers to is what it holds: a container, an object of the notebook's or of Python's own classes."""
+    kind = type(value)
+    if id(kind) in _CONTAINERS:
+        return len(cast("list[object]", value)) <= _MOST_HELD
+    module = module_name(kind)
+    return id(kind) in _HOLDERS or is_of_notebook(kind) or module.partition(".")[0] in _HOLDING
 
 
 def _function(value: Any) -> str:

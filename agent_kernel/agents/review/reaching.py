@@ -12,19 +12,24 @@ __all__ = [
     "FUNCTIONS",
     "HARMLESS",
     "HARMLESS_DUNDERS",
+    "HARMLESS_TYPES",
     "HIDDEN_WAYS",
     "METHODS",
     "MODULES",
     "OPENERS",
     "PATH_WORDS",
-    "QUIET",
     "QUIET_TYPES",
     "READS",
     "SHOWN_AS",
+    "SINKS",
+    "SQL_LEAVES",
+    "SQL_READS",
     "SQL_WRITES",
+    "STATEMENTS",
     "TALKER_WORDS",
     "WRITERS",
     "WRITES",
+    "words",
 ]
 
 
@@ -32,7 +37,8 @@ def _of(kinds: dict[str, str]) -> dict[str, str]:
     return {name: kind for kind, names in kinds.items() for name in names.split()}
 
 
-def _words(text: str) -> frozenset[str]:
+def words(text: str) -> frozenset[str]:
+    """The words of a text."""
     return frozenset(text.split())
 
 
@@ -40,7 +46,7 @@ def _in(module: str, names: str, kind: str) -> dict[str, str]:
     return {f"{module}.{name}": kind for name in names.split()}
 
 
-# Modules that reach outside, by what they reach: importing one has to be asked about, and so has calling into it.
+# Modules that reach outside, by what they reach: calling into one has to be asked about; importing one does nothing.
 MODULES: Final = _of(
     {
         "network": "socket ssl http urllib urllib2 urllib3 httpx requests aiohttp ftplib smtplib imaplib poplib telnetlib "
@@ -55,11 +61,15 @@ MODULES: Final = _of(
         "history": "agent_kernel",
     }
 )
-# Modules of which only some calls do; importing them does nothing.
-QUIET: Final = frozenset({"urllib.parse", "http.HTTPStatus", "multiprocessing.cpu_count"})
+# What of them reaches nothing: single functions, modules, and what they name.
 HARMLESS: Final = frozenset(
-    {"shutil.which", "shutil.disk_usage", "shutil.get_terminal_size", "urllib.parse", "multiprocessing.cpu_count"}
+    words(
+        "shutil.which shutil.disk_usage shutil.get_terminal_size urllib.parse http.HTTPStatus getpass.getuser "
+        "socket.gethostname multiprocessing.cpu_count multiprocessing.current_process multiprocessing.pool.ThreadPool "
+        "multiprocessing.dummy ctypes.sizeof ctypes.alignment ctypes.create_string_buffer ctypes.byref"
+    )
 )
+HARMLESS_TYPES: Final = re.compile(r"ctypes\.(?:c_\w+|Structure|Union|Array)")
 # What comes back from such modules, whose methods reach nothing any more.
 QUIET_TYPES: Final = re.compile(
     r"\w*(?:Response|Request|Headers|Dict|Cookie\w*|URL|Timeout|Limits|Error|Retry)|Completed\w+"
@@ -83,9 +93,6 @@ FUNCTIONS: Final[dict[str, str]] = {
         "files",
     ),
     **_in("numpy", "save savez savez_compressed savetxt memmap", "files"),
-    **_in(
-        "tempfile", "mkdtemp mkstemp NamedTemporaryFile TemporaryDirectory TemporaryFile SpooledTemporaryFile", "files"
-    ),
     **_in("logging", "FileHandler config.fileConfig config.dictConfig", "files"),
     **_in(
         "logging.handlers",
@@ -98,6 +105,8 @@ FUNCTIONS: Final[dict[str, str]] = {
             "files": "joblib.dump torch.save torch.onnx.export cv2.imwrite cv2.VideoWriter io.FileIO fileinput.input "
             "shelve.open dbm.open pandas.ExcelWriter pandas.HDFStore scipy.io.savemat scipy.io.wavfile.write "
             "scipy.sparse.save_npz soundfile.write safetensors.torch.save_file joblib.Memory diskcache.Cache dill.dump_session "
+            "pyarrow.output_stream pyarrow.memory_map pyarrow.create_memory_map pyarrow.ipc.new_file pyarrow.ipc.new_stream "
+            "pyarrow.RecordBatchFileWriter torch.from_file torch.UntypedStorage.from_file scipy.io.mmwrite "
             "nbformat.write zipapp.create_archive py_compile.compile compileall.compile_dir venv.create",
             "processes": "asyncio.create_subprocess_exec asyncio.create_subprocess_shell "
             "distutils.spawn.spawn ensurepip.bootstrap "
@@ -131,29 +140,30 @@ METHODS: Final = _of(
         "files": "write_text write_bytes unlink rmdir mkdir touch symlink_to hardlink_to savefig tofile savetxt imsave imwrite "
         "mimsave mimwrite write_table write_feather write_dataset write_file save_mfdataset write_parquet write_excel write_image write_html save_pretrained extractall save_model "
         "save_weights to_pickle to_feather to_hdf to_stata to_excel to_netcdf to_zarr to_file sink_parquet sink_csv "
-        "sink_ndjson sink_ipc",
+        "sink_ndjson sink_ipc open_output_stream open_append_stream create_dir delete_file delete_dir delete_dir_contents "
+        "copy_file",
         "network": "urlopen urlretrieve sendmail send_message push_to_hub from_pretrained to_gbq sendall sendto "
         "create_connection create_server open_connection connect_ex download get_file",
         "processes": "getoutput getstatusoutput check_output check_call Popen create_subprocess_exec create_subprocess_shell "
         "subprocess_exec subprocess_shell kill terminate send_signal",
-        "database": "write_database execute executemany executescript to_sql",
+        "database": "write_database execute executemany executescript to_sql insert_into",
         "clipboard": "to_clipboard read_clipboard",
         "shell": "run_line_magic run_cell_magic run_cell run_code",
     }
 )
 # Methods that write only where they are given a place to; without one they return what they make.
-WRITERS: Final = _words(
+WRITERS: Final = words(
     "to_csv to_json to_html to_latex to_markdown to_string to_xml to_parquet to_orc write_csv write_json write_ndjson write_ipc "
     "save dump"
 )
 WRITES: Final = re.compile(r"(?:write|sink)_\w+")  # other methods and functions of libraries that say so
 # Like `open`: they write where their mode says so.
-OPENERS: Final = _words(
+OPENERS: Final = words(
     "ZipFile zipfile.ZipFile tarfile.open tarfile.TarFile h5py.File gzip.GzipFile bz2.BZ2File lzma.LZMAFile "
-    "netCDF4.Dataset os.fdopen"
+    "netCDF4.Dataset os.fdopen pyarrow.OSFile"
 )
 # What the browser is given to run or to load.
-BROWSER: Final = _words(
+BROWSER: Final = words(
     "HTML Javascript IFrame display_html display_javascript publish_display_data YouTubeVideo Markdown SVG"
 )
 READS: Final = re.compile(
@@ -164,6 +174,14 @@ SQL_WRITES: Final = re.compile(
     r"drop\s+(?:table|view|schema|database|index)\b|update\s+\S+\s+set\b|alter\s+table\b|truncate\s+table\b|"
     r"create\s+(?:or\s+replace\s+)?(?:temp\w*\s+)?(?:table|view|schema|database|index)\b)"
 )
+# Methods that take a statement for a database.
+STATEMENTS: Final = words("execute executemany executescript sql query")
+# What reads a database alone, and what reaches out of one that is in memory.
+SQL_READS: Final = re.compile(r"(?is)\s*(?:select|with|values|explain|describe|show|from|summarize)\b(?!.*\binto\b)")
+SQL_LEAVES: Final = re.compile(
+    r"(?is)\b(?:attach|install|load|copy|export|import|into\s+(?:out|dump)file|vacuum\b.*\binto)\b|://|load_extension|writefile"
+)
+SINKS: Final = ("/dev/null", "/dev/tty", "/dev/stdout", "/dev/stderr", "/dev/pts/")  # files that keep nothing
 # A name in which one of these stands is taken for that of a path where a method could as well be a table's.
 PATH_WORDS: Final = re.compile(
     r"(?i)(?:^|_)(?:(?:in|out|tmp|temp|src|dst|log|csv)?(?:path|file|folder|directory|dir)s?\d*|(?:file|path)name)(?:_|$)"
@@ -171,14 +189,14 @@ PATH_WORDS: Final = re.compile(
 # And one that ends with one of these for that of something that talks to a server, where a method could be anything's.
 TALKER_WORDS: Final = re.compile(r"(?i)(?:^|_)(?:session|client|http|https|api|conn|connection)$")
 # Attributes that lead from any object to everything that its interpreter has.
-HIDDEN_WAYS: Final = _words("f_globals f_builtins f_locals f_back gi_frame cr_frame ag_frame tb_frame")
+HIDDEN_WAYS: Final = words("f_globals f_builtins f_locals f_back gi_frame cr_frame ag_frame tb_frame")
 # Methods by which an object says how a notebook shows it.
-SHOWN_AS: Final = _words("_repr_html_ _repr_javascript_ _repr_mimebundle_ _repr_svg_ _ipython_display_")
+SHOWN_AS: Final = words("_repr_html_ _repr_javascript_ _repr_mimebundle_ _repr_svg_ _ipython_display_")
 # What attributes and methods are called that are as well a column's name.
-COLUMN_WORDS: Final = _words("execute touch download save dump")
+COLUMN_WORDS: Final = words("execute touch download save dump")
 HARMLESS_DUNDERS: Final = frozenset(
     f"__{name}__"
-    for name in _words(
+    for name in words(
         "init name doc class len version file qualname module repr str iter next enter exit post_init annotations all array "
         "dataclass_fields eq hash call getitem setitem contains new init_subclass add mul sub"
     )

@@ -14,19 +14,21 @@ from typing import Final
 from agent_kernel.agents.events import Finding
 from agent_kernel.agents.review.bindings import bindings, shown
 from agent_kernel.agents.review.calls import kind_of_call, kind_of_method
-from agent_kernel.agents.review.meaning import WHOLE_MODULES, Meanings, reaches
+from agent_kernel.agents.review.meaning import WHOLE_MODULES, Meanings, is_mapped, kind_of_open, module_kind, reaches
 from agent_kernel.agents.review.reaching import (
     BUILTINS,
     COLUMN_WORDS,
     FUNCTIONS,
     HARMLESS,
     HARMLESS_DUNDERS,
+    HARMLESS_TYPES,
     HIDDEN_WAYS,
     MODULES,
-    QUIET,
     READS,
     SHOWN_AS,
+    STATEMENTS,
     WRITES,
+    words,
 )
 from agent_kernel.agents.review.unmagic import automagic, without_magics
 
@@ -35,6 +37,10 @@ __all__ = ["is_risky", "review"]
 _DANGEROUS_KEYS: Final = frozenset({"__builtins__", "__import__", "__loader__", "__spec__", "__globals__"})
 _PATCHED: Final = WHOLE_MODULES | {"IPython", "io"}
 _LOOKED_AT: Final = frozenset({"getattr", "hasattr", "dir", "help", "type", "print"})
+_READ_OF_OPEN: Final = words(
+    "read readline readlines closed name mode encoding tell seek readable writable seekable namelist getnames close cursor "
+    "description rowcount fetchone fetchall fetchmany fetchdf df iterdump in_transaction total_changes"
+)
 _TIMED: Final = frozenset({"timeit.timeit", "timeit.repeat", "timeit.Timer"})
 
 
@@ -100,14 +106,18 @@ class _Reader:
 
     def findings(self) -> Iterator[Finding]:
         called = {id(node.func) for node in ast.walk(self._tree) if isinstance(node, ast.Call)}
-        based = set(self._looked_at())
+        based = set(self._looked_into())
+        shown = {id(node.value) for node in ast.walk(self._tree) if isinstance(node, ast.Expr)}
+        read = set(self._read_from())
         for node in ast.walk(self._tree):
             line = getattr(node, "lineno", 0)
             if isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Load):
                 if id(node) not in called:
-                    yield from self._handed_on(node, line)
-                if id(node) not in based:
+                    yield from self._handed_on(node, line, is_based=id(node) in based)
+                if id(node) not in based | shown:
                     yield from self._module_handed_on(node, line)
+                if isinstance(node, ast.Name) and id(node) not in read:
+                    yield from self._open(node.id, line)
             match node:
                 case ast.Import(names=imported):
                     for alias in imported:
@@ -134,16 +144,22 @@ class _Reader:
                 module = self._meant.text(key)
                 if module.partition(".")[0] in ("", "os", "posix", "shutil", "builtins", *MODULES):
                     yield Finding("dynamic", shown(node), line, risky=True)
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()) if name not in self._meant.bound and is_mapped(
+                self._namespace.get(name)
+            ):
+                yield Finding("files", f"{name}, which is a file", line, risky=True)
             case ast.Subscript(ctx=ast.Store() | ast.Del()) if self._meant.dotted(node.value) == "os.environ":
                 yield Finding("process state", shown(node), line, risky=True)
             case ast.FunctionDef(name=name) if name in SHOWN_AS:
                 yield Finding("browser", f"def {name}", line, risky=True)
+            case ast.FunctionDef(name="__del__") | ast.Constant(value="__del__"):
+                yield Finding("process state", "__del__, which runs after the step", line, risky=True)
             case ast.Raise(exc=ast.Name(id="SystemExit") | ast.Call(func=ast.Name(id="SystemExit"))):
                 yield Finding("kernel", shown(node), line, risky=True)
             case _:
                 pass
 
-    def _looked_at(self) -> Iterator[int]:
+    def _looked_into(self) -> Iterator[int]:
         """Names of modules that are but looked into, or stand under another name."""
         for node in ast.walk(self._tree):
             match node:
@@ -153,19 +169,49 @@ class _Reader:
                     yield id(value)
                 case ast.Call(func=ast.Name(id=name), args=[first, *_]) if name in _LOOKED_AT:
                     yield id(first)
+                case _:
+                    pass
+
+    def _read_from(self) -> Iterator[int]:
+        """Names of what may be open, of which it is but read."""
+        for node in ast.walk(self._tree):
+            match node:
+                case ast.Attribute(value=value, attr=attribute) if attribute in _READ_OF_OPEN:
+                    yield id(value)
+                case ast.Call(func=ast.Attribute(value=value, attr=method)) if method in STATEMENTS:
+                    yield id(value)  # what it is given says what it does
+                case ast.Call(func=ast.Attribute(attr=method), args=[_, connection, *_]) if READS.fullmatch(method):
+                    yield id(connection)
+                case ast.Call(func=ast.Attribute(attr=method), keywords=words) if READS.fullmatch(method):
+                    yield from (id(word.value) for word in words if word.arg == "con")
+                case ast.Call(func=ast.Name(id=name), args=[first, *_]) if name in _LOOKED_AT:
+                    yield id(first)
                 case ast.Expr(value=value):
                     yield id(value)
                 case _:
                     pass
 
+    def _open(self, name: str, line: int) -> Iterator[Finding]:
+        """A variable by which the step writes to what is open: a file, a connection."""
+        if name in self._meant.bound or name not in self._namespace or self._is_allowed(name):
+            return
+        kind = kind_of_open(self._namespace[name])
+        if kind:
+            yield Finding(kind, f"{name}, which is open", line, risky=True)
+
     def _module_handed_on(self, node: ast.expr, line: int) -> Iterator[Finding]:
         """A module that reaches outside and goes where it is not followed: `attrgetter(name)(os)`."""
         name = self._meant.dotted(node)
-        if name in WHOLE_MODULES and not self._is_allowed(name):
+        is_module = name in WHOLE_MODULES or (name in MODULES and self._meant.is_imported(node))
+        if is_module and not self._is_allowed(name):
             yield Finding("dynamic", f"{name}, handed on", line, risky=True)
 
-    def _handed_on(self, node: ast.expr, line: int) -> Iterator[Finding]:
-        """A function that reaches outside and is not called here: somebody else will, as `map(os.remove, files)` does."""
+    def _handed_on(self, node: ast.expr, line: int, *, is_based: bool) -> Iterator[Finding]:
+        """A function that reaches outside and is not called here: somebody else will, as `map(os.remove, files)` does.
+
+        Args:
+            is_based: it is but looked into, or stands under another name.
+        """
         name = self._meant.dotted(node)
         own = self._meant.bound | self._names
         kind = FUNCTIONS.get(name) or (BUILTINS.get(name) if name not in own else None)
@@ -173,6 +219,8 @@ class _Reader:
             kind = "files"  # nobody knows how it will be called
         if isinstance(node, ast.Attribute) and node.attr not in COLUMN_WORDS and not kind:
             kind = kind_of_method(node.attr)
+        if not (kind or is_based or self._is_harmless(name)) and _is_function(name) and self._meant.is_imported(node):
+            kind = module_kind(name)
         if kind and not self._is_allowed(name):
             yield Finding(kind, name if name in FUNCTIONS or name in BUILTINS else shown(node), line, risky=True)
 
@@ -183,26 +231,28 @@ class _Reader:
         prefixes = [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
         yield Finding("imports", module, line)
         kind = next((MODULES[prefix] for prefix in prefixes if prefix in MODULES), None)
-        if kind is not None and module not in QUIET and not any(prefix in self._allowed for prefix in prefixes):
+        if kind is not None and module.startswith("_"):  # one in C, past what Python tells of itself
             yield Finding(kind, f"import {module}", line, risky=True)
 
     def _import_from(self, module: str, imported: list[str], line: int) -> Iterator[Finding]:
-        if any(f"{module}.{name}" not in QUIET for name in imported):
-            yield from self._import(module, line)
-        else:
-            yield Finding("imports", module, line)
+        yield from self._import(module, line)
         for name in imported:
             kind = FUNCTIONS.get(f"{module}.{name}")
             if kind and not self._is_allowed(f"{module}.{name}"):
                 yield Finding(kind, f"{module}.{name}", line, risky=True)
-            if name == "*" and module in ("os", "shutil", "posix", "builtins"):
+            if (
+                name == "*"
+                and module not in HARMLESS
+                and (reaches(module) or reaches(f"{module}.*"))
+                and not self._is_allowed(module)
+            ):
                 yield Finding("dynamic", f"from {module} import *", line, risky=True)
 
     # -- calls
 
     def _call(self, node: ast.Call, line: int) -> Iterator[Finding]:
         name = self._meant.dotted(node.func)
-        if self._is_allowed(name) or name in HARMLESS or name.rpartition(".")[0] in HARMLESS:
+        if self._is_allowed(name) or self._is_harmless(name):
             return
         head, _, last = name.rpartition(".")
         kind = kind_of_call(node, name, self._meant)
@@ -242,9 +292,17 @@ class _Reader:
         kind = "network" if remote else "database" if last.startswith("read_sql") else "files"
         yield Finding(kind, shown(node), line, risky=risky)
 
+    def _is_harmless(self, name: str) -> bool:
+        return name in HARMLESS or name.rpartition(".")[0] in HARMLESS or bool(HARMLESS_TYPES.fullmatch(name))
+
     def _is_allowed(self, name: str) -> bool:
         parts = name.split(".")
         return any(".".join(parts[:end]) in self._allowed for end in range(1, len(parts) + 1))
+
+
+def _is_function(name: str) -> bool:
+    """Whether this is how functions are called: exceptions, types and constants begin with a capital letter."""
+    return name.rpartition(".")[2][:1].islower()
 
 
 def _is_dunder(name: str) -> bool:

@@ -26,12 +26,11 @@ def _image(connection: sqlite3.Connection) -> bytes:
 
 
 def reduce_connection(pickler: Pickler, connection: sqlite3.Connection) -> Any:
-    if any(found is _sqlite3 for found in gc.get_referents(connection)):
-        # Even `serialize` runs a statement, of which these hear.
+    if hears(connection):
         reason = "a database connection with a trace callback, an authorizer or a progress handler"
         return pickler.lose(connection, reason, "remove the callback")
     try:
-        files = _files(connection)
+        files = files_of(connection)
     except sqlite3.Error as error:
         closed = "closed" in str(error)
         return pickler.lose(connection, f"a database connection {_CLOSED if closed else f'that fails: {error}'}")
@@ -50,6 +49,11 @@ def reduce_connection(pickler: Pickler, connection: sqlite3.Connection) -> Any:
     return restore.sqlite_memory, made if autocommit == _LEGACY else (*made, autocommit)
 
 
+def hears(connection: sqlite3.Connection) -> bool:
+    """Whether a trace callback, an authorizer or a progress handler hears of each statement, also of `serialize`."""
+    return any(found is _sqlite3 for found in gc.get_referents(connection))
+
+
 def remedy_of_open(connection: Any) -> str:
     """From Python 3.12 on, a connection may begin the next transaction as soon as one is committed."""
     if getattr(connection, "autocommit", None) is False:
@@ -61,7 +65,7 @@ _CLOSED = "that is closed"
 _LEGACY: int = getattr(sqlite3, "LEGACY_TRANSACTION_CONTROL", -1)
 
 
-def _files(connection: sqlite3.Connection) -> list[str]:
+def files_of(connection: sqlite3.Connection) -> list[str]:
     """The files of all databases that are attached, "" for one in memory. Runs neither factory of the connection's."""
     cursor = sqlite3.Connection.cursor(connection)
     cursor.row_factory = None

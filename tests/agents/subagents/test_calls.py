@@ -108,7 +108,7 @@ def test_what_it_took_counts_as_its_parents() -> None:
 def test_where_nothing_risky_is_allowed_a_sub_agent_may_do_nothing_risky_either() -> None:
     statuses: list[str] = []
     parent = pair(
-        ["task.success(helper(1))"], ["import subprocess", "task.success(n)"], approve="never",
+        ["task.success(helper(1))"], ["import subprocess; subprocess.run(['true'])", "task.success(n)"], approve="never",
         on_event=lambda event: statuses.append(event.status) if isinstance(event, Output) else None,
     )  # fmt: skip
     assert parent("Work") == 1

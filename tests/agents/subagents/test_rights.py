@@ -8,7 +8,7 @@ import agent_kernel as ak
 from agent_kernel.agents.events import ApprovalRequested, Error, Event, Output
 from tests.agents.subagents.family import pair, scripted
 
-RISKY = "import subprocess"
+RISKY = "import subprocess; subprocess.run(['true'])"
 ENDS = "task.success('by itself')"
 
 
