@@ -106,7 +106,7 @@ class Between(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class Planned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Something that may be done."""
 
-    op: Literal["checkout", "rollback", "merge"]
+    op: Literal["checkout", "rollback", "merge", "cherry_pick"]
     to: Revision
 
 

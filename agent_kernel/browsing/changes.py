@@ -19,7 +19,7 @@ from agent_kernel.values import summaries
 from agent_kernel.values.summaries.wording import MORE
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.comparing import Differing, details_of
-from agent_kernel.verbs.interest import rank_of
+from agent_kernel.verbs.interest import most_interesting_first
 from agent_kernel.verbs.stored import stored
 
 if TYPE_CHECKING:
@@ -53,19 +53,8 @@ def changes_of(repo: Repository, found: Sequence[Differing]) -> tuple[tuple[Chan
 
     Of very many the largest are told.
     """
-    sizes = {one.name: max(_size(repo, one.old), _size(repo, one.new)) for one in found}
-    told = sorted(found, key=lambda one: (*_place(one), -sizes[one.name]))[:_MOST]
-    rank = {one.name: rank_of(repo, one.new or one.old) for one in told}
-    told.sort(key=lambda one: (*_place(one), rank[one.name]))
+    told = most_interesting_first(repo, found, _MOST)
     return tuple(_change(repo, one) for one in told), len(found) - len(told)
-
-
-def _place(one: Differing) -> tuple[bool, bool]:
-    return "~+-=".index(one.how) > 1, one.how == "="
-
-
-def _size(repo: Repository, entry: Entry | None) -> int:
-    return 0 if entry is None else size_of(repo, entry)
 
 
 def _change(repo: Repository, one: Differing) -> Change:

@@ -1,9 +1,9 @@
-"""`plan`: what a checkout, a rollback or a merge would do, from what is stored. Nothing is changed and nothing is loaded."""
+"""`plan`: what a checkout, a rollback, a merge or a cherry-pick would do, from what is stored. Nothing is changed and nothing is loaded."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -12,8 +12,8 @@ from agent_kernel.browsing.book import Book
 from agent_kernel.browsing.changes import summary_of
 from agent_kernel.browsing.comparison import Side, side_of
 from agent_kernel.browsing.wording import cleaned
-from agent_kernel.errors import DamagedObjectError, NewerFormatError, UnrelatedHistoriesError
-from agent_kernel.repository import Change, Entry, Manifest, ObjectId, Tree
+from agent_kernel.errors import DamagedObjectError, MergeCommitError, NewerFormatError, UnrelatedHistoriesError
+from agent_kernel.repository import Change, Entry, Manifest, ObjectId, Tree, short
 from agent_kernel.session import trust
 from agent_kernel.session.history import changes_between
 from agent_kernel.session.living import is_of_session
@@ -21,6 +21,7 @@ from agent_kernel.session.mergebases import start
 from agent_kernel.session.merging import described
 from agent_kernel.values import summaries
 from agent_kernel.values.groups import decode_layout
+from agent_kernel.verbs.interest import rank_of
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Conflict as Clash
@@ -68,15 +69,17 @@ def plan(book: Book, args: Planned) -> Plan:
     """What the action would do.
 
     Raises:
-        UnrelatedHistoriesError: there is nothing to merge from.
+        UnrelatedHistoriesError: there is nothing to merge from. MergeCommitError: a merge cannot be picked.
     """
     id, commit = book.resolve(args.to)
     repo, here = book.repo, book.spread().view.head.commit
     before, target = repo.tree_at(here), repo.tree(commit.tree)
     conflicts: tuple[Conflict, ...] = ()
     notes: tuple[str, ...]
-    if args.op == "merge":
-        taken, conflicts, notes = _merged(book, args.to, here, id)
+    joins = args.op in ("merge", "cherry_pick")
+    if joins:
+        pick = args.op == "cherry_pick"
+        taken, conflicts, notes = _picked(book, here, id) if pick else _merged(book, args.to, here, id)
         changes = [change for change in _changes(before, taken) if not change.name.startswith("\0")]
         entries = {name: entry for name, entry in taken.items() if entry is not None}
     else:
@@ -91,7 +94,7 @@ def plan(book: Book, args: Planned) -> Plan:
         changes=_names(changes, "~"),
         adds=_names(changes, "+"),
         removes=_names(changes, "-"),
-        cannot=tuple(_cannot(book, before, entries if args.op == "merge" else dict(target.items())))[:_MOST],
+        cannot=tuple(_cannot(book, before, entries if joins else dict(target.items())))[:_MOST],
         loads=_bytes_of(repo, entries),
         notes=notes,
         conflicts=conflicts,
@@ -125,9 +128,10 @@ def _changes(before: Tree, taken: Mapping[str, Entry | None]) -> Iterator[Change
             yield Change(name, "~" if name in before else "+")
 
 
-def _merged(
-    book: Book, rev: str, here: ObjectId | None, other: ObjectId
-) -> tuple[Mapping[str, Entry | None], tuple[Conflict, ...], tuple[str, ...]]:
+_Taken: TypeAlias = "tuple[Mapping[str, Entry | None], tuple[Conflict, ...], tuple[str, ...]]"
+
+
+def _merged(book: Book, rev: str, here: ObjectId | None, other: ObjectId) -> _Taken:
     """The entries that a merge takes, what both sides changed, and what else there is to say."""
     repo, called = book.repo, cleaned(rev, 200)
     if here is None:
@@ -137,15 +141,28 @@ def _merged(
         raise UnrelatedHistoriesError("HEAD", called)
     if begin.up_to_date:
         return {}, (), (f"Already up to date with {called}.",)
-    ours, theirs = repo.tree_at(here), repo.tree_at(other)
-    merged = repo.merge_trees(repo.tree_at(begin.base), ours, theirs)
-    rows = sorted(merged.conflicts.items())[:_MOST]
+    taken, conflicts, notes = _taken(repo, begin.base, here, other)
+    if begin.fast_forward:
+        notes = (*notes, f"{called} has all that is here: the branch moves forward, without a new commit.")
+    return taken, conflicts, notes
+
+
+def _picked(book: Book, here: ObjectId | None, picked: ObjectId) -> _Taken:
+    """The same of a cherry-pick."""
+    parents = book.repo.commit_at(picked).parents
+    if len(parents) > 1:
+        raise MergeCommitError(short(picked), len(parents))
+    return _taken(book.repo, parents[0] if parents else None, here, picked)
+
+
+def _taken(repo: Repository, base: ObjectId | None, here: ObjectId | None, other: ObjectId) -> _Taken:
+    merged = repo.merge_trees(repo.tree_at(base), repo.tree_at(here), repo.tree_at(other))
+    rank = {name: rank_of(repo, one.theirs or one.ours) for name, one in merged.conflicts.items()}
+    rows = sorted(merged.conflicts.items(), key=lambda row: (rank[row[0]], row[0]))[:_MOST]
     conflicts = tuple(_conflict(repo, name, one) for name, one in rows)
     alone = [(name, one) for name, one in rows if not one.partners]
     dicts = [name for name, one in alone if _is_dict(repo, one.ours) and _is_dict(repo, one.theirs)]
     notes = [f"{cleaned(name)} is merged key by key; only keys that both sides changed clash." for name in dicts[:3]]
-    if begin.fast_forward:
-        notes.append(f"{called} has all that is here: the branch moves forward, without a new commit.")
     return merged.changes, conflicts, tuple(notes)
 
 

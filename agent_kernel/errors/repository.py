@@ -93,9 +93,12 @@ class MergeConflictError(AgentKernelError):
 
     conflicts: tuple[tuple[str, str, str], ...]  # (name, or name and key, our summary, their summary)
     together: tuple[tuple[str, ...], ...] = ()  # variables of which one choice is for all, group by group
-    rev: str = ""  # what was to be merged, where somebody typed it
+    rev: str = ""  # what was to be merged, where the same can be asked for again with choices
     ours: tuple[str, ...] = ()  # what was chosen already
     theirs: tuple[str, ...] = ()
+    message: str = ""  # of the commit that it was to be
+    partial: bool = False
+    picks: bool = False  # it is a cherry-pick
 
     @property
     def variables(self) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from traitlets.config import Configurable
 from agent_kernel.agents.current import stands_here
 from agent_kernel.magics.beside import Nothing
 from agent_kernel.magics.cells import CellHooks
-from agent_kernel.magics.magic import AgentMagics, Blanker, VerbHelp
+from agent_kernel.magics.magic import AgentMagics, Blanker, VerbHelp, open_conflicts
 from agent_kernel.magics.notebook import LiveNotebook, starts_with_the_kernel
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class AgentKernel(Configurable):
         self._hooks = CellHooks(self.notebook)
         self._blanker = Blanker(shell.input_transformer_manager.transform_cell, lambda: list(shell.user_ns))
         self._magics: AgentMagics | None = None
+        self._close_conflicts: Callable[[], None] = lambda: None
         self._matcher = _matcher(self.notebook)
         # Not before: what a config file says is set while the notebook is not there yet.
         self.observe(self._author_was_set, "author")
@@ -104,6 +105,7 @@ class AgentKernel(Configurable):
         shell.input_transformer_manager.token_transformers.append(VerbHelp)
         self._magics = AgentMagics(shell, self.notebook)
         shell.register_magics(self._magics)
+        self._close_conflicts = open_conflicts(shell, self.notebook)
         shell.Completer.custom_matchers.append(self._matcher)
         shell.configurables.append(self)
         atexit.register(self._end)
@@ -131,6 +133,7 @@ class AgentKernel(Configurable):
         shell.Completer.custom_matchers.remove(self._matcher)
         registered = (self, self._magics)
         shell.configurables[:] = [one for one in shell.configurables if not any(one is each for each in registered)]
+        self._close_conflicts()
         atexit.unregister(self._end)
         stands_here(self._here, stands=False)
         self.notebook.beside.unload()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
     from agent_kernel.verbs.output import Json, Result
 
-__all__ = ["AgentMagics", "Blanker", "VerbHelp"]
+__all__ = ["AgentMagics", "Blanker", "VerbHelp", "open_conflicts"]
 
 _SHOWN_NEXT = {"POP_TOP", "PRINT_EXPR", "CALL_INTRINSIC_1"}
 
@@ -50,10 +50,6 @@ class AlreadyTold(UsageError, BdbQuit):  # noqa: N818 - what there is to say was
 
     def _render_traceback_(self) -> list[str]:
         return []
-
-
-class OpenConflictError(AlreadyTold):
-    """A merge conflict that stands open in a panel. The cell has failed all the same: those after it build on the merge."""
 
 
 class CommandInterrupted(KeyboardInterrupt):
@@ -87,7 +83,9 @@ class AgentMagics(Magics):
                 return self._line(line)
             return self._cell(line, cell)
         except MergeConflictError as conflict:
-            raise ShownConflictError(conflict.conflicts, conflict.together) from None
+            shown = ShownConflictError(conflict.conflicts, conflict.together)
+            vars(shown).update(vars(conflict))
+            raise shown from None
         except Question as question:
             from agent_kernel.verbs.output import Said
 
@@ -111,8 +109,6 @@ class AgentMagics(Magics):
         try:
             result, as_json = answer(words, self._notebook.scope())
         except (UsageProblem, AgentKernelError) as error:
-            if not kept and not wants_json(words) and self._is_open(error):
-                raise OpenConflictError(str(error)) from None
             if kept or not wants_json(words):
                 raise
             print(json.dumps(error_json(error), ensure_ascii=False, indent=2))
@@ -126,10 +122,6 @@ class AgentMagics(Magics):
         else:
             self._show(result)
         return None
-
-    def _is_open(self, error: Exception) -> bool:
-        """Whether it is a conflict that a person may settle now, in a panel."""
-        return isinstance(error, MergeConflictError) and bool(error.rev) and self._notebook.beside.chooses(error)
 
     def _show(self, result: Result) -> None:
         if not result.blocks():
@@ -177,6 +169,30 @@ class AgentMagics(Magics):
             raise UsageProblem(in_words(parsed.agent))
         self._notebook.bind_first()
         return self._notebook.tasks.give(parsed)
+
+
+def open_conflicts(shell: Shell, notebook: LiveNotebook) -> Callable[[], None]:
+    """Have a merge conflict that ends a cell stand open in a panel, where a person settles it. Return what ends that.
+
+    The cell has failed all the same: those after it build on the merge.
+    """
+    kinds, handler = shell.custom_exceptions, shell.CustomTB
+
+    def shown(kind: type[BaseException], error: BaseException, trace: object, offset: int | None = None) -> object:
+        if not isinstance(error, MergeConflictError):
+            return handler(kind, error, trace, offset)
+        from agent_kernel.agents.running_step import is_within
+
+        if not (error.rev and not is_within() and notebook.beside.chooses(error)):
+            shell.showtraceback((kind, error, trace))
+        return None
+
+    def end() -> None:
+        if shell.CustomTB is shown:  # unless somebody has set another one since
+            shell.custom_exceptions, shell.CustomTB = kinds, handler
+
+    shell.custom_exceptions, shell.CustomTB = (*kinds, MergeConflictError), shown
+    return end
 
 
 def _is_kept(frame: FrameType | None) -> bool:

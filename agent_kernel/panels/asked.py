@@ -62,11 +62,13 @@ class Switched(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Merged(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The branch to merge, and which side is taken of what both sides changed."""
+    """The branch to merge, or the commit to pick, and which side is taken of what both sides changed."""
 
     branch: _Revision
     ours: _Names = ()
     theirs: _Names = ()
+    message: Annotated[str, msgspec.Meta(max_length=10_000)] = ""
+    partial: bool = False
 
 
 class Committed(_Args, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -151,6 +153,7 @@ ACTS: Final[Mapping[str, type[_Args]]] = {
     "branch": Branched,
     "cancel": Nothing,
     "checkout": Aimed,
+    "cherry_pick": Merged,
     "claim": Claimed,
     "commit_now": Committed,
     "decide": Decided,
@@ -171,6 +174,7 @@ ACTS: Final[Mapping[str, type[_Args]]] = {
 _CALLED: Final = {
     "branch": "New branch {}",
     "checkout": "Check out of {}",
+    "cherry_pick": "Cherry-pick of {}",
     "commit_now": "Commit",
     "decide": "The decision on {}",
     "discard": "Discarding the candidates",

@@ -107,17 +107,38 @@ def _check_meant(scope: Scope, act: Act, operation: Operation | None) -> None:
 
 def _merge(desk: Desk, scope: Scope, act: Act) -> Answer:
     from agent_kernel.verbs.merging import merge
-    from agent_kernel.verbs.table import conflicts_json
 
     args = _args(act, Merged)
-    options = Namespace(rev=args.branch, ours=list(args.ours), theirs=list(args.theirs), message="", partial=False)
+    options = Namespace(rev=args.branch, **_choices(args))
     try:
         result: Any = merge(scope, options)
     except MergeConflictError as conflict:
-        return {"conflicts": conflicts_json(conflict), "branch": args.branch}
+        return _clash(args, conflict)
     if result.report is None:
         return _done(desk, scope, f"{result.said}.")
     return _moved(desk, scope, f"Merged {act.label}", result.report)
+
+
+def _cherry_pick(desk: Desk, scope: Scope, act: Act) -> Answer:
+    args = _args(act, Merged)
+    before = scope.live().head
+    try:
+        report = scope.live().cherry_pick(args.branch, **_choices(args))
+    except MergeConflictError as conflict:
+        return _clash(args, conflict)
+    if report.commit == before:
+        return _done(desk, scope, f"Nothing to pick: what {act.label} changed is here already.", None)
+    return _moved(desk, scope, f"Cherry-picked {act.label}", report)
+
+
+def _choices(args: Merged) -> dict[str, Any]:
+    return {"ours": list(args.ours), "theirs": list(args.theirs), "message": args.message, "partial": args.partial}
+
+
+def _clash(args: Merged, conflict: MergeConflictError) -> Answer:
+    from agent_kernel.verbs.table import conflicts_json
+
+    return {"conflicts": conflicts_json(conflict), "branch": args.branch}
 
 
 def _commit(desk: Desk, scope: Scope, act: Act) -> Answer:
@@ -230,6 +251,7 @@ def _discard(desk: Desk, scope: Scope, act: Act) -> Answer:
 _DOING: Final[dict[str, Callable[[Desk, Scope, Act], Answer]]] = {
     "branch": _branch,
     "checkout": _checkout,
+    "cherry_pick": _cherry_pick,
     "commit_now": _commit,
     "decide": _decide,
     "discard": _discard,

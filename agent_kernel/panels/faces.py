@@ -37,7 +37,10 @@ def start_of(opens: Opens) -> Answer:
         return {"compare": {"a": older, "b": newer, **({"name": opens.name} if opens.name else {})}}
     if opens.conflict is not None:
         conflict = opens.conflict
-        return {"conflicts": {"branch": conflict.rev, "ours": list(conflict.ours), "theirs": list(conflict.theirs)}}
+        said = {"message": conflict.message, "partial": conflict.partial, "picks": conflict.picks}
+        told = {key: value for key, value in said.items() if value}
+        sides = {"ours": list(conflict.ours), "theirs": list(conflict.theirs)}
+        return {"conflicts": {"branch": conflict.rev, **sides, **told}}
     if opens.commit:
         return {"commit": opens.commit}
     return {"text": opens.search} if opens.search else {}

@@ -36,7 +36,7 @@ def planned(desk: Desk, args: Mapping[str, object], found: Answer) -> Answer:
 
 def _compared(repo: Repository, session: Session, args: Mapping[str, object], to: ObjectId) -> Answer:
     """What changes, where a restart took variables of HEAD out of memory that nobody brought back."""
-    if args["op"] == "merge" or not session.carried():
+    if args["op"] in ("merge", "cherry_pick") or not session.carried():
         return {}
     branch = repo.branch_meant(str(args["to"]), session.id) if args["op"] == "checkout" else None
     changes = session.foreseen(to, is_here=branch is not None and branch == session.branch)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Generator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from agent_kernel.errors import MergeConflictError
 from agent_kernel.repository import ObjectId, hex_of
 from agent_kernel.session import randomness, trust
 from agent_kernel.session.history import Draft, changes_between
@@ -17,7 +19,7 @@ from agent_kernel.session.workspace import Loaded
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Tree, Writer
-    from agent_kernel.session.settling import Resolver
+    from agent_kernel.session.settling import Choices, Resolver
 
 
 class Joining(Moving):
@@ -66,7 +68,9 @@ class Joining(Moving):
         trust.require(self.repo)
         writer = self.repo.writer()
         choices = Choices(frozenset(ours), frozenset(theirs), resolvers or {}, partial, fast_forward, since)
-        outcome = merging.merge(self.repo, writer, self.workspace, self.head, other, rev, choices)
+        can_be_asked_again = since is None and not resolvers and fast_forward
+        with _to_be_asked_again(rev if can_be_asked_again else "", choices, message):
+            outcome = merging.merge(self.repo, writer, self.workspace, self.head, other, rev, choices)
         if outcome.tree is None:
             return Report(self.head, self._record_here(), self.branch, notes=(outcome.note,))
         draft = self._within_step(Draft(kind="merge", author=self.author, message=message or f"merge {rev}"))
@@ -129,7 +133,8 @@ class Joining(Moving):
         trust.require(self.repo)
         writer = self.repo.writer()
         choices = Choices(frozenset(ours), frozenset(theirs), partial=partial)
-        outcome = merging.pick(self.repo, writer, self.workspace, self.head, picked, rev, choices)
+        with _to_be_asked_again(rev, choices, message, picks=True):
+            outcome = merging.pick(self.repo, writer, self.workspace, self.head, picked, rev, choices)
         if outcome.tree is None:
             return Report(self.head, self._record_here(), self.branch, notes=(outcome.note,))
         commit = self.repo.commit_at(picked)
@@ -161,3 +166,14 @@ class Joining(Moving):
             self._carried = loaded.carried(self._tree)
             self._operations.add(Operation(before, self._position, by=draft.author), "a merge was made")
         return Report(other, self._record_here(), self.branch, draft.changed, loaded.told, notes=(note,))
+
+
+@contextmanager
+def _to_be_asked_again(rev: str, choices: Choices, message: str, *, picks: bool = False) -> Generator[None]:
+    """Let a conflict say what was asked for, so that a person can choose and ask for the same again."""
+    try:
+        yield
+    except MergeConflictError as conflict:
+        conflict.rev, conflict.message, conflict.partial, conflict.picks = rev, message, choices.partial, picks
+        conflict.ours, conflict.theirs = tuple(sorted(choices.ours)), tuple(sorted(choices.theirs))
+        raise

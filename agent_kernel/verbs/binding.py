@@ -170,7 +170,7 @@ def commit(scope: Scope, options: Namespace) -> Result:
     if report.commit is None:
         return Moved("Nothing to commit", scope.live().head, report.branch)
     made = describe.label(report.commit, scope.repo.commit_at(report.commit))
-    return Moved(f"Committed {made}", report.commit, report.branch, report)
+    return Moved.of(f"Committed {made}", scope, report)
 
 
 def trust_arguments(parser: Parser) -> None:

@@ -13,6 +13,7 @@ from agent_kernel.session.history import changes_between
 from agent_kernel.values import summaries
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.ansi import SIGNS
+from agent_kernel.verbs.interest import most_interesting_first
 from agent_kernel.verbs.output import Block, Code, Json, Line, Opens, Result
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
@@ -41,7 +42,7 @@ def diff(scope: Scope, options: Namespace) -> Result:
         if names:
             raise UsageProblem("--environment compares packages, and takes no names of variables")
         return _environments(scope.repo, old, (new, commit))
-    differences = differing(scope.repo, old, new)
+    differences = most_interesting_first(scope.repo, differing(scope.repo, old, new))
     if names:
         _check_names(scope.repo, names, old, new)
         differences = [one for one in differences if one.name in names]

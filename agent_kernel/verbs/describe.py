@@ -29,6 +29,7 @@ from agent_kernel.verbs.text import clean, exact_time
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
+    from agent_kernel.verbs.interest import Rank
 
 __all__ = [
     "SIZES",
@@ -231,9 +232,9 @@ def _line_in_all(unsaved: Sequence[Unsaved]) -> str:
     return clean(summaries.mask_text(f"{_some(sorted(unsaved_names(unsaved)))} are not saved.{way}"))
 
 
-def change_line(changes: Iterable[Change]) -> str:
+def change_line(changes: Iterable[Change], rank: Rank) -> str:
     """`~df, +prices, −tmp`; of many the first few and the counts; or nothing."""
-    found = sorted(changes, key=lambda change: ("~+-".find(change.how), change.name))
+    found = sorted(changes, key=lambda change: (change.how == "-", rank(change.name), -change.size, change.name))
     shown_first = found if len(found) <= _NAMES else found[: _NAMES - 1]
     names = ", ".join(f"{_SIGNS[change.how]}{clean(change.name)}" for change in shown_first)
     if len(shown_first) == len(found):

@@ -9,12 +9,14 @@ import msgspec
 
 from agent_kernel.errors import StoreError
 from agent_kernel.repository import Change, Commit, Entry
+from agent_kernel.session.history import size_of
 from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
+    from agent_kernel.verbs.comparing import Differing
 
-__all__ = ["Rank", "by_name", "live_ranks", "rank_of", "ranks", "ranks_of"]
+__all__ = ["Rank", "by_name", "live_ranks", "most_interesting_first", "rank_of", "ranks", "ranks_of"]
 
 Rank = Callable[[str], int]
 
@@ -50,6 +52,19 @@ def rank_of(repo: Repository, entry: Entry | None) -> int:
         return summaries.interest(summaries.decode(stored)) if stored else summaries.LEAST
     except (StoreError, msgspec.MsgspecError):
         return summaries.LEAST
+
+
+def most_interesting_first(repo: Repository, found: Sequence[Differing], most: int | None = None) -> list[Differing]:
+    """What differs, in the one order in which changes are told: by interest, and the larger first; then what was removed.
+
+    Args:
+        most: so many at most, the largest.
+    """
+    places = {"~": 0, "+": 0, "-": 1, "=": 2}
+    sizes = {one.name: max(0 if side is None else size_of(repo, side) for side in (one.old, one.new)) for one in found}
+    told = sorted(found, key=lambda one: (places[one.how], -sizes[one.name]))[:most]
+    rank = {one.name: rank_of(repo, one.new or one.old) for one in told}
+    return sorted(told, key=lambda one: (places[one.how], rank[one.name]))
 
 
 def live_ranks(namespace: Mapping[str, object], names: Iterable[str]) -> dict[str, int]:

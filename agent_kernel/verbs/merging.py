@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent_kernel.errors import MergeConflictError, NameNotFoundError, UnrelatedHistoriesError
+from agent_kernel.errors import NameNotFoundError, UnrelatedHistoriesError
 from agent_kernel.repository import Commit, Head, ObjectId, short
 from agent_kernel.session.branches import person
 from agent_kernel.session.history import changes_between
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterable, Sequence
 
+    from agent_kernel.errors import MergeConflictError
     from agent_kernel.session import Repository
 
 __all__ = ["ToChoose", "merge", "merge_arguments"]
@@ -61,25 +62,20 @@ def merge(scope: Scope, options: Namespace) -> Result:
             return Moved(f"Already up to date with {clean(options.rev)}", head, scope.head().branch)
     said = f"Merged {describe.label(found, commit)}"
     if scope.session is not None:
-        try:
-            report = scope.session.merge(
-                options.rev,
-                ours=set(options.ours),
-                theirs=set(options.theirs),
-                message=options.message,
-                partial=options.partial,
-            )
-        except MergeConflictError as conflict:
-            rows, groups = conflict.conflicts, conflict.together
-            chosen = tuple(options.ours), tuple(options.theirs)
-            raise MergeConflictError(rows, groups, options.rev, *chosen) from None
-        return Moved(said, report.commit, report.branch, report)
+        report = scope.session.merge(
+            options.rev,
+            ours=set(options.ours),
+            theirs=set(options.theirs),
+            message=options.message,
+            partial=options.partial,
+        )
+        return Moved.of(said, scope, report)
     return _merge_stored(scope, found, options, said)
 
 
 @dataclass(frozen=True)
 class ToChoose(Result):
-    """A merge that waits for a choice: in a panel, or in words as it stays in the notebook's file, without values."""
+    """A merge or a cherry-pick that waits for a choice: in a panel, or in words as it stays in the notebook's file, without values."""
 
     conflict: MergeConflictError
 
@@ -98,6 +94,8 @@ class ToChoose(Result):
         names = [clean(name) for name in dict.fromkeys(self.conflict.variables)]
         rev = clean(self.conflict.rev)
         way = f"%agent merge {rev} --ours NAME --theirs NAME"
+        if self.conflict.picks:
+            way = f"ak.here().session.cherry_pick({rev!r}, ours=[…], theirs=[…])"
         return [
             Line(f"{rev} and what is here both changed {', '.join(names)}. Nothing was merged."),
             Line(f"Choose: {way}"),

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,6 +20,7 @@ from agent_kernel.session.branches import person
 from agent_kernel.session.history import changes_between
 from agent_kernel.session.labels import named
 from agent_kernel.verbs import describe
+from agent_kernel.verbs.interest import by_name, ranks
 from agent_kernel.verbs.output import Block, Json, Line, Result
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
@@ -84,6 +85,14 @@ class Moved(Result):
     commit: ObjectId | None
     branch: str | None
     report: Report | None = None
+    ranks: Mapping[str, int] = field(default_factory=dict[str, int])  # of what changed
+
+    @classmethod
+    def of(cls, said: str, scope: Scope, report: Report, at: ObjectId | None = None) -> Moved:
+        """What a session reports. `at`: the commit where it stands now; by default the one that it made."""
+        at = at or report.commit
+        known = {} if at is None else ranks(scope.repo, report.changed, scope.repo.commit_at(at))
+        return cls(said, at, report.branch, report, known)
 
     @property
     def unsaved(self) -> Sequence[Unsaved]:
@@ -102,7 +111,7 @@ class Moved(Result):
     def blocks(self) -> Sequence[Block]:
         if self.report is None:
             return [Line(self.said)]
-        names = describe.change_line(self.report.changed) or "no variable changed"
+        names = describe.change_line(self.report.changed, by_name(self.ranks)) or "no variable changed"
         notes = [Line(clean(note)) for note in self.report.notes]
         said = self.said.removesuffix(":")  # of a cell that begins with `class P:`
         return [Line(f"{said}: {names}"), *notes, *describe.unsaved_blocks(self.report.unsaved)]
@@ -141,11 +150,11 @@ def checkout(scope: Scope, options: Namespace) -> Result:
         report = told(scope, before, report)
     if only:
         said = "Took the conversation back to" if only == "chat" else "Took the variables back to"
-        return Moved(f"{said} {rev}", report.commit or scope.session.head, report.branch, report)
+        return Moved.of(f"{said} {rev}", scope, report, report.commit or scope.session.head)
     if options.names:
         names = ", ".join(options.names)
         at = scope.resolve(rev or "HEAD") if report.commit is None else report.commit
-        return Moved(f"Loaded {clean(names)} of {rev or 'HEAD'}", at, report.branch, report)
+        return Moved.of(f"Loaded {clean(names)} of {rev or 'HEAD'}", scope, report, at)
     return _arrived("Checked out", scope, report)
 
 
@@ -248,7 +257,7 @@ def rollback(scope: Scope, options: Namespace) -> Result:
         )
         if only != "chat":
             report = told(scope, before, report)
-        return Moved(said, report.commit, report.branch, report)
+        return Moved.of(said, scope, report)
     _require_live(scope, only)
     made = _rollback_commit(scope, options.rev, found, commit)
     branch = scope.head().branch
@@ -286,5 +295,5 @@ def _arrived(said: str, scope: Scope, report: Report) -> Moved:
     at = report.commit if report.commit is not None else scope.live().head
     if at is not None and said == "Checked out":
         branch = f"branch {clean(report.branch)}" if report.branch else "no branch"
-        said = f"{said} {describe.label(at, scope.repo.commit_at(at))}, on {branch}"
-    return Moved(said, at, report.branch, report)
+        said = f"{said} {describe.label(at, scope.repo.commit_at(at)).removesuffix(':')}, on {branch}"
+    return Moved.of(said, scope, report, at)

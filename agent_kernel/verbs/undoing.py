@@ -60,7 +60,7 @@ def _conversation_back(scope: Scope, options: Namespace) -> Result:
     report = session.undo(only="chat", begun=begun)
     assert talk is not None  # else there was nothing to take back
     said = f"The conversation went back to before {run_text(journal, talk.run)}"
-    return Moved(said, report.commit, report.branch, report)
+    return Moved.of(said, scope, report)
 
 
 def _repeated(verb: str, scope: Scope, options: Namespace, only: Only = "") -> Result:
@@ -88,7 +88,7 @@ def _once(verb: str, scope: Scope, only: Only, *, partial: bool) -> Moved:
     at = report.commit if report.commit is not None else session.head
     if brings_back or (what is not None and what.chat):
         where = "went back again" if verb == "redo" and not brings_back else _is_back(scope)
-        return Moved(f"The conversation {where}", at, report.branch, report)
+        return Moved.of(f"The conversation {where}", scope, report, at)
     found = steps_between(scope, before)
     about = "" if what is None else operation_text(scope.repo, what, scope.live().id)
     if what is not None and what.run:
@@ -102,7 +102,7 @@ def _once(verb: str, scope: Scope, only: Only, *, partial: bool) -> Moved:
     said = f"{said} {about}".rstrip()
     if what is not None and what.moved and only == "vars":
         said = f"The variables went back to before {about}, and HEAD stays there"
-    return Moved(said, at, report.branch, told(scope, before, report, found))
+    return Moved.of(said, scope, told(scope, before, report, found), at)
 
 
 def _out_of_memory(scope: Scope, names: Sequence[str]) -> str:

@@ -448,7 +448,7 @@ def test_what_the_store_has_already_is_not_called_uncommitted_after_binding_it_a
     assert status["unverified"] == ["x", "y"]
     assert "Not looked at since their last commit: x, y" in shell.run("%agent status").out
     shell.ns["x"].append(2)
-    assert "~x, +z" in shell.run("%agent commit both").out
+    assert "+z, ~x" in shell.run("%agent commit both").out
 
 
 def test_a_copied_notebook_may_start_from_the_original_after_its_first_cell(shell: Shell, tmp_path: Path) -> None:

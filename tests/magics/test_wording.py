@@ -29,8 +29,8 @@ def fork(shell: Shell, base: str, side: str, main: str) -> None:
 
 class TestReports:
     def test_undo_and_redo_say_what_and_which_names(self, shell: Shell) -> None:
-        assert shell.run("%agent undo").out.strip() == "Undone [2] a slip of the hand: ~x, +y, −tmp"
-        assert shell.run("%agent redo").out.strip() == "Done again [2] a slip of the hand: ~x, +tmp, −y"
+        assert shell.run("%agent undo").out.strip() == "Undone [2] a slip of the hand: +y, ~x, −tmp"
+        assert shell.run("%agent redo").out.strip() == "Done again [2] a slip of the hand: +tmp, ~x, −y"
 
     def test_a_title_that_ends_with_a_colon_gets_no_second_one(self, shell: Shell) -> None:
         shell.run("class P:\n    pass")
@@ -69,7 +69,7 @@ class TestReports:
     def test_of_many_names_a_few_are_told_with_counts(self, shell: Shell) -> None:
         shell.run("; ".join(f"n{number:02} = {number}" for number in range(20)) + "; x = 0; del tmp")
         said = shell.run("%agent undo").out.strip()
-        assert said.endswith("~x, +tmp, −n00, −n01, −n02 and 17 more (1 changed, 1 added, 20 removed)")
+        assert said.endswith("+tmp, ~x, −n00, −n01, −n02 and 17 more (1 changed, 1 added, 20 removed)")
 
     def test_a_rollback_says_the_ref_as_typed_and_the_cell(self, shell: Shell) -> None:
         first = shell.log()[-1]["id"][:8]

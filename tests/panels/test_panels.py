@@ -14,6 +14,7 @@ import pytest
 
 import agent_kernel
 from agent_kernel.browsing.mime import HISTORY
+from agent_kernel.errors import MergeConflictError
 from agent_kernel.panels.desk import Desk
 from tests.panels.fronts import VIEW, Channel, Front, Panel, elsewhere
 
@@ -125,6 +126,61 @@ class TestShowing:
         assert [one["name"] for one in left["conflicts"]] == ["x"]
         panel.ask("merge", branch="try", ours=["y"], theirs=["x"])
         assert (front.ns["x"], front.ns["y"]) == (22, 33)
+
+    def opened(self, front: Front, code: str) -> Panel:
+        """The panel that opened in place of an error."""
+        before = len(front.display.shown)
+        printed = front.run(f"{code}\nreached = 1")
+        assert "Traceback" not in printed
+        assert "reached" not in front.ns
+        face = next(shown for shown in front.display.shown[before:] if VIEW in shown)
+        return Panel(front.kernel.comm_manager.comms[face[VIEW]["model_id"]])
+
+    def test_the_chooser_keeps_the_message_that_was_typed(self, front: Front) -> None:
+        front.run("%agent switch -c try")
+        front.run("x = 22")
+        front.run("%agent switch main")
+        front.run("x = 33")
+        panel = self.opened(front, "%agent merge try -m 'take what was tried' --partial")
+        start = front.widget(panel).start["conflicts"]
+        assert (start["message"], start["partial"]) == ("take what was tried", True)
+        panel.ask("merge", branch="try", ours=[], theirs=["x"], message=start["message"], partial=True)
+        repo = front.extension.notebook.repo
+        assert repo is not None
+        assert repo.commit_at(repo.branches()["main"]).message == "take what was tried"
+
+    def test_a_cherry_pick_with_a_conflict_opens_the_same_chooser(self, front: Front) -> None:
+        front.run("import agent_kernel as ak")
+        front.run("%agent switch -c try")
+        front.run("x = 22; z = 1")
+        front.run("%agent switch main")
+        front.run("x = 33")
+        panel = self.opened(front, "ak.here().session.cherry_pick('try')")
+        assert front.widget(panel).start == {"conflicts": {"branch": "try", "ours": [], "theirs": [], "picks": True}}
+        plan = panel.ask("plan", op_="cherry_pick", to="try")
+        assert [one["name"] for one in plan["conflicts"]] == ["x"]
+        assert plan["adds"] == ["z"]
+        done = panel.ask("cherry_pick", branch="try", ours=[], theirs=["x"])
+        assert done["done"] == "Cherry-picked try: 1 name changed, 1 added."
+        assert (front.ns["x"], front.ns["z"]) == (22, 1)
+        again = panel.ask("cherry_pick", branch="try", ours=[], theirs=[])
+        assert again["done"] == "Nothing to pick: what try changed is here already."
+
+    def test_a_merge_from_python_opens_it_too_unless_choices_could_not_ask_for_the_same(self, front: Front) -> None:
+        front.run("import agent_kernel as ak")
+        front.run("%agent switch -c try")
+        front.run("x = 22")
+        front.run("%agent switch main")
+        front.run("x = 33")
+        self.opened(front, "ak.here().session.merge('try')")
+        before = len(front.display.shown)
+        front.run("ak.here().session.merge('try', fast_forward=False)")
+        assert not [shown for shown in front.display.shown[before:] if VIEW in shown]
+
+    def test_without_the_extension_a_conflict_is_an_error_again(self, front: Front) -> None:
+        assert MergeConflictError in front.ip.custom_exceptions
+        front.extension.unload()
+        assert MergeConflictError not in front.ip.custom_exceptions
 
     def test_a_conflict_is_an_error_for_code_and_where_no_panel_can_be_shown(self, front: Front) -> None:
         front.run("%agent switch -c try")

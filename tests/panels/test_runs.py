@@ -244,6 +244,15 @@ class TestStopped:
         front.extension.notebook.tasks.runs.clear()
         assert "are on branch aside and not behind the state here" in panel.ask("run", id=id)["stopped"]["refused"]
 
+    def test_in_another_kernel_its_steps_go_on_counting_from_the_first_word(self, front: Front) -> None:
+        self.stop(front, "a = 1", INTERRUPT, "task.success(a)")
+        tasks = front.extension.notebook.tasks
+        for known in (tasks.runs, tasks._shown, tasks._places):
+            known.clear()
+        said = front.run("%agent resume")
+        assert "step 3 ·" in said
+        assert "step 1 ·" not in said
+
     def test_in_a_kernel_that_does_not_know_its_cell_the_line_for_one_is_said(self, front: Front) -> None:
         id = self.stop(front, "a = 1", INTERRUPT, "task.success(a)")[FOOTER]["run"]["id"]
         panel = front.panel()

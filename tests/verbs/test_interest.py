@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from agent_kernel.session import Repository, bind
+from agent_kernel.verbs.comparing import Differences
 from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.table import answer
 from tests.verbs.stores import make_history
@@ -34,6 +36,28 @@ def test_the_log_names_tables_models_scalars_and_figures_first(tmp_path: Path) -
         first.index(f"+{name}") for name in ("df", "model", "rate", "figure")
     )
     assert newest.index("~model") < newest.index("~rate") < min(newest.index("−df"), newest.index("−words"))
+
+
+def test_diff_and_what_a_move_reports_have_the_same_order(tmp_path: Path) -> None:
+    namespace: dict[str, object] = {}
+    kinds = ["df", "model", "rate", "figure", "words"]
+    with closing(Repository.open(tmp_path / "s")) as repo, closing(bind(namespace, repo)) as session:
+        for number, source in enumerate(("old = [1] * 9000\nolder = 1", f"del old, older\n{ALL_KINDS}", "pass"), 1):
+            session.begin_cell(source, number=number)
+            exec(source, namespace)
+            session.end_cell()
+        scope = Scope(repo, session)
+        differing = cast("Differences", answer(["diff", "HEAD~2"], scope)[0])
+        undone = answer(["undo"], scope)[0].to_text()
+        done = answer(["redo"], scope)[0].to_text()
+    named = [row.name for row in differing.rows]
+    assert [name for name in named if name in kinds] == kinds
+    assert sorted(named[-2:]) == ["old", "older"]  # what was removed comes last
+    assert [name for name in kinds if f"+{name}" in done] == sorted(
+        (name for name in kinds if f"+{name}" in done), key=done.index
+    )
+    assert done.index("+df") < done.index("+model") < done.index("+rate") < done.index("+figure")
+    assert undone.index("+old") < undone.index("−df")
 
 
 def test_status_names_what_is_not_committed_in_the_same_order(tmp_path: Path) -> None:

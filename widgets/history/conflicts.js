@@ -10,12 +10,12 @@ import { el, fill, freshId, prose } from "../shared/dom.js";
 import { nameList, plural } from "../shared/format.js";
 import { thumbnail } from "./faces.js";
 
-/** @import { Conflict, Plan } from "./protocol.js" */
+/** @import { Conflict, Merge, Plan } from "./protocol.js" */
 /** @import { HistoryModel } from "./state.js" */
 /** @typedef {"ours" | "theirs"} Pick */
 
 export class ConflictsView {
-  /** @param {HistoryModel} model @param {{ back: () => void, merge: (branch: string, ours: string[], theirs: string[]) => Promise<string | null> }} doings */
+  /** @param {HistoryModel} model @param {{ back: () => void, merge: (merge: Merge, picks: boolean) => Promise<string | null> }} doings */
   constructor(model, doings) {
     this.model = model;
     this.doings = doings;
@@ -61,6 +61,11 @@ export class ConflictsView {
     return this.model.head?.branch ?? "HEAD";
   }
 
+  get #picks() {
+    const { view } = this.model;
+    return view.kind === "conflicts" && view.picks === true;
+  }
+
   #stateMoved() {
     const { busy, gone } = this.model.state;
     if (this.isOwed && !busy && !gone) void this.load();
@@ -76,7 +81,7 @@ export class ConflictsView {
     this.plan = null;
     this.isOwed = false;
     try {
-      const plan = await this.model.transport.ask("plan", { op: "merge", to: view.branch });
+      const plan = await this.model.transport.ask("plan", { op: view.picks ? "cherry_pick" : "merge", to: view.branch });
       if (turn !== this.turn) return;
       if (!plan.conflicts.length) return this.doings.back();
       this.#draw(plan, view.branch);
@@ -99,7 +104,7 @@ export class ConflictsView {
     fill(
       this.bar,
       back,
-      el("strong", {}, `Merge ${branch} into ${this.#ours}`),
+      el("strong", {}, this.#picks ? `Cherry-pick ${branch} into ${this.#ours}` : `Merge ${branch} into ${this.#ours}`),
       el("span", { class: "ak-sp" }),
       el(
         "span",
@@ -117,6 +122,7 @@ export class ConflictsView {
     this.foot.hidden = false;
     this.#drawBar(branch);
     const ours = this.#ours;
+    fill(this.go, this.#picks ? "Cherry-pick" : "Merge");
     this.plan = plan;
     this.into = ours;
     const rest = plan.changes.length + plan.adds.length + plan.removes.length;
@@ -212,7 +218,7 @@ export class ConflictsView {
     const left = this.conflicts.length - this.picks.size;
     const { canAct } = this.model;
     this.go.disabled = left > 0 || !canAct;
-    fill(this.said, !canAct ? "Merging needs a kernel." : left ? `${plural(left, "name")} still to decide` : "Undo takes the merge back.");
+    fill(this.said, !canAct ? `${this.#picks ? "Cherry-picking" : "Merging"} needs a kernel.` : left ? `${plural(left, "name")} still to decide` : `Undo takes the ${this.#picks ? "cherry-pick" : "merge"} back.`);
   }
 
   async #merge() {
@@ -221,7 +227,9 @@ export class ConflictsView {
     const of = (/** @type {Pick} */ pick) =>
       this.conflicts.map(({ name }) => name).filter((name) => this.picks.get(name) === pick);
     this.go.disabled = true;
-    const refused = await this.doings.merge(view.branch, of("ours"), of("theirs"));
+    const { branch, message, partial } = view;
+    const more = { ...(message ? { message } : {}), ...(partial ? { partial } : {}) };
+    const refused = await this.doings.merge({ branch, ours: of("ours"), theirs: of("theirs"), ...more }, this.#picks);
     if (refused === null) this.doings.back();
     else this.#count();
   }

@@ -13,14 +13,14 @@ import { askFirst } from "./plan.js";
 import { actName } from "./strip.js";
 
 /** @import { Decision } from "./approval.js" */
-/** @import { Acts, Conflicts, Done, NotebookPage, Queued, RunDetails, Stopped } from "./protocol.js" */
+/** @import { Acts, Conflicts, Done, Merge, NotebookPage, Queued, RunDetails, Stopped } from "./protocol.js" */
 /** @import { Target } from "./detail-top.js" */
 /** @import { Pin } from "./pin.js" */
 /** @import { HistoryModel } from "./state.js" */
 /** @import { Question, What } from "./plan.js" */
 
 /** After which undo takes back something else than the cells that were brought. */
-const MOVES = new Set(["checkout", "rollback", "switch", "merge", "undo", "redo"]);
+const MOVES = new Set(["checkout", "rollback", "switch", "merge", "cherry_pick", "undo", "redo"]);
 
 export class Doings {
   /** @param {HistoryModel} model @param {HTMLElement} panel @param {() => HTMLElement} back what has the focus afterwards */
@@ -51,7 +51,7 @@ export class Doings {
     try {
       const answer = /** @type {Done | Queued | Conflicts} */ (await model.transport.act(op, args));
       if ("queued" in answer) model.takeState({ ...model.state, queued: answer.queued });
-      else if ("conflicts" in answer) model.show({ kind: "conflicts", branch: answer.branch });
+      else if ("conflicts" in answer) model.show({ .../** @type {Merge} */ (args), kind: "conflicts", picks: op === "cherry_pick" });
       else this.#done(op, answer, after);
       return null;
     } catch (error) {
@@ -111,15 +111,15 @@ export class Doings {
   /** @param {string} branch @param {Element} anchor */
   merge(branch, anchor) {
     const into = this.model.head?.branch ?? "what you have now";
-    const go = () => void this.mergeWith(branch, [], []);
+    const go = () => void this.mergeWith({ branch, ours: [], theirs: [] });
     const resolve = () => this.model.show({ kind: "conflicts", branch });
     const title = `Merge ${branch} into ${into}?`;
     this.#ask({ op: "merge", to: branch, title, button: "Merge", cells: false, go, resolve }, anchor);
   }
 
-  /** @param {string} branch @param {string[]} ours @param {string[]} theirs */
-  mergeWith(branch, ours, theirs) {
-    return this.#act("merge", { branch, ours, theirs }, branch);
+  /** @param {Merge} merge @param {boolean} [picks] it is a cherry-pick */
+  mergeWith(merge, picks = false) {
+    return this.#act(picks ? "cherry_pick" : "merge", merge, merge.branch);
   }
 
   /** Undo what is next: a move is taken back as it was made, the work of a cell is asked for first. @param {Element} anchor */

@@ -96,7 +96,7 @@ class HistoryPanel {
     this.compare = new CompareView(model, () => this.#backToList());
     this.conflicts = new ConflictsView(model, {
       back: () => this.#backToList(),
-      merge: (branch, ours, theirs) => doings.mergeWith(branch, ours, theirs),
+      merge: (merge, picks) => doings.mergeWith(merge, picks),
     });
     this.grip = resizeGrip(this.element, host.storageKey, () => this.list.element.clientHeight);
     this.hints = keyLine();

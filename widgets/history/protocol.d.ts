@@ -28,7 +28,7 @@ export interface Reads {
   /** `a` is the left side. */
   compare(args: { a: string; b: string }): Comparison;
   /** What an action would do. Nothing is changed. */
-  plan(args: { op: "checkout" | "rollback" | "merge"; to: string }): Plan;
+  plan(args: { op: "checkout" | "rollback" | "merge" | "cherry_pick"; to: string }): Plan;
   /** The notebook's page that was stored with a commit; null: none was. */
   cells(args: { id: string }): NotebookPage | null;
   /** Without those that nobody named: of candidates, of steps that were tried on a fork. */
@@ -50,7 +50,9 @@ export interface Acts {
   /** `head`: the commit that the asker sees as HEAD; `of`: the operation that is meant. Where it is another one by then, nothing is undone. */
   undo(args: { head?: string; of?: string }): Done | Queued;
   redo(args: { head?: string; of?: string }): Done | Queued;
-  merge(args: { branch: string; ours: string[]; theirs: string[] }): Done | Queued | Conflicts;
+  merge(args: Merge): Done | Queued | Conflicts;
+  /** Does here what one commit did, `branch` being that commit. */
+  cherry_pick(args: Merge): Done | Queued | Conflicts;
   /** Says of the step that waits whether it runs; the run goes on until it is done or waits again. Answered as soon as it goes on, and State tells the rest. */
   decide(args: { run: string; step: number; decision: "approve" | "edit" | "deny"; code?: string; reason?: string }): Done | Queued;
   /** Answers the question of a run, if it is still this one where its number is given, or has one that was stopped go on. */
@@ -85,6 +87,8 @@ export interface State {
   gone: string | null;                               // why this panel can be asked nothing more (a sentence: the notebook was bound elsewhere, the extension unloaded); what is shown stays
 }
 
+/** `partial`: also where a value cannot be loaded. */
+export interface Merge { branch: string; ours: string[]; theirs: string[]; message?: string; partial?: boolean }
 export interface Opening { title: string; head: Head; state: State; page: Page; unsaved_names: number /* variables there are before the first commit */ }
 export interface Head { branch: string | null; id: string | null; prompt: string; label: string; lane: number | null }
 
@@ -218,6 +222,6 @@ export interface Host {
   leave?(): void;                                    // closes what the view stands in: a side panel
   storageKey?: string;                               // remembers the list's height
   compact?: boolean;                                 // fills the height that it is given (a side panel)
-  start?: { race: string } | { card: { run: string; step: number } } | { text: string } | { compare: { a: string; b: string; name?: string } } | { commit: string } | { conflicts: { branch: string; ours: string[]; theirs: string[] } }; // what is open at first: %agent diff, %agent show, %agent merge
+  start?: { race: string } | { card: { run: string; step: number } } | { text: string } | { compare: { a: string; b: string; name?: string } } | { commit: string } | { conflicts: Merge & { picks?: boolean } }; // what is open at first: %agent diff, %agent show, %agent merge
   now?(): number;                                    // milliseconds; tests stop the clock
 }

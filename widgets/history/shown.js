@@ -6,7 +6,7 @@ import { Topics } from "./topics.js";
 /**
  * @typedef {{ kind: "list" }
  *   | { kind: "compare", a: string, b: string, name: string }
- *   | { kind: "conflicts", branch: string, ours?: string[], theirs?: string[] }} View what stands in the panel
+ *   | { kind: "conflicts", branch: string, ours?: string[], theirs?: string[], message?: string, partial?: boolean, picks?: boolean }} View what stands in the panel
  */
 /** @typedef {{ id: string, label: string }} Mark a commit that is marked to be compared */
 /** @typedef {{ text: string, next: "undo" | "redo" | "", head?: string | null, of?: string }} Toast what was done, the way back, where HEAD was then, and which operation that takes back */

@@ -17,6 +17,7 @@ const NAMES = {
   rollback: "Roll back to",
   switch: "Switch to",
   merge: "Merge of",
+  cherry_pick: "Cherry-pick of",
   branch: "New branch",
   undo: "Undo",
   redo: "Redo",

@@ -140,7 +140,7 @@ export function footerLine(Widget, notebooks, showSide) {
       const hasHistory = transport.place !== null || transport.hasKernel;
       const mayResume = line.run?.stopped && this.now && !this.now.refused && transport.canAct() && !this.said;
       return [
-        mayResume ? this.#button("Resume", `Resume run ${line.run?.id.slice(-5)} of ${line.author.name}`, () => void this.#resume(notebook)) : null,
+        mayResume ? this.#button("Resume", `Resume run ${line.run?.id.slice(-5)} of ${line.author.name}`, () => void this.#resume(notebook), "ak-go") : null,
         mayUndo && line.run ? this.#button("Undo run", "Undo all steps: the variables are as they were before the run", () => void this.#undo(notebook)) : null,
         mayUndo && !line.run ? this.#button("Undo", "Undo this cell: the variables are as they were", () => void this.#undo(notebook)) : null,
         hasHistory && line.chips.length ? this.#button("Diff", `What this ${line.run ? "run" : "cell"} changed`, () => showSide(notebook, run ?? line.commit)) : null,
@@ -149,9 +149,9 @@ export function footerLine(Widget, notebooks, showSide) {
       ];
     }
 
-    /** @param {string} text @param {string} title @param {() => void} onclick */
-    #button(text, title, onclick) {
-      return el("button", { type: "button", title, onclick, disabled: this.isBusy }, text);
+    /** @param {string} text @param {string} title @param {() => void} onclick @param {string} [kind] */
+    #button(text, title, onclick, kind = "") {
+      return el("button", { type: "button", class: kind, title, onclick, disabled: this.isBusy }, text);
     }
 
     /** @param {OpenNotebook} notebook */
@@ -258,7 +258,7 @@ function stoppedFacts(said, code, now) {
   const hasGone = now === null;
   const refused = now?.refused;
   return [
-    el("span", { class: hasGone ? "" : "ak-chg", title: code ? `${said}: ${code}` : said }, hasGone ? `${said}, then went on` : said),
+    el("span", { class: hasGone ? "" : "ak-chg", title: code ? `${said}: ${code}` : said }, hasGone ? `${said}, then went on` : refused ? `${said}: ` : said),
     refused ? el("span", { class: "ak-chg ak-reason", title: refused }, refused) : null,
     code && !refused && !hasGone ? el("span", { class: "ak-mono ak-at", title: code }, code) : null,
   ];

@@ -639,3 +639,12 @@ test("undo says that the cells stay, whatever was named or looked at since they 
   await soon(20);
   assert.match(panel.$(".ak-toast").textContent ?? "", /The notebook's cells stay; its own Undo takes them back\./);
 });
+
+test("a merge that was typed with a message keeps it, and a cherry-pick says that it is one", page, async () => {
+  const start = { conflicts: { branch: "log-price", ours: ["model"], theirs: ["y"], message: "take both", picks: true } };
+  const panel = await mounted({ host: { start } });
+  assert.deepEqual(panel.asked("plan").at(-1), { op: "cherry_pick", to: "log-price" });
+  assert.match(panel.$(".ak-conflicts").textContent ?? "", /Cherry-pick log-price into main.*Undo takes the cherry-pick back\./);
+  await panel.click(panel.$(".ak-conflicts .ak-main"));
+  assert.deepEqual(panel.asked("cherry_pick"), [{ branch: "log-price", ours: ["model"], theirs: ["y"], message: "take both" }]);
+});

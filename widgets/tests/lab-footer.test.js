@@ -151,7 +151,7 @@ test("a run that went on since, or cannot go on, has no Resume, and its line say
   assert.match(gone.textContent, /stopped in step 4, then went on/);
   assert.equal(gone.querySelector("span.ak-chg"), null);
   const lost = await stoppedLine({ said: "", code: "", done: 3, refused: "its model is gone", at: 17, cell: "" });
-  assert.match(lost.textContent, /stopped in step 4its model is gone/);
+  assert.match(lost.textContent, /stopped in step 4: its model is gone/);
   for (const node of [gone, lost]) assert.notEqual(node.querySelector("button")?.textContent, "Resume");
 });
 

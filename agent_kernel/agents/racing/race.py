@@ -298,6 +298,7 @@ class Race:
                     since=self._repo.resolve(chosen.start) if chosen.start else None,
                 )
             except MergeConflictError as conflict:
+                conflict.rev = ""  # merged by itself, the candidate would not count as picked
                 conflict.add_note(f"From Python: pick({chosen.number}, ours=[…], theirs=[…])")
                 raise
         told = SubRun(child=chosen.run, child_agent=chosen.agent, branch=chosen.branch, status="picked")

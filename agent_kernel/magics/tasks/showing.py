@@ -102,10 +102,11 @@ class Shown(Protocol):
 
 
 def left_open(events: Sequence[Event]) -> Step | None:
-    """The step that a run goes on with, where it stopped in the middle of one."""
+    """The step that a run goes on with, where it stopped in the middle of one; else its last one, which is over."""
     action, _ = open_action(events)
     if action is None or action.step is None:
-        return None
+        last = max((event.step for event in events if event.step is not None), default=0)
+        return Step(last, state="") if last else None
     tokens = action.usage.output_tokens
     return Step(action.step, action.thinking, action.text, action.code or "", tokens, state="")
 
