@@ -67,11 +67,15 @@ class ModulesSpared:
 
     def __init__(self) -> None:
         self._count = 0  # of modules, when they were last spared
+        self._looked = 0  # … and when data was found
 
     def spare(self, values: Callable[[], Iterable[object]]) -> None:
         """Spare what is there now, if many modules are new, these values hold no data, and the collector is on."""
         count = len(sys.modules)
-        if count < self._count + _MANY_MODULES or not gc.isenabled() or not all(map(_is_no_data, values())):
+        if count < self._count + _MANY_MODULES or count == self._looked or not gc.isenabled():
+            return
+        if not all(map(_is_no_data, values())):
+            self._looked = count  # data hardly goes again
             return
         gc.collect(1)  # else the garbage of the imports would stay
         gc.freeze()
