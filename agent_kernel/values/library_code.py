@@ -14,7 +14,7 @@ import gc
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType, NoneType
 from typing import Any, cast
 
 import msgspec
@@ -26,6 +26,7 @@ from agent_kernel.values.summaries.reading import class_dict, module_dict, modul
 _MOST = 200_000  # objects in the classes of a library
 _STANDARD = frozenset(sys.stdlib_module_names) - {"__main__"}
 _COMPILED = frozenset({"cython_function_or_method", "fused_cython_function"})
+_DATA = (str, bytes, int, float, bool, NoneType, ModuleType, CodeType)
 _NAMED_TUPLE = "namedtuple_"  # where `collections` makes the code of one
 _TEMPLATES = "jinja2"  # they are code that was made at run time
 
@@ -91,25 +92,48 @@ def _is_own(values: Iterable[Any]) -> bool:
     """Whether all code that is held here, however deep, is a library's."""
     waiting = list(values)
     seen: dict[int, object] = {}
+    roles: dict[int, str] = {}  # of the values of a class, by its address
+    owned: dict[int, bool] = {}  # whether a class or a module's variables are a library's, by address
     while waiting:
         value = waiting.pop()
         kind = type(value)
-        if id(value) in seen or kind in (ModuleType, CodeType):
+        role = roles.get(id(kind)) or roles.setdefault(id(kind), _role(kind))
+        if role == "data" or id(value) in seen:
             continue
         seen[id(value)] = value
-        if len(seen) > _MOST or not _is_librarys(value):
+        if role == "function":
+            home = value.__globals__
+            below: Iterable[Any] = filter(
+                None, (value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__)
+            )
+        else:
+            home = value.__globals__ if role == "compiled" else value if role == "class" else kind
+            below = () if role in ("class", "template") else gc.get_referents(value)
+        is_own = owned.get(id(home))
+        if is_own is None:
+            is_own = owned[id(home)] = _is_librarys(home)
+        if not is_own or len(seen) > _MOST:
             return False
-        if kind is FunctionType:
-            waiting += [value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__]
-        elif not issubclass(kind, type) and _top(module_name(kind)) != _TEMPLATES:
-            waiting += gc.get_referents(value)
+        waiting += below
     return True
 
 
-def _is_librarys(value: Any) -> bool:
-    kind = type(value)
-    if kind is FunctionType or qualified_name(kind) in _COMPILED:
-        module = value.__globals__.get("__name__")
+def _role(kind: type) -> str:
+    """What values of this class are to `_is_own`."""
+    if any(kind is one for one in _DATA):
+        return "data"
+    if kind is FunctionType:
+        return "function"
+    if qualified_name(kind) in _COMPILED:
+        return "compiled"
+    if issubclass(kind, type):
+        return "class"
+    return "template" if _top(module_name(kind)) == _TEMPLATES else "object"
+
+
+def _is_librarys(home: Any) -> bool:
+    """Whether a class, or the module whose variables these are, is a library's."""
+    if type(home) is dict:
+        module = home.get("__name__")
         return _is_library(_top(module)) or str(module).startswith(_NAMED_TUPLE)
-    named = value if issubclass(kind, type) else kind
-    return _is_library(_top(module_name(named))) or qualified_name(named) in _COMPILED
+    return _is_library(_top(module_name(home))) or qualified_name(home) in _COMPILED
