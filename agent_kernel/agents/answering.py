@@ -7,7 +7,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.agents import conversation, counting, outcomes, returning
-from agent_kernel.agents.events import Action, Error, Fail, Success
+from agent_kernel.agents.events import Action, Error, Fail, Retry, Success
 from agent_kernel.agents.going import Wait
 from agent_kernel.agents.log import usage_of
 from agent_kernel.agents.models import Answer, Request
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["ask"]
 
 _LONGEST_WAIT_S = 60.0
+_CUT = "the model's answer was cut off at the most tokens it may have, twice (model_settings={'max_tokens': …} raises that)"
 
 
 def ask(course: Course) -> Going:
@@ -60,7 +61,9 @@ def ask(course: Course) -> Going:
         waited_s=_has_waited(course),
     )
     yield course.log.note(action, step=number, before=course.place.head)
-    if answer.refused:
+    if answer.is_cut and events and isinstance(events[-1], Retry) and events[-1].sent == answer.refused:
+        yield course.log.note(Fail(reason=_CUT))
+    elif answer.refused:
         yield course.log.note(outcomes.told(course, answer.refused))
     elif code is None:
         yield from _words(course, answer.text.strip())

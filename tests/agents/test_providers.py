@@ -28,14 +28,23 @@ class TestAnswers:
         assert "call run_python" in answer.refused
 
     @pytest.mark.parametrize(
-        ("first", "said"), [("cut", "was cut off"), ("other", "There is no tool 'bash', so nothing of your answer ran")]
+        ("first", "said"),
+        [
+            ("cut", "was cut off"),
+            ("half", "was cut off"),
+            ("words", "was cut off"),
+            ("other", "There is no tool 'bash', so nothing of your answer ran"),
+        ],
     )
     def test_what_must_not_run_is_told_and_the_run_goes_on(self, first: str, said: str) -> None:
         cut = calls("x = 'half'", finish="length")
         about = {"name": "bash", "arguments": '{"code": "x = \'half\'"}'}
         other = Reply([{"tool_calls": [{"index": 0, "id": "c", "function": about}]}], finish="tool_calls")
+        half = Reply(calls("x = 'half'", size=2).deltas[:-3], finish="length")
+        words = says("I set it:\n```python\nx = 'half'\n```\nand then", finish="length")
         state: dict[str, object] = {}
-        with OpenAIServer(cut if first == "cut" else other, calls("task.success(7)")).running() as server:
+        replies = {"cut": cut, "half": half, "words": words, "other": other}
+        with OpenAIServer(replies[first], calls("task.success(7)")).running() as server:
             assert Agent(model=f"openai:local@{server.address}", state=state)("Work") == 7
             assert said in str(server.requests[1]["messages"])
         assert "x" not in state
@@ -221,10 +230,16 @@ class TestRefusals:
     @pytest.mark.parametrize(
         "reply", [says("half of", finish="length"), Reply(calls("x").deltas[:-1], finish="length")]
     )
-    def test_an_answer_cut_at_its_length_says_so(self, reply: Reply) -> None:
-        error = refused(reply)
-        assert "max_tokens" in str(error)
-        assert error.retry_after_s is None
+    def test_an_answer_cut_at_its_length_is_told_once_and_then_ends_the_run(self, reply: Reply) -> None:
+        _, answer = answered(reply)
+        assert (answer.code, answer.is_cut) == (None, True)
+        with OpenAIServer(reply, reply, calls("task.success(7)")).running() as server:
+            run = Agent(model=f"openai:local@{server.address}").start("Work")
+            for _ in run:
+                pass
+        assert (run.status, len(server.requests)) == ("failed", 2)
+        assert "max_tokens" in getattr(run.events[-1], "reason", "")
+        assert run.usage.requests == 2
 
     def test_a_call_without_code_is_asked_for_again_at_once(self) -> None:
         about = {"name": "run_python", "arguments": '{"cod": 1}'}

@@ -90,7 +90,7 @@ class Delta(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """A whole answer. `code` None: words alone; `in_words`: of a model that can call no tool, so code may stand in them.
 
-    `refused`: why nothing of it runs, as the model is told.
+    `refused`: why nothing of it runs, as the model is told; `is_cut`: it is not whole, at its largest size.
     """
 
     thinking: str = ""
@@ -100,6 +100,7 @@ class Answer(msgspec.Struct, frozen=True):
     usage: Usage = Usage(requests=1)
     in_words: bool = False
     refused: str = ""
+    is_cut: bool = False
 
 
 @runtime_checkable

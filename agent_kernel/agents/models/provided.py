@@ -217,17 +217,16 @@ def answer_of(
         is_local: it comes from this machine or its network, where no price list holds.
 
     Raises:
-        ModelError: it was cut off before it was whole, was withheld, or calls without code.
+        ModelError: it was withheld, or calls without code.
     """
     from pydantic_ai.messages import TextPart, ThinkingPart, ToolCallPart
 
     thinking = "".join(part.content for part in response.parts if isinstance(part, ThinkingPart))
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
     calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
-    refused = _refused(response, [call.tool_name for call in calls], offered)
-    codes = [] if refused else [_code_of(call, response, name) for call in calls]
-    if not calls and response.finish_reason == "length":
-        raise ModelError(name, _CUT)
+    is_cut = response.finish_reason == "length"
+    refused = _refused([call.tool_name for call in calls], offered, is_cut=is_cut)
+    codes = [] if refused else [_code_of(call, name) for call in calls]
     if not calls and response.finish_reason in ("content_filter", "error"):
         raise ModelError(name, "the provider withheld its answer")
     return Answer(
@@ -237,37 +236,25 @@ def answer_of(
         calls[0].tool_call_id if codes else "",
         _usage(response, is_local=is_local),
         refused=refused,
+        is_cut=is_cut,
     )
 
 
-def _refused(response: ModelResponse, called: Sequence[str], offered: Sequence[str]) -> str:
-    """Why the calls of an answer must not run."""
+def _refused(called: Sequence[str], offered: Sequence[str], *, is_cut: bool) -> str:
+    """Why nothing of an answer must run."""
     others = [name for name in called if name not in offered]
-    if others:
+    if others and not is_cut:
         instead = f"call {offered[0]}" if offered else "write code in one ```python fence"
         return f"There is no tool {others[0][:100]!r}, so nothing of your answer ran: {instead}."
-    if called and response.finish_reason == "length" and _are_whole(response):
+    if is_cut:
         return "Your answer was cut off at its largest size, so nothing of it ran. Send less code at a time."
     return ""
 
 
-def _are_whole(response: ModelResponse) -> bool:
-    """Whether the arguments of all calls can be read. Where one breaks off in its midst, the answer is an error."""
-    try:
-        return all("code" in call.args_as_dict(raise_if_invalid=True) for call in response.tool_calls)
-    except (ValueError, AssertionError):
-        return False
-
-
-_CUT = "its answer was cut off at the most tokens it may have (model_settings={'max_tokens': …} raises that)"
-
-
-def _code_of(call: ToolCallPart, response: ModelResponse, name: str) -> str:
+def _code_of(call: ToolCallPart, name: str) -> str:
     try:
         code = call.args_as_dict(raise_if_invalid=True)["code"]
     except (KeyError, ValueError, AssertionError) as error:
-        if response.finish_reason == "length":
-            raise ModelError(name, _CUT) from error
         raise ModelError(name, f"it called {call.tool_name} without whole code", retry_after_s=0.0) from error
     if not isinstance(code, str):
         raise ModelError(name, f"it called {call.tool_name} with code that is no text", retry_after_s=0.0)
