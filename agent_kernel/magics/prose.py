@@ -37,6 +37,7 @@ _GRAMMAR: Final = _of(
     "dann der die das den dem ein eine einen mit von und für nach ohne gegen bitte le la les un une des de du et pour avec "
     "sans el los las una para con sin por il lo gli di da um uma com een het rad en op"
 )
+_DETERMINERS: Final = _of("the my our your these those all every both this that")
 _PREPOSITIONS: Final = _of("in for from with as and or not is if else")  # of a sentence, and of Python
 # What tasks begin with in English. Many are one slip away from a keyword, a builtin or the name of many a variable.
 _ENGLISH: Final = _of(
@@ -61,6 +62,31 @@ _ENGLISH: Final = _of(
     "continue cleanup clip cap cast encode aggregate annotate apply assign average bin download upload generate "
     "highlight hide ignore list rerun return recompute restore revert standardize standardise transform transpose zoom"
 )
+# What tasks begin with in other languages, of which one word is often the whole task.
+_ELSEWHERE: Final = _of(
+    "zeige zeig zeichne plotte lösche berechne erkläre trainiere entferne sortiere mach mache füge lade vergleiche filtere gruppiere "
+    "behebe ändere erstelle schreibe finde suche fülle ersetze teile nimm gib weiter nochmal danke hallo ja nein "
+    "montre affiche trace calcule supprime explique entraîne charge compare corrige ajoute trie filtre nettoie crée remplace merci oui "
+    "encore bonjour muestra grafica dibuja elimina calcula explica entrena carga corrige añade ordena limpia crea reemplaza gracias "
+    "sí hola mostra disegna elimina calcola spiega carica grazie mostre desenhe remova calcule obrigado"
+)
+# Words that alone are a task, a wish or an answer, and that nobody calls a variable.
+_ALONE: Final = _ELSEWHERE | _of(
+    "summarize summarise analyze analyse visualize visualise explain describe impute tidy clean cleanup retry rerun restart redo undo revert "
+    "stop continue next go proceed again help hello hi hey thanks ok okay yes no please sorry explore investigate improve simplify optimize "
+    "optimise normalize normalise standardize standardise refactor debug fix compare evaluate predict classify cluster finish wait cancel repeat "
+    "document translate validate"
+)
+_ADVERBS: Final = _of(
+    "too very soon well better worse nicely instead together monthly weekly daily yearly quickly slowly carefully briefly "
+    "only alone first last again missing wrong empty odd strange sorted balanced correct broken weird"
+)
+# What stands behind a table or a model with a dot between, where no dot was typed.
+_ATTRIBUTES: Final = _of(
+    "head tail mean sum max min median std var count shape size columns index dtypes info describe plot hist corr values items keys "
+    "sort append pop copy drop dropna fillna merge join groupby apply map filter agg loc iloc fit predict score transform unique nunique "
+    "isna isnull astype reset_index set_index sort_values value_counts query pivot melt sample round abs diff shift rank"
+)
 _COMMANDS: Final = _of(  # a shell's, which no sentence begins with
     "pip pip3 conda mamba uv uvx git docker ls cd pwd cp mv rm mkdir rmdir grep sudo apt apt-get brew npm npx wget curl "
     "python python3 jupyter chmod chown tar unzip ssh scp nvidia-smi pytest poetry awk sed"
@@ -69,7 +95,7 @@ _MAGICS: Final = re.compile(
     r"(?:%?(?:timeit|load_ext|reload_ext|lsmagic|prun|whos|pinfo2?|writefile|mprun|memit)|autoreload \d"
     r"|matplotlib (?:inline|notebook|widget|qt\d?|agg)|run [\w./]+\.(?:py|ipynb)|time [\w.]+\()(?!\w)"
 )
-_FLAG: Final = re.compile(r"\s--?[A-Za-z][\w-]*\b|\s\*\.\w+|\$\w|\|\s*\w+|\s\./|&&|\S>\s|\s>>?\s\S+\.\w+$")
+_FLAG: Final = re.compile(r"\s--?[A-Za-z\d][\w-]*\b|\s\*\.\w+|\$\w|\|\s*\w+|\s\./|&&|\S>\s|\s>>?\s\S+\.\w+$")
 _SHELL_WORDS: Final = _of("find head tail cat make touch which export echo kill source ps du less more history env")
 _SIGNS: Final = re.compile(r"%|!\S|\$ |>>>|\.\.\. |In \[|Out\[|@(?:\w|$)|\?\w|</?\w+>")
 _TRACEBACK: Final = re.compile(
@@ -97,6 +123,9 @@ _BRACKETS: Final = re.compile(r"\([^()\[\]{}]*\)|\[[^()\[\]{}]*\]|\{[^()\[\]{}]*
 _WITHOUT_SPACES: Final = re.compile(
     "[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 )  # scripts in which a sentence is one word
+_NO_SPACES_RUN: Final = re.compile(
+    f"(?<![.\\w]){_WITHOUT_SPACES.pattern}{{2,}}|(?<=[a-z0-9]){_WITHOUT_SPACES.pattern}{{2,}}"
+)
 _LIST_ITEM: Final = re.compile(r"(?:[-*•–]|\d+[.)])\s+(?=[^\W\d])")
 _TOKEN: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*(?![\w])|[\w]+(?:\.\w+)*|[^\w\s]")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
@@ -104,13 +133,13 @@ _QUESTION: Final = re.compile(r"[^\W\d][^=()\[\]{}%!]*\s[^=()\[\]{}]*\?+\s*")
 _STRUCTURES: Final = {  # what follows a keyword where it begins a statement
     "import": r"(?:[\w.]+|\*)(?: as \w+)?(?:,? [\w.]+(?: as \w+)?)*,?$|$|\w+ (?:a|as|sa) \w+$",
     "from": r"[\w.]+ ?(?:import|imort|improt|impot|imprt)?$|[\w.]+ (?:import|imort|improt|impot|imprt)\b|import\b|\w+ \w+ \w+$",
-    "for": r"[\w, ()]+? in (?:range\b|\w+(?: do)?:?$|\w+[\w.]*[(\[:])|.*:$|\w+ (?:of|range)\b.*:$|\(|\w+ \w+:$|each \w+ in \w+:",
+    "for": r"[\w, ()]+? in (?:range\b|\w+(?: do)?:?$|\w+[\w.]*[(\[:])|.*:$|\w+ (?:of|range)\b.*:$|\(|\w+ ?=|\w+ \w+:$|each \w+ in \w+:",
     "while": r".*(?::$|[<>=!(]| do\b)|(?:True|true|not|\w)\b$|\w+ is (?:not )?\w$",
     "if": r".*(?::$|[<>=!(]| then\b)|(?:not )?\w+$|\w+ (?:is|in) (?:not )?\w+$",
     "elif": r"",
     "else": r":|$|if\b.*:$|\w+ \w$",
     "def": r"\w+\s*(?:\(|:|$|\w\b)|.*:$|$",
-    "class": r"[A-Z]\w*\s*(?:\(|:|$)|$|[A-Z]\w* [A-Z]\w*|\w+\s*[(:]",
+    "class": r"[A-Z]\w*\s*(?:\(|:|$)|$|[A-Z]\w* [A-Z]\w*|\w+\s*(?:\(|:(?! ?[a-z]{5,}$))",
     "return": r"[^a-z\s]|\w+(?: [-+*/%<>]|[(\[]|\.\w)|\w+$|[a-z]( [a-z])*$|$",
     "yield": r"[^a-z\s]|\w+(?: [-+*/%<>]|[(\[]|\.\w)|[a-z]( [a-z])*$|$|from \w+$|\w( from)?$",
     "del": r"[a-z]{1,2}( \w{1,2})*$|\w+[(\[]|\w+(?:, ?\w+)*$|\w{1,2}(?: \w{1,2})* ?$",
@@ -119,7 +148,7 @@ _STRUCTURES: Final = {  # what follows a keyword where it begins a statement
     "global": r"\w+(?:, \w+)*$|\w \w$|\w+ \w+$",
     "nonlocal": r"\w+",
     "try": r":|$|\w \w*\s*except",
-    "except": r":|$|[A-Z]\w*(?:Error|Exception)\b|\w+:",
+    "except": r":|$|(?:[A-Z]\w*)?(?:Error|Exception)\b|\w+:",
     "finally": r":|$",
     "with": r"[\w.]+\(|.*\bas \w+:?$|\w+:$",
     "lambda": r"[\w, ]*:|\w$|\w \w",
@@ -151,7 +180,7 @@ def read(body: str, names: Iterable[str], transform: Callable[[str], str]) -> Re
     if is_python(body, transform):
         return _read_compiled(body, known)
     plain = _as_ascii(body)
-    if plain != body and is_python(plain, transform) and not _names_of_words(plain):
+    if plain != body and is_python(plain, transform) and not (_names_of_words(plain) or _speaks(plain.strip(), known)):
         return "code"  # brackets and quotes of another keyboard, or of a word processor
     return _read_lines(body, known)
 
@@ -185,8 +214,10 @@ def _read_compiled(body: str, known: Collection[str]) -> Reading:
     """Code, but for words that name nothing: to run them could only raise NameError."""
     found = _names_of_words(body)
     if not found:
-        return "code"
+        return "task" if _is_asked_about(body, known) else "code"
     unknown = [name for name in found if name not in known and name not in _BUILTINS]
+    if _is_said_alone(body, found, known):
+        return "task"
     if (
         not unknown
         or (len(found) == 1 and _is_near(found[0], [*_NEAR, *known]))
@@ -198,6 +229,30 @@ def _read_compiled(body: str, known: Collection[str]) -> Reading:
     return "doubt"  # `train` may be a variable that a restart took
 
 
+def _is_said_alone(body: str, found: list[str], known: Collection[str]) -> bool:
+    """Whether words that compile are clearly a task: `summarize`, `outliers?`, `load, clean, plot`, `k-means`."""
+    if any(name in known for name in found) or _is_near(found[0], known):
+        return False
+    bare = body.strip()
+    if len(found) == 1 and bare.rstrip("?").isidentifier():
+        asks = bare.endswith("?") and len(found[0]) >= _SHORTEST and found[0].islower()
+        return found[0].lower() in _ALONE or (asks and found[0] not in _BUILTINS and not _is_near(found[0], _NEAR))
+    if len(found) > 2 and all(name in _ENGLISH for name in found):
+        return True
+    if found[0] == "import" or (bare.startswith("global ") and len(found) == 1 and len(found[0]) >= _SHORTEST):
+        return True  # a file's name with its ending; and a word that nobody declares at the top level
+    return bool(_COMPOUND.fullmatch(bare.rstrip("?"))) and max(map(len, found)) >= _SHORTEST
+
+
+def _is_asked_about(body: str, known: Collection[str]) -> bool:
+    """Whether it compiles since a sentence without spaces leads to an attribute: `解释model.coef_`; or asks what a word means."""
+    bare = body.strip()
+    if bare.endswith("?") and _COMPOUND.fullmatch(bare.rstrip("?")):
+        return not any(part in known for part in bare.rstrip("?").split("-"))
+    return "\n" not in bare and bare.isprintable() and "(" not in bare and _speaks(bare, known)
+
+
+_COMPOUND: Final = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
 _IN_WORDS: Final = (
     ast.Module | ast.Expr | ast.Name | ast.Tuple | ast.BoolOp | ast.boolop | ast.Compare | ast.Is | ast.IsNot | ast.In
     | ast.NotIn | ast.UnaryOp | ast.Not | ast.USub | ast.expr_context | ast.Delete | ast.Global | ast.Raise | ast.AnnAssign
@@ -234,10 +289,12 @@ def _without_question(body: str) -> str:
 # -- what does not
 
 
-def _read_lines(body: str, known: Collection[str]) -> Reading:
+def _read_lines(body: str, known: frozenset[str]) -> Reading:
     """By the first line that is clear; where none is, by the first."""
     if _SQL.match(body.strip()[:_MOST_LETTERS]):
         return "code"
+    if body.strip().rstrip(".!?").lower() in _ALONE - known:
+        return "task"
     lines = [line.strip()[:_MOST_LETTERS] for line in body.splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")] or [first_line(body).lstrip("# ")]
     for line in lines[:_MOST_LINES]:
@@ -250,12 +307,23 @@ def _read_lines(body: str, known: Collection[str]) -> Reading:
 def _read_line(line: str, known: Collection[str]) -> Reading:
     if _SIGNS.match(line) or _TRACEBACK.match(line) or _MAGICS.match(line):
         return "code"
+    if _speaks(line, known):
+        return "task"
     item = _LIST_ITEM.match(line)
     prose, code = _weights(line[item.end() :] if item else line.removeprefix("> "), known)
     if prose - code + (item is not None) >= _CLEAR:
         return "task"
     has_words = any(letter.isalpha() for letter in line)
     return "code" if not has_words or code - prose >= min(_CLEAR, prose + 0.5) else "doubt"
+
+
+def _speaks(line: str, known: Collection[str]) -> bool:
+    """Whether it says something in a script without spaces: names and calls stand in its midst, as words do."""
+    first = line.partition(" ")[0]
+    if _ASSIGNMENT.match(line) or (first in _STATEMENTS):
+        return False
+    runs = _NO_SPACES_RUN.findall(_STRING.sub(" ", line.partition("#")[0]))
+    return any(run not in known for run in runs)
 
 
 def _weights(line: str, known: Collection[str]) -> tuple[float, float]:
@@ -301,10 +369,30 @@ def _signs_of_prose(line: str, flat: str, words: list[str], known: Collection[st
         found += 1.0
     if first in _ENGLISH and words[0] not in known and len(words) > 1:
         found += min(found, 0.5 if first in _BUILTINS else 1.0)
-    if re.search(r"[^\W\d]{2,}, [^\W\d]+ [^\W\d]+", flat) and not iskeyword(first):
+    if re.search(r"[^\W\d]{2,}, [^\W\d]+ [^\W\d]+", flat) and not _begins_statement(first, flat):
         found += 1.0
+    found += _as_a_wish(first, flat, words, known)
     if re.search(r"\w['’](?:\w+)?(?:\s|$)", flat):
         found += 1.0
+    return found
+
+
+def _begins_statement(first: str, flat: str) -> bool:
+    """Whether it begins with a keyword, and goes on as its statement does."""
+    return iskeyword(first) and (first not in _STATEMENTS or bool(_STATEMENTS[first].match(flat[len(first) :].strip())))
+
+
+def _as_a_wish(first: str, flat: str, words: list[str], known: Collection[str]) -> float:
+    """How much speaks for a wish: a verb before a name or a call, an adverb, a thing and what about it."""
+    found = 1.0 * any(word.lower() in _ADVERBS for word in words[1:])
+    found += 1.0 * bool(re.match(r"\d+[A-Za-z]? [a-z]{4,}|[^\W\d]+ [^\W\d]+: [^\W\d]+$", flat))
+    if words[0] in known:
+        is_thing = len(words) > 1 and words[1].isalpha() and words[1] not in known and not iskeyword(words[1])
+        is_named = is_thing and len(words[0]) >= _SHORTEST and len(words[1]) > _SHORTEST and "(" not in flat
+        return found + 1.5 * (is_named and words[1] not in _ATTRIBUTES and not _is_near(words[1], _ATTRIBUTES))
+    is_verb = first in _ELSEWHERE or first in ("set", "filter") or (first in _ENGLISH and first not in _BUILTINS)
+    if is_verb and re.match(r"\S+ [^\W\d]|\S+ [§¶¤]", flat) and not any(_is_one_slip(first, word) for word in kwlist):
+        found += 1.5 * (not iskeyword(first))
     return found
 
 
@@ -357,7 +445,11 @@ def _of_first_word(line: str, words: list[str], known: Collection[str]) -> float
     if re.match(r"import [\w.]+ as \w+,", line):
         return 6.0
     if iskeyword(lower) and lower in _STATEMENTS:
-        is_sentence = rest.lower() in _GRAMMAR or (lower == "from" and words[1:2] and words[1] in known)
+        is_sentence = (
+            rest in _GRAMMAR
+            or (words[1:2] and words[1] in _DETERMINERS)
+            or (lower == "from" and words[1:2] and words[1] in known)
+        )
         return 4.0 if _STATEMENTS[lower].match(rest) and not is_sentence else 0.5
     swapped = _has_swapped_keyword(words)
     if first in known:

@@ -2,6 +2,9 @@
 
 `held_tasks.txt` and `held_slips.txt` were written before the rules and read only when these were done. Then 2 of 134 tasks
 were refused and 2 of 142 slips reached a model, and a person was asked about 5 and 4. One of each pair was mended since.
+
+The later tables have shorter and more foreign ones. Their last 98 tasks and 113 slips were held back too: then 3 tasks were
+refused, one slip reached a model, and a person was asked about 5 of each.
 """
 
 from __future__ import annotations
@@ -54,19 +57,25 @@ def counted(table: str) -> Counter[Reading]:
     return Counter[Reading](map(reading, cells(table)))
 
 
-@pytest.mark.parametrize("table", ["tasks", "held_tasks"])
+@pytest.mark.parametrize("table", ["tasks", "held_tasks", "later_tasks"])
 def test_at_most_2_percent_of_tasks_are_refused_as_code(table: str) -> None:
     found = counted(table)
     assert found["code"] <= 0.02 * found.total()
 
 
-@pytest.mark.parametrize("table", ["slips", "held_slips"])
+@pytest.mark.parametrize("table", ["slips", "held_slips", "later_slips"])
 def test_at_most_5_percent_of_slips_reach_a_model(table: str) -> None:
     found = counted(table)
     assert found["task"] <= 0.05 * found.total()
 
 
-@pytest.mark.parametrize("table", ["tasks", "slips", "held_tasks", "held_slips"])
+@pytest.mark.parametrize("table", ["tasks", "held_tasks", "later_tasks"])
+def test_at_most_5_percent_of_tasks_are_asked_about(table: str) -> None:
+    found = counted(table)
+    assert found["doubt"] <= 0.05 * found.total()
+
+
+@pytest.mark.parametrize("table", ["tasks", "slips", "held_tasks", "held_slips", "later_tasks", "later_slips"])
 def test_a_person_is_seldom_asked_about_more_than_a_bare_name(table: str) -> None:
     found = Counter(reading(cell) for cell in cells(table) if not cell.isidentifier())
     assert found["doubt"] <= 0.08 * found.total()
@@ -87,6 +96,18 @@ def test_there_are_200_of_each_and_none_is_in_two_tables() -> None:
         ("größe", (), "doubt"),
         ("\N{GREEK SMALL LETTER ALPHA}", (), "doubt"),
         ("plot", ("plot",), "code"),
+        ("summarize", (), "task"),
+        ("summarize", ("summarize",), "code"),
+        ("sumarize", ("summarize",), "code"),
+        ("outliers?", (), "task"),
+        ("outliers?", ("outliers",), "code"),
+        ("load, clean, plot", (), "task"),
+        ("k-means", (), "task"),
+        ("k-means", ("k", "means"), "code"),
+        ("解释一下model.coef_", ("model",), "task"),
+        ("df.head()を説明して", ("df",), "task"),
+        ("売上.head(", ("売上",), "code"),
+        ("df.価格.mean(", ("df",), "code"),
         ("plott", ("plot",), "code"),
         ("x is y", ("x", "y"), "code"),
         ("price is missing", (), "doubt"),
