@@ -61,6 +61,12 @@ def test_a_step_that_waits_is_approved_by_a_click_and_goes_on_under_its_cell(
     expect(line.locator(".ak-hash")).to_be_hidden()
     expect(line.locator(".ak-mono.ak-fg").filter(has_text="df")).to_be_visible()
     photograph("narrow", task.page)
+    line.evaluate("line => (line.closest('.jp-OutputArea-output').style.maxWidth = '250px')")
+    expect(line.locator(".ak-branch, .ak-took, .ak-spent, .ak-to-history").locator("visible=true")).to_have_count(0)
+    names = line.locator(".ak-chip:visible")
+    expect(names.first).to_have_text("+df")
+    assert names.evaluate_all("all => all.every(one => one.scrollWidth <= one.clientWidth)")
+    photograph("narrower", task.page)
 
 
 def test_the_history_has_the_run_as_one_row_that_unfolds_and_undo_run_takes_all_back(

@@ -21,9 +21,10 @@ import { keepKeys } from "../shared/shortcuts.js";
 
 export const FOOTER = "application/vnd.agent-kernel.footer.v1+json";
 
-// What falls away where there is little room, the first of it first, before a name is cut.
-const FALLING = ["ak-hash", "ak-branch", "ak-took", "ak-spent", "ak-at"];
+// What falls away where there is little room, the first of it first, before a name is cut. Then names go, the last of them first.
+const FALLING = ["ak-hash", "ak-branch", "ak-took", "ak-spent", "ak-at", "ak-size", "ak-to-history", "ak-agent", "ak-to-diff", "ak-to-undo"];
 const PADDING = 8; // px, at the right
+const WORTH_READING = 48; // px of a reason; of less only a letter or two would be seen
 const LANES = 6; // colours; then they begin again
 const SIZED = 1_000; // bytes; a smaller size says nothing beside a name
 
@@ -122,9 +123,9 @@ export function footerLine(Widget, notebooks, showSide) {
         el("i", { class: `ak-dot${isAgent ? " ak-square" : ""}${lane === null ? "" : ` ak-l${lane % LANES}`}`, "aria-hidden": "true" }),
         line.short ? el("span", { class: "ak-mono ak-hash" }, line.short) : null,
         line.branch === null ? null : el("span", { class: "ak-branch" }, line.branch),
-        ...(line.run ? runFacts(line.author.name, line.run, this.now) : [isAgent ? el("span", {}, line.author.name) : null]),
+        ...(line.run ? runFacts(line.author.name, line.run, this.now) : [isAgent ? el("span", { class: "ak-agent" }, line.author.name) : null]),
         ...line.chips.map((chip, at) => chipOf(chip, at === 0, line.grew?.[chip[1]])),
-        line.more ? el("span", { class: "ak-mono" }, `${line.more} more`) : null,
+        el("span", { class: "ak-mono ak-more", "data-more": line.more, hidden: !line.more }, `${line.more} more`),
         ...(line.unsaved ? unsavedOf(line.unsaved) : []),
         line.took_s === null ? null : el("span", { class: "ak-took" }, took(line.took_s)),
       ];
@@ -141,11 +142,11 @@ export function footerLine(Widget, notebooks, showSide) {
       const mayResume = line.run?.stopped && this.now && !this.now.refused && transport.canAct() && !this.said;
       return [
         mayResume ? this.#button("Resume", `Resume run ${line.run?.id.slice(-5)} of ${line.author.name}`, () => void this.#resume(notebook), "ak-go") : null,
-        mayUndo && line.run ? this.#button("Undo run", "Undo all steps: the variables are as they were before the run", () => void this.#undo(notebook)) : null,
+        mayUndo && line.run ? this.#button("Undo run", "Undo all steps: the variables are as they were before the run", () => void this.#undo(notebook), mayResume ? "ak-to-undo" : "") : null,
         mayUndo && !line.run ? this.#button("Undo", "Undo this cell: the variables are as they were", () => void this.#undo(notebook)) : null,
-        hasHistory && line.chips.length ? this.#button("Diff", `What this ${line.run ? "run" : "cell"} changed`, () => showSide(notebook, run ?? line.commit)) : null,
+        hasHistory && line.chips.length ? this.#button("Diff", `What this ${line.run ? "run" : "cell"} changed`, () => showSide(notebook, run ?? line.commit), "ak-to-diff") : null,
         // A run that changed nothing has its steps to show.
-        hasHistory ? this.#button("History", "The history of this notebook", () => showSide(notebook, line.chips.length ? null : run)) : null,
+        hasHistory ? this.#button("History", "The history of this notebook", () => showSide(notebook, line.chips.length ? null : run), "ak-to-history") : null,
       ];
     }
 
@@ -218,25 +219,44 @@ function undoes({ undo }, commit, head) {
 }
 
 /**
- * Leave out what says least until no name is cut. The reason why something is not saved gives way by itself.
+ * Leave out what says least until no name is cut, then names, of which the first stays. The reason why something is not saved
+ * gives way by itself.
  *
  * @param {HTMLElement} line
  */
 export function fit(line) {
-  const falling = FALLING.map((kind) => /** @type {HTMLElement | null} */ (line.querySelector(`:scope > .${kind}`))).filter((part) => part !== null);
-  for (const part of falling) part.hidden = false;
+  const all = (/** @type {string} */ kind) => /** @type {HTMLElement[]} */ ([...line.querySelectorAll(`.${kind}`)]);
+  const falling = FALLING.map(all).filter((parts) => parts.length);
+  const names = all("ak-chip");
+  const [more] = all("ak-more");
+  const isOver = () => standsOut(line);
+  const count = (/** @type {number} */ hidden) => {
+    if (!more) return;
+    const n = hidden + Number(more.dataset["more"]);
+    Object.assign(more, { hidden: !n, textContent: `${n} more` });
+  };
+  const [reason] = all("ak-reason");
+  for (const part of [...falling.flat(), ...names, ...all("ak-reason")]) part.hidden = false;
+  count(0);
   line.classList.add("ak-natural"); // nothing is cut for a moment: what is too wide stands out
-  for (const part of falling) {
-    if (!standsOut(line)) break;
-    part.hidden = true;
+  for (const parts of falling) {
+    if (!isOver()) break;
+    for (const part of parts) part.hidden = true;
+  }
+  for (let last = names.length - 1; last > 0 && isOver(); last -= 1) {
+    /** @type {HTMLElement} */ (names[last]).hidden = true;
+    count(names.length - last);
   }
   line.classList.remove("ak-natural");
+  if (reason && line.clientWidth && reason.clientWidth < WORTH_READING) reason.hidden = true;
 }
 
 /** In fractions of a pixel: one is enough for an ellipsis. @param {HTMLElement} line */
 function standsOut(line) {
-  const end = line.lastElementChild?.getBoundingClientRect().right ?? 0;
-  return end > line.getBoundingClientRect().right - PADDING;
+  const shown = /** @type {HTMLElement[]} */ ([...line.children]).filter((part) => !part.hidden);
+  const end = Math.max(0, ...shown.map((part) => part.getBoundingClientRect().right));
+  const { right } = line.getBoundingClientRect();
+  return right > 0 && end > right - PADDING; // 0: it is not seen
 }
 
 /** Who, and what it took; how it ended where that is not well. @param {string} name @param {Run} run @param {Stopped | null} [now] @returns {Child[]} */
@@ -247,7 +267,7 @@ function runFacts(name, run, now) {
   const isDone = run.done ?? run.said.startsWith("done");
   const steps = stopped ? `${plural(stopped.done, "step")} done` : plural(run.steps, "step");
   return [
-    el("span", {}, name),
+    el("span", { class: "ak-agent" }, name),
     ...(stopped ? stoppedFacts(run.said, stopped.code, now) : [isDone ? null : el("span", { class: run.bad ? "ak-bad" : "ak-chg", title: run.said }, run.said)]),
     el("span", { class: "ak-spent", title: all }, `${steps}, ${spent}`),
   ];
@@ -258,7 +278,7 @@ function stoppedFacts(said, code, now) {
   const hasGone = now === null;
   const refused = now?.refused;
   return [
-    el("span", { class: hasGone ? "" : "ak-chg", title: code ? `${said}: ${code}` : said }, hasGone ? `${said}, then went on` : refused ? `${said}: ` : said),
+    el("span", { class: hasGone ? "ak-state" : "ak-state ak-chg", title: code ? `${said}: ${code}` : said }, hasGone ? `${said}, then went on` : refused ? `${said}: ` : said),
     refused ? el("span", { class: "ak-chg ak-reason", title: refused }, refused) : null,
     code && !refused && !hasGone ? el("span", { class: "ak-mono ak-at", title: code }, code) : null,
   ];
@@ -267,7 +287,7 @@ function stoppedFacts(said, code, now) {
 /** @param {[Sign, string, number]} chip @param {boolean} isFirst @param {string} [grew] "−17 rows" */
 function chipOf([sign, name, size], isFirst, grew) {
   const said = grew ?? (isFirst && size >= SIZED ? bytes(size) : "");
-  const sized = said ? [" ", el("span", { class: "ak-muted" }, said)] : [];
+  const sized = said ? [el("span", { class: "ak-muted ak-size" }, ` ${said}`)] : [];
   const { glyph, kind } = SIGNS[sign];
-  return el("span", { class: "ak-mono ak-fg" }, el("b", { class: kind }, glyph), name, ...sized);
+  return el("span", { class: "ak-mono ak-fg ak-chip" }, el("b", { class: kind }, glyph), name, ...sized);
 }

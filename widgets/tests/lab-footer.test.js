@@ -108,6 +108,27 @@ test("where there is little room the hash goes first, then the branch, then the 
   assert.deepEqual(left(20), ["ak-mono"]);
 });
 
+test("where even that is too much, buttons and all names but the first go, and are counted, before one is cut", page, async () => {
+  const chips = [["~", "houses", 8_000], ["+", "summary", 8], ["+", "best", 8]];
+  const { node } = await lineOf({ undo: null }, { ...OF_RUN, chips, more: 2, grew: { houses: "−161 rows" } });
+  const parts = () => /** @type {HTMLElement[]} */ ([...node.querySelectorAll(":scope > *")]).filter((part) => !part.hidden);
+  /** @param {number} room in parts, each of which is 10 px wide */
+  const left = (room) => {
+    node.getBoundingClientRect = () => ({ right: room * 10 + 8 });
+    for (const part of node.children) part.getBoundingClientRect = () => ({ right: part.hidden ? 0 : 10 * (parts().indexOf(part) + 1) });
+    fit(node);
+    return parts().map((part) => part.textContent).filter(Boolean);
+  };
+  assert.deepEqual(left(20), ["three", "main", "analyst", "4 steps, $0.04", "~houses −161 rows", "+summary", "+best", "2 more", "58 s", "Diff", "History"]);
+  assert.deepEqual(left(9), ["analyst", "~houses −161 rows", "+summary", "+best", "2 more", "Diff", "History"]);
+  assert.deepEqual(left(8), ["analyst", "~houses −161 rows", "+summary", "+best", "2 more", "Diff"]);
+  assert.deepEqual(left(6), ["~houses −161 rows", "+summary", "+best", "2 more"]);
+  assert.deepEqual(left(5), ["~houses −161 rows", "+summary", "3 more"]);
+  assert.deepEqual(left(1), ["~houses −161 rows", "4 more"]);
+  assert.ok(/** @type {HTMLElement} */ (node.querySelector(".ak-size")).hidden);
+  assert.equal(left(20).length, 11, "they come back");
+});
+
 /** The line of a run that stopped, as soon as it was looked at how that stands now. @param {object | null} now @param {object[]} [acts] @param {string[]} [cells] */
 async function stoppedLine(now, acts = [], cells = []) {
   const stopped = { code: "model.fit(X, y)", done: 3, at: 17 };
