@@ -14,6 +14,7 @@ import os
 import re
 import sys
 import tempfile
+from html import unescape
 from pathlib import Path
 
 import pexpect
@@ -141,13 +142,35 @@ def highlighted(line: str) -> Text:
     return code
 
 
+def made() -> str:
+    """The picture of what the program prints now."""
+    with tempfile.TemporaryDirectory() as home:
+        printed = session(Path(home))
+    return re.sub(r"[ \t]+$", "", draw(printed), flags=re.MULTILINE)
+
+
+def seen(picture: str) -> list[list[tuple[str, str]]]:
+    """The lines of a picture, in parts with their colours; what differs from one session to the next is made equal."""
+    styles = dict(re.findall(r"^\.session-(r\d+) \{ ([^}]*) \}", picture, re.MULTILINE))
+    lines: dict[float, list[tuple[float, str, str]]] = {}
+    for kind, x, y, text in re.findall(
+        r'<text class="session-(r\d+)" x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>', picture
+    ):
+        lines.setdefault(float(y), []).append((float(x), unescape(text), styles[kind]))
+    return [[(_equal(text), style) for _, text, style in sorted(line)] for _, line in sorted(lines.items())]
+
+
+def _equal(text: str) -> str:
+    text = re.sub(r"\b[0-9a-f]{8}\b", "01234567", text.replace("\N{NO-BREAK SPACE}", " "))
+    text = re.sub(r"\d+m \d+s|\d+(\.\d+)? m?s\b", "0.01 s", text)
+    return re.sub(r"\bnow$|\d+ min$", "now", text).strip()
+
+
 def main() -> int:
     if sys.argv[1:] == [PLAY]:
         play()
         return 0
-    with tempfile.TemporaryDirectory() as home:
-        printed = session(Path(home))
-    picture = re.sub(r"[ \t]+$", "", draw(printed), flags=re.MULTILINE)
+    picture = made()
     PICTURE.write_text(picture)
     print(f"{PICTURE}: {len(picture):,} bytes")
     return 0

