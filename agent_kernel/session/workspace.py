@@ -283,7 +283,7 @@ class Workspace(Watching):
         """What of the loaded values is held by objects that cannot be saved, and was stored so that it can be set back."""
         from agent_kernel.values.groups import decode_layout
 
-        for holding in self.tracking.holding_parts if loaded.contents else ():  # they hold what was made for them
+        for holding in self.tracking.holding_parts:  # they may hold what was made for them
             holding.held = self.living.held_ids((loss.token for loss in holding.losses), self.namespace) or holding.held
         held = self._held_live()
         for name, manifest in loaded.plan.manifests.items() if held else ():

@@ -516,10 +516,15 @@ def with_copied_dict(pickler: Pickler, value: Any, parts: Any) -> Any:
 
 def with_shared_dict(value: Any, parts: Any) -> Any:
     """Let an object be given this very attribute dict, where pickle would copy what is in it."""
-    if isinstance(parts, str) or len(parts) < 3 or any(parts[5:]) or hasattr(type(value), "__setstate__"):
+    if isinstance(parts, str) or any(parts[5:]) or hasattr(type(value), "__setstate__"):
         return parts
-    attributes, slots = parts[2] if type(parts[2]) is tuple and len(parts[2]) == 2 else (parts[2], None)
-    if attributes is not object.__getattribute__(value, "__dict__"):
+    state = parts[2] if len(parts) > 2 else None
+    attributes, slots = state if type(state) is tuple and len(state) == 2 else (state, None)
+    own = object.__getattribute__(value, "__dict__")
+    said: Any = type(value).__getstate__
+    if attributes is None and not own and said is object.__getstate__:
+        attributes = own  # of an empty one pickle says nothing
+    if attributes is not own:
         return parts
     return *parts[:2], (attributes, slots), *(*parts[3:5], None, None)[:2], own_dict_state
 

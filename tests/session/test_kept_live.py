@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 import pytest
 
 from agent_kernel.session import Repository
@@ -307,3 +309,29 @@ def test_what_nothing_holds_any_more_is_free_to_die() -> None:
         nb.run("del part, q, box")
         nb.run("_n = gc.collect()")
         assert nb.look("(seen(), timer())") == (None, None)
+
+
+def test_a_database_in_memory_comes_back_though_a_cursor_holds_the_connection() -> None:
+    with Notebook() as nb:
+        made = "import sqlite3\nc = sqlite3.connect(':memory:')\ncur = c.execute('create table t(n)')"
+        first = nb.run(made)
+        nb.run("c.execute('insert into t values(1)').close(); c.commit()")
+        told = nb.checkout(first).notes
+        assert nb.look("c.execute('select count(*) from t').fetchall()") == [(0,)]
+        assert told == ("cur still holds the objects that c had: they cannot be set back in place",)
+
+
+def test_functions_of_a_database_are_named_and_raise_where_they_are_gone() -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run("import sqlite3\nc = sqlite3.connect(':memory:'); c.execute('create table t(n)').close()")
+        made = nb.run("c.create_function('twice', 1, lambda n: 2 * n)")
+        assert [(one.name, one.type) for one in made.unsaved] == [("c", "function")]
+        assert made.unsaved[0].reason == "functions of a database connection cannot be saved: twice"
+    with Notebook(Repository.open(store)) as nb:
+        came = nb.checkout("main")
+        assert [one.reason for one in came.unsaved] == [made.unsaved[0].reason]
+        with pytest.raises(sqlite3.OperationalError, match="user-defined function"):
+            nb.look("c.execute('select twice(2)').fetchall()")
+        nb.run("c.create_function('twice', 1, lambda n: 2 * n)")
+        assert nb.look("c.execute('select twice(2)').fetchall()") == [(4,)]

@@ -291,6 +291,8 @@ def pinned(value: object, token: str, parts: tuple[Any, ...]) -> Any:
     padded: list[Any] = [*parts, None, None, None, None]
     make, arguments, state, items, pairs, setter = padded[:6]
     kind, found = type(value), cast("Any", value)
+    if id(kind) not in _SET_BACK_IDS and not any(make is other for other in restore.MAKES_BARE):
+        return parts  # what is in it is said as it is made
     if id(kind) == id(collections.defaultdict):
         setter, state = restore.set_factory, found.default_factory
     elif id(kind) == id(collections.Counter):

@@ -31,6 +31,7 @@ from agent_kernel.values.restore.classes import enum_member, enum_property, note
 from agent_kernel.values.restore.code import by_name
 from agent_kernel.values.restore.objects import (
     answering_slots_state,
+    attributes_state,
     class_attributes,
     dict_view,
     weak_method,
@@ -444,12 +445,24 @@ def reduce_dynamic_attribute(_: Pickler, made: Any) -> Any:
     return types.DynamicClassAttribute, (made.fget, made.fset, made.fdel, made.__doc__)
 
 
-def reduce_new_type(_: Pickler, made: Any) -> Any:
-    return (
-        NotImplemented
-        if is_importable(made)
-        else (restore.new_type, (made.__name__, made.__supertype__, made.__module__))
-    )
+def reduce_new_type(pickler: Pickler, made: Any) -> Any:
+    if is_importable(made):
+        return NotImplemented
+    pickler.dump_record.instances.append(made)
+    parts = restore.new_type, (made.__name__, made.__supertype__, made.__module__)
+    said: dict[str, object] = vars(made)
+    added = {name: held for name, held in said.items() if not name.startswith("__")}
+    return (*parts, added, None, None, attributes_state) if added else parts
+
+
+def reduce_other_variable(pickler: Pickler, variable: Any) -> Any:
+    """One of a type that stands for parameters, or for several types."""
+    if is_importable_name(variable):
+        return NotImplemented
+    pickler.dump_record.instances.append(variable)
+    variance = {name: getattr(variable, f"__{name}__", None) for name in ("bound", "covariant", "contravariant")}
+    options = {name: held for name, held in variance.items() if held}
+    return restore.other_variable, (type(variable).__name__, variable.__name__, options, variable.__module__)
 
 
 def _views_of(made: dict[Any, Any]) -> tuple[Any, ...]:
@@ -469,6 +482,8 @@ _EXACT: dict[type, Handler] = {
     types.BuiltinFunctionType: reduce_builtin,
     type(functools.cache(len)): reduce_lru_cache,  # it has no public name
     typing.TypeVar: reduce_type_var,
+    typing.ParamSpec: reduce_other_variable,
+    typing.TypeVarTuple: reduce_other_variable,
     weakref.ReferenceType: reduce_weak_reference,
     weakref.WeakMethod: reduce_weak_method,
     weakref.WeakValueDictionary: reduce_weak_dict,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import _sqlite3
+import contextlib
+import functools
 import gc
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
+from agent_kernel.values.dump import Loss
 from agent_kernel.values.reducers import Handler
 from agent_kernel.values.restore import objects as restore
 
@@ -44,9 +47,36 @@ def reduce_connection(pickler: Pickler, connection: sqlite3.Connection) -> Any:
         connection, pickler.names.token_of(connection)
     )  # functions that queries call are not in its pages
     image = pickler.buffer(_image(connection))
-    made = (image, connection.isolation_level, connection.row_factory, connection.text_factory)
+    made: tuple[Any, ...] = (image, connection.isolation_level, connection.row_factory, connection.text_factory)
     autocommit: object = getattr(connection, "autocommit", _LEGACY)  # from Python 3.12 on
-    return restore.sqlite_memory, made if autocommit == _LEGACY else (*made, autocommit)
+    made = made if autocommit == _LEGACY else (*made, autocommit)
+    functions = _functions(connection)
+    if not functions:
+        return restore.sqlite_memory, made
+    made_by = pickler.names.token_of(connection)
+    token = f"functions-{made_by}"  # of no object: another connection never has them
+    reason = f"functions of a database connection cannot be saved: {', '.join(dict(functions))}"
+    pickler.dump_record.losses[token] = Loss(token, "function", reason, pickler.names.remedy_of(made_by))
+    return restore.sqlite_without_functions, (token, functions, *made)
+
+
+def _functions(connection: sqlite3.Connection) -> tuple[tuple[str, int], ...]:
+    """The names of the functions that were made for queries of the connection, and how many arguments they take."""
+    return tuple(sorted(_all_functions(connection) - _given_functions()))
+
+
+def _all_functions(connection: sqlite3.Connection) -> set[tuple[str, int]]:
+    cursor = sqlite3.Connection.cursor(connection)
+    cursor.row_factory = None
+    found = cursor.execute("select cast(name as blob), narg from pragma_function_list where not builtin").fetchall()
+    return {(bytes(name).decode(errors="replace"), arguments) for name, arguments in found}
+
+
+@functools.cache
+def _given_functions() -> set[tuple[str, int]]:
+    """Those that every connection has, of extensions that are built in."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        return _all_functions(connection)
 
 
 def hears(connection: sqlite3.Connection) -> bool:

@@ -13,7 +13,7 @@ import copyreg
 import functools
 import gc
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -171,15 +171,22 @@ def reduce_index(pickler: Pickler, index: Any) -> Any:
     It also shows where a variable holds the array that it was made of: writes to that go through.
     """
     pickler.identify(index)
-    return _with_attributes(pickler, index, _reduce_labels(pickler, index))
+    return _with_attributes(pickler, index, _reduce_labels(pickler, index), hidden=_set_in(index))
 
 
-def _with_attributes(pickler: Pickler, value: Any, parts: Any) -> Any:
-    """Add what a person set; names with an underscore are pandas' own."""
+def _set_in(index: Any) -> list[str]:
+    """The names with an underscore that a person set, and not pandas."""
+    known = ("_cache", *(name for base in type(index).__mro__ for name in vars(base).get("__annotations__", ())))
+    found = [name for name in vars(index) if name[:1] == "_" and name not in known and not hasattr(type(index), name)]
+    return [name for name in found if name not in vars(index._view())] if found else found
+
+
+def _with_attributes(pickler: Pickler, value: Any, parts: Any, hidden: Sequence[str] = ()) -> Any:
+    """Add what a person set; names with an underscore are pandas' own, but for those that are known not to be."""
     if not isinstance(parts, tuple) or parts[0] is live:  # it could not be saved
         return parts
     names = [name for name in vars(value) if name[:1] != "_" and name != "sortorder"]
-    own = {name: vars(value)[name] for name in names if not hasattr(type(value), name)}
+    own = {name: vars(value)[name] for name in (*names, *hidden) if not hasattr(type(value), name)}
     return additions.add(pickler, value, parts, own, {}) if own else parts
 
 

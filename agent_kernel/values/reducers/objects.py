@@ -335,9 +335,9 @@ def reduce_content(_: Pickler, content: Content) -> Any:
     return restore.held_content, (content.value, content.items)
 
 
-def reduce_context(_: Pickler, context: decimal.Context) -> Any:
+def reduce_context(pickler: Pickler, context: decimal.Context) -> Any:
     """What `getcontext` gives is decimal's own, of each thread."""
-    return (decimal.getcontext, ()) if context is decimal.getcontext() else NotImplemented
+    return (decimal.getcontext, ()) if context is decimal.getcontext() else pickler.instance(context)
 
 
 def reduce_signals(_: Pickler, signals: Any) -> Any:

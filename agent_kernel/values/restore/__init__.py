@@ -12,6 +12,7 @@ from agent_kernel.values.restore.buffers import fresh_memory as fresh_memory
 from agent_kernel.values.restore.code import by_name as by_name
 from agent_kernel.values.restore.context import Context as Context
 from agent_kernel.values.restore.context import restoring as restoring
+from agent_kernel.values.restore.objects import MAKES_BARE as MAKES_BARE
 from agent_kernel.values.restore.objects import held as held
 from agent_kernel.values.restore.objects import held_state as held_state
 from agent_kernel.values.restore.objects import live as live

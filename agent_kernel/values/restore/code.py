@@ -118,6 +118,14 @@ def type_var(
     return made
 
 
+def other_variable(kind: str, name: str, options: dict[str, Any], module: str) -> object:
+    """A `ParamSpec` or a `TypeVarTuple`."""
+    made: Any = getattr(typing, kind)(name, **options)
+    with contextlib.suppress(AttributeError):
+        made.__module__ = module
+    return made
+
+
 def main_module() -> types.ModuleType:
     return sys.modules["__main__"]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import contextvars
+import copyreg
 import functools
 import importlib
 import io
@@ -471,6 +472,14 @@ def bare_with_slots(kind: Any, maker: Any, arguments: tuple[object, ...], plain:
     return made
 
 
+_copyreg: Any = copyreg  # typeshed lacks `__newobj__`
+# What makes an object that is given all that it holds afterwards. Of these some take arguments of a library's class.
+MAKES_BARE: tuple[Any, ...] = (
+    *(_copyreg.__newobj__, instance, exact_instance, bare_instance),
+    *(with_attributes, with_slots, bare_with_attributes, bare_with_slots),
+)
+
+
 def hash_iterator(holder: Any, kind: str, rest: list[Any]) -> object:
     """An iterator over a dict or set that stands where `rest` is left; over the rest alone where the order is another."""
     view, go_through = _HASH_ITERATORS[kind]
@@ -537,4 +546,12 @@ def sqlite_memory(
         made.deserialize(bytes(bytes_of(image)))
     made.row_factory = row_factory
     made.text_factory = text_factory
+    return made
+
+
+def sqlite_without_functions(token: str, functions: tuple[tuple[str, int], ...], *database: Any) -> Any:
+    """As `sqlite_memory`, with what raises in the place of the functions that queries called."""
+    made: Any = sqlite_memory(*database)
+    for name, arguments in functions:
+        made.create_function(name, arguments, current().live(token))
     return made

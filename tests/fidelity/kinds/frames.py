@@ -389,4 +389,19 @@ FRAMES = (
         """,
         needs=("pandas",),
     ),
+    Kind(
+        "an index with attributes of a person's",
+        """
+        import pandas as pd
+
+        index, several = pd.Index([1, 2], name="n"), pd.MultiIndex.from_tuples([(1, 2)])
+        index._mine, several._mine, index.shown = [1], 2, index.max()
+        days = pd.date_range("2020-01-01", periods=2)
+        days._mine, held = "d", index._mine
+        """,
+        """
+        assert index._mine is held and held == [1] and several._mine == 2 and index.shown == 2 and days._mine == "d"
+        """,
+        needs=("pandas",),
+    ),
 )

@@ -399,4 +399,46 @@ HOLDERS = (
         assert hd["me"] is h
         """,
     ),
+    Kind(
+        "objects that share an attribute dict in which there is nothing yet",
+        """
+        class Borg:
+            held = {}
+            def __init__(self):
+                self.__dict__ = Borg.held
+
+        one, two = Borg(), Borg()
+        """,
+        """
+        assert one.__dict__ is two.__dict__ is Borg.held
+        one.n = 1
+        assert two.n == 1 and Borg.held == {"n": 1}
+        """,
+    ),
+    Kind(
+        "a context of decimal numbers in a list",
+        """
+        import decimal
+
+        context = decimal.Context(prec=5)
+        held = [context]
+        """,
+        """
+        assert held[0] is context and context.prec == 5
+        """,
+    ),
+    Kind(
+        "variables of types as keys",
+        """
+        import typing
+
+        Name, Params, Some = typing.NewType("Name", int), typing.ParamSpec("Params"), typing.TypeVarTuple("Some")
+        Name.note = [1]
+        by_type = {Name: Params, Params: Some, "note": Name.note}
+        """,
+        """
+        assert by_type[Name] is Params and by_type[Params] is Some and by_type["note"] is Name.note
+        assert (Name.__name__, Params.__name__, Some.__name__) == ("Name", "Params", "Some") and Name(3) == 3
+        """,
+    ),
 )
