@@ -67,7 +67,7 @@ class ModulesSpared:
 
     def __init__(self) -> None:
         self._count = 0  # of modules, when they were last spared
-        self._looked = 0  # … and when data was found
+        self._looked: int = 0  # … and when data was found
 
     def spare(self, values: Callable[[], Iterable[object]]) -> None:
         """Spare what is there now, if many modules are new, these values hold no data, and the collector is on."""
