@@ -7,11 +7,17 @@ namespace is looked at twice in every cell, so this is most of what ten thousand
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import gc
 import sys
 from collections.abc import Iterable, Iterator
 from ctypes import string_at
-from itertools import chain, zip_longest
+from itertools import chain, repeat, zip_longest
+from operator import add, attrgetter, mul
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 ADDRESS_BYTES = tuple.__itemsize__
 ROW_BYTES = 2 * ADDRESS_BYTES
@@ -74,6 +80,61 @@ def _knows_tables() -> bool:
             return False
         del some["name 0"]
         if _table(some) != bytes(ROW_BYTES) + addresses(chain.from_iterable(list(some.items()))):
+            return False
+    return True
+
+
+def set_table(own: set[object]) -> bytes | None:
+    """The table in which a set keeps its items; None where this Python is not known.
+
+    To read the items takes five times as long: that goes to each of them, wherever it lies, to count one more reference.
+    """
+    return _table_of_set(own, repeat(None))[0] if _knows_sets() else None
+
+
+def set_table_and_items(own: set[object]) -> tuple[bytes, tuple[object, ...]]:
+    """The table, or nothing where this Python is not known, and the items, as of one moment."""
+    return _table_of_set(own, map(tuple, repeat(own))) if _knows_sets() else (b"", tuple(own))
+
+
+# Where CPython, 3.11 to 3.14, keeps the number of rows of a set's table less one, and its address.
+_MASK_AT, _ROWS_AT, _SET_BYTES = 32, 40, 200
+_DELETED = (1 << 64) - 1  # the hash in the row of an item that was deleted
+_value = attrgetter("value")
+_copy_memory: Any = ctypes._string_at  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+
+
+def _table_of_set(own: set[object], beside: Iterator[T]) -> tuple[bytes, T]:
+    """The table, and what comes from an iterator."""
+    # Iterators in C from the first look to the last, and no collection of garbage: nothing else runs in between, which
+    # could have the table move.
+    masks: Iterator[int] = map(_value, repeat(ctypes.c_ssize_t.from_address(id(own) + _MASK_AT)))
+    sizes = map(mul, map(add, masks, repeat(1)), repeat(ROW_BYTES))
+    places: Iterator[int] = map(_value, repeat(ctypes.c_void_p.from_address(id(own) + _ROWS_AT)))
+    tables: Iterator[bytes] = map(_copy_memory, places, sizes)
+    look = zip(tables, beside, strict=False)
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return next(look)
+    finally:
+        if collects:
+            gc.enable()
+
+
+@functools.cache
+def _knows_sets() -> bool:
+    """Whether this Python keeps sets as we know it: tried on some, after what would make the trial itself dangerous."""
+    same = (set.__basicsize__, object.__basicsize__, ADDRESS_BYTES) == (_SET_BYTES, _OBJECT_BYTES, 8)
+    if sys.implementation.name != "cpython" or not (3, 11) <= sys.version_info[:2] <= (3, 14) or not same:
+        return False
+    for size in (1, 5, 300, 5_000):
+        some: set[object] = {f"item {number}" for number in range(size)}
+        some.discard("item 3")
+        table, items = _table_of_set(some, map(tuple, repeat(some)))
+        rows = ids_in(table)
+        held = [(place, mark) for place, mark in zip(rows[::2], rows[1::2], strict=True) if place and mark != _DELETED]
+        if held != [(id(item), hash(item) % (_DELETED + 1)) for item in items]:
             return False
     return True
 

@@ -27,9 +27,9 @@ from types import NotImplementedType, SimpleNamespace
 from typing import Any
 
 import msgspec
-from xxhash import xxh3_128
+from xxhash import xxh3_128, xxh3_128_digest
 
-from agent_kernel.values.addresses import addresses
+from agent_kernel.values.addresses import addresses, set_table, set_table_and_items
 
 LONG = 10_000  # items, from which it pays
 _DEEPEST = 4  # tuples in tuples
@@ -147,6 +147,7 @@ class _Kept(msgspec.Struct):
     are_plain: bool = False
     facts: tuple[Fact, ...] = ()
     digest: bytes = b""
+    table: bytes = b""  # a digest of the table that a set kept the items in
 
 
 _kept: dict[int, _Kept] = {}
@@ -357,12 +358,18 @@ def _pickle_alone(items: Any, sink: Any) -> None:
 
 def _digest_of_set(value: set[object]) -> bytes:
     """The items of a set lie anywhere in memory, so reading them is dear: they are kept until it dies, and only compared."""
-    items = tuple(value)
     kept = _kept.get(id(value))
-    if kept is not None and kept.watch() is value and addresses(kept.items) == addresses(items):
+    if kept is not None and kept.watch() is not value:
+        kept = None
+    if kept is not None and kept.table and xxh3_128_digest(set_table(value) or b"") == kept.table:
+        return kept.digest
+    table, items = set_table_and_items(value)
+    mark = xxh3_128_digest(table) if table else b""
+    if kept is not None and addresses(kept.items) == addresses(items):
+        kept.table = mark  # it grew and shrank again
         return kept.digest
     _kept.pop(id(value), None)
     digest = _digest(items)
     if digest:
-        _keep(value, items, digest=digest)
+        _keep(value, items, digest=digest, table=mark)
     return digest

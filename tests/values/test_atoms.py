@@ -13,8 +13,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent_kernel.values import atoms
+from agent_kernel.values.addresses import set_table_and_items
 from tests.values.notebook import Namespace
 
 N = atoms.LONG
@@ -306,3 +309,48 @@ def test_an_array_that_a_person_may_hold_can_still_be_resized() -> None:
     assert weakref.getweakrefcount(names.names["a"]) == 0
     names.run("a.resize(5)\nholder['b'].resize(5)")
     assert names.names["a"].tolist() == list("01234")
+
+
+def test_the_items_of_a_set_that_stays_as_it_was_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    value: set[object] = {f"w{n}" for n in range(N)}
+    before = atoms.digest_of(value)
+    read: list[object] = []
+
+    def note(own: set[object]) -> tuple[bytes, tuple[object, ...]]:
+        read.append(own)
+        return set_table_and_items(own)
+
+    monkeypatch.setattr(atoms, "set_table_and_items", note)
+    assert atoms.digest_of(value) == before
+    assert not read
+    value |= {f"x{n}" for n in range(3 * N)}
+    value -= {f"x{n}" for n in range(3 * N)}
+    value.add("last")  # the table is another one
+    value.discard("last")
+    assert atoms.digest_of(value) != b""
+    assert read
+
+
+@given(st.data())
+def test_a_set_has_the_digest_that_it_had_only_with_the_same_items(data: st.DataObject) -> None:
+    pool: list[object] = [*(f"w{n}" for n in range(2 * N)), *range(1, 9), *(float(n) for n in range(1, 9))]
+    value = set(pool[:N])
+    seen: dict[bytes, set[int]] = {}
+    for _ in range(8):
+        some = data.draw(st.lists(st.sampled_from(pool), max_size=5))
+        act = data.draw(st.sampled_from(["add", "discard", "again", "grow", "clear"]))
+        if act == "add":
+            value.update(some)
+        elif act == "discard":
+            value.difference_update(some)
+        elif act == "again":
+            value.difference_update(some)
+            value.update(reversed(some))
+        elif act == "grow":
+            value.update(pool[N : 2 * N])
+        elif len(some) == 5:
+            value.clear()
+            value.update(pool[: N + 1])
+        digest = atoms.digest_of(value)
+        if digest:
+            assert seen.setdefault(digest, set(map(id, value))) == set(map(id, value))
