@@ -45,7 +45,7 @@ from agent_kernel.values.atoms import Part
 from agent_kernel.values.definitions import DefinitionId
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry, shown
 from agent_kernel.values.groups import Dumped, encode_layout
-from agent_kernel.values.references import name_in
+from agent_kernel.values.references import is_library, name_in
 from agent_kernel.values.summaries.reading import derives_from, module_dict
 
 if TYPE_CHECKING:
@@ -332,7 +332,9 @@ def _place(dumped: Dumped, members: Mapping[str, object]) -> tuple[str, str]:
     if len(members) > 1 or len(dump.streams) != 1 or any(noted) or dump.held or dump.holders or dumped.reach.ids:
         return "", ""
     stream = dump.streams[0]
-    return name_in(stream) if len(stream) < _LONGEST_NAME else ("", "")
+    module, name = name_in(stream) if len(stream) < _LONGEST_NAME else ("", "")
+    # A module of the person's own that holds nothing may come to hold something.
+    return ("", "") if module and not name and not is_library(module) else (module, name)
 
 
 _LONGEST_NAME = 600

@@ -349,6 +349,15 @@ class Loader:
             self._stream.pinned[token] = made
         return made
 
+    def held_as(
+        self, module: str, name: str, kind: type | None, make: Callable[..., object], arguments: tuple[Any, ...]
+    ) -> object:
+        live = _standing(module, name) if self._sets_back else None
+        if live is not None and type(live) is kind and can_take(live, arguments):
+            self.held_ids.add(id(live))
+            return live
+        return make(*arguments)
+
     def refill(self, made: object, content: Later) -> None:
         if id(made) in self.held_ids and self._stream is not None:
             self._stream.contents.append((made, content))

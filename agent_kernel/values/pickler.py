@@ -209,7 +209,13 @@ class Pickler(pickle.Pickler):
             failed = self._why_not_whole(obj)
             if failed:
                 return self.lose(obj, failed)
-        return handler(self, obj) if reference is None else self.set_back(obj, reference)
+        if reference is not None and references.is_plain_instance(obj):
+            return self.set_back(obj, reference)
+        parts = handler(self, obj)
+        if reference is None or isinstance(parts, str) or (parts is not NotImplemented and reducers.is_live(parts)):
+            return parts
+        made: Any = reduced(obj) if parts is NotImplemented else parts
+        return made if isinstance(made, str) else reducers.held_as(obj, reference.module, reference.name, made)
 
     # -- what modules hold
 

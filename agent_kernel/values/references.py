@@ -403,6 +403,14 @@ def is_importable(module: str) -> bool:
 
 def can_be_set(value: object) -> bool:
     """Whether the content of an object can be replaced by another one's."""
+    from agent_kernel.values.reducers import can_be_pinned
+
+    is_code = type(value) is types.FunctionType or type(value) is types.CellType
+    return is_plain_instance(value) or (can_be_pinned(value) and not is_code)
+
+
+def is_plain_instance(value: object) -> bool:
+    """Whether all that an object holds are its attributes; so are lists, dicts and sets."""
     kind = type(value)
     if id(kind) in _CONTAINERS:
         return True

@@ -395,6 +395,93 @@ class TestAModuleOfOnesOwn:
             assert again.look("STATE == {'n': 7} and copy[0] is STATE")
 
 
+_KINDS = {  # what a module makes, what changes it, and how it looks
+    "a number": ("x = 1", "h.x += 1", "h.x"),
+    "a deque": ("import collections\nx = collections.deque([1], 3)", "h.x.append(2)", "h.x"),
+    "a default dict": ("import collections\nx = collections.defaultdict(list)", "h.x[1].append(2)", "h.x"),
+    "a counter": ("import collections\nx = collections.Counter('a')", "h.x['b'] += 3", "h.x"),
+    "an ordered dict": ("import collections\nx = collections.OrderedDict(a=1, b=2)", "h.x.move_to_end('a')", "h.x"),
+    "bytes": ("x = bytearray(b'a')", "h.x += b'b'", "h.x"),
+    "an array of Python's": ("import array\nx = array.array('i', [1])", "h.x.append(2)", "h.x"),
+    "text in memory": ("import io\nx = io.StringIO('a')", "h.x.read(); h.x.write('b')", "h.x.getvalue(), h.x.tell()"),
+    "random numbers": ("import random\nx = random.Random(1)", "h.x.random()", "h.x.getstate()"),
+    "an array": ("import numpy as np\nx = np.zeros(3)\ndef f(): return x", "h.x[0] = 5", "h.x, h.f() is h.x"),
+    "a table": ("import pandas as pd\nx = pd.DataFrame({'a': [1]})", "h.x.loc[0, 'a'] = 5", "h.x"),
+    "an array below": ("import numpy as np\nx = {'a': [np.zeros(3)]}", "h.x['a'][0][0] = 5", "h.x"),
+    "slots": (
+        "class S:\n    __slots__ = 'a', 'b'\nx = S(); x.a = [1]",
+        "h.x.a.append(2); h.x.b = 1",
+        "h.x.a, hasattr(h.x, 'b')",
+    ),
+    "attributes of a class": (
+        "class K:\n    n, held = 0, []",
+        "h.K.n += 1; h.K.held.append(1); h.K.more = 2",
+        "vars(h.K)",
+    ),
+    "attributes of a function": ("def f(): ...\nf.n = [1]", "h.f.n.append(2); h.f.m = 3", "vars(h.f)"),
+    "a default": (
+        "def f(seen=[], *, more={}):\n    seen.append(1); more[1] = 2",
+        "h.f()",
+        "h.f.__defaults__, h.f.__kwdefaults__",
+    ),
+    "subclasses": (
+        "class Base:\n    subs = []\n    def __init_subclass__(cls): Base.subs.append(cls)",
+        "class Mine(h.Base): ...",
+        "[one.__name__ for one in h.Base.subs]",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_what_a_module_of_ones_own_holds_goes_back_with_the_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    made, change, look = _KINDS[kind]
+    (tmp_path / "ak_kinds.py").write_text(made)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        early = nb.run("import ak_kinds as h")
+        x, before = nb.look("getattr(h, 'x', None)"), repr(nb.look(look))
+        later = nb.run(change)
+        after = repr(nb.look(look))
+        assert "h" in names_changed(later)
+        assert after != before
+        for report, wanted in ((early, before), (later, after), (early, before)):
+            nb.checkout(report)
+            assert repr(nb.look(look)) == wanted
+        assert nb.look("getattr(h, 'x', None)") is x or kind in (
+            *("a number", "bytes", "an array of Python's", "an array", "a table"),  # bound to another one
+        )
+        assert nb.run("h").changed == ()
+        assert early.unsaved == later.unsaved == ()
+    del sys.modules["ak_kinds"]
+    with Notebook(Repository.open(store)) as again:
+        again.checkout(later)
+        assert repr(again.look(look)) == after
+        again.checkout(early)
+        assert repr(again.look(look)) == before
+    del sys.modules["ak_kinds"]
+
+
+def test_what_a_function_of_ones_own_module_keeps_is_what_a_variable_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ak_kinds.py").write_text("import functools\n@functools.lru_cache\ndef f(n): return [n]")
+    monkeypatch.syspath_prepend(tmp_path)
+    with Notebook() as nb:
+        before = nb.run("import ak_kinds as h")
+        first = nb.run("x = h.f(1)")
+        nb.run("x.append(5); y = h.f(2)")
+        nb.checkout(first)
+        assert nb.look("(h.f(1) is x, x, h.f(2))") == (True, [1], [2])
+        nb.run("h.f(1).append(7)")
+        nb.checkout(before)
+        assert nb.look("h.f(1)") == [1]
+    del sys.modules["ak_kinds"]
+
+
 HOME = (
     "import threading\n"
     "class Cfg: pass\n"

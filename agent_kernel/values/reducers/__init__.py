@@ -288,15 +288,33 @@ _ABOVE_IDS = frozenset(map(id, (object, list, dict, set)))
 
 def pinned(value: object, token: str, parts: tuple[Any, ...]) -> Any:
     """Save an object so that the live one is set back where it still lives, and made as `parts` say where it does not."""
+    refilled = _refilled(value, parts)
+    if refilled is None:
+        return parts
+    made, refill = refilled
+    return restore.pinned, (token, *made), refill, None, None, restore.pinned_state
+
+
+def held_as(value: object, module: str, name: str, parts: tuple[Any, ...]) -> Any:
+    """Save what a module of the person's own holds so that the live one is set back where it is still held."""
+    refilled = _refilled(value, parts)
+    if refilled is None:
+        return parts
+    made, refill = refilled
+    return restore.held_as, (module, name, *made), refill, None, None, restore.pinned_state
+
+
+def _refilled(value: object, parts: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    """How an object is made bare, and all that goes into it; None where what is in it is said as it is made."""
     padded: list[Any] = [*parts, None, None, None, None]
     make, arguments, state, items, pairs, setter = padded[:6]
     kind, found = type(value), cast("Any", value)
     if id(kind) not in _SET_BACK_IDS and not any(make is other for other in restore.MAKES_BARE):
-        return parts  # what is in it is said as it is made
+        return None
     if id(kind) == id(collections.defaultdict):
         setter, state = restore.set_factory, found.default_factory
     elif id(kind) == id(collections.Counter):
         make, arguments, pairs = collections.Counter, (), found.items()
     refill = setter, state, *(None if some is None else list(some) for some in (items, pairs))
     named = None if id(kind) in _NAMELESS_IDS else kind
-    return restore.pinned, (token, named, make, *arguments), refill, None, None, restore.pinned_state
+    return (named, make, *arguments), refill

@@ -32,6 +32,10 @@ def shared_entries(cached: Any) -> tuple[Called, ...]:
     return tuple((*_arguments(key, mark, typed), results[at]) for at, key in enumerate(keys) if shared[at])
 
 
+def results_of(cached: Any) -> list[Any]:
+    return _entries(cached)[1]
+
+
 def _entries(cached: Any) -> tuple[list[Any], list[Any], object]:
     """The keys, the results, and what stands in a key before arguments with names: only the collector tells."""
     below = gc.get_referents(cached)

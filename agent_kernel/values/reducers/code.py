@@ -192,7 +192,7 @@ def reduce_module(pickler: Pickler, module: types.ModuleType) -> Any:
         content = own_modules.content_of(pickler, module)
         if content is None:
             return restore.module, (module.__name__,)
-        return restore.module, (module.__name__,), content, None, None, restore.module_state
+        return restore.module, (module.__name__,), content, None, None, restore.module_content
     if module.__dict__ is pickler.namespace:
         return restore.main_module, ()
     return pickler.lose(module, "a module that cannot be imported by its name")
@@ -450,8 +450,7 @@ def reduce_new_type(pickler: Pickler, made: Any) -> Any:
         return NotImplemented
     pickler.dump_record.instances.append(made)
     parts = restore.new_type, (made.__name__, made.__supertype__, made.__module__)
-    said: dict[str, object] = vars(made)
-    added = {name: held for name, held in said.items() if not name.startswith("__")}
+    added: dict[str, object] = {name: vars(made)[name] for name in vars(made) if name[:2] != "__"}
     return (*parts, added, None, None, attributes_state) if added else parts
 
 

@@ -139,12 +139,19 @@ def module(name: str) -> types.ModuleType:
     return importlib.import_module(name)
 
 
+OfFunction = tuple[tuple[str, ...], dict[str, object], Any, Any]
+
+
 class ModuleContent(Later):
     """What goes back into a module of the person's own, unless that is another one by now."""
 
     source: str
     names: tuple[str, ...]
     state: dict[str, object]
+    classes: dict[str, tuple[tuple[str, ...], dict[str, object]]] | None = None  # by name; None: not saved
+    functions: Any = None  # by name: names of attributes, those that are plain, defaults
+    caches: Any = None  # by name, the calls of which others hold the results
+    is_whole: bool = True  # else there was more than is looked at
 
     def is_of(self, made: object) -> bool:
         from agent_kernel.values.references import source_digest
@@ -155,13 +162,55 @@ class ModuleContent(Later):
         from agent_kernel.values.reducers import MOST_IN_MODULES
         from agent_kernel.values.reducers.own_modules import plain_state
 
-        for name in plain_state(made, MOST_IN_MODULES)[0].keys() - set(self.names):
+        for name in plain_state(made, [MOST_IN_MODULES])[0].keys() - set(self.names):
             delattr(made, name)
         vars(made).update(self.state)
+        if self.classes is not None and self.is_whole:
+            self._give_to_classes(made, self.classes)
+            self._give_to_functions(made, self.functions)
+            self._give_to_caches(made, self.caches)
+
+    def _give_to_classes(
+        self, made: types.ModuleType, classes: dict[str, tuple[tuple[str, ...], dict[str, object]]]
+    ) -> None:
+        from agent_kernel.values.reducers import MOST_IN_MODULES
+        from agent_kernel.values.reducers.own_modules import classes_of, of_class
+
+        for kind in classes_of(made):
+            names, held = classes.get(kind.__qualname__, ((), {}))
+            for name in of_class(kind, [MOST_IN_MODULES])[1].keys() - set(names):
+                type.__delattr__(kind, name)
+            for name, value in held.items():
+                type.__setattr__(kind, name, value)
+
+    def _give_to_functions(self, made: types.ModuleType, saved: dict[str, OfFunction]) -> None:
+        from agent_kernel.values.reducers import MOST_IN_MODULES
+        from agent_kernel.values.reducers.own_modules import functions_of, of_function
+
+        for function in functions_of(made):
+            names, held, defaults, named = saved.get(function.__name__, ((), {}, None, None))
+            for name in of_function(function, [MOST_IN_MODULES])[1].keys() - set(names):
+                del function.__dict__[name]
+            function.__dict__.update(held)
+            function.__defaults__ = function.__defaults__ if defaults is None else defaults
+            function.__kwdefaults__ = function.__kwdefaults__ if named is None else named
+
+    def _give_to_caches(self, made: types.ModuleType, saved: dict[str, tuple[Called, ...]]) -> None:
+        from agent_kernel.values.reducers.own_modules import caches_of, keeps_only_values
+
+        for name, cached in caches_of(made):
+            if name in saved or not keeps_only_values(cached):  # what it keeps may have changed since
+                cached.cache_clear()
+                lru_cache_filled(cached, ({}, saved.get(name, ())))
 
 
 def module_state(made: types.ModuleType, state: tuple[str, tuple[str, ...], dict[str, object]]) -> None:
     """Of a module that lives: it gets this when the other variables are taken on."""
+    current().set_later(made, ModuleContent(*state))
+
+
+def module_content(made: types.ModuleType, state: tuple[Any, ...]) -> None:
+    """As `module_state`, with what its classes and functions hold."""
     current().set_later(made, ModuleContent(*state))
 
 

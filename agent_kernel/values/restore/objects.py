@@ -177,6 +177,11 @@ def pinned(token: str, kind: type | None, make: Callable[..., object], *argument
     return current().pinned(token, kind, make, arguments)
 
 
+def held_as(module: str, name: str, kind: type | None, make: Callable[..., object], *arguments: Any) -> object:
+    """As `held`, for an object that is made in another way; its content follows (`pinned_state`)."""
+    return current().held_as(module, name, kind, make, arguments)
+
+
 def pinned_state(made: object, parts: tuple[Any, Any, Any, Any]) -> None:
     current().refill(made, Refill(*parts))
 
