@@ -12,7 +12,13 @@ from agent_kernel.browsing.book import Book
 from agent_kernel.browsing.changes import summary_of
 from agent_kernel.browsing.comparison import Side, side_of
 from agent_kernel.browsing.wording import cleaned
-from agent_kernel.errors import DamagedObjectError, MergeCommitError, NewerFormatError, UnrelatedHistoriesError
+from agent_kernel.errors import (
+    DamagedObjectError,
+    MergeCommitError,
+    NewerFormatError,
+    StoreError,
+    UnrelatedHistoriesError,
+)
 from agent_kernel.repository import Change, Entry, Manifest, ObjectId, Tree, short
 from agent_kernel.session import trust
 from agent_kernel.session.history import changes_between
@@ -21,6 +27,7 @@ from agent_kernel.session.mergebases import start
 from agent_kernel.session.merging import described
 from agent_kernel.values import summaries
 from agent_kernel.values.groups import decode_layout
+from agent_kernel.verbs.comparing import details_of
 from agent_kernel.verbs.interest import rank_of
 
 if TYPE_CHECKING:
@@ -30,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Plan", "plan", "told_changes"]
 
 _MOST = 1_000  # names of a kind
+_FEW = 3  # differences of one value
 
 
 class Cannot(msgspec.Struct, frozen=True):
@@ -43,12 +51,17 @@ class Cannot(msgspec.Struct, frozen=True):
 
 
 class Conflict(msgspec.Struct, frozen=True):
-    """A variable that both sides changed. `together`: the others that a choice for it is for too."""
+    """A variable that both sides changed. `together`: the others that a choice for it is for too.
+
+    `ours_changed`, `theirs_changed`: what either side did to it since both were the same, where that says more.
+    """
 
     name: str
     ours: str
     theirs: str
     together: tuple[str, ...] = ()
+    ours_changed: str = ""
+    theirs_changed: str = ""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -168,7 +181,18 @@ def _taken(repo: Repository, base: ObjectId | None, here: ObjectId | None, other
 
 def _conflict(repo: Repository, name: str, conflict: Clash) -> Conflict:
     name, ours, theirs = map(cleaned, described(repo, name, conflict))
-    return Conflict(name, ours, theirs, tuple(map(cleaned, conflict.partners)))
+    since = (_since(repo, conflict.base, side) for side in (conflict.ours, conflict.theirs))
+    return Conflict(name, ours, theirs, tuple(map(cleaned, conflict.partners)), *since)
+
+
+def _since(repo: Repository, base: Entry | None, side: Entry | None) -> str:
+    """What one side did to a value: `+ c int64`; of much the first lines."""
+    try:
+        found = [line for line in details_of(repo, base, side) if not line.startswith("size ")]
+    except StoreError:
+        return ""
+    told = [line for line in found if line[:2] in ("+ ", "− ", "~ ")] or found
+    return cleaned(", ".join(told[:_FEW]) + (f" and {len(told) - _FEW} more" if len(told) > _FEW else ""), 160)
 
 
 def _is_dict(repo: Repository, entry: Entry | None) -> bool:

@@ -122,7 +122,7 @@ class Kernels:
             return ""
         if later.partition(OF_KERNEL)[0] == session.partition(OF_KERNEL)[0]:
             return "kernel restarted"
-        return "another kernel" if OF_KERNEL in later and OF_KERNEL in session else "another session"
+        return "new kernel" if OF_KERNEL in later and OF_KERNEL in session else "new session"
 
 
 def session_of(commit: Commit) -> str:

@@ -201,7 +201,12 @@ class Session(Joining):
 
     def _of(self, operation: Operation) -> str:
         at = operation.after.commit
-        return "" if at is None else f" of {undone(at, self.repo.commit_at(at))}"
+        if at is None:
+            return ""
+        commit = self.repo.commit_at(at)
+        # A run is undone as a whole, and not the step that was its last.
+        run = f"the run of {commit.author.name} ({operation.run[-5:]})" if operation.run else ""
+        return f" of {run or undone(at, commit)}"
 
     def _reverse(self, operation: Operation, to: Position, verb: str, *, partial: bool, only: Only = "") -> Report:
         then = self._operations.shifted(verb)

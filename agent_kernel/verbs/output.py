@@ -178,8 +178,13 @@ def _html(block: Block) -> str:
     return f"<table>{head}<tbody>{body}</tbody></table>"
 
 
+def _stiff(column: int, table: Table) -> str:
+    """Where one column gives way, the others stay on one line."""
+    return ";white-space:nowrap" if table.flexible not in (-1, column) else ""
+
+
 def _html_cells(row: tuple[str, ...], table: Table) -> str:
     return "".join(
-        f'<td style="text-align:{"right" if at in table.right else "left"}">{escape(text)}</td>'
+        f'<td style="text-align:{"right" if at in table.right else "left"}{_stiff(at, table)}">{escape(text)}</td>'
         for at, text in enumerate(row)
     )

@@ -148,8 +148,8 @@ def test_a_race_of_before_the_restart_is_picked_from_once_the_variables_are_back
     ("first", "second", "said"),
     [
         ("0a1b2c3d.11111111", "0a1b2c3d.22222222", "kernel restarted"),
-        ("0a1b2c3d.11111111", "9f9f9f9f.22222222", "another kernel"),
-        (None, None, "another session"),
+        ("0a1b2c3d.11111111", "9f9f9f9f.22222222", "new kernel"),
+        (None, None, "new session"),
     ],
 )
 def test_a_divider_stands_where_the_numbers_of_cells_begin_anew(

@@ -83,6 +83,20 @@ def test_a_merge_says_what_clashes(front: Front) -> None:
     assert [one["name"] for one in plan(front, "side", "merge")["conflicts"]] == ["x"]
 
 
+def test_where_both_sides_of_a_clash_read_alike_it_says_what_either_did(front: Front) -> None:
+    pytest.importorskip("pandas")
+    front.run("import pandas as pd\nrows = pd.DataFrame({'a': [1, 2]}); number = 1")
+    front.run("%agent switch -c side")
+    front.run("rows['b'] = 2; number = 2")
+    front.run("%agent switch main")
+    front.run("rows['c'] = 3; number = 3")
+    found = {one["name"]: one for one in plan(front, "side", "merge")["conflicts"]}
+    assert found["rows"]["ours"].startswith("DataFrame 2 × 2, ")  # as theirs does
+    assert found["rows"]["theirs"].startswith("DataFrame 2 × 2, ")
+    assert (found["rows"]["ours_changed"], found["rows"]["theirs_changed"]) == ("+ c int64", "+ b int64")
+    assert (found["number"]["ours_changed"], found["number"]["theirs_changed"]) == ("", "")
+
+
 class TestAfterARestart:
     @pytest.mark.parametrize(
         ("to", "adds"), [("HEAD", ["extra", "rate"]), ("main", ["extra", "rate"]), ("HEAD~1", ["rate"])]

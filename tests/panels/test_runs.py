@@ -167,6 +167,12 @@ class TestItsLine:
             r"■ analyst done ~df −17 rows ~label \+made 3 steps [\d,]+ tokens [\d.]+ s", line["text/plain"]
         )
 
+    def test_undone_it_is_named_as_a_whole_in_the_history(self, front: Front) -> None:
+        id = give(front, "a = 1", "b = 2", "task.success()")[-1][FOOTER]["run"]["id"]
+        front.run("%agent undo")
+        newest = next(row for row in front.panel().ask("rows", n=5)["rows"] if row["kind"] == "commit")
+        assert newest["subject"] == f"undo of the run of analyst ({id[-5:]})"
+
     def test_one_that_changed_nothing_says_how_it_ended(self, front: Front) -> None:
         line = give(front, "task.fail('no idea')")[-1]
         assert line[FOOTER]["chips"] == []

@@ -39,7 +39,8 @@ def test_html_escapes_everything_and_has_no_script() -> None:
     html = Everything().to_html()
     assert "<script" not in html
     assert "&lt;script&gt;" in html
-    assert '<td style="text-align:left">&lt;b&gt;</td>' in html
+    assert '<td style="text-align:left;white-space:nowrap">&lt;b&gt;</td>' in html  # only the flexible column wraps
+    assert '<td style="text-align:left">x</td>' in html
 
 
 def test_a_notebook_gets_text_and_html() -> None:

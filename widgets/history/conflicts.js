@@ -162,12 +162,12 @@ export class ConflictsView {
   #conflict(conflict, ours, theirs) {
     const group = freshId("pick");
     const { together } = conflict;
-    /** @param {Pick} pick @param {string} value @param {string} words */
-    const choice = (pick, value, words) => {
+    /** @param {Pick} pick @param {string} value @param {string} changed @param {string} words */
+    const choice = (pick, value, changed, words) => {
       const input = el("input", {
         type: "radio",
         name: group,
-        "aria-label": `${words} of ${conflict.name}: ${value}`,
+        "aria-label": `${words} of ${conflict.name}: ${[value, changed].filter(Boolean).join(", ")}`,
         onchange: () => this.#pick(conflict, pick),
       });
       this.inputs.set(`${pick} ${conflict.name}`, input);
@@ -176,6 +176,7 @@ export class ConflictsView {
         { class: "ak-choice" },
         input,
         el("span", { class: "ak-choice-value ak-mono", title: value }, value),
+        changed ? el("span", { class: "ak-choice-changed ak-mono", title: changed }, changed) : null,
         el("span", { class: "ak-choice-words" }, words),
       );
     };
@@ -189,8 +190,8 @@ export class ConflictsView {
         conflict.name,
         together.length ? el("span", { class: "ak-cf-with ak-muted" }, `with ${nameList(together, 3)}: they share objects`) : null,
       ),
-      choice("ours", conflict.ours, `Keep ${ours}'s`),
-      choice("theirs", conflict.theirs, `Take ${theirs}'s`),
+      choice("ours", conflict.ours, conflict.ours_changed ?? "", `Keep ${ours}'s`),
+      choice("theirs", conflict.theirs, conflict.theirs_changed ?? "", `Take ${theirs}'s`),
     );
   }
 

@@ -75,7 +75,7 @@ export class Menus {
     if (!branches) return;
     const { head, canAct } = this.model;
     const here = head?.id
-      ? { id: head.id, label: head.label, prompt: head.prompt, short: head.id.slice(0, 7), branches: [] }
+      ? { id: head.id, label: head.label, prompt: head.prompt, short: head.id.slice(0, 8), branches: [] }
       : null;
     const others = branches.filter((branch) => !branch.here);
     const more = canAct

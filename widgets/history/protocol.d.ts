@@ -190,7 +190,8 @@ export interface Plan {
   loads: number; notes: string[]; conflicts: Conflict[];
 }
 /** `together`: the other names that a choice for this one is for too, because they share objects or a class. */
-export interface Conflict { name: string; ours: string; theirs: string; together: string[] }
+/** `ours_changed`, `theirs_changed`: what either side did since both were the same; in a plan. */
+export interface Conflict { name: string; ours: string; theirs: string; together: string[]; ours_changed?: string; theirs_changed?: string }
 export interface NotebookPage { name: string; saved_ms: number; at: number | null /* which cell it was that made the commit */; cells: { id: string; type: "code" | "markdown" | "raw"; source: string }[] }
 export interface Branch { name: string; id: string; lane: number | null; here: boolean; note: string /* "merged into main", "2 commits of its own" */; holder: string }
 

@@ -95,7 +95,7 @@ export class Toolbar {
       button.setAttribute("aria-pressed", String(FILTERS[at]?.[0] === model.query.show)),
     );
     this.#count();
-    const where = model.head?.prompt || model.head?.id?.slice(0, 7) || "";
+    const where = model.head?.prompt || model.head?.id?.slice(0, 8) || "";
     fill(this.headPrompt, where);
     setAll(this.head, { "aria-label": `${where}: where you are. Show it` });
     const nothing = empty || (model.phase === "failed" && !model.head);

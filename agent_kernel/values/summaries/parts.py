@@ -14,8 +14,11 @@ _LONGEST_NOUN, _LONGEST_CONTENT = 60, 120
 
 
 def noun(summary: Summary) -> str:
-    """The kind of value: `DataFrame`, `ndarray float64`, `list`, `function`."""
+    """The kind of value: `DataFrame`, `ndarray float64`, `list`, `function`; of a library's class `ipywidgets.IntSlider`."""
     name = short_type(summary)
+    package, _, rest = name.partition(".")
+    if "." in rest:
+        name = f"{package}.{rest.rpartition('.')[2]}"  # the modules between say where it is written, and not what it is
     match summary.kind:
         case "scalar" if summary.type == "NoneType":
             name = "None"
