@@ -70,7 +70,7 @@ _ELSEWHERE: Final = _of(
     "encore bonjour muestra grafica dibuja elimina calcula explica entrena carga corrige añade ordena limpia crea reemplaza gracias "
     "sí hola mostra disegna elimina calcola spiega carica grazie mostre desenhe remova calcule obrigado"
 )
-# Words that alone are a task, a wish or an answer, and that nobody calls a variable.
+# Words that alone are a task, a wish or an answer, and that nobody calls a variable. With a capital letter it may be a class.
 _ALONE: Final = _ELSEWHERE | _of(
     "summarize summarise analyze analyse visualize visualise explain describe impute tidy clean cleanup retry rerun restart redo undo revert "
     "stop continue next go proceed again help hello hi hey thanks ok okay yes no please sorry explore investigate improve simplify optimize "
@@ -236,7 +236,7 @@ def _is_said_alone(body: str, found: list[str], known: Collection[str]) -> bool:
     bare = body.strip()
     if len(found) == 1 and bare.rstrip("?").isidentifier():
         asks = bare.endswith("?") and len(found[0]) >= _SHORTEST and found[0].islower()
-        return found[0].lower() in _ALONE or (asks and found[0] not in _BUILTINS and not _is_near(found[0], _NEAR))
+        return found[0] in _ALONE or (asks and found[0] not in _BUILTINS and not _is_near(found[0], _NEAR))
     if len(found) > 2 and all(name in _ENGLISH for name in found):
         return True
     if found[0] == "import" or (bare.startswith("global ") and len(found) == 1 and len(found[0]) >= _SHORTEST):
@@ -391,7 +391,11 @@ def _as_a_wish(first: str, flat: str, words: list[str], known: Collection[str]) 
         is_named = is_thing and len(words[0]) >= _SHORTEST and len(words[1]) > _SHORTEST and "(" not in flat
         return found + 1.5 * (is_named and words[1] not in _ATTRIBUTES and not _is_near(words[1], _ATTRIBUTES))
     is_verb = first in _ELSEWHERE or first in ("set", "filter") or (first in _ENGLISH and first not in _BUILTINS)
-    if is_verb and re.match(r"\S+ [^\W\d]|\S+ [§¶¤]", flat) and not any(_is_one_slip(first, word) for word in kwlist):
+    if (
+        is_verb
+        and re.match(r"\S+ (?:[^\W\d]|[¶¤]|§ \S)", flat)
+        and not any(_is_one_slip(first, word) for word in kwlist)
+    ):
         found += 1.5 * (not iskeyword(first))
     return found
 
