@@ -11,7 +11,7 @@ from msgspec import structs
 from agent_kernel.agents import context
 from agent_kernel.agents.executing import Executor, PlainExecutor
 from agent_kernel.agents.journal import Journal
-from agent_kernel.agents.redaction import WITHHELD, Redactor
+from agent_kernel.agents.redaction import Redactor
 from agent_kernel.errors import AgentKernelError, CellThreadError
 from agent_kernel.repository import hex_of
 from agent_kernel.session.hiding import HideList
@@ -101,7 +101,7 @@ class Place:
 
     def shown(self, text: str, most_chars: int = 100_000) -> str:
         """What code gave, as it may be sent and kept: nothing where hidden values may be left in it."""
-        return self.masked(text, most_chars) if self.redactor.is_complete or not text else WITHHELD
+        return self.masked(text, most_chars) if self.redactor.is_complete or not text else self.redactor.withheld
 
     def kept(self, done: Executed) -> Executed:
         """What running code came to as it is stored: without the environment that it may have shown."""

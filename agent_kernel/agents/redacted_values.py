@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import bisect
+import contextvars
 import datetime
 import decimal
 import gc
@@ -18,14 +19,18 @@ import json
 import math
 import pathlib
 import re
+import sys
 import types
 import uuid
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final, cast
 
+from agent_kernel.agents.review.reaching import MODULES
 from agent_kernel.values import summaries
+from agent_kernel.values.references import is_library
 from agent_kernel.values.summaries.known import ExactTypes
 from agent_kernel.values.summaries.masking import labels_a_secret, names_its_neighbours
 from agent_kernel.values.summaries.reading import (
@@ -37,6 +42,7 @@ from agent_kernel.values.summaries.reading import (
     exact_str,
     instance_dict,
     loaded,
+    module_dict,
     module_name,
 )
 
@@ -56,6 +62,7 @@ _WRITTEN = re.compile(r"(?<![\w.])(?:\d{1,3}(?:,\d{3})+|\d{1,3}(?:_\d{3})+|\d+)(
 
 Part = tuple[object, bool, int]  # a value, whether it is to be hidden, how deep it lies
 
+_RUN = re.compile(rb"[ -~]{8,}")  # a text within bytes, as in a pickle
 _ESCAPED = re.compile(r"""[^ -~]|["'&<>\\]""")
 
 _PLAIN = frozenset(map(id, (bool, type(None), types.FunctionType, types.BuiltinFunctionType, types.ModuleType)))
@@ -105,6 +112,7 @@ def faces(text: str) -> set[str]:
     if _ESCAPED.search(text):
         found |= {ascii(text)[1:-1], html.escape(text, quote=False).strip(), html.escape(text).strip()}
         found |= {json.dumps(text, ensure_ascii=escaped)[1:-1] for escaped in (True, False)}
+    found |= {face.replace("/", r"\/") for face in found if "/" in face}  # as pandas writes JSON
     if "\n" in text:
         found |= {line.strip() for line in islice(text.splitlines(), _MOST_LINES) if len(line.strip()) >= _TELLING}
     return {face for face in found if len(face) >= SHORTEST and summaries.MASK not in face}
@@ -291,6 +299,7 @@ class Reader:
         self._left = most
         self._numbers_left = _MOST_NUMBERS
         self._met: dict[tuple[int, bool], object] = {}  # kept, so that no id is given to another
+        self.has_closed = False  # something that is to be hidden cannot be looked into
 
     def read(self, values: Iterable[tuple[object, bool]]) -> bool:
         """Learn these values, each of which is to be hidden, or searched for secrets. Returns whether all was read."""
@@ -308,11 +317,22 @@ class Reader:
     def _parts(self, value: object, hide: bool, depth: int) -> Iterable[Part]:
         """Learn what a value is by itself, and give what it consists of."""
         kind = type(value)
-        if hide and (depth == 0 or _is_of_the_notebook(value, kind)) and (parts := _defined(value, kind)) is not None:
+        if (
+            hide
+            and (depth == 0 or _is_of_the_notebook(value, kind))
+            and (parts := _defined(value, kind, is_named=depth == 0)) is not None
+        ):
+            return self._once(value, [(part, True, depth + 1) for part in parts])
+        if hide and (parts := _led_to(value, kind)) is not None:
             return self._once(value, [(part, True, depth + 1) for part in parts])
         if _is_passed_over(kind) or (hide and self._learn(value, kind)) or (id(value), hide) in self._met:
             return ()
         self._met[id(value), hide] = value
+        self.has_closed |= hide and kind in weakref.ProxyTypes  # all that is asked of it is asked of what it stands for
+        if hide and derives_from(kind, loaded("sqlite3", "Connection")):
+            from agent_kernel.agents.review.meaning import is_in_memory
+
+            self.has_closed |= is_in_memory(value)
         table = _TABLES.find(kind)
         if table is not None:
             return cast("Iterable[Part]", getattr(self, table)(value, hide, depth))
@@ -320,8 +340,35 @@ class Reader:
             return self._array(value, hide, depth)
         if derives_from(kind, loaded("pandas", "Index")):
             return self._cells(cast("Any", value), hide, depth)
-        found = [*self._items(value, kind, hide, depth), *_attributes(value, kind, hide, depth)]
-        return found or ([(part, True, depth + 1) for part in _referents(value)] if hide else ())
+        items = list(self._items(value, kind, hide, depth))
+        found = [*items, *_attributes(value, kind, hide, depth)]
+        if hide and not items and _is_compiled(kind):  # no attribute may show what it holds
+            found += [(part, True, depth + 1) for part in (*_referents(value), *self._opened(value, kind))]
+        return found
+
+    def _opened(self, value: object, kind: type) -> list[object]:
+        """What an object of compiled code holds and no attribute shows: by its buffer, or by how it would be copied."""
+        try:
+            with memoryview(cast("Any", value)) as view:
+                return [bytes(view)]
+        except (TypeError, BufferError, ValueError):
+            pass
+        if not _could_hold(kind):
+            return []
+        try:
+            how: object = cast("Any", kind).__reduce_ex__(value, 4)
+        except Exception:  # noqa: BLE001 - it is a library's own
+            how = None
+        parts = (
+            [how]
+            if type(how) is str
+            else list(_flattened(cast("tuple[object, ...]", how)[1:]))
+            if type(how) is tuple
+            else [b""]
+        )
+        if any(type(part) in (bytes, bytearray) for part in parts):  # or what it holds is written in a way of its own
+            self.has_closed = True
+        return [part for part in parts if type(part) is not str]
 
     def _once(self, value: object, parts: list[Part]) -> list[Part]:
         """The parts, unless they were read before."""
@@ -335,17 +382,34 @@ class Reader:
             self._texts.update(faces(exact_str(value)))
         elif derives_from(kind, bytes) or derives_from(kind, bytearray) or kind is memoryview:
             content = bytes(cast("bytes", value))
-            self._texts.update(faces(content.decode("utf-8", "replace")) | faces(repr(content)[2:-1]))
+            for one in {content, content.strip(b"\0"), *islice(_RUN.findall(content), _MOST_LINES)}:
+                self._texts.update(faces(one.decode("utf-8", "replace")) | faces(repr(one)[2:-1]))
         elif (number := _number(value, kind)) is not None:
             self._learn_number(number)
+            if derives_from(kind, complex):
+                self._learn_number(repr(float(cast("complex", value).real)))
+                self._learn_number(repr(float(cast("complex", value).imag)))
         elif _SPELLED.find(kind):
             said = {str(value), repr(value), str(value).removesuffix(" 00:00:00")}
+            if derives_from(kind, datetime.date):
+                said |= self._moments(cast("Any", value), kind)
             if derives_from(kind, pathlib.PurePath):
                 said |= {part for part in cast("pathlib.PurePath", value).parts if len(part) >= _TELLING}
             self._texts.update(face for face in said if len(face) >= SHORTEST)
         else:
             return False
         return True
+
+    def _moments(self, value: Any, kind: type) -> set[str]:
+        """Other usual spellings of a date: ISO, and as numbers since 1970."""
+        try:
+            moment = value if derives_from(kind, datetime.datetime) else datetime.datetime(*value.timetuple()[:3])
+            since = moment.replace(tzinfo=moment.tzinfo or datetime.UTC).timestamp()
+            for scale in (1, 10**3, 10**6, 10**9):
+                self._numbers.learn(str(int(since * scale)))
+            return {value.isoformat()}
+        except (ValueError, OverflowError, TypeError):  # no date at all
+            return set()
 
     def _learn_number(self, spelled: str) -> None:
         if not self._numbers.learn(spelled) and len(spelled) >= SHORTEST:
@@ -471,6 +535,18 @@ _LEADING_AWAY: Final = frozenset(
     )
 )
 
+_CALLED: Final = frozenset({"__module__", "__name__", "__qualname__"})  # what a function is called is no value
+# What runs or waits, and where it keeps its variables.
+_RUNNING: Final[dict[type, str]] = {
+    types.GeneratorType: "gi_frame",
+    types.CoroutineType: "cr_frame",
+    types.AsyncGeneratorType: "ag_frame",
+}
+_HEAP: Final = 1 << 9  # of a class: it was made at run time
+_STANDARD: Final = frozenset(name.lstrip("_") for name in sys.stdlib_module_names)
+_BOOKKEEPING: Final = ("pybind11_builtins", "pandas._libs.internals")  # of functions, and of the memory of tables
+_TALKING: Final = frozenset(name.partition(".")[0] for name, kind in MODULES.items() if kind in ("network", "database"))
+
 _SEARCHED_NO_FURTHER = _PLAIN | frozenset(map(id, (int, float, complex, str, bytes)))
 
 
@@ -488,21 +564,95 @@ def _is_of_the_notebook(value: object, kind: type) -> bool:
     return derives_from(kind, type) and module_name(cast("type", value)) == "__main__"
 
 
-def _defined(value: object, kind: type) -> list[object] | None:
-    """What a function holds beside its code, and a class beside its methods' names. None: it is neither."""
+def _said_in(code: types.CodeType) -> list[object]:
+    """The longer texts in the code of a function."""
+    inner = [text for one in code.co_consts if type(one) is types.CodeType for text in _said_in(one)]
+    return [one for one in code.co_consts if type(one) in (str, bytes) and len(one) >= _TELLING] + inner
+
+
+def _is_compiled(kind: type) -> bool:
+    """Whether objects of a class have state of compiled code, by the class itself or by one that it derives from."""
+    # Where a class of Python has a dict, its place is counted from the end, or the interpreter keeps it.
+    in_c = (base for base in bases_of(kind) if not (base.__flags__ & _HEAP and base.__dictoffset__ < 0))
+    return any(base is not object and "__slots__" not in class_dict(base) for base in in_c)
+
+
+def _could_hold(kind: type) -> bool:
+    """Whether an object of this compiled class, of which nothing is known, may hold values of a person's.
+
+    Python's own ones that may are read otherwise; a connection holds what a server has.
+    """
+    module = module_name(kind)
+    if kind.__dictoffset__:
+        return False  # one of Python, beside what it derives from
+    if module == "builtins":
+        return bool(kind.__flags__ & _HEAP)  # of a library that does not say its name
+    root = module.partition(".")[0].lstrip("_")
+    return not module.startswith(_BOOKKEEPING) and root not in _STANDARD and root not in _TALKING
+
+
+def _flattened(parts: Iterable[object]) -> Iterator[object]:
+    for part in parts:
+        if type(part) is tuple:
+            yield from _flattened(cast("tuple[object, ...]", part))
+        elif part is not None:
+            yield part
+
+
+def _defined(value: object, kind: type, *, is_named: bool) -> list[object] | None:
+    """What a function holds beside its code, and a class beside its methods' names. None: it is neither.
+
+    Args:
+        is_named: the variable itself is this function, so that what its code says is hidden too.
+    """
     if kind is types.FunctionType:
         function = cast("types.FunctionType", value)
-        return [*(function.__closure__ or ()), function.__defaults__, *(function.__kwdefaults__ or {}).values()]
+        said = _said_in(function.__code__) if is_named else []
+        return [*said, *(function.__closure__ or ()), function.__defaults__, *(function.__kwdefaults__ or {}).values()]
     if derives_from(kind, type):
         members = list(class_dict(cast("type", value)).items())
         return [held for name, held in members if not (name.startswith("__") and name.endswith("__"))]
     return None
 
 
+def _led_to(value: Any, kind: type) -> list[object] | None:
+    """What lies in the state of Python itself: of what runs, of modules of the person's own, of contexts. None: it is no such thing."""
+    if derives_from(kind, types.ModuleType):
+        entries: dict[str, object] = module_dict(value)
+        name = exact_str(entries.get("__name__"))
+        is_own = not ((sys.modules.get(name) is value and is_library(name)) or name.partition(".")[0] == "agent_kernel")
+        return [held for name, held in list(entries.items()) if not name.startswith("__")] if is_own else []
+    if kind in _RUNNING:
+        frame = getattr(value, _RUNNING[kind])
+        return list(frame.f_locals.values()) if frame is not None else []
+    if kind is types.TracebackType:
+        return [value.tb_frame, value.tb_next]
+    if kind is types.FrameType:
+        is_notebooks = value.f_globals.get("__name__") == "__main__" and value.f_locals is not value.f_globals
+        return list(value.f_locals.values()) if is_notebooks else []
+    if derives_from(kind, BaseException):
+        own = [value.__cause__, value.__context__, value.__traceback__]
+        return [BaseException.__dict__["args"].__get__(value), *instance_dict(value).values(), *own]
+    if kind is types.BuiltinFunctionType:
+        return [] if type(value.__self__) is types.ModuleType else [value.__self__]
+    if derives_from(kind, weakref.ref):
+        return [cast("Any", weakref.ref).__call__(value)]
+    if kind is contextvars.ContextVar:
+        try:
+            return [value.get()]
+        except LookupError:
+            return []
+    if kind is contextvars.Context:
+        return list(value.values())
+    if kind is range:
+        return list(value) if len(value) <= _MOST_OF_ONE else [value.start, value.stop, value.step]
+    if kind is types.CodeType:
+        return _said_in(value)
+    return None
+
+
 def _parts_in_c(value: Any, kind: type) -> list[object] | None:
     """What an object of certain kinds holds in C, outside its dict and slots. Returns None for other kinds."""
-    if derives_from(kind, BaseException):
-        return [BaseException.__dict__["args"].__get__(value), *instance_dict(value).values()]
     if kind is io.StringIO or kind is io.BytesIO:
         return [] if value.closed else [value.getvalue()]
     if module_name(kind) == "pyarrow.lib" and derives_from(kind, loaded("pyarrow", "Array")):
@@ -515,7 +665,8 @@ def _parts_in_c(value: Any, kind: type) -> list[object] | None:
 def _referents(value: object) -> list[object]:
     """What an object of compiled code refers to, as the garbage collector is told: iterators, views, cells, elements."""
     own, found = instance_dict(value), cast("list[object]", gc.get_referents(value))
-    return [held for held in found if held is not own and id(type(held)) not in _LEADING_AWAY]
+    away = (held for held in found if held is not own and id(type(held)) not in _LEADING_AWAY)
+    return [held for held in away if not derives_from(type(held), type)]
 
 
 def _unlike(cells: Any, most: int) -> Iterator[object]:
@@ -556,6 +707,8 @@ def _number(value: object, kind: type) -> str | None:
 def _attributes(value: object, kind: type, hide: bool, depth: int) -> Iterator[Part]:
     """What an object has as attributes and in slots."""
     for name, held in islice(list(instance_dict(value).items()), None if hide else _MOST_OF_ONE):
+        if name in _CALLED:
+            continue
         yield held, hide or summaries.names_a_secret(exact_str(name)), depth + 1
     for base in bases_of(kind):
         if hide and _is_of_the_notebook(base, type(base)):

@@ -18,10 +18,11 @@ from typing import Final
 from agent_kernel.agents.redacted_values import SHORTEST, Reader, RedactedNumbers, RedactedTexts, faces
 from agent_kernel.values import summaries
 
-__all__ = ["HIDDEN", "WITHHELD", "Redactor", "without_controls"]
+__all__ = ["HIDDEN", "Redactor", "without_controls"]
 
 HIDDEN: Final = "(a hidden variable)"
-WITHHELD: Final = "(withheld: a hidden variable is too large to look for its values in what a step shows)"
+_TOO_LARGE: Final = "(withheld: a hidden variable is too large to look for its values in what a step shows)"
+_CLOSED: Final = "(withheld: a hidden variable cannot be looked into, and what a step shows may have its values)"
 _MOST_OF_HIDDEN: Final = 300_000  # objects of one hidden variable
 _MOST_OF_OTHERS: Final = 20_000  # objects of all others, in which secrets are searched for
 
@@ -47,7 +48,7 @@ class Redactor:
         self._texts = RedactedTexts()
         self._numbers = RedactedNumbers()
         self._names: set[str] = set()
-        self._not_read: set[str] = set()
+        self._not_read: dict[str, str] = {}  # hidden names, and what is said of what is shown as long as they are there
         self._environment = _Environment({})
 
     @property
@@ -55,16 +56,25 @@ class Redactor:
         """Whether all of each hidden variable is known, so that none of it is left in a text that is masked."""
         return not self._not_read
 
+    @property
+    def withheld(self) -> str:
+        """What stands for a text that may have hidden values."""
+        return next(iter(self._not_read.values()), "")
+
     def learn(self, namespace: Mapping[str, object], names: Iterable[str]) -> None:
         """Look at these variables, as they are now: each hidden one by itself, then all others for secrets."""
         names = list(names)
         hidden = [name for name in names if self._hidden(name)]
         self._names.update(hidden)
-        self._not_read.intersection_update(name for name in namespace if self._hidden(name))
+        self._not_read = {name: why for name, why in self._not_read.items() if name in namespace and self._hidden(name)}
         for name in hidden:
             if name in namespace:
                 reader = Reader(self._texts, self._numbers, _MOST_OF_HIDDEN)
-                (self._not_read.discard if reader.read([(namespace[name], True)]) else self._not_read.add)(name)
+                self._not_read.pop(name, None)
+                if not reader.read([(namespace[name], True)]):
+                    self._not_read[name] = _TOO_LARGE
+                elif reader.has_closed:
+                    self._not_read[name] = _CLOSED
         others = [name for name in names if name in namespace and name not in self._names]
         reader = Reader(self._texts, self._numbers, _MOST_OF_OTHERS)
         reader.read([(namespace[name], summaries.names_a_secret(name)) for name in others])

@@ -15,7 +15,7 @@ import msgspec
 
 from agent_kernel.agents import context
 from agent_kernel.agents.moves import Move, signed
-from agent_kernel.agents.redaction import HIDDEN, WITHHELD, Redactor
+from agent_kernel.agents.redaction import HIDDEN, Redactor
 from agent_kernel.errors import AgentKernelError, NameNotFoundError
 from agent_kernel.repository import split_path
 from agent_kernel.session.hiding import HideList
@@ -211,7 +211,7 @@ class Tools:
             redactor = place.redactor
         elif self._hidden is not None:
             self._hidden.reread()
-        shown = context.cut(redactor.masked(text) if redactor.is_complete else WITHHELD, MOST_CHARS)
+        shown = context.cut(redactor.masked(text) if redactor.is_complete else redactor.withheld, MOST_CHARS)
         hidden = {word for word in set(_WORD.findall(shown)) if self._is_hidden(word)}
         return _WORD.sub(lambda found: HIDDEN if found[0] in hidden else found[0], shown) if hidden else shown
 

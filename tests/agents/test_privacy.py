@@ -287,6 +287,29 @@ def test_a_hidden_value_is_masked_as_it_is_usually_written(value: object, step: 
     assert part not in events
 
 
+@pytest.mark.parametrize(
+    ("made", "step", "part"),
+    [
+        ("471147.25+3j", "print(held.real)", "471147"),
+        ("3+471147.25j", "print(held.imag)", "471147"),
+        ("numpy.array([471147.25+3j])", "print(held.real)", "471147"),
+        ("pandas.Series(['a/way/4711'])", "print(held.to_json())", "4711"),
+        ("pandas.Series(['ä/way/4711'])", "print(held.to_json())", "4711"),
+        ("pandas.DataFrame({'d': pandas.to_datetime(['1971-03-04'])})", "print(held.to_json())", "36892800"),
+        ("pandas.Timestamp('1971-03-04 05:06:07')", "print(held.isoformat(), held.value)", "1971"),
+        ("pandas.Timestamp('1971-03-04 05:06:07')", "print(held.value)", "36911167"),
+        ("range(471147, 471149)", "print(list(held))", "47114"),
+    ],
+)
+def test_parts_of_a_hidden_value_are_masked_as_they_are_usually_written(made: str, step: str, part: str) -> None:
+    import numpy
+    import pandas
+
+    held = eval(made, {"numpy": numpy, "pandas": pandas})
+    told, _ = sent({"held": held}, step, hide=("held",))
+    assert part not in told
+
+
 def test_other_numbers_with_an_exponent_are_told() -> None:
     told, _ = sent({"held": [1234567.891, 2.5e-7]}, "print(1.234569e+06, 1e-06, 2.51e-7, '1e+06')", hide=("held",))
     assert summaries.MASK not in told
@@ -356,19 +379,101 @@ HOLDERS: dict[str, str] = {
     "a buffer": "import io\nheld = io.StringIO({0!r})",
     "an element": "import xml.etree.ElementTree as E\nheld = E.Element('a')\nheld.text = {0!r}",
     "an array of arrow": "import pyarrow\nheld = pyarrow.array([{0!r}])",
+    "what a generator waits with": "def made(a):\n    yield a\nheld = made({0!r})",
+    "a generator's iterator": "held = (a for a in [{0!r}])",
+    "a coroutine": "async def made(a):\n    return a\nheld = made({0!r})",
+    "a method of a text": "held = {0!r}.strip",
+    "a module of one's own": "import types\nheld = types.ModuleType('m')\nheld.a = [{0!r}]",
+    "a weak reference": "import weakref\nclass C: pass\nc = C()\nc.a = {0!r}\nC.kept = c\nheld = weakref.ref(c)",
+    "a context variable": "import contextvars\nheld = contextvars.ContextVar('x')\nheld.set({0!r})",
+    "a context variable's default": "import contextvars\nheld = contextvars.ContextVar('x', default={0!r})",
+    "a context": "import contextvars\nc = contextvars.ContextVar('x')\nheld = contextvars.copy_context()\nheld.run(c.set, {0!r})",
+    "what a cached function gave": "import functools\n@functools.lru_cache\ndef held(n): return {0!r}\nheld(1)",
+    "what a cached function was given": "import functools\n@functools.lru_cache\ndef held(n): return 1\nheld({0!r})",
+    "the factory of a dict": "import collections\nheld = collections.defaultdict(lambda a={0!r}: a)",
+    "the code of a function": "def held(): return {0!r}",
+    "a reader of rows": "import csv\nheld = csv.reader([{0!r}])",
+    "what a traceback leads to": "def made(a):\n    1 / 0\ntry:\n    made({0!r})\nexcept ZeroDivisionError as e:\n    held = e",
+    "a buffer of C": "import ctypes\nheld = ctypes.create_string_buffer({0!r}.encode())",
+    "a buffer of arrow": "import pyarrow\nheld = pyarrow.py_buffer({0!r}.encode())",
+    "a pickle": "import pickle\nheld = pickle.dumps({{'a': {0!r}}})",
+    "a queue": "import queue\nheld = queue.Queue()\nheld.put({0!r})",
     "a proxy": "import types\nheld = types.MappingProxyType({{'a': {0!r}}})",
 }
 
 
 @pytest.mark.parametrize("holder", HOLDERS)
 def test_what_a_hidden_variable_holds_leaves_from_nowhere(holder: str) -> None:
-    namespace: dict[str, object] = {"__name__": "__main__"}
-    exec(HOLDERS[holder].format(CANARY), namespace)
-    namespace = {"held": namespace["held"]}
-    told, events = sent(namespace, f"print(''.join(list({CANARY!r})))", hide=("held",))
+    made: dict[str, Any] = {"__name__": "__main__"}
+    exec(HOLDERS[holder].format(CANARY), made)
+    told, events = sent({"held": made["held"]}, f"print(''.join(list({CANARY!r})))", hide=("held",))
     assert summaries.MASK in told
     assert CANARY not in told
     assert CANARY not in events
+    if holder == "a coroutine":
+        made["held"].close()
+
+
+CLOSED: dict[str, str] = {
+    "a plan of polars": "import polars\nheld = polars.LazyFrame({{'a': [{0!r}]}}).filter(polars.col('a') != '')",
+    "an expression of polars": "import polars\nheld = [polars.lit({0!r})]",
+    "a relation of duckdb": "import duckdb\nheld = duckdb.sql(f\"select '{0}' as a\")",
+    "a database of duckdb": "import duckdb\nheld = duckdb.connect()\nheld.execute(f\"create table t as select '{0}' as a\")",
+    "a database in memory": "import sqlite3\nheld = sqlite3.connect(':memory:')\nheld.execute('create table t (a)')",
+    "a data set of arrow": "import pyarrow, pyarrow.dataset\nheld = pyarrow.dataset.dataset(pyarrow.table({{'a': [{0!r}]}}))",
+}
+
+
+@pytest.mark.parametrize("holder", CLOSED)
+def test_what_a_step_shows_is_withheld_where_a_hidden_value_cannot_be_looked_into(holder: str) -> None:
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    exec(CLOSED[holder].format(CANARY), namespace)
+    steps = (f"print(''.join(list({CANARY!r})))", "print('shown')")
+    told, events = sent({"held": namespace["held"]}, *steps, hide=("held",))
+    for text in (told, events):
+        assert "withheld: a hidden variable cannot be looked into" in text
+        assert CANARY not in text
+        assert "'shown'" not in text.replace(steps[1], "")
+    told, _ = sent({"held": namespace["held"], "x": 1}, *steps)
+    assert "withheld" not in told
+
+
+OPEN: dict[str, str] = {
+    "a session": "import requests\nheld = requests.Session()",
+    "a lock": "import threading\nheld = [threading.Lock(), threading.Event()]",
+    "a connection to a file": "import sqlite3\nheld = sqlite3.connect('x.db')",
+    "a socket": "import socket\nheld = socket.socket()",
+    "a logger": "import logging\nheld = logging.getLogger('mine')",
+    "a model": "import numpy, sklearn.ensemble as e\nheld = e.RandomForestClassifier(2).fit(numpy.eye(4), [0, 1, 0, 1])",
+    "a net": "import torch\nheld = torch.nn.Linear(2, 2)",
+    "a figure": "import matplotlib.figure as m\nheld = m.Figure()\nheld.subplots().plot([1, 2])",
+    "a generator of numbers": "import numpy\nheld = numpy.random.default_rng(1)",
+    "kinds of data": "import numpy, pyarrow, polars\nheld = [numpy.dtype('f8'), pyarrow.schema([('a', pyarrow.int64())]), polars.Int64]",
+    "a pattern": "import re\nheld = re.compile('x+')",
+    "a time zone": "import zoneinfo\nheld = zoneinfo.ZoneInfo('Europe/Berlin')",
+    "a group": "import pandas\nheld = pandas.DataFrame({'a': [1]}).groupby('a')",
+    "a window": "import pandas\nheld = pandas.Series([1.5]).rolling(2)",
+    "a sparse matrix": "import scipy.sparse\nheld = scipy.sparse.eye(3).tocsr()",
+    "a symbol": "import sympy\nheld = sympy.Symbol('x') ** 2",
+    "a loop": "import asyncio\nheld = asyncio.new_event_loop()\nheld.close()",
+    "a widget": "import ipywidgets\nheld = ipywidgets.IntSlider(3)",
+    "a module": "import numpy\nheld = numpy",
+    "a file": "held = open('/dev/null')",
+}
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("holder", OPEN)
+def test_what_a_step_shows_is_not_withheld_for_what_holds_no_values(
+    holder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec(OPEN[holder], namespace)
+    told, _ = sent({"held": namespace["held"]}, "print('The mean of the column is', 3.14159 * 2)", hide=("held",))
+    assert "The mean of the column is 6.28318" in told
+    if hasattr(namespace["held"], "close") and holder != "a figure":
+        namespace["held"].close()
 
 
 SECRETS: dict[str, str] = {
