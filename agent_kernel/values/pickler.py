@@ -766,20 +766,16 @@ def write_phases(pickler: Pickler, phases: list[object] | Phases, named: Mapping
     dump.streams.append(pickler.sink.getvalue())
 
 
-_CONTAINER_IDS = frozenset(map(id, (list, tuple, set, frozenset)))
-
-
 def leaves_of(parts: object) -> list[object]:
     """The non-container objects directly in nested exact containers."""
     found: list[object] = []
-    todo: list[Any] = [parts]
-    while todo:
-        item = todo.pop()
-        kind = id(type(item))
-        if kind == id(dict):
-            todo.extend(item.values())
-        elif kind in _CONTAINER_IDS:
-            todo.extend(item)
+    waiting: list[Any] = [parts]
+    for item in waiting:  # it grows
+        kind = type(item)
+        if kind is tuple or kind is list or kind is set or kind is frozenset:
+            waiting += item
+        elif kind is dict:
+            waiting += item.values()
         else:
             found.append(item)
     return found

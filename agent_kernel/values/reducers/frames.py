@@ -414,7 +414,32 @@ def reduce_arrow(pickler: Pickler, value: Any) -> Any:
     """A slice would take its whole buffers along, so it is copied first."""
     if value.nbytes * 2 < value.get_total_buffer_size():
         return restore.arrow_slice, (type(value).__name__, pickler.buffer(_ipc(value)))
-    return pickler.immutable(value)
+    return _reduce_arrow_text(pickler, value) or pickler.immutable(value)
+
+
+def _reduce_arrow_text(pickler: Pickler, value: Any) -> Any:
+    """Text in one piece goes as its buffers: pyarrow makes seven objects of it, and a frame has several such columns."""
+    pa = sys.modules["pyarrow"]
+    is_column = type(value) is pa.ChunkedArray
+    if is_column and value.num_chunks != 1:
+        return None
+    array = value.chunk(0) if is_column else value
+    if type(array) is not pa.LargeStringArray and type(array) is not pa.StringArray:
+        return None
+    buffers = array.buffers()
+    if any(buffer is None for buffer in buffers[1:]):  # there is no text
+        return None
+    held = [_held_in(pickler, buffer) for buffer in buffers]
+    return restore.arrow_text, (type(array).__name__, is_column, len(array), array.offset, held)
+
+
+def _held_in(pickler: Pickler, buffer: Any) -> Any:
+    if buffer is None:
+        return None
+    return buffer.to_pybytes() if buffer.size <= _LITTLE else pickler.buffer(memoryview(buffer))
+
+
+_LITTLE = 256  # bytes: fewer go into the stream
 
 
 def _ipc(value: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from agent_kernel.values.restore.buffers import StoredBytes, bytes_of
+from agent_kernel.values.restore.buffers import StoredBytes, bytes_of, fresh_memory
 
 
 def polars_series(state: StoredBytes) -> Any:
@@ -86,6 +86,15 @@ def block(make: Any, arguments: tuple[Any, ...], known: Any) -> Any:
     made.refs = known
     known.add_reference(made)
     return made
+
+
+def arrow_text(kind: str, is_column: bool, length: int, offset: int, buffers: list[Any]) -> Any:
+    """An array of text, or the column that it is the only chunk of."""
+    import pyarrow as pa
+
+    held = [None if one is None else pa.py_buffer(one if type(one) is bytes else fresh_memory(one)) for one in buffers]
+    array = getattr(pa, kind).from_buffers(length, held[1], held[2], held[0], -1, offset)
+    return pa.chunked_array([array]) if is_column else array
 
 
 def arrow_slice(kind: str, image: StoredBytes) -> Any:
