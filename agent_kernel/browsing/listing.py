@@ -86,7 +86,7 @@ class Listing:
         """The piece of the graph beside a row."""
         self._steps.extend(islice(self._more, max(0, item.node + 1 - len(self._steps))))
         if item.node >= len(self._nodes) or (item.waits and item.fold is None):
-            return Graph(0 if item.waits else None, 0, ())
+            return Graph(0 if item.waits or item.stopped else None, 0, ())
         step = self._steps[item.node]
         colour = self._colour(item.node, colours)
         passing = [(at, strand) for at, strand in enumerate(step.above) if strand is not None]
@@ -97,6 +97,10 @@ class Listing:
                 colour,
                 _unique([*((at, at, *self._how(strand, colours)) for at, strand in passing), down]),
             )
+        if item.stopped:  # it follows on no commit that is listed: beside all lines
+            free = max((at for at, _ in passing), default=-1) + 1
+            lines = _unique([(at, at, *self._how(strand, colours)) for at, strand in passing])
+            return Graph(min(free, _LAST_LANE), colour, lines)
         if not item.is_node:
             return Graph(None, colour, _unique([(at, at, *self._how(strand, colours)) for at, strand in passing]))
         into = [(at, None if strand.parent == item.node else at, *self._how(strand, colours)) for at, strand in passing]

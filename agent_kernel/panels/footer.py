@@ -152,14 +152,16 @@ def _run_parts(line: _Line, run: _Run) -> list[tuple[str, str]]:
     colour = _COLOURS["-"] if run.bad else _COLOURS["!"] if not run.done else ""
     spent = f"{run.tokens:,} tokens" if run.cost is None else money(run.cost)
     steps = f"{plural(run.stopped.done, 'step')} done" if run.stopped else plural(run.steps, "step")
+    is_nothing = run.stopped is not None and not run.stopped.done
+    taken = [] if is_nothing else [(steps, _MUTED)]
+    taken += [(spent, _MUTED)] if run.tokens or not run.stopped else []
     return [
         ("⊖" if run.stopped else "■", colour if run.stopped else _MUTED),
         (line.author.name, _MUTED),
         (run.said, colour),
         *([(run.stopped.code, f"{_MUTED};{_CODE}")] if run.stopped and run.stopped.code else []),
         *_chip_parts(line),
-        (steps, _MUTED),
-        (spent, _MUTED),
+        *taken,
         (duration(line.took_s or 0.0), _MUTED),
         *([(f"%agent resume --run {short_run(run.id)} goes on", _MUTED)] if run.stopped else []),
     ]

@@ -408,6 +408,7 @@ class TestStopped:
         )
         assert (row["stopped"]["said"], row["stopped"]["code"]) == ("stopped in step 1", "a = 1")
         assert last["id"] == older
+        assert (row["graph"]["node"], [line[:2] for line in row["graph"]["lines"]]) == (1, [[0, 0]])  # beside the line
 
     def test_one_that_reached_a_limit_can_go_on_and_one_that_gave_up_is_a_failure(self, nb: Notebook) -> None:
         agent = ak.Agent(

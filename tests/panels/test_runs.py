@@ -205,6 +205,16 @@ class TestStopped:
         assert "KeyboardInterrupt" not in said.out + said.err
         assert "was stopped" not in said.out + said.err
 
+    def test_where_nothing_was_done_nothing_is_counted(self, front: Front) -> None:
+        front.run("import signal")
+        front.run("stop = lambda request: signal.raise_signal(signal.SIGINT)")
+        front.run("import agent_kernel as ak; m = ak.FunctionModel(stop, name='stop')")
+        front.run("%%agent analyst --model m\nCount the rows, please.")
+        line = front.display.shown[-1]
+        assert re.fullmatch(
+            r"⊖ analyst stopped while the model answered [\d.]+ s %agent resume --run \w{5} goes on", line["text/plain"]
+        )
+
     def test_its_cell_has_failed_all_the_same_so_that_later_ones_wait(self, front: Front) -> None:
         self.stop(front, INTERRUPT, "task.success(1)")
         result = front.ip.run_cell("%%agent analyst --approve auto --steps 1\nCount the rows, please.")

@@ -236,7 +236,7 @@ function stoppedRow(row, stopped, look) {
   const name = [spokenPrompt(row.prompt), `run of ${row.author.name}`, row.subject, stopped.said, stopped.refused, whenSpoken(row.time_ms, look.now)];
   const node = el("div", { class: "ak-row ak-run-row ak-stopped", role: "row", "aria-level": 1, "aria-label": name.filter(Boolean).join(", ") });
   append(node, [
-    graphPicture(row.graph, "none", false),
+    graphPicture(row.graph, "interrupted", false),
     el("span", { class: "ak-n", role: "gridcell" }, row.prompt),
     el(
       "span",

@@ -265,11 +265,12 @@ function runFacts(name, run, now) {
   const spent = run.cost === null ? `${count(run.tokens)} tokens` : money(run.cost);
   const all = run.cost === null ? spent : `${count(run.tokens)} tokens, ${spent}`;
   const isDone = run.done ?? run.said.startsWith("done");
-  const steps = stopped ? `${plural(stopped.done, "step")} done` : plural(run.steps, "step");
+  const steps = stopped ? (stopped.done ? `${plural(stopped.done, "step")} done` : "") : plural(run.steps, "step");
+  const taken = stopped && !run.tokens ? steps : [steps, spent].filter(Boolean).join(", ");
   return [
     el("span", { class: "ak-agent" }, name),
     ...(stopped ? stoppedFacts(run.said, stopped.code, now) : [isDone ? null : el("span", { class: run.bad ? "ak-bad" : "ak-chg", title: run.said }, run.said)]),
-    el("span", { class: "ak-spent", title: all }, `${steps}, ${spent}`),
+    taken ? el("span", { class: "ak-spent", title: all }, taken) : null,
   ];
 }
 

@@ -268,7 +268,7 @@ test("where a run cannot go on its row and its details say why, and neither has 
   assert.equal(panel.row("Drop the outliers").querySelector('[data-do="resume"]'), null);
   const meta = panel.$(".ak-detail:not([hidden]) .ak-meta").textContent ?? "";
   assert.ok(meta.includes("Stopped in step 4: model.fit"), meta);
-  assert.ok(meta.includes(`It does not go on here: ${refused}.`), meta);
+  assert.ok(meta.includes(`It does not go on here. S${refused.slice(1)}.`), meta);
   assert.equal(button(panel, "Resume"), undefined);
 });
 
