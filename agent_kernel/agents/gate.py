@@ -277,6 +277,8 @@ class Gate:
             kind = _kind_of(code.co_filename)
             if kind == "" and code.co_filename.startswith("<"):
                 kind = _kind_of(_file_of_globals(frame))
+            if kind in ("machinery", "storage") and not _is_of_its_module(frame):
+                kind = ""  # code that only says so
             if kind == "machinery" or (kind == "storage" and self._is_own_store(frame)):
                 return _Actor(is_free=True)
             if kind == "":
@@ -355,6 +357,13 @@ def _is_foreign(file: str) -> bool:
     place = real_path(file)
     roots = (*sum(_installed(), ()), sys.prefix, sys.base_prefix, *_SYSTEM)
     return not any(_is_below(place, real_path(one)) for one in roots)
+
+
+def _is_of_its_module(frame: FrameType) -> bool:
+    """Whether code has the variables of the module whose file it says that it is of."""
+    module = sys.modules.get(str(frame.f_globals.get("__name__")))
+    is_there = module is not None and getattr(module, "__dict__", None) is frame.f_globals
+    return is_there and getattr(module, "__file__", None) == frame.f_code.co_filename
 
 
 def _file_of_globals(frame: FrameType) -> str:

@@ -391,6 +391,16 @@ def test_compiled_code_that_nobody_installed_is_not_loaded(tmp_path: Path, monke
     assert asked.stopped == (("loads", f"C code of {place}"),)
 
 
+def test_code_that_says_to_be_of_the_machinery_is_a_step_s(tmp_path: Path) -> None:
+    from agent_kernel.agents import course
+
+    def act(text: str) -> None:
+        (tmp_path / "x").write_text(text)
+
+    act.__code__ = act.__code__.replace(co_filename=course.__file__)
+    assert stops(lambda: act("x")) == (("writes", str(tmp_path / "x")),)
+
+
 def test_what_cffi_loads_is_asked_about() -> None:
     cffi = pytest.importorskip("cffi")
     assert pending(started({"makes": [cffi.FFI]}, "makes[0]().dlopen(None)")).stopped == (

@@ -140,6 +140,10 @@ class _Reader:
                 yield Finding("dunder", name, line, risky=True)
             case ast.Subscript(slice=ast.Constant(value=str() as key)) if key in _DANGEROUS_KEYS:
                 yield Finding("dunder", key, line, risky=True)
+            case ast.Attribute(value=value, attr=attribute) if (
+                attribute not in ("get", "keys", "__contains__") and self._meant.dotted(value) == "sys.modules"
+            ):
+                yield Finding("dynamic", shown(node), line, risky=True)
             case ast.Subscript(value=value, slice=key) if self._meant.dotted(value) == "sys.modules":
                 module = self._meant.text(key)
                 if module.partition(".")[0] in ("", "os", "posix", "shutil", "builtins", *MODULES):
@@ -264,6 +268,8 @@ class _Reader:
             yield Finding(kind, shown(node), line, risky=True)
         elif name == "getattr" and len(node.args) > 1 and not isinstance(node.args[1], ast.Constant):
             yield Finding("dynamic", shown(node), line, risky=reaches(self._meant.dotted(node.args[0])))
+        elif name in ("setattr", "delattr") and self._kind_of_attribute(node) == "dunder":
+            yield Finding("dunder", shown(node), line, risky=True)
         elif name in ("globals", "locals", "vars", "setattr", "delattr"):
             yield Finding("dynamic", f"{name}()", line, risky=False)
         elif name in _TIMED:
@@ -274,7 +280,13 @@ class _Reader:
     def _kind_of_attribute(self, node: ast.Call) -> str:
         """What a method reaches that is asked for by its name, as a text that is known."""
         named = (self._meant.whole_texts(node.args[1]) if len(node.args) > 1 else None) or ()
-        kinds = (kind_of_method(one) or ("files" if WRITES.fullmatch(one) else "") for one in named)
+        base = self._meant.dotted(node.args[0]) if node.args else ""
+        kinds = (
+            "dunder"
+            if _is_dunder(one) or one in HIDDEN_WAYS
+            else FUNCTIONS.get(f"{base}.{one}") or kind_of_method(one) or ("files" if WRITES.fullmatch(one) else "")
+            for one in named
+        )
         return next((kind for one, kind in zip(named, kinds, strict=True) if kind and one not in COLUMN_WORDS), "")
 
     def _timed(self, node: ast.Call, line: int) -> Iterator[Finding]:
