@@ -154,12 +154,27 @@ def dump_group(
         pins: by id, objects that are stored so that the live ones are set back.
 
     Raises:
-        RecursionError: nested too deeply.
+        RecursionError: nested too deeply, and not through objects, which are then saved one by one.
     """
     references.look()
     options: dict[str, Any] = {"cuts": cuts, "known": known, "anchors": anchors, "whole": whole, "defer": defer}
     options |= {"components": components, "lead": lead, "dumped": dumped, "last": last, "packs": packs}
     options |= {"answers": answers, "pins": pins}
+    try:
+        return _dump_members(members, names, namespace, named, options)
+    except RecursionError:
+        pass  # outside, for the frames of the error hold what was dumped
+    options |= {"flat": True, "whole": True, "lead": None, "components": None, "defer": False}
+    return _dump_members(members, names, namespace, named, options)
+
+
+def _dump_members(
+    members: Mapping[str, object],
+    names: LiveNames,
+    namespace: dict[str, object],
+    named: Collection[int],
+    options: dict[str, Any],
+) -> Dumped:
     if len(members) == 1:
         ((name, value),) = members.items()
         # First: what is changed from here on, the next look finds.
@@ -195,6 +210,7 @@ def _dump_naming(
     packs: bool,
     answers: bool,
     pins: Mapping[int, Named],
+    flat: bool = False,
 ) -> Dumped:
     if len(members) == 1 and not pins:
         (value,) = members.values()
@@ -228,7 +244,7 @@ def _dump_naming(
     bodies = _bodies(own_classes, kinds_in) if own_classes else []
 
     def open_naming(named: Mapping[int, Named]) -> Pickler:
-        opened = _open_shared(_phases(members, bodies), names, namespace, named, components, packs, answers)
+        opened = _open_shared(_phases(members, bodies), names, namespace, named, components, packs, answers, flat)
         made = opened.dump_record
         _note_farewells(members, made, namespace)
         # The walk notes ids of what was made to take classes apart: alive, nothing else has them in this commit.
@@ -492,9 +508,11 @@ def _open_shared(
     components: Components | None,
     packs: bool = False,
     answers: bool = False,
+    flat: bool = False,
 ) -> Pickler:
     """Pickle once to see what shares memory, and again with that memory stored once where any does."""
     options: dict[str, Any] = {"named": named, "components": components, "packs": packs, "answers": answers}
+    options["flat"] = flat
     pickler = open_dump(phases, names, namespace, **options)
     dump = pickler.dump_record
     dump.memory.sort(key=BY_PLACE)  # whoever looks for what meets there sorts it again

@@ -20,14 +20,15 @@ import pickle
 import sys
 import types
 from array import array
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import compress, filterfalse
 from typing import TYPE_CHECKING, Any
 
 from xxhash import xxh3_128
 
-from agent_kernel.values import reducers, references
+from agent_kernel.values import reducers, references, restore
 from agent_kernel.values.addresses import addresses, ids_in
 from agent_kernel.values.dump import OBJECTS, CannotSaveError, Components, Dump, LiveNames, Loss, MemoryUse
 from agent_kernel.values.memory import owner_of
@@ -618,6 +619,51 @@ class PinningPickler(Pickler):
         return made if isinstance(made, str) else reducers.pinned(obj, pin.reference.name, made)
 
 
+class FlatPickler(PinningPickler):
+    """Saves objects bare, and what they hold after them, one by one: however deep they lead, nothing is nested."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.pins = {}
+        self.held_later: deque[Later] = deque()
+
+    def reducer_override(self, obj: Any, /) -> Any:
+        if type(obj) is _Flat:
+            return restore.flat, (obj.value, _Rest(self.held_later))
+        if type(obj) is _Rest:
+            return list, (), None, iter(obj)
+        parts = super().reducer_override(obj)
+        if isinstance(parts, str) or type(obj) is Later:
+            return parts
+        noted = self.dump_record.instances
+        is_noted = parts is NotImplemented and noted and noted[-1] is obj and type(obj) is not types.FunctionType
+        made: Any = reduced(obj) if is_noted else parts
+        if type(made) is not tuple or len(made) < 3 or any(made[3:5]) or made[2] is None:
+            return parts
+        if not any(made[0] is other for other in restore.MAKES_BARE):
+            return parts
+        self.held_later.append(Later(made[5] if len(made) > 5 and made[5] else restore.set_attributes, obj, made[2]))
+        return made[:2]
+
+
+class _Flat:
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
+class _Rest:
+    """Goes on for as long as there is something to save."""
+
+    def __init__(self, waiting: deque[Later]) -> None:
+        self.waiting = waiting
+
+    def __iter__(self) -> Iterator[Later | None]:
+        while self.waiting:
+            yield self.waiting.popleft()
+            yield None  # pickle asks for the next one before it saves this, which may give more
+            yield None
+
+
 def _standing_for(component: int, place: int) -> object:
     raise LookupError(f"object {place} of component {component} is in another stream, and this one is only compared")
 
@@ -687,6 +733,7 @@ def open_dump(
     components: Components | None = None,
     packs: bool = False,
     answers: bool = False,
+    flat: bool = False,
 ) -> Pickler:
     """Like `dump_objects`, and gives the pickler, which can go on."""
     if not callable(phases):
@@ -698,12 +745,15 @@ def open_dump(
             components=components,
             packs=packs,
             answers=answers,
+            flat=flat,
         )
     except RecursionError:
         raise
     except FOREIGN:  # foreign reducers run here, and may raise anything
         careful, components = True, None
-        pickler = _dump(phases, names, namespace, clusters, shared_owners, named, careful=True, answers=answers)
+        pickler = _dump(
+            phases, names, namespace, clusters, shared_owners, named, careful=True, answers=answers, flat=flat
+        )
     shared = pickler.dicts_met()
     if shared:
         pickler = _dump(
@@ -713,6 +763,7 @@ def open_dump(
             packs=packs and not careful,
             answers=answers,
             shared_dicts=shared,
+            flat=flat,
         )
     return pickler
 
@@ -730,13 +781,14 @@ def _dump(
     packs: bool = False,
     answers: bool = False,
     shared_dicts: frozenset[int] = frozenset(),
+    flat: bool = False,
 ) -> Pickler:
     sink = io.BytesIO()
     dump = Dump()
     pickler: Pickler
     pins = {item: found for item, found in named.items() if not found.reference.module}
-    if pins:
-        pickler = PinningPickler(sink, dump, names, namespace, clusters, careful)
+    if pins or flat:
+        pickler = (FlatPickler if flat else PinningPickler)(sink, dump, names, namespace, clusters, careful)
         pickler.pins = pins
     elif components is None:
         pickler = Pickler(sink, dump, names, namespace, clusters, careful)
@@ -756,7 +808,7 @@ def write_phases(pickler: Pickler, phases: list[object] | Phases, named: Mapping
     dump = pickler.dump_record
     pickler.refer_to(named)
     for phase in phases(pickler) if callable(phases) else phases:
-        pickler.dump(phase)
+        pickler.dump(_Flat(phase) if isinstance(pickler, FlatPickler) else phase)
         dump.pickles += 1
     own = [found for found in named.values() if found.reference.is_own]
     if own:

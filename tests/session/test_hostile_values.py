@@ -6,6 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from agent_kernel.session import Repository
+from agent_kernel.storage import MemoryStore
 from agent_kernel.testing.notebooks import Notebook, names_changed
 from agent_kernel.values.reducers.databases import remedy_of_open
 
@@ -72,14 +74,6 @@ HOSTILE = {
         bad = []
         for level in range(200_000):
             bad = [bad]
-    """,
-    "is nested too deeply through instances": """
-        class Node:
-            def __init__(self, next):
-                self.next = next
-        bad = None
-        for level in range(50_000):
-            bad = Node(bad)
     """,
     "is a frame, a traceback and a coroutine": """
         import sys
@@ -307,3 +301,31 @@ def test_the_reason_why_a_value_is_not_saved_says_more_than_a_word() -> None:
         assert [lost.reason for lost in told.unsaved] == ["it raises KeyError: 'h'"]
         assert remedy_of_open(SimpleNamespace(autocommit=False)).startswith("set its autocommit to True")
         assert remedy_of_open(SimpleNamespace()) == "commit or roll it back first"
+
+
+_NODES = {
+    "a list of instances": "class Node:\n    def __init__(self, n, next): self.n, self.next = n, next\n",
+    "with slots": "class Node:\n    __slots__ = 'n', 'next'\n    def __init__(self, n, next): self.n, self.next = n, next\n",
+    "in lists": "class Node(list):\n    def __init__(self, n, next): self.n, self.next = n, next; self.append(next)\n",
+}
+
+
+@pytest.mark.parametrize("made", _NODES.values(), ids=_NODES)
+def test_objects_that_lead_to_one_another_are_saved_however_many_they_are(made: str) -> None:
+    store = MemoryStore()
+    chain = (
+        "first = None\nfor n in range(9_000): first = Node(n, first)\nlast = first\nwhile last.next: last = last.next"
+    )
+    walk = "seen = [first]\nwhile seen[-1].next is not None: seen.append(seen[-1].next)\nfound = len(seen), seen[-1] is last"
+    with Notebook(Repository.open(store)) as nb:
+        early = nb.run(made.replace("'next'", "'next', '__weakref__'") + chain)
+        assert early.unsaved == ()
+        assert names_changed(nb.run("last.n")) == set()
+        assert names_changed(nb.run("last.n = -1")) == {"first", "last"}
+        nb.checkout(early)
+        nb.execute(walk)
+        assert nb.look("(found, last.n)") == ((9_000, True), 0)
+    with Notebook(Repository.open(store)) as again:
+        again.checkout("main")
+        again.execute(walk)
+        assert again.look("(found, last.n)") == ((9_000, True), -1)

@@ -13,10 +13,12 @@ from agent_kernel.values.restore.code import by_name as by_name
 from agent_kernel.values.restore.context import Context as Context
 from agent_kernel.values.restore.context import restoring as restoring
 from agent_kernel.values.restore.objects import MAKES_BARE as MAKES_BARE
+from agent_kernel.values.restore.objects import flat as flat
 from agent_kernel.values.restore.objects import held as held
 from agent_kernel.values.restore.objects import held_as as held_as
 from agent_kernel.values.restore.objects import held_state as held_state
 from agent_kernel.values.restore.objects import live as live
 from agent_kernel.values.restore.objects import pinned as pinned
 from agent_kernel.values.restore.objects import pinned_state as pinned_state
+from agent_kernel.values.restore.objects import set_attributes as set_attributes
 from agent_kernel.values.restore.objects import set_factory as set_factory

@@ -439,6 +439,11 @@ def set_attributes(made: Any, state: Any) -> None:
         object.__setattr__(made, name, value)
 
 
+def flat(value: object, _: list[None]) -> object:
+    """What was saved bare, and behind it, in a list, what everything in it holds."""
+    return value
+
+
 def instance(kind: Any, *arguments: object) -> object:
     """What pickle's own way to make a bare instance does (`copyreg.__newobj__`)."""
     return kind.__new__(kind, *arguments)
@@ -481,7 +486,7 @@ _copyreg: Any = copyreg  # typeshed lacks `__newobj__`
 # What makes an object that is given all that it holds afterwards. Of these some take arguments of a library's class.
 MAKES_BARE: tuple[Any, ...] = (
     *(_copyreg.__newobj__, instance, exact_instance, bare_instance),
-    *(with_attributes, with_slots, bare_with_attributes, bare_with_slots),
+    *(with_attributes, with_slots, bare_with_attributes, bare_with_slots, pinned, held, held_as),
 )
 
 
