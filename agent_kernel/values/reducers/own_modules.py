@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import array
 import collections
+import contextlib
 import datetime
 import decimal
 import enum
@@ -63,7 +64,7 @@ def content_of(pickler: Pickler, module: types.ModuleType) -> Content | None:
         return None
     left = [pickler.left_in_modules]
     state, _ = plain_state(module, left)
-    kinds: OfClasses = {kind.__qualname__: of_class(kind, left) for kind in classes_of(module)}
+    kinds: OfClasses = {name_of(kind): of_class(kind, left) for kind in classes_of(module)}
     kinds = {one: found for one, found in kinds.items() if found[0]}
     functions: OfFunctions = {one.__name__: of_function(one, left) for one in functions_of(module)}
     functions = {one: found for one, found in functions.items() if found[0]}
@@ -80,6 +81,12 @@ def classes_of(module: types.ModuleType) -> list[type]:
     """The classes that were made in a module, without enumerations."""
     found = [one for one in vars(module).copy().values() if type(one) is not enum.EnumType and isinstance(one, type)]
     return [one for one in found if module_name(one) == module.__name__ and not issubclass(one, enum.Enum)]
+
+
+def name_of(kind: type) -> str:
+    """The name of a class, past what its metaclass would say."""
+    name: str = type.__getattribute__(kind, "__qualname__")
+    return name
 
 
 def functions_of(module: types.ModuleType) -> list[types.FunctionType]:
@@ -202,7 +209,11 @@ def _size_of(one: Any) -> int:
 
 def _held_by(one: Any) -> Iterable[object]:
     """What an instance holds: its attributes, and what is in its slots."""
-    found: list[object] = [vars(one)[name] for name in vars(one)] if type(one).__dictoffset__ else []
-    slots = (slot for base in bases_of(type(one)) for slot in class_dict(base).values())
-    filled = (slot for slot in slots if type(slot) is types.MemberDescriptorType and hasattr(one, slot.__name__))
-    return [*found, *(slot.__get__(one) for slot in filled)]
+    attributes: Any = object.__getattribute__(one, "__dict__") if type(one).__dictoffset__ else {}
+    found: list[object] = list(attributes.values())
+    for base in bases_of(type(one)):
+        for slot in class_dict(base).values():
+            if type(slot) is types.MemberDescriptorType:
+                with contextlib.suppress(AttributeError):  # it is empty
+                    found.append(slot.__get__(one))
+    return found

@@ -174,10 +174,10 @@ class ModuleContent(Later):
         self, made: types.ModuleType, classes: dict[str, tuple[tuple[str, ...], dict[str, object]]]
     ) -> None:
         from agent_kernel.values.reducers import MOST_IN_MODULES
-        from agent_kernel.values.reducers.own_modules import classes_of, of_class
+        from agent_kernel.values.reducers.own_modules import classes_of, name_of, of_class
 
         for kind in classes_of(made):
-            names, held = classes.get(kind.__qualname__, ((), {}))
+            names, held = classes.get(name_of(kind), ((), {}))
             for name in of_class(kind, [MOST_IN_MODULES])[1].keys() - set(names):
                 type.__delattr__(kind, name)
             for name, value in held.items():
