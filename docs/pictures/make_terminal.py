@@ -80,7 +80,8 @@ FRAME = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}
 def session(folder: Path) -> list[tuple[str, str]]:
     """Run the cells in a terminal of their own, with `folder` as the home, and return each with what it printed."""
     (study := folder / "study").mkdir()
-    environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "JPY_SESSION_NAME")}
+    others = ("NO_COLOR", "JPY_SESSION_NAME", "COLUMNS", "LINES")  # this terminal has colours, and a size of its own
+    environment = {name: value for name, value in os.environ.items() if name not in others}
     environment |= {
         "HOME": str(folder),
         "XDG_DATA_HOME": "",
