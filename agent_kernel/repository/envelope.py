@@ -12,6 +12,7 @@ another one is payloads.
 from __future__ import annotations
 
 import os
+import threading
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -114,7 +115,7 @@ def squeeze(payloads: Sequence[Buffer]) -> list[bytes | None]:
     views = {place: memoryview(payload) for place, payload in enumerate(payloads) if len(payload) >= COMPRESS_FROM}
     if not views:
         return squeezed
-    compressor = zstandard.ZstdCompressor(level=1)
+    compressor = _compressor()
     views = {place: view for place, view in views.items() if _seems_to_shrink(compressor, view)}
     if len(views) > 1 and sum(map(len, views.values())) >= _PARALLEL_FROM:
         threads = min(len(views), os.cpu_count() or 1, _MOST_THREADS)
@@ -126,6 +127,18 @@ def squeeze(payloads: Sequence[Buffer]) -> list[bytes | None]:
         size = len(payloads[place])
         squeezed[place] = body if len(body) <= size - size // 8 else None
     return squeezed
+
+
+def _compressor() -> zstandard.ZstdCompressor:
+    """The thread's own: to make one takes as long as to compress some kilobytes, and two threads cannot share one."""
+    try:
+        found: zstandard.ZstdCompressor = _of_thread.compressor
+    except AttributeError:
+        found = _of_thread.compressor = zstandard.ZstdCompressor(level=1)
+    return found
+
+
+_of_thread = threading.local()
 
 
 def _seems_to_shrink(compressor: zstandard.ZstdCompressor, view: memoryview) -> bool:
