@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["ask"]
 
 _LONGEST_WAIT_S = 60.0
-_CUT = "the model's answer was cut off at the most tokens it may have, twice (model_settings={'max_tokens': …} raises that)"
+_CUT = "the model's answer was cut off at its token limit twice (raise the limit with model_settings={'max_tokens': …})"
 
 
 def ask(course: Course) -> Going:

@@ -28,7 +28,7 @@ _held: dict[str, Arguments] = {}  # by run: what no history has, as long as the 
 
 
 class Given(dict[str, object]):
-    """`task.inputs`. An argument that is not to be had any more says so."""
+    """`task.inputs`. An argument that is no longer available says so."""
 
     def __init__(self, known: Mapping[str, object], gone: frozenset[str] = frozenset()) -> None:
         super().__init__(known)
@@ -41,8 +41,8 @@ class Given(dict[str, object]):
     def __missing__(self, name: str) -> object:
         if name in self._gone:
             raise KeyError(
-                f"{name!r} was given to this task as it began, and is not to be had any more: it was not stored, or is gone. "
-                "Begin the task again with it"
+                f"{name!r} was an input of this task and is no longer available: it was not stored, or it was deleted. "
+                "Start the task again with it"
             )
         raise KeyError(name)
 

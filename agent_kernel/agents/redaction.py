@@ -21,8 +21,8 @@ from agent_kernel.values import summaries
 __all__ = ["HIDDEN", "Redactor", "without_controls"]
 
 HIDDEN: Final = "(a hidden variable)"
-_TOO_LARGE: Final = "(withheld: a hidden variable is too large to look for its values in what a step shows)"
-_CLOSED: Final = "(withheld: a hidden variable cannot be looked into, and what a step shows may have its values)"
+_TOO_LARGE: Final = "(withheld: a hidden variable is too large to search, so this output may contain its values)"
+_CLOSED: Final = "(withheld: a hidden variable cannot be read, so this output may contain its values)"
 _MOST_OF_HIDDEN: Final = 300_000  # objects of one hidden variable
 _MOST_OF_OTHERS: Final = 20_000  # objects of all others, in which secrets are searched for
 

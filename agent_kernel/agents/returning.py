@@ -62,7 +62,7 @@ def check(wanted: object) -> None:
                 raise TypeError("it is not known here")
     except (ArbitraryTypeWarning, PydanticUserError, NameError, TypeError) as error:
         said = str(error).partition("\n")[0].partition(". To get rid")[0]
-        raise TypeError(f"the result is to be of a type, and {wanted!r} is none: {said}") from None
+        raise TypeError(f"`returns` must be a type, not {wanted!r}: {said}") from None
 
 
 def named(text: str, namespace: Mapping[str, object]) -> object:

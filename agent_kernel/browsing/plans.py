@@ -156,7 +156,7 @@ def _merged(book: Book, rev: str, here: ObjectId | None, other: ObjectId) -> _Ta
         return {}, (), (f"Already up to date with {called}.",)
     taken, conflicts, notes = _taken(repo, begin.base, here, other)
     if begin.fast_forward:
-        notes = (*notes, f"{called} has all that is here: the branch moves forward, without a new commit.")
+        notes = (*notes, f"All your commits are in {called} already: the branch moves forward, without a new commit.")
     return taken, conflicts, notes
 
 
@@ -175,7 +175,7 @@ def _taken(repo: Repository, base: ObjectId | None, here: ObjectId | None, other
     conflicts = tuple(_conflict(repo, name, one) for name, one in rows)
     alone = [(name, one) for name, one in rows if not one.partners]
     dicts = [name for name, one in alone if _is_dict(repo, one.ours) and _is_dict(repo, one.theirs)]
-    notes = [f"{cleaned(name)} is merged key by key; only keys that both sides changed clash." for name in dicts[:3]]
+    notes = [f"{cleaned(name)} is merged key by key. Only keys that both sides changed conflict." for name in dicts[:3]]
     return merged.changes, conflicts, tuple(notes)
 
 

@@ -134,7 +134,8 @@ def where_stopped(journal: Journal, events: Sequence[Event]) -> tuple[str, int |
     step = action.step if action is not None else None
     if state == "decided":
         decided = next(event for event in reversed(since) if isinstance(event, ApprovalDecided))
-        return f"step {step} was {'denied' if decided.decision == 'deny' else 'approved'}, and has not gone on", step
+        said = "denied" if decided.decision == "deny" else "approved"
+        return f"step {step} was {said}, but the run has not resumed", step
     if state not in ("interrupted", "stopped"):
         return "", None
     last = next((event for event in reversed(events) if isinstance(event, Cancelled)), Cancelled())

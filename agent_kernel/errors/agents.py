@@ -65,18 +65,18 @@ class RunElsewhereError(AgentError):
 
     @property
     def lies(self) -> str:
-        """`step 1 of run 3f2a9 is on branch main and not behind the state here`"""
+        """`step 1 of run 3f2a9 is on branch main and not in the history here`"""
         verb = "are" if self.what.startswith("steps") else "is"
         if self.gone:
             return f"{self.what} of run {self.run[-5:]} {verb} gone with commit {self.commit}, which no branch led to"
         where = f"on branch {self.branch}" if self.branch else f"at commit {self.commit}"
-        return f"{self.what} of run {self.run[-5:]} {verb} {where} and not behind the state here"
+        return f"{self.what} of run {self.run[-5:]} {verb} {where} and not in the history here"
 
     @property
     def way(self) -> str:
         """What to do: `%agent checkout main goes there, or …`"""
         if self.gone:
-            return "the task has to be given again"
+            return "give the task again"
         to = self.branch or self.commit
         way = f"go on in the notebook that is on {to}" if self.taken else f"%agent checkout {to} goes there"
         it = "them" if self.what.startswith("steps") else "it"

@@ -42,7 +42,7 @@ class AgentKernel(Configurable):
     commits = Enum(
         ["all", "agent", "off"], "all", help="Which cells are commits: all, those of agents (%%agent), or none."
     ).tag(config=True)
-    quiet = Bool(True, help="Say nothing of a cell whose every variable was saved.").tag(config=True)
+    quiet = Bool(True, help="Print nothing after a cell if all its variables were saved.").tag(config=True)
     author = Unicode("", help="Who is named as the author of your cells. Empty: the user who is logged in.").tag(
         config=True
     )

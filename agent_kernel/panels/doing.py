@@ -127,7 +127,7 @@ def _cherry_pick(desk: Desk, scope: Scope, act: Act) -> Answer:
     except MergeConflictError as conflict:
         return _clash(args, conflict)
     if report.commit == before:
-        return _done(desk, scope, f"Nothing to pick: what {act.label} changed is here already.", None)
+        return _done(desk, scope, f"Nothing to cherry-pick: the changes of {act.label} are here already.", None)
     return _moved(desk, scope, f"Cherry-picked {act.label}", report)
 
 

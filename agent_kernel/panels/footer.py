@@ -163,7 +163,7 @@ def _run_parts(line: _Line, run: _Run) -> list[tuple[str, str]]:
         *_chip_parts(line),
         *taken,
         (duration(line.took_s or 0.0), _MUTED),
-        *([(f"%agent resume --run {short_run(run.id)} goes on", _MUTED)] if run.stopped else []),
+        *([(f"Resume: %agent resume --run {short_run(run.id)}", _MUTED)] if run.stopped else []),
     ]
 
 

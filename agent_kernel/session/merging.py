@@ -82,7 +82,7 @@ def pick(
     sides = Sides(parents[0] if parents else None, here, picked)
     tree = _three_way(repo, writer, workspace, sides, rev, choices)
     if tree == repo.tree_at(here):
-        return Outcome(None, f"nothing to pick: what {rev} changed is here already")
+        return Outcome(None, f"nothing to cherry-pick: the changes of {rev} are here already")
     return Outcome(tree)
 
 

@@ -270,7 +270,7 @@ class Moving(Stepping):
     def _checkout_notes(self, saved: Report | None, loaded: Loaded) -> tuple[str, ...]:
         notes = [f"what was not committed yet is in {short(saved.commit)}"] if saved and saved.commit else []
         notes += [
-            f"{holder} still holds the objects that {names} had: they cannot be set back in place"
+            f"{names} and {holder} no longer share objects: these cannot be restored in place"
             for holder, names in self.workspace.apart(loaded)
         ]
         threads = self.workspace.running_threads()

@@ -47,7 +47,7 @@ class Session(Joining):
             only: `vars` leaves agents the conversation that they have here, `chat` leaves the variables; both make a
                 commit here, as `rollback` does.
             rev: without one, the branch's last state, and with it all that a restart took out of memory.
-            partial: go on without what cannot be loaded. A placeholder stands for it, whose every use raises, and what
+            partial: go on without what cannot be loaded. It is replaced by a placeholder: using that raises an error. What
                 is stored of it is kept; of `names`, those that cannot be loaded stay as they are now.
 
         Raises:

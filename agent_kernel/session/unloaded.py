@@ -1,6 +1,6 @@
 """What a state is loaded without: stored values that could not be rebuilt here.
 
-Each stands in the namespace as a placeholder whose every use raises, and keeps the entry that it has in the tree: no
+Each is replaced in the namespace by a placeholder: using it raises an error. The name keeps its entry in the tree: no
 commit stores it anew, so nothing of it is lost, and a later checkout tries it again.
 """
 

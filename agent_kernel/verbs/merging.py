@@ -93,11 +93,12 @@ class ToChoose(Result):
     def blocks(self) -> Sequence[Block]:
         names = [clean(name) for name in dict.fromkeys(self.conflict.variables)]
         rev = clean(self.conflict.rev)
-        way = f"%agent merge {rev} --ours NAME --theirs NAME"
+        way, done = f"%agent merge {rev} --ours NAME --theirs NAME", "merged"
         if self.conflict.picks:
+            done = "cherry-picked"
             way = f"ak.here().session.cherry_pick({rev!r}, ours=[…], theirs=[…])"
         return [
-            Line(f"{rev} and what is here both changed {', '.join(names)}. Nothing was merged."),
+            Line(f"Both {rev} and your current state changed {', '.join(names)}. Nothing was {done}."),
             Line(f"Choose: {way}"),
         ]
 

@@ -48,8 +48,8 @@ __all__ = [
 
 _KEEP = "leave the random generators as they are"
 _PARTIAL = (
-    "go on without variables that cannot be loaded here: a placeholder stands for each, whose every use raises, and "
-    "what is stored of them is kept for a checkout that can load them"
+    "go on without variables that cannot be loaded here. Each is replaced by a placeholder; using it raises an error. "
+    "Their stored values stay, for a checkout that can load them"
 )
 
 

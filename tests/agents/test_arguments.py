@@ -239,7 +239,7 @@ def test_an_argument_that_is_gone_says_so() -> None:
     del state["n"]
     run = ada.reopen(state=state)
     run.resume("yes").result()
-    assert "'n' was given to this task as it began, and is not to be had any more" in said_by(run)
+    assert "'n' was an input of this task and is no longer available" in said_by(run)
     assert "'other' was" not in said_by(run)
 
 

@@ -33,7 +33,7 @@ class TestAnswers:
             ("cut", "was cut off"),
             ("half", "was cut off"),
             ("words", "was cut off"),
-            ("other", "There is no tool 'bash', so nothing of your answer ran"),
+            ("other", "There is no tool 'bash', so none of your answer ran"),
         ],
     )
     def test_what_must_not_run_is_told_and_the_run_goes_on(self, first: str, said: str) -> None:

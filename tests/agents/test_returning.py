@@ -57,7 +57,7 @@ class Unresolved:
 
 @pytest.mark.parametrize("wrong", [5, len, [int], "Nope", lambda x: x, Unresolved])
 def test_what_is_no_type_is_refused_before_anything_runs(wrong: object) -> None:
-    with pytest.raises(TypeError, match="is to be of a type"):
+    with pytest.raises(TypeError, match="must be a type"):
         _ = ak.Agent(model=ak.ScriptedModel(["task.success(1)"])).start("Try", returns=wrong)
 
 

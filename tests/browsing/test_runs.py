@@ -440,7 +440,7 @@ class TestStopped:
         nb.session.switch("main")
         (found,) = stopped(nb)
         assert found["refused"] == (
-            f"step 1 of run {run.id[-5:]} is on branch aside and not behind the state here: "
+            f"step 1 of run {run.id[-5:]} is on branch aside and not in the history here: "
             "%agent checkout aside goes there, or %agent merge aside brings it here first"
         )
 

@@ -219,7 +219,7 @@ def test_an_interrupted_run_is_one_amber_line_and_resume_lets_it_go_on_under_its
     photograph("stopped", stopped.page)
     button.click()
     expect(cell).to_contain_text("4 steps")
-    expect(line.first).to_contain_text("stopped in step 2, then went on")
+    expect(line.first).to_contain_text("stopped in step 2, then resumed")
     expect(button).to_have_count(0)
     photograph("resumed", stopped.page)
     assert stopped.ask("kept") == "[0, 1, 2]"

@@ -128,4 +128,4 @@ def test_a_run_that_goes_on_without_a_step_says_so(shell: Shell) -> None:
     use(shell, "x = 1", "task.clarify('And now?')", "task.success()")
     shell.run("%%agent analyst\nMake x one please.")
     shell.run("%agent checkout HEAD~2")
-    assert "goes on without steps 1, 2, not behind the state here" in shell.run("%agent resume go on").out
+    assert "goes on without steps 1, 2, not in the history here" in shell.run("%agent resume go on").out

@@ -52,7 +52,7 @@ def kernels(tmp_path: Path) -> Iterator[Kernels]:
             yield Kernels(first, second)
 
 
-ELSEWHERE = "is on branch main and not behind the state here, so nothing was done"
+ELSEWHERE = "is on branch main and not in the history here, so nothing was done"
 
 
 @pytest.mark.parametrize("line", ["%agent approve", "%agent edit"])
@@ -86,7 +86,7 @@ def test_a_second_kernel_that_has_those_steps_behind_it_may_approve_and_the_firs
             second.run("%agent approve")
             assert (first.ns["n"], second.ns["n"]) == (2, 3)
             assert "no run waits for approval; steps 2 and 3 of run" in first.run("%agent approve").err
-            assert "on branch main-2 and not behind the state here" in first.run("%agent approve").err
+            assert "on branch main-2 and not in the history here" in first.run("%agent approve").err
 
 
 def test_code_that_was_edited_there_does_not_run_either(kernels: Kernels) -> None:
@@ -99,7 +99,7 @@ def test_code_that_was_edited_there_does_not_run_either(kernels: Kernels) -> Non
 def test_a_denial_is_noted_there_and_the_run_goes_on_where_its_steps_are(kernels: Kernels) -> None:
     kernels.give(FIRST, RISKY, "task.success(n)")
     said = kernels.second.run("%agent deny not now").out
-    assert f"Denied. Step 1 of run {kernels.run[-5:]} is on branch main and not behind the state here" in said
+    assert f"Denied. Step 1 of run {kernels.run[-5:]} is on branch main and not in the history here" in said
     assert "%agent resume there lets it go on" in said
     assert kernels.listed[0]["status"] == "decided"
     assert ELSEWHERE in kernels.second.run("%agent resume").err
@@ -138,7 +138,7 @@ def test_where_nobody_is_on_the_branch_any_more_going_there_is_offered(kernels: 
     kernels.give(FIRST, RISKY, "task.success(n)")
     kernels.first.run("%agent switch main")
     said = kernels.first.run("%agent approve").err
-    assert f"step 1 of run {kernels.run[-5:]} is on branch try and not behind the state here" in said
+    assert f"step 1 of run {kernels.run[-5:]} is on branch try and not in the history here" in said
     assert "%agent checkout try goes there" in said
     kernels.first.run("%agent checkout try")
     kernels.first.run("%agent approve")
@@ -152,7 +152,7 @@ def test_what_was_written_without_steps_that_had_been_left_does_not_run_where_th
     kernels.first.run("%agent resume this")
     kernels.first.run("%agent checkout main")
     said = kernels.first.run("%agent approve").err
-    assert f"the state before step 3 of run {kernels.run[-5:]} is on branch main-3 and not behind" in said
+    assert f"the state before step 3 of run {kernels.run[-5:]} is on branch main-3 and not in the history here" in said
     assert (kernels.listed[0]["status"], kernels.first.ns["n"]) == ("pending", 2)
 
 

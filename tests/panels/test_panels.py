@@ -164,7 +164,7 @@ class TestShowing:
         assert done["done"] == "Cherry-picked try: 1 name changed, 1 added."
         assert (front.ns["x"], front.ns["z"]) == (22, 1)
         again = panel.ask("cherry_pick", branch="try", ours=[], theirs=[])
-        assert again["done"] == "Nothing to pick: what try changed is here already."
+        assert again["done"] == "Nothing to cherry-pick: the changes of try are here already."
 
     def test_a_merge_from_python_opens_it_too_unless_choices_could_not_ask_for_the_same(self, front: Front) -> None:
         front.run("import agent_kernel as ak")

@@ -198,7 +198,7 @@ class TestStopped:
         assert (run["stopped"]["code"], run["stopped"]["done"]) == ("signal.raise_signal(signal.SIGINT)", 1)
         assert re.fullmatch(
             r"⊖ analyst stopped in step 2 signal\.raise_signal\(signal\.SIGINT\) \+a \+signal 1 step done [\d,]+ tokens "
-            r"[\d.]+ s %agent resume --run \w{5} goes on",
+            r"[\d.]+ s Resume: %agent resume --run \w{5}",
             line["text/plain"],
         )
         said = capsys.readouterr()
@@ -212,7 +212,7 @@ class TestStopped:
         front.run("%%agent analyst --model m\nCount the rows, please.")
         line = front.display.shown[-1]
         assert re.fullmatch(
-            r"⊖ analyst stopped while the model answered [\d.]+ s %agent resume --run \w{5} goes on", line["text/plain"]
+            r"⊖ analyst stopped while the model answered [\d.]+ s Resume: %agent resume --run \w{5}", line["text/plain"]
         )
 
     def test_its_cell_has_failed_all_the_same_so_that_later_ones_wait(self, front: Front) -> None:
@@ -246,7 +246,7 @@ class TestStopped:
         refused = panel.ask("run", id=id)["stopped"]["refused"]
         assert row["stopped"]["refused"] == refused
         assert refused.startswith("scripted:play: no script is called 'play'")
-        assert refused.endswith(f"%agent resume --run {id[-5:]} --model NAME lets another go on")
+        assert refused.endswith(f"To use another model: %agent resume --run {id[-5:]} --model NAME")
         failed = panel.ask("resume", run=id, answer="")
         assert failed["message"] == f"{refused}. Nothing was changed."
 
@@ -258,7 +258,7 @@ class TestStopped:
         panel = front.panel()
         assert panel.ask("run", id=id)["stopped"]["refused"] == ""  # %agent resume goes on without its steps
         front.extension.notebook.tasks.runs.clear()
-        assert "are on branch aside and not behind the state here" in panel.ask("run", id=id)["stopped"]["refused"]
+        assert "are on branch aside and not in the history here" in panel.ask("run", id=id)["stopped"]["refused"]
 
     def test_in_another_kernel_its_steps_go_on_counting_from_the_first_word(self, front: Front) -> None:
         self.stop(front, "a = 1", INTERRUPT, "task.success(a)")
@@ -328,7 +328,7 @@ class TestTheQuestion:
         panel.ask("resume", run=asked["run"], answer="this", question=1)
         failed = panel.state["failed"]["text"]
         assert failed.startswith("The answer to analyst failed: ")
-        assert "on branch aside and not behind the state here, so nothing was done" in failed
+        assert "on branch aside and not in the history here, so nothing was done" in failed
         assert panel.ask("run", id=asked["run"])["status"] == "clarify"
 
 

@@ -277,7 +277,7 @@ def test_what_cannot_be_set_back_in_place_is_told(made: str) -> None:
         first = nb.run(f"import queue\n{made}\nq = queue.Queue(); q.put(part)")
         nb.run("part[0] = 2")
         told = nb.checkout(first).notes
-        assert told == ("q still holds the objects that part had: they cannot be set back in place",)
+        assert told == ("part and q no longer share objects: these cannot be restored in place",)
         assert nb.checkout("main").notes == told
 
 
@@ -318,7 +318,7 @@ def test_a_database_in_memory_comes_back_though_a_cursor_holds_the_connection() 
         nb.run("c.execute('insert into t values(1)').close(); c.commit()")
         told = nb.checkout(first).notes
         assert nb.look("c.execute('select count(*) from t').fetchall()") == [(0,)]
-        assert told == ("cur still holds the objects that c had: they cannot be set back in place",)
+        assert told == ("c and cur no longer share objects: these cannot be restored in place",)
 
 
 def test_functions_of_a_database_are_named_and_raise_where_they_are_gone() -> None:

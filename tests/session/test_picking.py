@@ -95,7 +95,7 @@ def test_what_is_here_already_makes_no_commit() -> None:
         head = nb.session.head
         report = nb.session.cherry_pick("side")
         assert (nb.session.head, report.changed) == (head, ())
-        assert report.notes == ("nothing to pick: what side changed is here already",)
+        assert report.notes == ("nothing to cherry-pick: the changes of side are here already",)
 
 
 def test_a_picked_change_of_a_class_that_nothing_here_is_made_of_brings_no_class() -> None:

@@ -293,7 +293,7 @@ function stoppedLines({ said, code, refused }) {
   const big = (/** @type {string} */ text) => text.slice(0, 1).toUpperCase() + text.slice(1);
   return [
     el("p", { class: "ak-rests ak-chg" }, big(said), code ? ": " : ".", code ? el("code", {}, code) : null),
-    refused ? el("p", { class: "ak-rests" }, ...prose(`It does not go on here. ${big(refused)}.`)) : null,
+    refused ? el("p", { class: "ak-rests" }, ...prose(`You cannot resume it here. ${big(refused)}.`)) : null,
   ];
 }
 

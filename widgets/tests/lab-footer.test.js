@@ -169,7 +169,7 @@ test("Resume lets the run of its line go on, and its title names it", page, asyn
 
 test("a run that went on since, or cannot go on, has no Resume, and its line says which", page, async () => {
   const gone = await stoppedLine({ said: "", code: "", done: 3, refused: "", at: 21, cell: "" });
-  assert.match(gone.textContent, /stopped in step 4, then went on/);
+  assert.match(gone.textContent, /stopped in step 4, then resumed/);
   assert.equal(gone.querySelector("span.ak-chg"), null);
   const lost = await stoppedLine({ said: "", code: "", done: 3, refused: "its model is gone", at: 17, cell: "" });
   assert.match(lost.textContent, /stopped in step 4: its model is gone/);

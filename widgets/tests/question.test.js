@@ -78,9 +78,9 @@ test("an answer that is refused at once or later stays in the field, and the car
   assert.equal(refused.root.querySelector("[role=alert]")?.textContent, "somebody else drives it");
   const later = await asking();
   await later.say("that");
-  later.seen.tell({ failed: { text: "It is not behind the state here.", code: "refused" } });
+  later.seen.tell({ failed: { text: "It is not in the history here.", code: "refused" } });
   assert.equal(later.field().value, "that");
-  assert.equal(later.root.querySelector("[role=alert]")?.textContent, "It is not behind the state here.");
+  assert.equal(later.root.querySelector("[role=alert]")?.textContent, "It is not in the history here.");
 });
 
 test("while a cell runs the answer waits, and the card says so", page, async () => {

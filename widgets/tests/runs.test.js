@@ -259,7 +259,7 @@ test("a run that stopped is one amber row that says where, and Resume names it",
 });
 
 test("where a run cannot go on its row and its details say why, and neither has a button", page, async () => {
-  const refused = "step 3 of run a7c12 is on branch aside and not behind the state here: %agent checkout aside goes there";
+  const refused = "step 3 of run a7c12 is on branch aside and not in the history here: %agent checkout aside goes there";
   const panel = await mounted({ store: { history: withStopped({ refused }) } });
   await panel.to("Drop the outliers");
   await panel.press("Enter");
@@ -268,7 +268,7 @@ test("where a run cannot go on its row and its details say why, and neither has 
   assert.equal(panel.row("Drop the outliers").querySelector('[data-do="resume"]'), null);
   const meta = panel.$(".ak-detail:not([hidden]) .ak-meta").textContent ?? "";
   assert.ok(meta.includes("Stopped in step 4: model.fit"), meta);
-  assert.ok(meta.includes(`It does not go on here. S${refused.slice(1)}.`), meta);
+  assert.ok(meta.includes(`You cannot resume it here. S${refused.slice(1)}.`), meta);
   assert.equal(button(panel, "Resume"), undefined);
 });
 

@@ -245,9 +245,9 @@ def _refused(called: Sequence[str], offered: Sequence[str], *, is_cut: bool) -> 
     others = [name for name in called if name not in offered]
     if others and not is_cut:
         instead = f"call {offered[0]}" if offered else "write code in one ```python fence"
-        return f"There is no tool {others[0][:100]!r}, so nothing of your answer ran: {instead}."
+        return f"There is no tool {others[0][:100]!r}, so none of your answer ran: {instead}."
     if is_cut:
-        return "Your answer was cut off at its largest size, so nothing of it ran. Send less code at a time."
+        return "Your answer was cut off at its token limit, so none of it ran. Send less code at a time."
     return ""
 
 

@@ -352,7 +352,7 @@ class Tasks:
             try:
                 model_named(start.model, self._notebook.namespace)
             except ModelError as error:
-                way = f"%agent resume --run {short_run(start.run)} --model NAME lets another go on"
+                way = f"To use another model: %agent resume --run {short_run(start.run)} --model NAME"
                 raise ModelError(error.model, f"{error.reason}. {way}") from None
 
     def _apart_from_cells(self, run: Run[Any]) -> str:

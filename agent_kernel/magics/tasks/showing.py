@@ -231,7 +231,7 @@ def lines_of(event: Event) -> Iterator[str]:
             yield f"step {event.step} was denied: {event.reason}"
         case Rewound() if event.steps:
             named = ", ".join(map(str, event.steps))
-            yield f"goes on without {'step' if len(event.steps) == 1 else 'steps'} {named}, not behind the state here"
+            yield f"goes on without {'step' if len(event.steps) == 1 else 'steps'} {named}, not in the history here"
         case StateChange() if event.unsaved:
             yield from (f"{name} is not saved: {reason}" for name, reason in event.unsaved)
         case Output(status="timeout"):
