@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from agent_kernel.session.notebooks import NotebookSnapshot
     from agent_kernel.storage import Durability
 
-__all__ = ["Binding", "Options"]
+__all__ = ["Binding", "Options", "can_ask"]
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class Binding:
         self._notices = Notices(lambda: options.quiet, self._outputs.aside)
         self._tried = False
         self._unsaid: tuple[str, ...] = ()
-        self._places = Places(options, self.path)
+        self._places = Places(shell, options, self.path)
         self.beside: Beside = Nothing()
         self._page: NotebookSnapshot | None = None
         self._spared = ModulesSpared()
@@ -123,7 +123,7 @@ class Binding:
 
         A front end wants to go on with the history. Where there is none, or something is in the way, nothing happens.
         """
-        if self._tried or self._options.commits == "off":
+        if self._tried or self._options.commits == "off" or not self._places.are_known():
             return
         try:
             place, _ = self._places.first(adopts=False)
@@ -321,18 +321,29 @@ def _has_printer(formatter: Any, kind: type) -> bool:
 class Places:
     """Which store a shell is bound to unless someone says otherwise, and what is remembered of what they said.
 
-    The places are those of one notebook, or of the terminals in one folder. `notebook` names the notebook, if it is one.
+    The places are those of one notebook, of the terminals in one folder, or of one kernel that a program runs without
+    naming the notebook. `notebook` names the notebook, if it is known.
     """
 
-    def __init__(self, options: Options, notebook: Callable[[], Path | None]) -> None:
+    def __init__(self, shell: Shell, options: Options, notebook: Callable[[], Path | None]) -> None:
+        self._shell = shell
         self._options = options
         self._notebook = notebook
-        self._folder: Path | None = None  # of a terminal: where it was when it first asked
+        # Without a notebook: where it was, and which kernel (none in a terminal), when it first asked.
+        self._asked_first: tuple[Path, str] | None = None
 
     def _own(self) -> Path:
-        if self._folder is None:
-            self._folder = Path.cwd()
-        return default_place(self._notebook(), self._folder)
+        if self._asked_first is None:
+            self._asked_first = Path.cwd(), self._programs_kernel()
+        return default_place(self._notebook(), *self._asked_first)
+
+    def are_known(self) -> bool:
+        """Whether it is known already what is bound: in a kernel without a notebook only its first cell tells who runs it."""
+        return bool(self._options.store or self._notebook()) or getattr(self._shell, "kernel", None) is None
+
+    def _programs_kernel(self) -> str:
+        """The id of a kernel that a program runs; "": a person is there. Programs say that they take no input."""
+        return "" if can_ask(self._shell) else kernel_id(self._shell) or secrets.token_hex(4)
 
     def first(self, *, adopts: bool) -> tuple[str, tuple[str, ...]]:
         """Where to bind when nobody said where, and what to say about it.
@@ -351,18 +362,27 @@ class Places:
         if chosen is not None and not is_store(chosen):
             back = f"%agent bind {place_text(str(own))} goes back to the usual place"
             raise StoreUnavailableError(str(chosen), f"it was bound here, and is not there any more ({back})")
+        if chosen is None and adopts and self._is_programs():
+            why = (
+                "the program that runs this notebook did not name it, so its history lies there, apart from all others"
+            )
+            return str(own), (f"{why}; %agent bind PLACE puts it elsewhere",)
         if chosen is not None or notebook is None or not adopts:
             return str(chosen or own), ()
         from agent_kernel.verbs.adoption import adopt
 
         return str(own), adopt(notebook)
 
+    def _is_programs(self) -> bool:
+        return self._notebook() is None and self._asked_first is not None and bool(self._asked_first[1])
+
     def remember(self, store: str) -> str:
         """Let the next session here find the store that the person bound, and say in a line whether it will."""
         if self._options.store:
             return f"the next session starts at {clean(self._options.store)} again: c.AgentKernel.store says so"
         notebook = self._notebook()
-        next_one = f"the next session of {clean(notebook.name)}" if notebook else "the next terminal in this folder"
+        next_one = "this kernel, once restarted," if self._is_programs() else "the next terminal in this folder"
+        next_one = f"the next session of {clean(notebook.name)}" if notebook else next_one
         try:
             finds = remember(self._own(), store)
         except OSError as error:
@@ -376,13 +396,22 @@ class Places:
 _NAMED = re.compile(r"(?:kernel-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|tmp\w{8})\.json$")
 
 
+def kernel_id(shell: Shell) -> str | None:
+    """An id of the shell's kernel that stays through restarts; None: it has none."""
+    named = _NAMED.search(str(shell.config.get("IPKernelApp", {}).get("connection_file", "")))
+    return None if named is None else hashlib.sha256(named[0].encode()).hexdigest()[:8]
+
+
 def session_id(shell: Shell) -> str | None:
     """An id for a session of the shell's kernel, from which the kernel is known again; None: it has none that stays."""
-    named = _NAMED.search(str(shell.config.get("IPKernelApp", {}).get("connection_file", "")))
-    if named is None:
-        return None
-    kernel = hashlib.sha256(named[0].encode()).hexdigest()[:8]
-    return f"{kernel}{OF_KERNEL}{secrets.token_hex(4)}"
+    kernel = kernel_id(shell)
+    return None if kernel is None else f"{kernel}{OF_KERNEL}{secrets.token_hex(4)}"
+
+
+def can_ask(shell: Shell) -> bool:
+    """Whether a person is there to be asked: not where a program runs the notebook without one."""
+    kernel = getattr(shell, "kernel", None)
+    return kernel is None or bool(getattr(kernel, "_allow_stdin", True))
 
 
 # -- which names in the namespace are the shell's

@@ -1,8 +1,9 @@
 """Where a notebook's store lies, and which store someone means.
 
 Beside the notebook, in a hidden folder of its own, so that both travel together; a terminal has no notebook, so its
-store lies under the user's data directory, one for each working directory. Where the person bound another store, a small
-file in that folder says so to the sessions that follow.
+store lies under the user's data directory, one for each working directory. A program that runs a notebook (nbconvert,
+papermill) does not name it: that kernel has a store of its own there, so that two notebooks never share one. Where the
+person bound another store, a small file in that folder says so to the sessions that follow.
 """
 
 from __future__ import annotations
@@ -52,13 +53,20 @@ def store_beside(notebook: Path) -> Path:
     return notebook.parent / HIDDEN / notebook.stem
 
 
-def default_place(notebook: Path | None, folder: Path) -> Path:
-    """Where the store goes unless someone chose another place. `folder`: the working directory of a terminal."""
+def default_place(notebook: Path | None, folder: Path, kernel: str = "") -> Path:
+    """Where the store goes unless someone chose another place.
+
+    Args:
+        folder: the working directory.
+        kernel: of a kernel that no person types in, its id.
+    """
     if notebook is not None:
         return store_beside(notebook)
+    name = folder.name.encode(errors="replace").decode() or "root"  # no store's path has bytes that are not text
+    if kernel:
+        return _user_data() / "agent-kernel" / "kernels" / f"{name}-{kernel}"
     digest = hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]
-    name = folder.name.encode(errors="replace").decode()  # bytes that are not text are none of a store's path
-    return _user_data() / "agent-kernel" / "terminals" / f"{name or 'root'}-{digest}"
+    return _user_data() / "agent-kernel" / "terminals" / f"{name}-{digest}"
 
 
 def remember(own: Path, store: str) -> bool:

@@ -37,6 +37,9 @@ def test_a_notebooks_store_lies_beside_it_and_a_terminals_with_the_users_data(
     one, other = (default_place(None, folder) for folder in (tmp_path / "p", tmp_path / "q" / "p"))
     assert one.is_relative_to(tmp_path / "data" / "agent-kernel")
     assert one != other
+    programs = {default_place(None, tmp_path / "p", kernel) for kernel in ("0a1b2c3d", "99999999")}
+    assert len({one, other, *programs}) == 4
+    assert default_place(tmp_path / "a.ipynb", tmp_path, "0a1b2c3d") == tmp_path / ".agent-kernel" / "a"
 
 
 def test_what_someone_names_is_found(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from agent_kernel.errors import (
     RunElsewhereError,
     TaskInterruptedError,
 )
+from agent_kernel.magics.binding import can_ask
 from agent_kernel.magics.tasks.apart import Apart
 from agent_kernel.magics.tasks.blocks import Notebook
 from agent_kernel.magics.tasks.running import OwnNamespace, ShellExecutor
@@ -479,9 +480,8 @@ class Tasks:
             raise UsageProblem(f"--returns {text}: {type(error).__name__}: {error}") from None
 
     def can_ask(self) -> bool:
-        """Whether a person is there to be asked: not where a program runs the notebook without one."""
-        kernel = getattr(self._shell, "kernel", None)
-        return kernel is None or bool(getattr(kernel, "_allow_stdin", True))
+        """Whether a person is there to be asked."""
+        return can_ask(self._shell)
 
 
 def _limits(cell: AgentCell, agent: Agent) -> Limits:
