@@ -39,7 +39,7 @@ class RunBusyError(AgentError):
 
 
 class RunStateError(AgentError):
-    """The run is in no state in which this can be done."""
+    """The run's status does not allow this."""
 
     run: str
     status: str
@@ -50,10 +50,10 @@ class RunStateError(AgentError):
 
 
 class RunElsewhereError(AgentError):
-    """The state here does not go on from what the run did, so nothing of it was decided here, and nothing of it ran.
+    """The history here does not include the run's earlier steps. Nothing was decided, and nothing ran.
 
-    `what`: of the run, is not behind the state; `branch`: has it (""; none does, but `commit`); `taken`: somebody works there;
-    `gone`: the commit is, too, with the branch that led to it.
+    `what`: the part of the run that is missing here; `branch`: the branch that has it ("": no branch, only `commit`);
+    `taken`: another session works on that branch; `gone`: the commit was deleted with its branch.
     """
 
     run: str

@@ -102,11 +102,11 @@ class MergeConflictError(AgentKernelError):
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The variables that clash; of `prices['tea']` that is prices."""
+        """The variables in conflict: `prices` for `prices['tea']`."""
         return tuple(name.partition("[")[0] for name, _, _ in self.conflicts)
 
     def partners(self, variable: str) -> tuple[str, ...]:
-        """The other variables that a choice for this one is for too."""
+        """The other variables that a choice for this one also decides."""
         return tuple(name for group in self.together if variable in group for name in group if name != variable)
 
     def __str__(self) -> str:

@@ -68,7 +68,10 @@ def header_parser() -> Parser:
         "--state", metavar="MODE", help="versioned (unless told), live: no commits, none: in a namespace of its own"
     )
     parser.value(
-        "--branch", metavar="NAME", kind="branch", help="go to this branch first, and make it here if there is none"
+        "--branch",
+        metavar="NAME",
+        kind="branch",
+        help="go to this branch first, and create it here if it does not exist",
     )
     parser.flag("--preview", help="try each step in a process of its own first, and show what it would change")
     parser.value("--fork", metavar="N|MODELS", help="try it N times at once, or once with each of these models: a race")

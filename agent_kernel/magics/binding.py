@@ -363,9 +363,7 @@ class Places:
             back = f"%agent bind {place_text(str(own))} goes back to the usual place"
             raise StoreUnavailableError(str(chosen), f"it was bound here, and is not there any more ({back})")
         if chosen is None and adopts and self._is_programs():
-            why = (
-                "the program that runs this notebook did not name it, so its history lies there, apart from all others"
-            )
+            why = "the program that runs this notebook did not name it, so its history is stored there, separate from all others"
             return str(own), (f"{why}; %agent bind PLACE puts it elsewhere",)
         if chosen is not None or notebook is None or not adopts:
             return str(chosen or own), ()
