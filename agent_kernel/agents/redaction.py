@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from agent_kernel.agents.redacted_values import SHORTEST, Reader, RedactedNumbers, RedactedTexts, faces
 from agent_kernel.values import summaries
+from agent_kernel.values.redacted_values import SHORTEST, Reader, RedactedNumbers, RedactedTexts, faces
 
 __all__ = ["HIDDEN", "Redactor", "without_controls"]
 

@@ -9,8 +9,9 @@ The text is untrusted: nothing here escapes, masks or renders it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 
@@ -84,15 +85,61 @@ class Outputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
         """The same with each of its texts as `change` gives it: printed, shown in any form, and of errors."""
         return msgspec.structs.replace(self, outputs=tuple(_with_texts(one, change) for one in self.outputs))
 
+    def without_bytes(self, leaves_out: Callable[[bytes], bool]) -> Outputs:
+        """The same without the pictures and other bytes that `leaves_out` says, as if they were too large to keep."""
+        return msgspec.structs.replace(self, outputs=tuple(_without_bytes(one, leaves_out) for one in self.outputs))
+
 
 def _with_texts(output: Output, change: Callable[[str], str]) -> Output:
-    faces = tuple(face if face.text is None else _with_text(face, change(face.text)) for face in output.faces)
-    trace = tuple(map(change, output.traceback))
-    return msgspec.structs.replace(output, text=change(output.text), faces=faces, traceback=trace)
+    return msgspec.structs.replace(
+        output,
+        text=change(output.text),
+        faces=tuple(face if face.text is None else _with_text(face, face.text, change) for face in output.faces),
+        metadata=_in_json(output.metadata, change),
+        traceback=tuple(map(change, output.traceback)),
+    )
 
 
-def _with_text(face: Face, text: str) -> Face:
+def _with_text(face: Face, text: str, change: Callable[[str], str]) -> Face:
+    text = _in_json(text, change) if face.form == "json" else change(text)
     return msgspec.structs.replace(face, text=text, size=len(text.encode("utf-8", "surrogatepass")))
+
+
+def _in_json(text: str, change: Callable[[str], str]) -> str:
+    """The JSON with its texts and numbers changed. It stays JSON: a number that is changed becomes a text."""
+    changed = change(text)
+    if changed == text:
+        return text
+    try:
+        return json.dumps(_in_value(json.loads(text), change), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return changed
+
+
+def _in_value(value: object, change: Callable[[str], str]) -> object:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [_in_value(one, change) for one in cast("list[object]", value)]
+    if isinstance(value, dict):
+        return {change(key): _in_value(one, change) for key, one in cast("dict[str, object]", value).items()}
+    if value is None or isinstance(value, bool):
+        return value
+    written = json.dumps(value)
+    changed = change(written)
+    return value if changed == written else changed
+
+
+def _without_bytes(output: Output, leaves_out: Callable[[bytes], bool]) -> Output:
+    return msgspec.structs.replace(
+        output,
+        faces=tuple(
+            msgspec.structs.replace(face, blob=None)
+            if face.blob is not None and face.blob.inline is not None and leaves_out(face.blob.inline)
+            else face
+            for face in output.faces
+        ),
+    )
 
 
 _DECODER = msgspec.msgpack.Decoder(Outputs)

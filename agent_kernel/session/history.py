@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,19 +73,20 @@ class Recorder:
         self.notebook: Path | None = None  # the file, if there is one
         self.told: NotebookSnapshot | None = None  # its page, as a front end told it last
 
-    def masks(self, names: frozenset[str]) -> None:
+    def masks(self, names: frozenset[str], namespace: Mapping[str, object]) -> None:
         """Keep no more of these variables than that code speaks of them."""
         if not names:
             self._forgotten = None
         elif self._forgotten is None or self._forgotten.names != names:
             from agent_kernel.session.forgotten import Forgotten
 
-            self._forgotten = Forgotten(names)
+            self._forgotten = Forgotten(names, namespace, self._forgotten)
 
     def publish(
         self, writer: Writer, tree: Tree, draft: Draft, head: Head, branch: str | None
     ) -> tuple[ObjectId, Commit]:
         """Store the commit and move `branch`; raises what `Repository.publish` raises, and then nothing was changed."""
+        draft = self._masked(draft)
         said = draft.message or draft.kind
         id = self.repo.publish(
             writer,
@@ -96,6 +97,25 @@ class Recorder:
             branch=branch if branch != head.branch else None,
         )
         return id, self.repo.commit_at(id)
+
+    def _masked(self, draft: Draft) -> Draft:
+        """The draft without what was forgotten, in all that it says."""
+        forgotten = self._forgotten
+        if forgotten is None:
+            return draft
+        cell, outputs = draft.cell, draft.outputs
+        if cell is not None:
+            source, cell = cell.source, forgotten.cell(cell)
+            outputs = None if outputs is None else forgotten.outputs(outputs, source)
+        else:
+            forgotten.learn()
+        return msgspec.structs.replace(
+            draft,
+            message=forgotten.text(draft.message),
+            cell=cell,
+            unsaved=tuple(msgspec.structs.replace(one, reason=forgotten.text(one.reason)) for one in draft.unsaved),
+            outputs=outputs,
+        )
 
     def _commit(self, writer: Writer, tree: Tree, draft: Draft, head: Head) -> Commit:
         return Commit(
@@ -153,8 +173,6 @@ class Recorder:
 
     def _cell(self, writer: Writer, draft: Draft) -> Cell | None:
         cell = draft.cell
-        if cell is not None and self._forgotten is not None:
-            cell = self._forgotten.cell(cell)
         if cell is None or draft.outputs is None:
             return cell
         from agent_kernel.repository import store_outputs
@@ -168,7 +186,7 @@ class LooseRecorder(Recorder):
     def publish(
         self, writer: Writer, tree: Tree, draft: Draft, head: Head, branch: str | None
     ) -> tuple[ObjectId, Commit]:
-        id = self.repo.store_loose(writer, self._commit(writer, tree, draft, head))
+        id = self.repo.store_loose(writer, self._commit(writer, tree, self._masked(draft), head))
         return id, self.repo.commit_at(id)
 
 

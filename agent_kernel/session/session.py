@@ -259,7 +259,7 @@ class Session(Joining):
         self._require_open()
         self.ignoring.remove(name)
         self.workspace.bindings.forget_rules()
-        self._recorder.masks(self.repo.masked_names())
+        self._recorder.masks(self.repo.masked_names(), self.namespace)
 
     def ignored(self) -> tuple[str, ...]:
         """The variables that are never stored, sorted."""
@@ -304,6 +304,7 @@ class Session(Joining):
             self.ignoring.reread()
             self.workspace.bindings.forget_rules()
             raise
+        self._recorder.masks(self.repo.masked_names(), self.namespace)
         self._reread_head("forget")
         return dataclasses.replace(report, in_memory=self._compare_with_head()) if commits else report
 

@@ -155,6 +155,11 @@ class Standing:
         """Keep these cells with the commits, as a front end has them open, until the file is saved after this."""
         self._recorder.told = page
 
+    @property
+    def has_page(self) -> bool:
+        """Whether the cells of a notebook are kept with the commits."""
+        return self._recorder.notebook is not None or self._recorder.told is not None
+
     def status(self, names: bool = True) -> Status:
         """Where the session stands; runs nothing and reads no value."""
         rebound = self.workspace.bindings.changed(self.namespace)
@@ -199,7 +204,7 @@ class Standing:
         if writer.epoch == self._epoch:
             return
         self._epoch = writer.epoch
-        self._recorder.masks(self.repo.masked_names())
+        self._recorder.masks(self.repo.masked_names(), self.namespace)
         if self.head is not None and not self.repo.store.get_many([Kind.COMMIT + self.head]):
             self._reread_head("something")
             self._compare_with_head()

@@ -118,6 +118,7 @@ class Stepping(Committing):
         if reopen is not None:
             reopen()
         self._recorder = LooseRecorder(self.repo, self.id)
+        self._recorder.masks(self.repo.masked_names(), self.namespace)
         self.branch = self.branch or self._base  # else the first commit would start one
 
     @contextmanager

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Collection
+from fnmatch import fnmatchcase
 
 from agent_kernel.session.hiding import HideList
-from agent_kernel.verbs.ignoring import check_entry
+from agent_kernel.session.ignoring import is_pattern
+from agent_kernel.session.snapshot import close_names
+from agent_kernel.verbs.ignoring import check_entry, known_names
 from agent_kernel.verbs.output import Result, Said
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
-from agent_kernel.verbs.text import clean
+from agent_kernel.verbs.text import clean, plural
 
 __all__ = ["hide", "hide_arguments"]
 
@@ -48,4 +52,18 @@ def hide(scope: Scope, options: Namespace) -> Result:
         check_entry(name)
     for name in names:
         hidden.add(name)
-    return Said(tuple(f"No model is told of {clean(name)} from now on" for name in names), {"hidden": names})
+    known = known_names(scope)
+    return Said(tuple(line for name in names for line in _told(name, known)), {"hidden": names})
+
+
+def _told(name: str, known: Collection[str]) -> list[str]:
+    shown = clean(name)
+    if is_pattern(name):
+        fits = sum(fnmatchcase(other, name) for other in known)
+        return [f"No model is told of what fits {shown} from now on ({plural(fits, 'variable')} now)"]
+    told = f"No model is told of {shown} from now on"
+    if name in known:
+        return [told]
+    near = close_names(name, [other for other in known if not other.startswith("_")])
+    hint = f"; did you mean {' or '.join(map(clean, near))}?" if near else ""
+    return [told, f"There is no variable {shown} now{hint}"]

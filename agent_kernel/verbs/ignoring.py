@@ -14,7 +14,7 @@ from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.text import clean, plural
 
-__all__ = ["check_entry", "ignore", "ignore_arguments"]
+__all__ = ["check_entry", "ignore", "ignore_arguments", "known_names"]
 
 _PATTERN = re.compile(r"[\w*?\[\]!-]+")
 
@@ -38,7 +38,7 @@ def ignore(scope: Scope, options: Namespace) -> Result:
         return Said((f"Ignored: {spelled(listed)}" if listed else "No variable is ignored.",), {"ignored": listed})
     if options.remove:
         return _remove(scope, ignored, names)
-    known = _known(scope)
+    known = known_names(scope)
     for name in names:
         check_entry(name, known)
     for name in names:
@@ -56,7 +56,7 @@ def _remove(scope: Scope, ignored: IgnoreList, names: list[str]) -> Said:
     return Said(tuple(f"{clean(name)} is stored again, from the next commit on" for name in names), {"stored": names})
 
 
-def _known(scope: Scope) -> set[str]:
+def known_names(scope: Scope) -> set[str]:
     """Names of variables that there are: bound now, or stored at HEAD."""
     head = scope.head().commit
     stored = set(scope.repo.tree_at(head).names()) if head is not None else set[str]()

@@ -164,6 +164,19 @@ def _names(entries: Iterable[str]) -> list[str]:
     return sorted(name for name in entries if not name.startswith("\0"))
 
 
+def _from_now_on(scope: Scope) -> list[str]:
+    """What later commits mask, what they do not, and what else may still hold it."""
+    history = "IPython's own history (history.sqlite)"
+    has_page = scope.session is not None and scope.session.has_page
+    return [
+        "Later commits mask it too, in code, in outputs and on the page",
+        "Not masked: copies of it in other variables, and what code computes from it",
+        f"The notebook itself still says it, and {history} may, too"
+        if has_page
+        else f"What ran the cells may still hold it: {history}, or a notebook file",
+    ]
+
+
 def _forgotten(scope: Scope, meant: _Meant, report: ForgetReport) -> Said:
     lines = [f"Forgot {meant.said}; freed {size_text(report.bytes_freed)}"]
     if report.shared_with:
@@ -178,11 +191,12 @@ def _forgotten(scope: Scope, meant: _Meant, report: ForgetReport) -> Said:
         places = " ".join(map(short, report.mentioned_in[:5]))
         if report.redacted:
             lines.append(f"Masked what the code of {many} gave away: {places}")
-            lines.append("Later commits mask it too, in code and on the page; the notebook itself still says it")
         else:
             asked = scope.typed("forget", *meant.names, "--sources", "--yes")
             them = "it" if len(meant.names) == 1 else "them"
             lines.append(f"The code of {many} still speaks of {them}: {places}; to mask it there: {asked}")
+    if report.redacted:
+        lines += _from_now_on(scope)
     if report.code_dropped:
         lines.append(f"Went too, with the text in the code: {clean(', '.join(report.code_dropped[:5]))}")
     if report.also_in:

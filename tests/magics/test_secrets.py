@@ -16,7 +16,7 @@ from agent_kernel.session import Repository
 from tests.magics.shells import Shell
 
 SECRET = "hunter2-hunter2"
-KINDS = (Kind.COMMIT, Kind.TREE, Kind.MANIFEST, Kind.LIST, Kind.DEFINITION, Kind.SMALL, Kind.CHUNK)
+KINDS = (Kind.COMMIT, Kind.TREE, Kind.MANIFEST, Kind.LIST, Kind.DEFINITION, Kind.SMALL, Kind.CHUNK, Kind.OUTPUTS)
 
 
 def leave_traces(shell: Shell) -> None:
@@ -141,7 +141,8 @@ def test_what_was_masked_stays_masked_on_the_page_and_in_cells_that_are_run_agai
     notebook.session.watch_notebook(page)
     leave_traces(shell)
     told = shell.run("%agent forget db_password --sources --yes").out
-    assert "Later commits mask it too, in code and on the page; the notebook itself still says it" in told
+    assert "Later commits mask it too, in code, in outputs and on the page" in told
+    assert "The notebook itself still says it, and IPython's own history (history.sqlite) may, too" in told
     shell.run("kept = 2")
     assert [cell["source"] for cell in shell.run("%agent show HEAD --notebook --json").json["notebook"]["cells"]] == [
         "db_password = '•••• masked'",
@@ -240,3 +241,91 @@ def test_json_of_forget_says_all_of_it(shell: Shell) -> None:
     facts = json.loads(shell.run("%agent forget db_password --sources --yes --json").out)
     assert facts["sources_masked"] is True
     assert len(facts["mentioned_in"]) == 2
+
+
+def shown_later(shell: Shell) -> str:
+    """What `show` says of the last commit."""
+    typed = shell.run("%agent show HEAD")
+    assert typed.result.success, typed.err
+    return typed.out
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "greeting",
+        "print(greeting)",
+        "[greeting, {'x': greeting}]",
+        "raise ValueError(f'no {greeting}')",
+        "import sys; print(greeting, file=sys.stderr)",
+        "say()",
+        "raises()",
+        "display({'text/html': f'<b>{greeting}</b>', 'application/json': {'a': [greeting]}}, raw=True)",
+        "display({'text/plain': 'x', 'image/png': b'\\x89PNG' + greeting.encode()}, raw=True)",
+        "display({'text/plain': 'x', 'image/png': b'\\x89PNG' + remembered().encode()}, raw=True)",
+        "display({'text/plain': 'x'}, metadata={'note': greeting}, raw=True)",
+        "print(greeting); del greeting",
+        "print(greeting); greeting = 'another-text-9'",
+        "%agent commit -m 'it is opensesame-blue-42'",
+    ],
+)
+def test_later_commits_keep_no_output_with_what_was_forgotten(shell: Shell, tmp_path: Path, code: str) -> None:
+    secret = "opensesame-blue-42"
+    shell.run("from IPython.display import display")
+    shell.run(f"greeting = '{secret}'")
+    shell.run("def remembered(kept=[greeting]): return kept[0]\ndef say(): print(remembered())")
+    shell.run("def raises(): raise ValueError('no ' + remembered())")
+    shell.run("%agent ignore remembered say raises")
+    shell.run("%agent forget greeting remembered say raises --sources --yes")
+    shell.run(code)
+    assert secret not in shown_later(shell)
+    shell.run("other = 1")
+    shell.extension.notebook.close()
+    assert held(tmp_path / "store", secret) == []
+
+
+def test_the_rest_of_what_later_commits_show_stays(shell: Shell) -> None:
+    shell.run("greeting = 'opensesame-blue-42'")
+    shell.run("%agent forget greeting --sources --yes")
+    shell.run("print('before', greeting, 'behind')")
+    assert "before •••• masked behind" in shown_later(shell)
+
+
+def test_outputs_are_masked_also_of_a_session_that_did_not_forget_it(shell: Shell, tmp_path: Path) -> None:
+    shell.run("greeting = 'opensesame-blue-42'")
+    shell.run("%agent forget greeting --sources --yes")
+    shell.extension.notebook.close()
+    with Shell(store=str(tmp_path / "store")) as later:
+        later.run("greeting = '-'.join(['opensesame', 'blue', '42'])")
+        later.run("print(greeting)")
+        later.extension.notebook.close()
+    assert held(tmp_path / "store", "opensesame-blue-42") == []
+
+
+def test_where_nothing_is_forgotten_no_value_is_read_for_it(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    from agent_kernel.session import forgotten
+
+    monkeypatch.setattr(forgotten.Forgotten, "__init__", lambda *given: pytest.fail("nothing was forgotten"))
+    shell.run("x = 'opensesame-blue-42'")
+    shell.run("print(x)")
+    assert "opensesame-blue-42" in shown_later(shell)
+
+
+def test_forget_says_what_is_not_covered(shell: Shell) -> None:
+    leave_traces(shell)
+    told = shell.run("%agent forget db_password --sources --yes").out
+    assert "Later commits mask it too, in code, in outputs and on the page" in told
+    assert "Not masked: copies of it in other variables, and what code computes from it" in told
+    assert "What ran the cells may still hold it: IPython's own history (history.sqlite), or a notebook file" in told
+    assert "The notebook itself" not in told
+
+
+def test_hiding_says_where_there_is_no_such_variable(shell: Shell) -> None:
+    shell.run("greeting = 'opensesame-blue-42'; other = 1")
+    told = shell.run("%agent hide greting").out
+    assert "No model is told of greting from now on" in told
+    assert "There is no variable greting now; did you mean greeting?" in told
+    assert shell.run("%agent hide nosuchthing").out.splitlines()[-1] == "There is no variable nosuchthing now"
+    assert "There is no variable" not in shell.run("%agent hide greeting").out
+    assert "what fits greet* from now on (1 variable now)" in shell.run("%agent hide 'greet*'").out
+    assert shell.run("%agent hide --json").json == {"hidden": ["greet*", "greeting", "greting", "nosuchthing"]}

@@ -12,7 +12,6 @@ import gc
 import io
 import os
 import re
-import sys
 from collections import Counter, deque
 from collections.abc import Mapping
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -20,6 +19,7 @@ from typing import Any, Final, cast
 
 from agent_kernel.agents.effects import is_own
 from agent_kernel.agents.review.reaching import BUILTINS, FUNCTIONS, MODULES, PATH_WORDS, QUIET_TYPES
+from agent_kernel.values.redacted_values import is_in_memory
 from agent_kernel.values.summaries.reading import derives_from, instance_dict, is_of_notebook, loaded, module_name
 
 __all__ = [
@@ -345,25 +345,6 @@ def is_own_place(value: object) -> bool:
         return is_own(os.fspath(cast("os.PathLike[str]", value)))
     named = instance_dict(value).get("name") if module == "tempfile" else ""
     return type(named) is str and is_own(named)
-
-
-def is_in_memory(value: Any) -> bool:
-    """Whether it is a connection to a database in memory alone, or a cursor of one."""
-    kind = type(cast("object", value))
-    sqlite, duck = sys.modules.get("sqlite3"), sys.modules.get("duckdb")
-    try:
-        if sqlite is not None and kind is sqlite.Cursor:
-            value, kind = value.connection, sqlite.Connection
-        if sqlite is not None and kind is sqlite.Connection:
-            from agent_kernel.values.reducers.databases import files_of, hears
-
-            return not hears(value) and not any(files_of(value))
-        if duck is not None and kind is duck.DuckDBPyConnection:
-            paths = value.cursor().execute("select path from duckdb_databases() where not internal").fetchall()
-            return not any(path for (path,) in paths)
-    except Exception:  # noqa: BLE001 - it is closed, or of another thread
-        return False
-    return False
 
 
 def kind_of_open(value: object) -> str:

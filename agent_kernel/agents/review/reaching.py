@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from agent_kernel.values.redacted_values import DATABASE_MODULES, NETWORK_MODULES
+
 __all__ = [
     "BROWSER",
     "BUILTINS",
@@ -49,12 +51,9 @@ def _in(module: str, names: str, kind: str) -> dict[str, str]:
 # Modules that reach outside, by what they reach: calling into one has to be asked about; importing one does nothing.
 MODULES: Final = _of(
     {
-        "network": "socket ssl http urllib urllib2 urllib3 httpx requests aiohttp ftplib smtplib imaplib poplib telnetlib "
-        "websockets websocket paramiko boto3 botocore s3fs gcsfs google.cloud azure xmlrpc socketserver webbrowser nntplib "
-        "openai anthropic google.generativeai google.genai huggingface_hub selenium playwright kafka slack_sdk tweepy zmq "
-        "wandb mlflow pandas_datareader wikipedia yfinance sentence_transformers",
+        "network": NETWORK_MODULES,
         "processes": "subprocess multiprocessing pty pexpect sh pip docker fabric posixsubprocess",
-        "database": "psycopg2 psycopg pymysql pymongo redis oracledb pyodbc asyncpg",
+        "database": DATABASE_MODULES,
         "dynamic": "ctypes cffi imp code codeop marshal",
         "clipboard": "pyperclip",
         "person": "pyautogui pynput keyring getpass",

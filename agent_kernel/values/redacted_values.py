@@ -1,4 +1,6 @@
-"""What no model is to be told: learnt from values without running any code of theirs, masked wherever it stands.
+"""What must not be shown, learnt from values without running any code of theirs, and masked wherever it stands.
+
+Models are not told hidden variables, and later commits keep no outputs with forgotten ones.
 
 Texts are found whole or cut off, numbers however they are written. All of a hidden value is learnt: its texts and
 numbers, keys and labels, attributes and slots, however deep. In other values a secret is learnt where a search of some
@@ -28,7 +30,6 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final, cast
 
-from agent_kernel.agents.review.reaching import MODULES
 from agent_kernel.values import summaries
 from agent_kernel.values.references import is_library
 from agent_kernel.values.summaries.known import ExactTypes
@@ -46,7 +47,16 @@ from agent_kernel.values.summaries.reading import (
     module_name,
 )
 
-__all__ = ["SHORTEST", "Reader", "RedactedNumbers", "RedactedTexts", "faces"]
+__all__ = [
+    "DATABASE_MODULES",
+    "NETWORK_MODULES",
+    "SHORTEST",
+    "Reader",
+    "RedactedNumbers",
+    "RedactedTexts",
+    "faces",
+    "is_in_memory",
+]
 
 SHORTEST: Final = 4  # characters of what is looked for; the sign of a number is not counted
 _TELLING: Final = 8  # of a longer text, so many at its beginning tell it, where it is cut off behind them
@@ -55,6 +65,7 @@ _MOST_NUMBERS: Final = 5_000_000
 _MOST_OF_ONE: Final = 1_000  # entries of a container, or rows from either end, that are searched for secrets
 _DEEPEST: Final = 8  # of that search
 _MOST_LINES: Final = 1_000  # of a text
+_MOST_SOUGHT: Final = 1_000  # texts that are looked for one by one
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://([^/?#]*)[/?#]?")
 _CUT = re.compile(r"…|\.{3}|[\s'\"`,;)\]}|>]|\Z")  # what stands behind a text that was cut off
@@ -138,6 +149,13 @@ class RedactedTexts:
             if text not in self._all:
                 self._all.add(text)
                 self._by_start.setdefault(text[:SHORTEST], []).append(text)
+
+    def are_in(self, content: bytes) -> bool:
+        """Whether bytes hold one of these as UTF-8."""
+        if len(self._all) > _MOST_SOUGHT:
+            text = content.decode("utf-8", "replace")
+            return self.masked(text) != text
+        return any(text.encode("utf-8", "surrogatepass") in content for text in self._all)
 
     def masked(self, text: str) -> str:
         """The text without these."""
@@ -330,8 +348,6 @@ class Reader:
         self._met[id(value), hide] = value
         self.has_closed |= hide and kind in weakref.ProxyTypes  # all that is asked of it is asked of what it stands for
         if hide and derives_from(kind, loaded("sqlite3", "Connection")):
-            from agent_kernel.agents.review.meaning import is_in_memory
-
             self.has_closed |= is_in_memory(value)
         table = _TABLES.find(kind)
         if table is not None:
@@ -545,7 +561,15 @@ _RUNNING: Final[dict[type, str]] = {
 _HEAP: Final = 1 << 9  # of a class: it was made at run time
 _STANDARD: Final = frozenset(name.lstrip("_") for name in sys.stdlib_module_names)
 _BOOKKEEPING: Final = ("pybind11_builtins", "pandas._libs.internals")  # of functions, and of the memory of tables
-_TALKING: Final = frozenset(name.partition(".")[0] for name, kind in MODULES.items() if kind in ("network", "database"))
+# Modules that reach over the network and to databases.
+NETWORK_MODULES: Final = (
+    "socket ssl http urllib urllib2 urllib3 httpx requests aiohttp ftplib smtplib imaplib poplib telnetlib "
+    "websockets websocket paramiko boto3 botocore s3fs gcsfs google.cloud azure xmlrpc socketserver webbrowser nntplib "
+    "openai anthropic google.generativeai google.genai huggingface_hub selenium playwright kafka slack_sdk tweepy zmq "
+    "wandb mlflow pandas_datareader wikipedia yfinance sentence_transformers"
+)
+DATABASE_MODULES: Final = "psycopg2 psycopg pymysql pymongo redis oracledb pyodbc asyncpg"
+_TALKING: Final = frozenset(name.partition(".")[0] for name in f"{NETWORK_MODULES} {DATABASE_MODULES}".split())
 
 _SEARCHED_NO_FURTHER = _PLAIN | frozenset(map(id, (int, float, complex, str, bytes)))
 
@@ -720,3 +744,22 @@ def _attributes(value: object, kind: type, hide: bool, depth: int) -> Iterator[P
                 except AttributeError:
                     continue
                 yield held, hide or summaries.names_a_secret(name), depth + 1
+
+
+def is_in_memory(value: Any) -> bool:
+    """Whether it is a connection to a database in memory alone, or a cursor of one."""
+    kind = type(cast("object", value))
+    sqlite, duck = sys.modules.get("sqlite3"), sys.modules.get("duckdb")
+    try:
+        if sqlite is not None and kind is sqlite.Cursor:
+            value, kind = value.connection, sqlite.Connection
+        if sqlite is not None and kind is sqlite.Connection:
+            from agent_kernel.values.reducers.databases import files_of, hears
+
+            return not hears(value) and not any(files_of(value))
+        if duck is not None and kind is duck.DuckDBPyConnection:
+            paths = value.cursor().execute("select path from duckdb_databases() where not internal").fetchall()
+            return not any(path for (path,) in paths)
+    except Exception:  # noqa: BLE001 - it is closed, or of another thread
+        return False
+    return False
