@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -22,11 +23,12 @@ from agent_kernel.errors import (
 from agent_kernel.repository import Change, Entry, Manifest, ObjectId, Tree, short
 from agent_kernel.session import trust
 from agent_kernel.session.history import changes_between
-from agent_kernel.session.living import is_of_session
+from agent_kernel.session.living import is_of_session, remedy_for, told_now
 from agent_kernel.session.mergebases import start
 from agent_kernel.session.merging import described
+from agent_kernel.session.unloaded import commits_of_cells
 from agent_kernel.values import summaries
-from agent_kernel.values.groups import decode_layout
+from agent_kernel.values.groups import decode_layout, losses_of
 from agent_kernel.verbs.comparing import details_of
 from agent_kernel.verbs.interest import rank_of
 
@@ -250,6 +252,8 @@ def _cannot(book: Book, here: Tree, target: Mapping[str, Entry]) -> Iterator[Can
         # Of several losses inside one value the first says what kind of thing is missing.
         lost = manifest.lost[0]
         reason = summaries.mask_text(lost.reason)
+        losses = losses_of(decode_layout(manifest.layout))
+        (lost,) = told_now([lost], losses, lambda loss: remedy_for(session, loss, partial(commits_of_cells, repo)))
         yield Cannot(cleaned(name), cleaned(lost.type), cleaned(reason, 300), cleaned(lost.remedy, 300), stays)
 
 

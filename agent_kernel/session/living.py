@@ -9,17 +9,24 @@ takes out of the namespace is held until the session closes.
 from __future__ import annotations
 
 import functools
+import re
 import secrets
 import weakref
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from agent_kernel.values.lost import Lost, loss_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
+    from agent_kernel.repository import Unsaved
     from agent_kernel.values.classes import ClassRegistry
     from agent_kernel.values.dump import Loss
+
+
+_NUMBERED = re.compile(r"run cells? (\[\d+\](?: and \[\d+\])*) again")
 
 
 def is_of_session(token: str, session: str) -> bool:
@@ -27,10 +34,65 @@ def is_of_session(token: str, session: str) -> bool:
     return token.rpartition("-")[0].endswith(f"-{session}")
 
 
-class Living:
-    """Tokens and class ids of one session, whose id the tokens hold."""
+def remedy_for(session: str, loss: Loss, commits: Callable[[str, Collection[int]], Mapping[int, str]]) -> str:
+    """How to have an object again, as this session says it. Numbers of another session's cells are other cells here.
 
-    def __init__(self) -> None:
+    Args:
+        commits: the commits of some cells of a session, in words, by number.
+    """
+    numbers = cells_of(loss.remedy)
+    if not numbers or is_of_session(loss.token, session):
+        return loss.remedy
+    return remedy_by_commits(loss.remedy, commits(loss.token.rpartition("-")[0].partition("-")[2], numbers))
+
+
+def remedy_by_commits(remedy: str, made: Mapping[int, str]) -> str:
+    """The remedy, read where its cell numbers are other cells: each cell by its commit.
+
+    >>> remedy_by_commits("run cell [3] again to have it back", {3: "3f2a91c4 (f = open(path))"})
+    'run the cell of 3f2a91c4 (f = open(path)) again to have it back'
+    >>> remedy_by_commits("run cell [3] again to have it back", {})
+    'run the cell that made it again to have it back'
+    """
+    numbers = cells_of(remedy)
+    if not numbers:
+        return remedy
+    said = " and ".join(dict.fromkeys(made[number] for number in numbers if number in made))
+    cells = (
+        f"the cell{'s' if ' and ' in said and len(numbers) > 1 else ''} of {said}" if said else "the cell that made it"
+    )
+    return _NUMBERED.sub(lambda _: f"run {cells} again", remedy)
+
+
+def cells_of(remedy: str) -> list[int]:
+    """The numbers of the cells that a remedy tells to run."""
+    match = _NUMBERED.search(remedy)
+    return [int(number) for number in re.findall(r"\d+", match[1])] if match is not None else []
+
+
+def told_now(lost: Iterable[Unsaved], losses: Iterable[Loss], remedy_of: Callable[[Loss], str]) -> list[Unsaved]:
+    """What to say of what could not be saved, with the remedies that hold now. `losses`: the same, with their tokens."""
+    known = {(loss.type, loss.reason, loss.remedy): loss for loss in losses}
+    found: list[Unsaved] = []
+    for one in lost:
+        loss = known.get((one.type, one.reason, one.remedy))
+        found.append(one if loss is None else msgspec.structs.replace(one, remedy=remedy_of(loss)))
+    return found
+
+
+def _nowhere(session: str, numbers: Collection[int]) -> Mapping[int, str]:
+    return {}
+
+
+class Living:
+    """Tokens and class ids of one session, whose id the tokens hold.
+
+    Args:
+        commits: the commits of some cells of a session, in words, by number.
+    """
+
+    def __init__(self, commits: Callable[[str, Collection[int]], Mapping[int, str]] = _nowhere) -> None:
+        self._commits = commits
         self.session = ""
         self.cell = ""  # what made a new token, for the way out: "cell [3]"
         self._tokens: dict[int, tuple[_Hold, str]] = {}
@@ -112,8 +174,16 @@ class Living:
         """What stands for an object that is gone: one for all that held it."""
         found = self._placeholders.get(token)
         if found is None:
-            found = self._placeholders[token] = Lost(loss)
+            found = self._placeholders[token] = Lost(loss, remedy=weakref.WeakMethod(self.remedy_now))
         return found
+
+    def remedy_now(self, loss: Loss) -> str:
+        """How to have the object again. See `remedy_for`."""
+        return remedy_for(self.session, loss, self._commits)
+
+    def told_now(self, lost: Iterable[Unsaved], losses: Iterable[Loss]) -> list[Unsaved]:
+        """What to say of what could not be saved, with the remedies that hold now."""
+        return told_now(lost, losses, self.remedy_now)
 
     def is_gone(self, token: str) -> bool:
         """Whether something that lives holds a placeholder for the object."""

@@ -283,7 +283,7 @@ class Moving(Stepping):
             lost
             for name, manifest in loaded.plan.manifests.items()
             if manifest.lost and not name.startswith(CLASS_PREFIX)
-            for lost in (manifest.lost if self.workspace.is_lost(name) else self.workspace.gone_in(manifest))
+            for lost in self.workspace.lost_in(manifest, whole=self.workspace.is_lost(name))
         )
         return (*lost, *loaded.told)
 

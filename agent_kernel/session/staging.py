@@ -41,6 +41,7 @@ class Staging:
         self.writer = writer
         self.staged = Staged()
         self._stores_large = stores_large
+        self._living = living
         self._dumps = Dumps(namespace, tracking, living, self.staged, everything)
 
     def leave_out(self, names: Iterable[str]) -> None:
@@ -163,7 +164,7 @@ class Staging:
             moved = [name for name in names if before[name] is not None]
         for name in moved:
             self._note_change(name, "~", made)
-        for unsaved in made.lost:
+        for unsaved in self._living.told_now(made.lost, made.losses):
             self.staged.unsaved[unsaved.name, unsaved.type + unsaved.reason] = unsaved
 
     def _own_of(self, name: str, value: object) -> bytes:

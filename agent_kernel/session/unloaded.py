@@ -6,9 +6,10 @@ commit stores it anew, so nothing of it is lost, and a later checkout tries it a
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ import msgspec
 from agent_kernel.errors import AgentKernelError, DamagedObjectError, LoadError, NewerFormatError
 from agent_kernel.repository import Entry, Manifest, ObjectId, Repository, Unsaved, short
 from agent_kernel.session.environment import import_folders
+from agent_kernel.session.labels import title
 from agent_kernel.session.saving import version_now
 from agent_kernel.session.tracking import Group, Unloaded
 from agent_kernel.values import summaries
@@ -23,8 +25,10 @@ from agent_kernel.values.aliases import Reach
 from agent_kernel.values.dump import Loss
 from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.lost import Lost
+from agent_kernel.values.summaries.wording import cut
 
 WAY_ON = "--partial (in Python partial=True) goes on without, and keeps what is stored"
+_TITLE = 60  # characters of what a cell is called
 _FURTHEST = 10_000  # commits to look through for the cell that made a value
 
 
@@ -192,6 +196,22 @@ def _cells(repo: Repository, sources: Sequence[ObjectId], names: set[str]) -> di
             _walk_back(repo, source, names - found.keys(), found)
         except AgentKernelError:  # the history is damaged further back: what was found so far will do
             continue
+    return found
+
+
+def commits_of_cells(repo: Repository, session: str, numbers: Collection[int]) -> dict[int, str]:
+    """The commits of some cells of a session by number, as `3f2a91c4 (lock = Lock())`, as far as the history can be read."""
+    found: dict[int, str] = {}
+    with contextlib.suppress(AgentKernelError):
+        tips = dict.fromkeys(
+            (*repo.branches().values(), *repo.tags().values(), *(head.commit for head in repo.heads().values()))
+        )
+        for id, commit in repo.log([tip for tip in tips if tip is not None], limit=_FURTHEST):
+            number = commit.cell.number if commit.session == session and commit.cell is not None else None
+            if number in numbers and number is not None:
+                found.setdefault(number, f"{short(id)} ({cut(title(commit), _TITLE)})")
+            if len(found) == len(numbers):
+                break
     return found
 
 

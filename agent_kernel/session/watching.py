@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain, compress, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -57,6 +58,12 @@ class Touched(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, names=self.names | more, asked=asked, grouped=self.grouped - more)
 
 
+def _commits_of_cells(repo: Repository, session: str, numbers: Collection[int]) -> Mapping[int, str]:
+    from agent_kernel.session.unloaded import commits_of_cells
+
+    return commits_of_cells(repo, session, numbers)
+
+
 class Watching:
     """The part of a workspace that looks at the namespace and never alters it."""
 
@@ -65,7 +72,7 @@ class Watching:
         self.repo = repo
         self.tracking = Tracking()
         self.bindings = Bindings(is_versioned)
-        self.living = Living()
+        self.living = Living(partial(_commits_of_cells, repo))
         self.callbacks: Callable[[], Iterable[object]] = tuple
         self.outputs: Callable[[], Iterable[object]] = tuple
         self.after_load: Callable[[], object] = tuple  # what the door does when values were built
@@ -101,7 +108,8 @@ class Watching:
 
     def losses(self) -> tuple[Unsaved, ...]:
         """What of the present state is not saved."""
-        return (*(lost for group in self.tracking for lost in group.lost), *self.unloaded())
+        never = (lost for group in self.tracking for lost in self.living.told_now(group.lost, group.losses))
+        return (*never, *self.unloaded())
 
     def unloaded(self) -> tuple[Unsaved, ...]:
         """What is stored of the present state and could not be loaded."""

@@ -124,13 +124,14 @@ class Workspace(Watching):
         lost = losses_of(decode_layout(self.repo.read_manifest(entry).layout))
         return bool(lost) and all(self.living.stayed(loss.token) for loss in lost)
 
-    def gone_in(self, manifest: Manifest) -> list[Unsaved]:
-        """What could not be saved below a value, and is not there any more: a placeholder stands in its place."""
+    def lost_in(self, manifest: Manifest, *, whole: bool) -> list[Unsaved]:
+        """What could not be saved of a value, and is not there any more: a placeholder stands in its place, or in that of the whole."""
         from agent_kernel.values.groups import decode_layout, losses_of
 
-        lost = losses_of(decode_layout(manifest.layout))
-        gone = {(loss.type, loss.reason, loss.remedy) for loss in lost if self.living.is_gone(loss.token)}
-        return [told for told in manifest.lost if (told.type, told.reason, told.remedy) in gone]
+        losses = losses_of(decode_layout(manifest.layout))
+        gone = {(loss.type, loss.reason, loss.remedy) for loss in losses if whole or self.living.is_gone(loss.token)}
+        lost = [told for told in manifest.lost if whole or (told.type, told.reason, told.remedy) in gone]
+        return self.living.told_now(lost, losses)
 
     def without(self, loaded: Loaded, writer: Writer) -> Staged:
         """Store anew what shares objects now with the names that are about to be replaced."""

@@ -11,6 +11,8 @@ from agent_kernel.errors import LostValueError
 from agent_kernel.values.restore.context import is_loading
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from agent_kernel.values.dump import Loss
 
 _STATE = "_agent_kernel_lost"
@@ -22,7 +24,13 @@ def _raise(self: Any, *_: Any, **__: Any) -> NoReturn:
         raise TypeError("not a lost value")
     name, own = object.__getattribute__(self, "_agent_kernel_name"), unloaded_of(self)
     told = own or loss
-    raise LostValueError(name, told.type, told.reason, told.remedy, own is not None)
+    raise LostValueError(name, told.type, told.reason, _remedy(self, told), own is not None)
+
+
+def _remedy(self: Any, told: Loss) -> str:
+    find = object.__getattribute__(self, "_agent_kernel_remedy")()
+    remedy: str = told.remedy if find is None else find(told)
+    return remedy
 
 
 # fmt: off
@@ -53,12 +61,26 @@ class Lost:
     Args:
         loss: what is saved in its place, where something else is bound to it or holds it.
         unloaded: what to say instead where the object is stored under this very name, and only loading it failed.
+        remedy: a weak reference to what gives the remedy as it is to be told now.
     """
 
-    __slots__ = ("__weakref__", "_agent_kernel_lost", "_agent_kernel_name", "_agent_kernel_unloaded")
+    __slots__ = (
+        "__weakref__",
+        "_agent_kernel_lost",
+        "_agent_kernel_name",
+        "_agent_kernel_remedy",
+        "_agent_kernel_unloaded",
+    )
 
-    def __init__(self, loss: Loss, name: str = "", unloaded: Loss | None = None) -> None:
+    def __init__(
+        self,
+        loss: Loss,
+        name: str = "",
+        unloaded: Loss | None = None,
+        remedy: Callable[[], Callable[[Loss], str] | None] = lambda: None,
+    ) -> None:
         object.__setattr__(self, _STATE, loss)
+        object.__setattr__(self, "_agent_kernel_remedy", remedy)
         object.__setattr__(self, "_agent_kernel_name", name or loss.type)
         object.__setattr__(self, "_agent_kernel_unloaded", unloaded)
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.errors import LostValueError
-from agent_kernel.repository import Unsaved
+from agent_kernel.repository import Unsaved, short
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
 from agent_kernel.testing.notebooks import Notebook, names_changed
+from agent_kernel.values.dump import Loss
 
 
 class TestLostValues:
@@ -109,6 +110,39 @@ class TestLostValues:
             nb.run("del gen")
             nb.checkout(made)
             assert [lost.name for lost in nb.session.status().lost] == ["gen"]
+
+
+class TestRemediesAfterARestart:
+    """Numbers of cells begin anew in each kernel, so a cell of an earlier one is named by its commit."""
+
+    def test_name_the_commits_of_the_cells(self) -> None:
+        with Notebook(session_id="k.1") as nb:
+            nb.run("x = 1")
+            made = nb.run("gen = (i for i in range(3))")
+            assert [lost.remedy for lost in nb.session.status().lost] == ["run cell [2] again to have it back"]
+            nb.run("box = [gen]")
+        with Notebook(nb.repo, session_id="k.2") as nb:
+            assert made.commit is not None
+            way = f"run the cell of {short(made.commit)} (gen = (i for i in range(3))) again to have it back"
+            report = nb.checkout()
+            assert {lost.name: lost.remedy for lost in report.unsaved} == {"gen": way, "box": way}
+            assert set(nb.session.status().lost) == set(report.unsaved)
+            with pytest.raises(LostValueError) as raised:
+                nb.look("next(gen)")
+            assert raised.value.remedy == way
+            assert [lost.remedy for lost in nb.run("box.append(2)").unsaved] == [way]
+            nb.run("gen2 = (i for i in range(3))")
+            remedies = {lost.name: lost.remedy for lost in nb.session.status().lost}
+            assert remedies["gen2"] == "run cell [2] again to have it back"
+
+    def test_name_no_cell_that_the_history_does_not_have(self) -> None:
+        with Notebook() as nb:
+            assert (
+                nb.session.workspace.living.remedy_now(
+                    Loss("generator-gone-0011", "generator", "", "run cell [2] again to have it back")
+                )
+                == "run the cell that made it again to have it back"
+            )
 
 
 def test_what_holds_a_lost_part_is_loaded_around_its_placeholder() -> None:
