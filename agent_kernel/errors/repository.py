@@ -13,6 +13,10 @@ class RefNotFoundError(NotFoundError):
     reason: str = ""  # why it names nothing, where that is known
     remedy: str = ""
 
+    def or_else(self, remedy: str) -> str:
+        """Its remedy with another one behind it."""
+        return "; ".join(filter(None, (self.remedy, remedy)))
+
     def __str__(self) -> str:
         names = tuple(dict.fromkeys(self.known))  # a branch and a tag may have the same one
         known = ", ".join(names[:8]) or "none yet"

@@ -1,6 +1,6 @@
-"""git's language for naming a commit: `main~3`, `HEAD^2`, `@{1}`, `3fa9`, `@{-1}`.
+"""git's language for naming a commit: `main~3`, `HEAD^2`, `@{1}`, `3fa9`, `@{-1}`. `[5]` is that of a cell, as Jupyter numbers it.
 
-A name is read as a tag, a branch or the digits of a commit, in this order, then each suffix goes on from there.
+A name is read as a cell of the session, a tag, a branch or the digits of a commit, in this order, then each suffix goes on from there.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from agent_kernel.errors import AmbiguousRefError, RefNotFoundError
-from agent_kernel.repository.ids import ALGORITHM, Kind, ObjectId, hex_of
+from agent_kernel.repository.ids import ALGORITHM, Kind, ObjectId, hex_of, short
 from agent_kernel.repository.refs import branch_key, tag_key
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ _REVISION = re.compile(r"(?P<base>(?:(?!@\{)[^~^:])*)(?P<rest>.*)", re.DOTALL)
 _SUFFIX = re.compile(r"@\{(?P<ago>-?\d+)\}|~(?P<up>\d*)|\^(?P<parent>\d*)")
 _LEFT = re.compile(r"(?:HEAD|@)?@\{-(?P<ago>[1-9]\d*)\}")
 _DIGITS = re.compile(r"[0-9a-fA-F]{4,64}")
+_CELL = re.compile(r"\[(?P<number>\d{1,9})\]")
 _SHOWN = 50
 
 
@@ -75,11 +76,45 @@ def branch_meant(repo: Naming, text: str, session: str = "") -> str | None:
 
 
 def _base(repo: Naming, text: str, base: str, session: str) -> ObjectId:
-    at_head = base in ("HEAD", "@")
+    at_head, cell = base in ("HEAD", "@"), _CELL.fullmatch(base)
+    if cell is not None:
+        return _by_cell(repo, text, int(cell["number"]), session)
     id = repo.head(session).commit if at_head else _ref(repo, base) or _by_digits(repo, base)
     if id is None:
-        raise _unknown(repo, text, "there is no commit yet" if at_head else "")
+        remedy = _cell_called(repo, base, session) if _CELL.fullmatch(f"[{base}]") else ""
+        raise _unknown(repo, text, "there is no commit yet" if at_head else "", remedy)
     return id
+
+
+def _by_cell(repo: Naming, text: str, number: int, session: str) -> ObjectId:
+    own, other = _cells_of(repo, number, session)
+    if own is None:
+        earlier = f"; that of another kernel is commit {short(other)}" if other is not None else ""
+        raise _unknown(repo, text, f"no cell of this kernel has this number{earlier}")
+    return own
+
+
+def _cell_called(repo: Naming, base: str, session: str) -> str:
+    """What somebody may have meant who typed a bare number."""
+    own, other = _cells_of(repo, int(base), session)
+    if own is not None:
+        return f"the commit of cell [{int(base)}] is {short(own)}, or [{int(base)}]"
+    return f"the commit of cell [{int(base)}] is {short(other)}" if other is not None else ""
+
+
+def _cells_of(repo: Naming, number: int, session: str) -> tuple[ObjectId | None, ObjectId | None]:
+    """The newest commit of a cell with this number, of this session and of any other; what HEAD goes on from comes first."""
+    record = None if session else repo.refs.head_record("")
+    session = record.session if record is not None else session
+    head, other = repo.head(session).commit, None
+    for starts in ([head] if head is not None else [], [*repo.branches().values(), *repo.tags().values()]):
+        for id, commit in repo.history.walk(starts):
+            if commit.cell is None or commit.cell.number != number:
+                continue
+            if commit.session == session:
+                return id, other
+            other = other or id
+    return None, other
 
 
 def _ref(repo: Naming, name: str) -> ObjectId | None:
@@ -162,5 +197,5 @@ def _was_moved(count: int) -> str:
     return {0: "has not been moved in this session", 1: "was moved once"}.get(count, f"was moved {count:,} times")
 
 
-def _unknown(repo: Naming, text: str, reason: str = "") -> RefNotFoundError:
-    return RefNotFoundError(text, repo.refs.known(), reason)
+def _unknown(repo: Naming, text: str, reason: str = "", remedy: str = "") -> RefNotFoundError:
+    return RefNotFoundError(text, repo.refs.known(), reason, remedy)

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.errors import AmbiguousRefError, RefNotFoundError
-from agent_kernel.repository.ids import ALGORITHM, Kind, ObjectId, hex_of
+from agent_kernel.repository.ids import ALGORITHM, Kind, ObjectId, hex_of, short
 from agent_kernel.repository.repository import Repository
 from agent_kernel.repository.revisions import split_path
+from agent_kernel.testing.notebooks import Notebook
 from agent_kernel.testing.repositories import commit_values, detach, switch
 from tests.repository.test_history import Git, _ours, _random_dag
 
@@ -139,3 +140,32 @@ def test_a_path_is_a_revision_and_a_name() -> None:
     assert split_path(":df") == ("HEAD", "df")
     assert split_path("main") == ("main", None)
     assert split_path("main:") == ("main", "")
+
+
+def test_a_number_as_the_log_shows_it_names_the_newest_commit_of_that_cell() -> None:
+    with Notebook(session_id="k.1") as nb:
+        made = [nb.run(f"x = {number}").commit for number in range(3)]
+        assert [nb.repo.resolve(f"[{number}]", nb.session.id) for number in (1, 2, 3)] == made
+        assert nb.repo.resolve("[3]~1") == made[1]  # on the command line, in the session that was used last
+        nb.session.undo()
+        assert nb.repo.resolve("[2]", nb.session.id) == made[1]
+        nb.session.checkout("[2]")
+        nb.session.switch("other", create=True)
+        beside = nb.run("x = 5").commit
+        nb.session.switch("main")
+        assert nb.repo.resolve("[4]", nb.session.id) == beside  # of a branch that HEAD is not on
+    assert made[1] is not None
+    with Notebook(nb.repo, session_id="k.2") as nb:
+        nb.checkout()
+        with pytest.raises(RefNotFoundError, match="no cell of this kernel has this number") as raised:
+            nb.repo.resolve("[2]", nb.session.id)
+        assert f"that of another kernel is commit {short(made[1])}" in str(raised.value)
+        with pytest.raises(RefNotFoundError, match=f"the commit of cell .2. is {short(made[1])}$"):
+            nb.repo.resolve("2", nb.session.id)
+        again = nb.run("y = 1").commit
+        assert nb.repo.resolve("[1]", nb.session.id) == again
+        assert again is not None
+        with pytest.raises(RefNotFoundError, match=f"the commit of cell .1. is {short(again)}, or .1.$"):
+            nb.repo.resolve("1~0", nb.session.id)
+        with pytest.raises(RefNotFoundError, match="no branch, tag or commit is called '77'"):
+            nb.repo.resolve("77", nb.session.id)

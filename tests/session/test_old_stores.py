@@ -77,7 +77,7 @@ def test_every_state_of_an_old_store_comes_back(store: Path) -> None:
             assert nb.look("(numbers, same['numbers'] is numbers)") == ([1, 2, 3, 4], True)
             assert nb.look("(double(5), type(point) is Point, Point.made[0] is point)") == (10, True, True)
             assert nb.look("(len(rows), rows[2499])") == (2500, {"id": 2499, "tags": ["0"]})
-            with pytest.raises(LostValueError, match="run the cell (of [0-9a-f]{8} |that made it)"):
+            with pytest.raises(LostValueError, match=r"run the cell (of [0-9a-f]{8} |that made it)"):
                 nb.look("next(generator)")
             nb.session.checkout("v1~4")
             assert nb.look("(numbers, text, 'double' in globals())") == ([1, 2, 3], "grüße", False)
