@@ -170,7 +170,16 @@ class Parser(argparse.ArgumentParser):
             message += f"; it stands before {' and '.join(self._greedy)}, which take every word after them"
         if message.startswith("unrecognized arguments:"):
             message += "".join(f"; {said}" for option, said in self._answers.items() if option in message.split())
+            message += self._close(message.split()[2:])
         raise UsageProblem(f"{message} ({usage})")
+
+    def _close(self, words: Sequence[str]) -> str:
+        """Options that are meant maybe by those of the words that look like one."""
+        from difflib import get_close_matches
+
+        wrong = (word.partition("=")[0] for word in words if word.startswith("--") and word not in self._answers)
+        close = [near for word in wrong for near in get_close_matches(word, list(self.options), 1, 0.7)]
+        return f"; did you mean {' and '.join(dict.fromkeys(close))}?" if close else ""
 
 
 class Verb(msgspec.Struct, frozen=True):

@@ -103,24 +103,43 @@ class Blocker:
             raise ModuleNotFoundError("No module named " + repr(name), name=name)
 sys.meta_path.insert(0, Blocker())
 from agent_kernel.agents.models.naming import model_named
-from agent_kernel.errors import MissingExtraError
+from agent_kernel.errors import MissingExtraError, ModelError
 try:
     model_named({name!r})
-except MissingExtraError as error:
+except (MissingExtraError, ModelError) as error:
     print(error)
 """
 
 
 @pytest.mark.parametrize(
     ("package", "name", "extra"),
-    [("pydantic_ai", "openai:gpt-5", "agents"), ("openai", "openai:gpt-5", "openai"), ("anthropic", "anthropic:x", "anthropic"),
+    [("pydantic_ai", "openai:gpt-5", "openai"), ("pydantic_ai", "openai-responses:gpt-5", "openai"), ("pydantic_ai", "google-cloud:x", "google"),
+     ("pydantic_ai", "ollama:qwen3", "openai"), ("pydantic_ai", "anthropic:x", "anthropic"), ("pydantic_ai", "nobody:x", "agents"),
+     ("openai", "openai:gpt-5", "openai"), ("anthropic", "anthropic:x", "anthropic"),
      ("google", "google:gemini", "google"), ("groq", "groq:x", "groq"), ("mistralai", "mistral:x", "mistral")],
 )  # fmt: skip
 def test_a_package_that_is_missing_is_named_with_its_extra(package: str, name: str, extra: str) -> None:
+    assert f'pip install "agent-kernel[{extra}]" brings it' in said_without(package, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("gpt-5", "a model is named PROVIDER:NAME; did you mean openai:gpt-5?"),
+        ("what", "the providers are anthropic, "),
+    ],
+)
+def test_a_name_without_a_provider_is_told_of_before_anything_is_installed(name: str, said: str) -> None:
+    assert said in said_without("pydantic_ai", name)
+    assert "pip install" not in said_without("pydantic_ai", name)
+
+
+def said_without(package: str, name: str) -> str:
+    """What is said of a model where a package is not installed."""
     code = BLOCKED.format(package=package, name=name)
     environment = {"PYTHONPATH": str(Path(__file__).parents[2]), **os.environ}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    assert f'pip install "agent-kernel[{extra}]" brings it' in done.stdout
+    return done.stdout
 
 
 def test_the_error_of_a_missing_package_is_an_import_error() -> None:

@@ -371,3 +371,17 @@ def test_a_terminal_shows_the_history_as_log_does(shell: Shell) -> None:
     assert shell.run("%agent history").out == shell.run("%agent log").out
     assert shell.run("%agent history -- tmp").out == shell.run("%agent log -- tmp").out
     assert shell.run("%agent history --help").out.startswith("usage: %agent history")
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("%%agent --modle openai:x\nx = 1", "did you mean --model?"),
+        ("%%agent --stesp 3 --aprove=auto\nx = 1", "did you mean --steps and --approve?"),
+        ("%agent log --limt 3", "did you mean --limit?"),
+    ],
+)
+def test_an_option_that_looks_like_one_is_told_of_it(shell: Shell, line: str, meant: str) -> None:
+    said = shell.run(line)
+    assert meant in said.out + said.err
+    assert "did you mean" not in shell.run("%agent log --grahp").err  # nothing is close

@@ -41,6 +41,8 @@ _KNOWN: Final = (
     "vllm",
 )  # those that are named where none is close
 _RENAMED: Final = {"google-gla": "google", "google-vertex": "google-cloud"}
+# Whose models are called so, where pydantic-ai is not there to tell.
+_FAMILIES: Final = {"gpt": "openai", "claude": "anthropic", "gemini": "google", "mistral": "mistral", "grok": "xai"}
 _NO_KEY: Final = "no-key"  # the clients want one, and such servers look at none
 
 _ADDRESS = re.compile(r"@(?=https?://)")
@@ -56,15 +58,15 @@ def provided(name: str) -> Provided:
         MissingExtraError: the package that it needs is not installed.
         ModelError: there is no such model, or its key is not set.
     """
-    _require()
-    from pydantic_ai.exceptions import UserError
-
-    from agent_kernel.agents.models.provided import Provided
-
     plain, _, address = _at(name)
     prefix, _, rest = plain.partition(":")
     if not rest and plain != "test":
         raise ModelError(name, f"a model is named PROVIDER:NAME{_close(plain)}")
+    _require(_extra_of(prefix))
+    from pydantic_ai.exceptions import UserError
+
+    from agent_kernel.agents.models.provided import Provided
+
     if prefix in _ADDRESSED and not address and "@" in rest:
         raise ModelError(name, f"{rest.partition('@')[2]!r} is no address: it begins with http:// or https://")
     if address and not urlsplit(address).hostname:
@@ -95,11 +97,20 @@ def wrapped(model: object) -> Provided:
     return Provided(cast("Any", model))
 
 
-def _require() -> None:
+def _require(extra: str = "agents") -> None:
+    """Raise MissingExtraError where pydantic-ai is not installed. `extra`: the one that brings all that is needed."""
     try:
         import_module("pydantic_ai.models")
     except ImportError as error:
-        raise MissingExtraError(str(error.name or "pydantic_ai").partition(".")[0], "agents") from error
+        raise MissingExtraError(str(error.name or "pydantic_ai").partition(".")[0], extra) from error
+
+
+def _extra_of(prefix: str) -> str:
+    """The extra that brings a provider's package, as far as it is known without pydantic-ai."""
+    if prefix in _FREE:
+        return "openai"  # they speak as OpenAI does
+    provider = prefix.partition("-")[0]  # openai-responses, google-cloud
+    return provider if provider in EXTRAS else "agents"
 
 
 def _at(name: str) -> tuple[str, str, str]:
@@ -186,7 +197,15 @@ def _said(plain: str, said: str) -> str:
 
 def _close(plain: str) -> str:
     """Names that are close, to be said behind what was wrong."""
-    from pydantic_ai.models import known_model_names
+    try:
+        from pydantic_ai.models import known_model_names
+    except ImportError:
+        family = next((family for family in _FAMILIES if plain.startswith(family)), None)
+        return (
+            f"; did you mean {_FAMILIES[family]}:{plain}?"
+            if family
+            else f"; the providers are {', '.join(_KNOWN)} and more"
+        )
 
     prefix, _, rest = plain.partition(":")
     known = [name for name in known_model_names() if not name.startswith("gateway/")]
