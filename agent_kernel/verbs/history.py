@@ -82,7 +82,10 @@ def _nothing(scope: Scope, options: Namespace, limit: int | None) -> str:
     """Why there is nothing to show."""
     head = scope.head().commit
     if head is None:
-        return "No history yet. Run a cell: each one becomes a commit of the variables it changed."
+        return (
+            "No history yet. Run a cell: each one becomes a commit of the variables it changed. "
+            "(A copied notebook leaves its history behind: copy .agent-kernel/NAME too, or %agent bind --from PATH.)"
+        )
     if limit == 0:
         return "No commit is shown, as -n 0 asks."
     found = [name for name in options.names if name not in scope.repo.tree_at(head)]

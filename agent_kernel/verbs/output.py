@@ -6,10 +6,11 @@ All text in a block is already clean of control characters; HTML escapes everyth
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from agent_kernel.verbs.ansi import Style, painted, style_of
 from agent_kernel.verbs.text import cut, pad, width_of
@@ -52,6 +53,7 @@ class Table:
 
 
 Block: TypeAlias = Line | Code | Table
+_UNIT: Final = re.compile(r"(\d) ([kMGT]?B|m?s|min|h)\b")
 
 
 @dataclass(frozen=True)
@@ -179,12 +181,17 @@ def _html(block: Block) -> str:
 
 
 def _stiff(column: int, table: Table) -> str:
-    """Where one column gives way, the others stay on one line."""
-    return ";white-space:nowrap" if table.flexible not in (-1, column) else ""
+    """Where one column gives way, the others stay on one line. Numbers always do."""
+    return ";white-space:nowrap" if column in table.right or table.flexible not in (-1, column) else ""
+
+
+def _whole(text: str) -> str:
+    """Number and unit on one line."""
+    return _UNIT.sub(r"\1&nbsp;\2", text)
 
 
 def _html_cells(row: tuple[str, ...], table: Table) -> str:
     return "".join(
-        f'<td style="text-align:{"right" if at in table.right else "left"}{_stiff(at, table)}">{escape(text)}</td>'
+        f'<td style="text-align:{"right" if at in table.right else "left"}{_stiff(at, table)}">{_whole(escape(text))}</td>'
         for at, text in enumerate(row)
     )

@@ -192,5 +192,8 @@ def _what_is_there(named: Path, place: Path) -> str:
     if not named.exists():
         return "there is nothing there"
     if named.suffix == ".ipynb":
-        return "it is a notebook that has no history here yet"
+        lies = f"{HIDDEN}/{named.stem}"
+        return (
+            f"it is a notebook that has no history here yet; where it came from, that is {lies} beside it: copy it too"
+        )
     return "it is a folder without a store" if place.is_dir() else "it holds something else"

@@ -43,6 +43,16 @@ def test_html_escapes_everything_and_has_no_script() -> None:
     assert '<td style="text-align:left">x</td>' in html
 
 
+def test_html_breaks_no_line_within_a_number_and_its_unit() -> None:
+    class Measured(Everything):
+        def blocks(self) -> Sequence[Block]:
+            return [Table(("Changed", "Took"), (("+big 27.8 kB", "0.00 s"),), right=frozenset({1}))]
+
+    html = Measured().to_html()
+    assert '<td style="text-align:right;white-space:nowrap">0.00&nbsp;s</td>' in html
+    assert ">+big 27.8&nbsp;kB<" in html
+
+
 def test_a_notebook_gets_text_and_html() -> None:
     assert set(Everything()._repr_mimebundle_()) == {"text/plain", "text/html"}
 

@@ -10,6 +10,9 @@ import { formsFor } from "../shared/tokens.js";
 
 const WAITING_ROWS = 6;
 
+/** To whoever was sent a notebook, or copied it. */
+export const COPIED = "A copied notebook leaves its history behind: copy the folder .agent-kernel/NAME as well.";
+
 export class EmptyState {
   /** @param {HistoryModel} model @param {{ commit: () => void }} doings */
   constructor(model, doings) {
@@ -95,6 +98,7 @@ export class EmptyState {
       ),
       el("h4", {}, "No history yet"),
       el("p", {}, "Run a cell. Every cell from here on becomes a commit of the variables it changed."),
+      el("p", { class: "ak-muted" }, COPIED),
       commit,
     ];
   }

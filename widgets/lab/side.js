@@ -4,6 +4,7 @@
  * Each notebook keeps its view while it is open, so that a search or an opened commit is still there when one comes back.
  */
 
+import { COPIED } from "../history/empty.js";
 import { mountHistory } from "../history/panel.js";
 import { el, fill } from "../shared/dom.js";
 import { asSentence } from "../shared/format.js";
@@ -154,10 +155,10 @@ class SideView {
 /** @param {OpenNotebook} notebook */
 function whyNot({ link, transport }) {
   const { failure } = transport;
-  if (link.standing === "open") return note("No history yet", "Run a cell. Every cell from here on becomes a commit of the variables it changed.");
+  if (link.standing === "open") return note("No history yet", `Run a cell. Every cell from here on becomes a commit of the variables it changed. ${COPIED}`);
   if (failure?.code === "absent") return note("No history here", `${failure.message} A kernel that has loaded agent_kernel shows it as well.`);
   if (failure) return note("No history here", asSentence(failure.message).trim());
-  return note("No history yet", "%load_ext agent_kernel in a cell begins one: every cell from there on becomes a commit of the variables it changed.");
+  return note("No history yet", `%load_ext agent_kernel in a cell begins one: every cell from there on becomes a commit of the variables it changed. ${COPIED}`);
 }
 
 /** @param {string} title @param {string} text */
