@@ -37,7 +37,8 @@ class Place:
         names: those that are the user's; by default all that a session would version.
         on_main: code runs where the cells run, on the main thread alone.
         moved: tells whoever shows the history here that something happened, where no cell does.
-        hidden: says which names no model is told of; by default those that the store's list has.
+        hidden: says which names no model is told of; by default those that the store's list has, and those that were
+            forgotten with what code says of them.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Place:
         self.executor = executor or PlainExecutor(namespace)
         self.journal = journal or Journal(session.repo.store if session is not None else _in_memory())
         self._hide_list = HideList(session.repo) if session is not None and hidden is None else None
+        self._forgotten = frozenset[str]()  # later commits mask them, so events do not keep them either
         self._is_hidden = hidden
         self.policy = "values"  # how much of a variable models are told unasked
         self.redactor = Redactor(self.hidden)
@@ -80,7 +82,7 @@ class Place:
         """Whether no model is told of this name."""
         if self._is_hidden is not None:
             return self._is_hidden(name)
-        return self._hide_list is not None and name in self._hide_list
+        return self._hide_list is not None and (name in self._hide_list or name in self._forgotten)
 
     def tells(self, name: str) -> bool:
         """Whether a model may be told of this name: it is not hidden, and no secret by itself."""
@@ -90,6 +92,7 @@ class Place:
         """Learn which values must not be sent: of these variables, by default of all."""
         if self._hide_list is not None:
             self._hide_list.reread()
+            self._forgotten = self.session.repo.masked_names() if self.session is not None else self._forgotten
         if names is None:
             self.redactor.learn_environment()
             names = {*self._users(), *filter(self.hidden, list(self.namespace))}

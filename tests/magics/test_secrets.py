@@ -14,6 +14,7 @@ from agent_kernel.cli import main
 from agent_kernel.repository.ids import Kind
 from agent_kernel.session import Repository
 from tests.magics.shells import Shell
+from tests.magics.tasks import use
 
 SECRET = "hunter2-hunter2"
 KINDS = (Kind.COMMIT, Kind.TREE, Kind.MANIFEST, Kind.LIST, Kind.DEFINITION, Kind.SMALL, Kind.CHUNK, Kind.OUTPUTS)
@@ -329,3 +330,13 @@ def test_hiding_says_where_there_is_no_such_variable(shell: Shell) -> None:
     assert "There is no variable" not in shell.run("%agent hide greeting").out
     assert "what fits greet* from now on (1 variable now)" in shell.run("%agent hide 'greet*'").out
     assert shell.run("%agent hide --json").json == {"hidden": ["greet*", "greeting", "greting", "nosuchthing"]}
+
+
+def test_runs_of_agents_keep_nothing_of_what_was_forgotten(shell: Shell, tmp_path: Path) -> None:
+    secret = "opensesame-blue-42"
+    shell.run(f"greeting = '{secret}'")
+    shell.run("%agent forget greeting --sources --yes")
+    use(shell, "print(greeting)\ngreeting", "raise ValueError(greeting)", "task.success()")
+    shell.run("%%agent analyst\nLook at what there is.")
+    shell.extension.notebook.close()
+    assert held(tmp_path / "store", secret) == []

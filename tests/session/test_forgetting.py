@@ -185,3 +185,15 @@ def _leave_room(patched: pytest.MonkeyPatch, writes: int) -> None:
 
     for name in ("swap", "put_many", "delete_many"):
         patched.setattr(LmdbStore, name, limited(getattr(LmdbStore, name)))
+
+
+def test_a_step_on_a_fork_masks_what_was_forgotten() -> None:
+    with Notebook() as nb:
+        nb.run("greeting = 'opensesame-blue-42'")
+        nb.session.forget("greeting", sources=True)
+        nb.session.before_fork()
+        nb.session.in_fork()
+        report = nb.run("greeting = 'opensesame-blue-42'; other = 1")
+        assert report.record is not None
+        assert report.record.cell is not None
+        assert report.record.cell.source == "greeting = '•••• masked'; other = 1"
