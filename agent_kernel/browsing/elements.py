@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from math import prod
 from typing import Final, TypeAlias
 
@@ -30,6 +31,7 @@ _OF_SEVERAL: Final = "agent_kernel.values.restore.frames.index_of_several"
 _INDEX: Final = "pandas.core.indexes.base._new_Index"
 _INDEX_OF_BLOCK: Final = "agent_kernel.values.restore.frames.index"
 _ARROW: Final = "agent_kernel.values.restore.frames.arrow_column"
+_ARROW_TEXT: Final = "agent_kernel.values.restore.frames.arrow_text"
 _MOMENTS: Final = "pandas._libs.arrays.__pyx_unpickle_NDArrayBacked"
 _FEW_OBJECTS: Final = "agent_kernel.values.restore.arrays.object_array_bare"
 _MASKED: Final = ("BooleanArray", "FloatingArray", "IntegerArray")  # of another module in each release
@@ -127,6 +129,11 @@ def _masked(stored: Stored, column: Call) -> Elements | None:
 
 def _arrow(stored: Stored, column: Call) -> Elements | None:
     parts: list[Elements] = []
+    for text in calls(column.args[1], _ARROW_TEXT):
+        made = _arrow_text(stored, text)
+        if made is None:
+            return None
+        parts.append(made)
     for chunk in calls(column.args[1], "pyarrow.lib._restore_array"):
         fields = items_of(chunk.args[0])
         kind = fields[0] if fields else None
@@ -134,19 +141,35 @@ def _arrow(stored: Stored, column: Call) -> Elements | None:
         if code is None or len(fields) < 5:
             return None
         count, first = (one if isinstance(one, int) else 0 for one in (fields[1], fields[3]))
-        valid, ends, text = (_arrow_buffer(stored, one) for one in items_of(fields[4])[:3])
-        if ends is None or text is None:
+        read = _texts(stored, items_of(fields[4]), code, first, count)
+        if read is None:
             return None
-        item = "i8" if code == "q" else "i4"
-        if min(count, first) < 0 or ends.size < (first + count + 1) * int(item[1]):
-            return None
-        parts.append(Texts(valid, Numbers(ends, f"<{item}", 0, first + count + 1), text, first, count))
+        parts.append(read)
     return Chained(parts) if parts else None
 
 
+def _arrow_text(stored: Stored, text: Call) -> Elements | None:
+    """Text in one piece, as its buffers alone."""
+    kind, _, count, first, buffers = text.args if len(text.args) == 5 else ("", False, None, None, ())
+    if not isinstance(count, int) or not isinstance(first, int):
+        return None
+    return _texts(stored, items_of(buffers), "q" if kind == "LargeStringArray" else "i", first, count)
+
+
+def _texts(stored: Stored, buffers: Sequence[object], code: str, first: int, count: int) -> Elements | None:
+    """Which are missing, where each ends, and all texts in a row."""
+    if len(buffers) < 3:
+        return None
+    valid, ends, text = (_arrow_buffer(stored, one) for one in buffers[:3])
+    item = "i8" if code == "q" else "i4"
+    if ends is None or text is None or min(count, first) < 0 or ends.size < (first + count + 1) * int(item[1]):
+        return None
+    return Texts(valid, Numbers(ends, f"<{item}", 0, first + count + 1), text, first, count)
+
+
 def _arrow_buffer(stored: Stored, found: object) -> Memory | None:
-    held = found.args[0] if isinstance(found, Call) and found.args else None
-    return Memory(stored, held) if isinstance(held, Buffer) else None
+    held = found.args[0] if isinstance(found, Call) and found.args else found
+    return Memory(stored, held) if isinstance(held, (Buffer, bytes)) else None
 
 
 def _backed(stored: Stored, column: Call, row: int) -> Elements | None:

@@ -89,10 +89,14 @@ class Elements(Protocol):
 
 
 class Memory:
-    """The bytes of one buffer, read piece by piece."""
+    """The bytes of one buffer, read piece by piece, or the few that stand in the stream."""
 
-    def __init__(self, stored: Stored, buffer: Buffer) -> None:
+    def __init__(self, stored: Stored, buffer: Buffer | bytes) -> None:
         self._objects = stored.repo.objects
+        self._inline: bytes | None
+        if isinstance(buffer, bytes):
+            self.size, self._inline = len(buffer), buffer
+            return
         blob: Blob = stored.blobs[buffer.position]
         self.size = blob.size
         self._inline = blob.inline
