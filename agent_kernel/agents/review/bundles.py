@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Final, cast
@@ -27,9 +28,14 @@ _WIDGETS: Final = frozenset({"@jupyter-widgets/base", "@jupyter-widgets/controls
 _TEX: Final = re.compile(
     r"\\(?:href|url|html\w*|require|includegraphics|class|cssId|style|unicode|data)\b", re.IGNORECASE
 )
+_MATH: Final = re.compile(r"\$|\\[(\[]|\\begin\b")  # where pages begin to read formulas in a text
+# Definitions may stand in lists and quotes; a drawing in a fence is a program of its own.
 _MARKDOWN_LOADS: Final = re.compile(
-    r"!\[[^\]]*\]\(\s*<?(?!data:image/)|^\s*\[[^\]]+\]:\s|\]\(\s*<?\s*(?!https?://|#)[^)\s]", re.MULTILINE
+    r"^[\s>*+\-\d.)]*(?:\[(?:\\.|[^\]\\])+\]:|(?:`{3,}|~{3,})[\s{.]*mermaid)|\]\(\s*<?\s*(?!https?://|#|data:image/)[^)\s]",
+    re.MULTILINE | re.IGNORECASE,
 )
+# Brackets nest in what a picture is called, so of a text with a picture each address counts as one.
+_MARKDOWN_PICTURE: Final = re.compile(r"\]\(\s*<?(?!data:image/)")
 
 
 def _words(text: str) -> frozenset[str]:
@@ -65,12 +71,13 @@ _EVENT: Final = re.compile(r"event\.(?:stopPropagation|preventDefault)\(\);?")
 _CALLS: Final = re.compile(rf"(?:{_CALL.pattern.replace('(', '(?:', 1)})*")
 _STYLE_LOADS: Final = re.compile(
     r"""@import|@charset|expression\s*\(|-moz-binding|behavior\s*:|javascript:|url\(\s*["']?(?!data:image/(?:png|svg)|#)|"""
-    r"position\s*:\s*(?:fixed|sticky)|image-set|\\",
+    r"position\s*:\s*(?:fixed|sticky)|image-set|\b(?:image|src|cross-fade)\(|\\",
     re.IGNORECASE,
 )
 _PAGES_OWN: Final = re.compile(
     r"[.#]?(?:jp|lm|p|ak|cm|agent-kernel|jupyter|notebook|widget)-|CodeMirror|data-jp|:has\(", re.IGNORECASE
 )
+_READ: Final = re.compile(r"[<&\\]")  # a text without these is neither HTML nor a formula
 _MARKUP: Final = re.compile(r"<[a-zA-Z!/?]")
 _COMMENTS: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
 
@@ -91,37 +98,73 @@ def _active(mime: str, value: object) -> str:
     if mime == "text/latex":
         found = _TEX.search(text)
         return f"has {found[0]}" if found else ""
-    if mime == "text/markdown" and (loads := _MARKDOWN_LOADS.search(text)):
-        return f"loads or leads to {_cut(text[loads.start() :])}"
+    if mime == "text/markdown":
+        loads = _MARKDOWN_LOADS.search(text) or ("![" in text and _MARKDOWN_PICTURE.search(text))
+        if loads:
+            return f"loads or leads to {_cut(text[loads.start() :])}"
     return active_html(text, is_markdown=mime == "text/markdown", is_picture=mime == "image/svg+xml")
 
 
 def active_state(state: Mapping[str, object]) -> str:
     """What a widget of this state, or with this change to it, would run or load in the page; "": nothing."""
-    for key in ("_esm", "_css", "_anywidget_id"):
+    for key in ("_esm", "_css"):
         given = state.get(key)
-        if isinstance(given, str) and key != "_anywidget_id" and not is_installed(given):
-            return f"runs {_cut(given)}"
-    module = state.get("_model_module", state.get("_view_module"))
-    if module is not None and module not in _WIDGETS and not (module == "anywidget" and "_esm" in state):
-        return f"runs the module {module}"
+        if given is not None and not (isinstance(given, str) and is_installed(given)):
+            return f"runs {_cut(str(given))}"
+    for module in filter(None, (state.get("_model_module"), state.get("_view_module"))):
+        is_known = isinstance(module, str) and module in _WIDGETS
+        if not is_known and not (module == "anywidget" and "_esm" in state):
+            return f"runs the module {module}"
     if state.get("format") == "url":
         return "loads an address"
-    return next((found for item in state.items() if (found := _active_value(item))), "")
+    return next((found for item in state.items() if (found := _active_value(*item))), "")
 
 
-def _active_value(item: tuple[str, object]) -> str:
+def _active_value(key: str, value: object) -> str:
     """What an attribute of a widget shows: texts may be HTML, outputs are bundles."""
-    key, value = item
     if key in ("_esm", "_css"):
         return ""
-    if isinstance(value, str):
-        return active_html(value, is_markdown=True) if "<" in value else ""
-    for one in cast("list[object]", value) if key == "outputs" and isinstance(value, list | tuple) else ():
-        data = cast("dict[str, Any]", one).get("data") if isinstance(one, dict) else None
-        if isinstance(data, dict) and (found := active_parts(cast("dict[str, object]", data))):
-            return next(f"shows {mime} that {why}" for mime, why in found.items())
+    if key == "outputs":
+        return _active_outputs(value)
+    for text in _texts(value):
+        if key == "background" and _STYLE_LOADS.search(_COMMENTS.sub("", text)):
+            return f"loads {_cut(text)}"
+        if _READ.search(text) and (found := active_html(text, is_markdown=True)):
+            return found
     return ""
+
+
+def _active_outputs(value: object) -> str:
+    if not isinstance(value, list | tuple):
+        return "cannot be read" if value else ""
+    for one in cast("list[object]", value):
+        data = cast("dict[str, Any]", one).get("data", {}) if isinstance(one, dict) else None
+        if not isinstance(data, dict):
+            return "cannot be read"
+        for mime, why in active_parts(cast("dict[str, object]", data)).items():
+            return f"shows {mime} that {why}"
+    return ""
+
+
+def _texts(value: object) -> Iterator[str]:
+    """The texts within a value. Where a page expects one and has a list, it joins it, so pieces are no texts of their own."""
+    if isinstance(value, dict):
+        for key, one in cast("dict[object, object]", value).items():
+            yield from (_joined(key), *_texts(one))
+    elif isinstance(value, list | tuple):
+        listed = cast("list[object]", value)
+        yield _joined(listed)
+        for one in listed:
+            if not isinstance(one, str):
+                yield from _texts(one)
+    elif isinstance(value, str):
+        yield value
+
+
+def _joined(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(_joined, cast("list[object]", value)))
+    return "" if isinstance(value, dict) else str(value)
 
 
 def _cut(text: str) -> str:
@@ -165,6 +208,7 @@ class _Reader(HTMLParser):
         self._held: list[str] = []
         self._handlers: list[str] = []  # functions that are called, as where somebody clicks
         self._scripts: list[str] = []  # those of installed packages
+        self._texts: list[str] = []  # in which formulas may stand, across tags and remarks
 
     def end(self) -> None:
         if self._raw:
@@ -172,6 +216,10 @@ class _Reader(HTMLParser):
         for name in self._handlers:
             if not any(f"function {name}(" in script for script in self._scripts):
                 raise _ActiveError(f"runs {name}")
+        text = "" if self._is_picture else "".join(self._texts)
+        math = _MATH.search(text)
+        if math and (found := _TEX.search(text, math.start())):
+            raise _ActiveError(f"has {found[0]}")
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         whole = self.get_starttag_text() or ""
@@ -208,7 +256,9 @@ class _Reader(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._raw:
             self._held.append(data)
-        elif not self._is_markdown and _MARKUP.search(data) and data in self.rawdata:  # else it was spelled &lt;
+            return
+        self._texts.append(data)
+        if not self._is_markdown and _MARKUP.search(data) and data in self.rawdata:  # else it was spelled &lt;
             raise _ActiveError(f"cannot be read: {_cut(data)}")
 
     def handle_comment(self, data: str) -> None:
@@ -227,6 +277,7 @@ class _Reader(HTMLParser):
             raise _ActiveError(f"cannot be read: {_cut(data)}")
 
     def _attribute(self, tag: str, name: str, value: str, whole: str) -> None:
+        name = name.rpartition(":")[2]  # a picture calls its name spaces as it likes
         if name.startswith("on"):
             calls = _EVENT.sub("", value)
             if not _CALLS.fullmatch(calls):
@@ -234,7 +285,7 @@ class _Reader(HTMLParser):
             self._handlers += [called[1] for called in _CALL.finditer(calls)]
         elif name in _ALWAYS or name.startswith("data-commandlinker"):
             raise _ActiveError(f"runs {_cut(whole)}")
-        elif name == "style" and _STYLE_LOADS.search(value):
+        elif name == "style" and _STYLE_LOADS.search(_COMMENTS.sub("", value)):
             raise _ActiveError(f"has the style {_cut(value)}")
         elif name in _ADDRESSES and value and not self._is_still_address(tag, value.strip()):
             raise _ActiveError(f"{'leads to' if tag == 'a' else 'loads'} {_cut(value)}")
@@ -256,7 +307,7 @@ class _Reader(HTMLParser):
         self._scripts.append(text)
 
     def _style(self, text: str) -> None:
-        bare = _COMMENTS.sub("", text)
+        bare = _COMMENTS.sub("", unescape(text))  # in a picture its signs may be spelled
         loads = _STYLE_LOADS.search(bare)
         if loads or "<" in bare:
             raise _ActiveError(f"has the style {_cut(bare[loads.start() if loads else 0 :])}")

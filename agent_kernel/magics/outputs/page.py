@@ -72,6 +72,7 @@ def _sending(send: Callable[..., Any]) -> Callable[..., Any]:
     def guarded(
         self: Any, gate: Gate, stream: Any, message: Any, content: Any = None, *args: Any, **kwargs: Any
     ) -> Any:
+        message, content = _plain(message), _plain(content)
         whole = _mapping(message)
         given = _mapping(whole.get("content") if whole else content)
         seen = _looked_at(gate, str(whole.get("msg_type") if whole else message), given)
@@ -107,6 +108,7 @@ def _writing_payload(write: Callable[..., Any]) -> Callable[..., Any]:
         if gate is not None:
             from agent_kernel.agents.review.bundles import active_parts
 
+            data = _plain(data)
             given = _mapping(data)
             source = str(given.get("source", ""))
             active = active_parts(_mapping(given.get("data"))) if source == "page" else {}
@@ -169,6 +171,20 @@ def _is_withheld(gate: Gate, what: str, why: str) -> bool:
         raise gate.stop("shows", target)
     sys.stdout.write(f"[withheld: {target}]\n")
     return True
+
+
+def _plain(value: Any) -> Any:
+    """The same made of plain texts, lists and dicts: classes of the step's own may say something else when they are sent."""
+    kind = cast("type[object]", type(value))
+    if issubclass(kind, str):
+        return str.__str__(value)  # of one that is no plain one, its letters
+    if issubclass(kind, dict):
+        return {_plain(key): _plain(one) for key, one in dict[Any, Any].items(value)}
+    if issubclass(kind, list):
+        return [_plain(one) for one in list[Any].__iter__(value)]
+    if issubclass(kind, tuple):
+        return tuple(_plain(one) for one in tuple[Any, ...].__iter__(value))
+    return value
 
 
 def _mapping(found: object) -> Mapping[str, Any]:
