@@ -8,7 +8,9 @@ which it meets at its next line of Python. A long call into C notices either whe
 
 from __future__ import annotations
 
+import inspect
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
@@ -35,7 +37,35 @@ class StepTimeout(TimeoutError):  # noqa: N818 - a TimeoutError by name too
 
 
 class Unheeded(BaseException):
-    """Raised in code that swallowed its interrupts."""
+    """Raised in code that swallowed its interrupts: from then on whatever it begins to do raises it again.
+
+    It is made on the thread of that code, wherever it arrives there; so it is here that the lines of the code are watched.
+    """
+
+    def __init__(self) -> None:
+        frame = inspect.currentframe()
+        while frame is not None and _is_ours(frame):
+            frame = frame.f_back
+        while frame is not None and not _is_ours(frame):
+            frame.f_trace = _again
+            frame = frame.f_back
+        if frame is not None:  # else it came late, where no deadline is
+            sys.settrace(_again)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return frame.f_code.co_filename == _is_ours.__code__.co_filename
+
+
+def _again(frame: FrameType, event: str, arg: object) -> Any:
+    """A line of code that heeds nothing begins: it ends at its next jump or call.
+
+    Raising here would do so once, as Python traces nothing any more after that.
+    """
+    if _is_ours(frame):
+        return None
+    _put(threading.current_thread(), Unheeded)
+    return _again
 
 
 class _Withdrawn(BaseException):
@@ -57,6 +87,10 @@ class _Watch:
         self._is_main = self._target is threading.main_thread()
         self._is_installed = False
         self._before: Any = None
+        self._tracing = sys.gettrace()
+        self._blocked: set[int] = set()
+        if hasattr(signal, "pthread_sigmask"):
+            self._blocked |= signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
     def begin(self) -> None:
         if self._is_main:
@@ -70,17 +104,22 @@ class _Watch:
         late: BaseException | None = None
         while True:
             try:
+                if sys.gettrace() is _again:
+                    sys.settrace(self._tracing)
                 self.is_over = True
                 with self._lock:
                     self._ended.set()
-                if not self._is_main:
-                    self._withdraw()
-                elif self._is_installed:
+                self._withdraw()
+                if self.sent and self._is_main and hasattr(signal, "pthread_sigmask"):
+                    # What the code kept from arriving arrives here, and nothing of it later.
+                    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT} - self._blocked)
+                if self._is_installed:
                     signal.signal(signal.SIGINT, self._before)
                     self._is_installed = False
                 break
             except (KeyboardInterrupt, Unheeded) as arrived:
-                late = arrived if self._is_main else None  # on the main thread it is a person's own
+                is_own = self._is_main and not isinstance(arrived, Unheeded)
+                late = arrived if is_own else None  # on the main thread it is a person's own
         if late is not None:
             raise late
 
@@ -90,7 +129,7 @@ class _Watch:
         Python takes nothing back without a trace: where nothing arrives, it looks for something in all threads at each jump
         from then on, which costs time, and never ends under a debugger (3.11).
         """
-        if not self.sent:
+        if self.sent <= (STUBBORN if self._is_main else 0):
             return
         try:
             _put(self._target, _Withdrawn)  # in place of what may be on its way
@@ -110,7 +149,7 @@ class _Watch:
                 self.is_ours = True
                 if self._is_main:
                     interrupt(self._target)
-                else:
+                if not self._is_main or self.sent > STUBBORN:  # the code may have switched its signals off
                     _put(self._target, self._what())
             wait = _FIRST_AGAIN_S if self.sent == 1 else _AGAIN_S
 

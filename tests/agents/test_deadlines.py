@@ -87,6 +87,60 @@ def test_code_that_swallows_its_interrupts_is_stopped_by_something_else(
     where(lambda: timed_out(code))
 
 
+STUBBORN = {
+    "handlers in handlers": """
+        def outer():
+            while True:
+                try: inner()
+                except BaseException: pass
+        def inner():
+            while True:
+                try:
+                    while True: n = 1
+                except BaseException: outer_again()
+        def outer_again():
+            while True:
+                try: inner()
+                except BaseException: pass
+        outer()""",
+    "a generator that goes on": """
+        def endless():
+            while True:
+                try: yield 1
+                except BaseException: pass
+        while True:
+            try:
+                for _ in endless(): pass
+            except BaseException: pass""",
+}
+SWITCHED_OFF = {
+    "waits again": "import time\nwhile True:\n    try: time.sleep(30)\n    except BaseException: pass",
+    "ignores the signal": "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass",
+    "keeps the signal away": "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\nwhile True: pass",
+}
+
+
+@THREADS
+@pytest.mark.timeout(60)
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.filterwarnings("ignore:Exception ignored in. <generator")
+@pytest.mark.parametrize("way", STUBBORN)
+def test_code_that_swallows_whatever_comes_ends(where: Callable[[Callable[[], object]], None], way: str) -> None:
+    before = sys.gettrace()
+    where(lambda: timed_out(dedent(STUBBORN[way])))
+    assert sys.gettrace() is before
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("way", SWITCHED_OFF)
+def test_code_on_the_main_thread_that_heeds_no_signal_ends(way: str) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    timed_out(SWITCHED_OFF[way])
+    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
 @pytest.mark.usefixtures("impatient")
 def test_code_that_swallowed_one_interrupt_and_ended_has_still_run_too_long() -> None:
     code = "import time\ntry: time.sleep(30)\nexcept KeyboardInterrupt: partial = 1"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agent_kernel.agents.candidates import Candidate
+from agent_kernel.session.history import describe_error
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -27,9 +28,8 @@ def judged(candidate: Candidate, repo: Repository, judge: str | Callable[[Candid
     try:
         found = _evaluated(judge, candidate, repo) if isinstance(judge, str) else judge(candidate)
         score = float(found)  # type: ignore[arg-type]  # what is no number raises
-    except Exception as error:  # noqa: BLE001 - the judge is the user's own, and so are the values
-        reason = f"{_NOT_JUDGED}{type(error).__name__}: {error}"
-        return msgspec.structs.replace(candidate, reason=reason)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the judge is the user's own, and so are the values
+        return msgspec.structs.replace(candidate, reason=f"{_NOT_JUDGED}{describe_error(error)}")
     if math.isnan(score):
         return msgspec.structs.replace(candidate, reason=f"{_NOT_JUDGED}its score is not a number")
     return msgspec.structs.replace(candidate, score=score)

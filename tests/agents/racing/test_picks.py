@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 
 import pytest
@@ -243,3 +243,28 @@ def test_where_none_came_to_a_result_it_is_said_how_their_branches_go(state: Ver
     tries = race("lowest", models=[BAD], n=2, state=state, executor=pool)
     _ = list(tries)
     assert "what they committed stays on their branches until discard()" in str(tries)
+
+
+class _Unsayable(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+def _raising(error: BaseException) -> Callable[[object], float]:
+    def judge(_: object) -> float:
+        raise error
+
+    return judge
+
+
+@pytest.mark.parametrize(
+    "judge", [_raising(_Unsayable()), _raising(SystemExit(3)), _raising(ValueError("y" * 10**6)), lambda _: "x" * 10**6]
+)
+def test_a_judge_that_misbehaves_ends_no_race_and_fills_no_store(
+    state: Versioned, pool: Executor, judge: Callable[[object], float]
+) -> None:
+    tries = race("lowest", models=[GOOD, BETTER], state=state, executor=pool, judge=judge).wait()
+    assert all(one.reason.startswith("it could not be judged: ") for one in tries.candidates)
+    assert all(len(one.reason) < 1_000 for one in tries.candidates)
+    tries.pick(2)
+    assert state["rows"] == [1, 2, 3]
