@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from agent_kernel.agents import holding, running_step
 from agent_kernel.agents.conversation import open_action
-from agent_kernel.agents.events import ApprovalDecided, ApprovalRequested, Clarify, Event
+from agent_kernel.agents.events import ApprovalDecided, ApprovalRequested, Clarify, Event, Fail
 from agent_kernel.agents.log import OVER, Log, State, state_of
 from agent_kernel.agents.racing.raced import is_race
 from agent_kernel.errors import RunBusyError, RunStateError
@@ -127,8 +127,10 @@ def log_of(journal: Journal, run: str) -> Log:
     return Log(journal, run, events, agent=start.agent, namespace=start.namespace, parent_run=start.parent_run)
 
 
-def said_of(state: Standing) -> str:
-    """The state in words."""
+def said_of(state: Standing, events: Sequence[Event] = ()) -> str:
+    """The state in words. `events`: of the run, which tell a failure from a limit that stopped it."""
+    if state == "failed" and next((event.limit for event in reversed(events) if isinstance(event, Fail)), ""):
+        return "stopped at a limit"
     told = {
         "pending": "waiting for approval",
         "clarify": "waiting for an answer",

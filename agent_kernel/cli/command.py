@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import sys
 from argparse import Namespace
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _COMMAND = "agent-kernel"
+_IN_A_NOTEBOOK = "run %agent {} in the notebook that has it open. {}"
+_FORCED = (
+    "--force writes all the same: that notebook keeps its variables, and its next cell goes to a new branch",
+    "--force changes where the next session starts, and nothing in that notebook",
+)
+_FOR_A_NOTEBOOK = re.compile(r"%agent(?! [\w-]+ in (?:the|its) notebook)")  # what is typed here as `agent-kernel`
 _DONE, _FAILED, _MISUSED, _INTERRUPTED = 0, 1, 2, 130
 
 
@@ -51,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _MISUSED
         if isinstance(error, UsageProblem):
             return _complain(str(error), _MISUSED)
-        return _complain(str(error).replace("%agent", _COMMAND), _FAILED)
+        return _complain(_FOR_A_NOTEBOOK.sub(_COMMAND, str(error)), _FAILED)
     except KeyboardInterrupt:
         return _complain("interrupted", _INTERRUPTED)
     except BrokenPipeError:
@@ -136,7 +143,8 @@ def _refuse_used(repo: Repository, verb: Verb, options: Namespace) -> None:
     holders = living_holders(repo)
     for branch in touched:
         if branch in holders:
-            raise BranchInUseError(branch, str(holders[branch]), "--force writes all the same")
+            forced = _FORCED[verb.name in ("checkout", "switch")]
+            raise BranchInUseError(branch, str(holders[branch]), _IN_A_NOTEBOOK.format(verb.name, forced))
 
 
 def _print(result: Result, *, as_json: bool) -> int:

@@ -131,10 +131,11 @@ def _resting(journal: Journal) -> str:
     newer = deciding.newest(journal, ["pending", "running", "completed"])
     if failed and newer > failed:  # the ids of runs are in the order in which they began
         state = deciding.standing(journal, tuple(journal.of(newer)))
+        ended = deciding.said_of("failed", tuple(journal.of(failed)))
         what = "is done" if state == "completed" else f"is {deciding.said_of(state)}"
         raise UsageProblem(
-            f"{_named(journal, failed)} failed, and behind it {_named(journal, newer)} {what}: "
-            f"%agent resume --run {short_run(failed)} tries the failed one once more"
+            f"{_named(journal, failed)} {ended}, and behind it {_named(journal, newer)} {what}: "
+            f"%agent resume --run {short_run(failed)} tries it once more"
         )
     return failed
 

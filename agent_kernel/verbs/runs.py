@@ -64,6 +64,7 @@ class _Listed:
     picked: int = 0  # the candidate of it from which the variables go on
     left: tuple[leftovers.Partial, ...] = ()  # what its sub-agents had done when it stopped
     denied: str = ""  # that it was nothing but a step which was denied, and why
+    stands: str = ""  # the state in words
 
     @classmethod
     def of(
@@ -102,6 +103,7 @@ class _Listed:
             race.picked(repo, head) if race else 0,
             left,
             _denied(events) if state == "cancelled" else "",
+            deciding.said_of(state, events),
         )
 
     @property
@@ -113,7 +115,7 @@ class _Listed:
     def said(self) -> str:
         """How it stands, in words."""
         race = self.raced.said(self.picked) if self.raced is not None else ""
-        return race or (f"given up: {cut(self.denied, 60)}" if self.denied else deciding.said_of(self.state))
+        return race or (f"given up: {cut(self.denied, 60)}" if self.denied else self.stands)
 
 
 def _denied(events: Sequence[Event]) -> str:

@@ -99,7 +99,10 @@ _ELSEWHERE = {
     "add": "nothing has to be added: every cell is a commit of what it changed",
     "blame": "log -- NAME shows the commits that changed a variable",
     "back": "undo reverses the last operation, rollback REF goes further back",
-    "cherry-pick": "checkout REF -- NAME takes single variables; from Python: session.cherry_pick(REF)",
+    "cherry-pick": (
+        "checkout REF -- NAME takes single variables; in a cell of the notebook, "
+        'import agent_kernel; agent_kernel.here().session.cherry_pick("REF") takes all that a commit changed'
+    ),
     "clone": "bind --from PLACE starts as a copy of another store",
     "delete": "forget erases a variable or a commit, branch -d and tag -d delete names",
     "init": "bind chooses the store",

@@ -220,7 +220,14 @@ def test_a_branch_that_a_living_process_holds_is_not_written_to(run: Any, store:
         ran = run("rollback", store, "HEAD~1")
         assert ran.status == 1
         assert "in use" in ran.err
-        assert "--force" in ran.err
+        assert "run %agent rollback in the notebook that has it open" in ran.err
+        assert (
+            "--force writes all the same: that notebook keeps its variables, and its next cell goes to a new branch"
+            in ran.err
+        )
+        assert (
+            "--force changes where the next session starts, and nothing in that" in run("checkout", store, "HEAD~1").err
+        )
         assert run("branch", store, "another").status == 0
         assert run("log", store).status == 0
         assert run("rollback", store, "HEAD~1", "--force").status == 0

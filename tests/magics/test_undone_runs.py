@@ -45,6 +45,17 @@ def test_the_list_of_runs_says_which_was_undone(shell: Shell) -> None:
     assert "undone" in shell.run("%agent runs").out
 
 
+def test_the_list_of_runs_calls_one_that_reached_a_limit_what_its_cell_does(shell: Shell) -> None:
+    use(shell, "x = 1", "y = 2")
+    shell.run("%%agent analyst --steps 1\nDo something in steps.")
+    listed = shell.run("%agent runs").out
+    assert "stopped at a limit" in listed
+    assert "failed" not in listed
+    use(shell, "task.fail('no data')")
+    shell.run("%%agent analyst\nDo something else.")
+    assert "failed" in shell.run("%agent runs").out
+
+
 def test_the_next_cell_is_an_operation_of_its_own(shell: Shell) -> None:
     use(shell, "x = 1", "task.success()")
     shell.run("%%agent analyst\nDo something in steps.")

@@ -186,7 +186,7 @@ class TestHints:
             ("checkout x", "it is a variable, which show takes as HEAD:x, and other verbs after -- (x)"),
             ("checkout HEAD~1:x", "other verbs take the two apart (HEAD~1 -- x)"),
             ("log main..HEAD", "it is a range, and every verb takes one commit; diff takes two (main HEAD)"),
-            ("cherry-pick HEAD", "checkout REF -- NAME takes single variables"),
+            ("cherry-pick HEAD", 'import agent_kernel; agent_kernel.here().session.cherry_pick("REF") takes all'),
             ("reflog", "@{1} is where the branch was"),
             ("reset HEAD", "rollback REF makes a new commit"),
             ("revert", "undo reverses the last operation"),
