@@ -12,7 +12,7 @@ from agent_kernel.agents.log import Listener
 from agent_kernel.agents.models.naming import check_model
 from agent_kernel.agents.registering import Member, Registry, Visibility
 from agent_kernel.agents.run import Run
-from agent_kernel.agents.running_step import may_change, running_course, was_made
+from agent_kernel.agents.running_step import may_change, parent_course, was_made
 from agent_kernel.agents.starting import Inputs, Options, State, place_of, reopened, started, started_within
 from agent_kernel.agents.tasks import Task, caller_names
 from agent_kernel.repository.refnames import check_ref_name
@@ -120,8 +120,9 @@ class Agent:
         Raises:
             NoModelError, ModelError, MissingExtraError: there is no model that could take it.
             TaskInterruptedError: a person stopped it as it had just begun; `reopen().resume()` goes on.
+            RuntimeError: code of a step begins it on another thread than the step's own.
         """
-        parent = running_course()
+        parent = parent_course(f"{self.name} is an agent")
         if parent is not None:
             return started_within(parent, self, task, returns, inputs or {}, options)
         return started(

@@ -407,8 +407,11 @@ def ancestors(thread: int) -> Iterator[int]:
 
 
 def is_on_a_steps_thread() -> bool:
-    """Whether the code of a step that is being recorded started this thread."""
-    thread = _THREADS.get(threading.get_ident())
+    """Whether a step that is being recorded runs on this thread, or its code started it."""
+    here = threading.get_ident()
+    if any(one.thread == here for one in _ear.recording):
+        return True
+    thread = _THREADS.get(here)
     started = _ear.started.get(thread, ()) if thread is not None else ()
     return any(one in _ear.recording for one in started)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.agent import Agent
     from agent_kernel.agents.course import Course
 
-__all__ = ["entered", "is_within", "may_change", "refuse", "running_course", "was_made"]
+__all__ = ["entered", "is_within", "may_change", "parent_course", "refuse", "running_course", "was_made"]
 
 # Code of a step can read every context variable, so this one says nothing by itself.
 _key: ContextVar[str] = ContextVar("agent_kernel_step", default="")
@@ -40,6 +40,21 @@ def entered(course: Course) -> Generator[None]:
 def running_course() -> Course | None:
     """The run whose step runs right here."""
     return _courses.get(_key.get())
+
+
+def parent_course(what: str) -> Course | None:
+    """The run whose sub-agent begins here, if one does.
+
+    Args:
+        what: begins, for the error.
+
+    Raises:
+        RuntimeError: this is code of a step, on a thread or in a context of its own. Nobody would know whose rights hold.
+    """
+    course = running_course()
+    if course is None and is_within():
+        raise RuntimeError(f"{what}: call it on the step's own thread, one after the other")
+    return course
 
 
 def is_within() -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overlo
 
 from agent_kernel.agents import returning
 from agent_kernel.agents.driving import drive_together
-from agent_kernel.agents.running_step import is_within, running_course
+from agent_kernel.agents.running_step import parent_course
 from agent_kernel.errors import AgentKernelError
 
 if TYPE_CHECKING:
@@ -141,10 +141,7 @@ class Task(Generic[P, C, R]):
         Raises:
             RuntimeError: it is called on a thread that the step started. There nobody would know whose sub-agent it is.
         """
-        if running_course() is None and is_within():
-            raise RuntimeError(
-                f"{self.__name__}() is an agent's task: call it on the step's own thread, one after the other"
-            )
+        parent_course(f"{self.__name__}() is an agent's task")
         return self._start(args, kwargs, self._options).result()
 
     def _start(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: Options) -> Run[R]:

@@ -56,6 +56,23 @@ def test_one_that_asks_about_everything_does_nothing_where_nobody_can_be_asked()
     assert set(done(heard, "child")) == {"denied"}
 
 
+@pytest.mark.parametrize("above", ["auto", "risky", "never"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import threading\nt = threading.Thread(target=lambda: said.append(helper('Do it')))\nt.start()\nt.join()",
+        "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(1) as pool:\n    said.append(pool.submit(helper, 'Do it').result())",
+        "import contextvars\nsaid.append(contextvars.Context().run(helper, 'Do it'))",
+    ],
+)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_no_thread_and_no_context_of_its_own_gives_one_more_rights(above: str, code: str) -> None:
+    child = scripted("child", RISKY, ENDS, approve="auto")
+    said: list[object] = []
+    assert scripted("lead", code, ENDS, approve=above, state={"helper": child, "said": said})("Work") == "by itself"
+    assert said == [], "nobody would know whose sub-agent it is"
+
+
 def waiting() -> ak.Run[object]:
     run = scripted("other", f"{RISKY}; {ENDS}", approve="risky").start("Wait")
     with pytest.raises(ak.TaskPendingError):
@@ -76,6 +93,7 @@ def waiting() -> ak.Run[object]:
             "thread = threading.Thread(target=go)\nthread.start()\nthread.join()\nraise caught[0]"
         ),
         "import contextvars\ncontextvars.copy_context().run(pending.approve)",
+        "import contextvars\ncontextvars.Context().run(pending.approve)",
     ],
 )
 def test_a_step_decides_nothing(approve: str, code: str) -> None:
