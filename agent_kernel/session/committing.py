@@ -214,7 +214,9 @@ class Committing(Standing):
         if carried:
             self._carried_at[made] = self._absent
         # A cell that only looked is nothing to undo; a run that only looked is: the conversation goes back with it.
-        if (changes or draft.run) and draft.undoable and draft.kind not in ("undo", "redo"):
+        if changes and draft.kind == "commit" and not (draft.changed or draft.run or draft.other_parents):
+            self._operations.prolong(before, self._position)  # no more than who shares what was found out
+        elif (changes or draft.run) and draft.undoable and draft.kind not in ("undo", "redo"):
             what = "a cell ran" if draft.kind == "cell" else f"a {draft.kind} was made"
             self._operations.add(Operation(before, self._position, by=draft.author), what)
         return Report(

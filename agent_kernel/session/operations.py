@@ -61,6 +61,11 @@ class Operations(msgspec.Struct):
             self.ended = f"{what} since the last undo"
             self.undone = []
 
+    def prolong(self, before: Position, after: Position) -> None:
+        """What was done last ends here by now: what was stored since changed no variable, and is nothing to undo by itself."""
+        if self.done and self.done[-1].after == before:
+            self.done[-1] = msgspec.structs.replace(self.done[-1], after=after)
+
     def last(self, verb: str) -> Operation:
         """What the verb is about.
 

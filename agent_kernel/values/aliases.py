@@ -35,6 +35,7 @@ _FOLLOWED = _WALKED | {bytearray}
 # By id: hashing a type runs its metaclass.
 _MUTABLE_IDS = frozenset(map(id, _MUTABLE))
 _FOLLOWED_IDS = frozenset(map(id, _FOLLOWED))
+_UNCHANGING_IDS = frozenset(map(id, (tuple, frozenset)))
 _CODE_IDS = frozenset(map(id, (types.FunctionType, types.BuiltinFunctionType)))
 LARGE = 20_000
 
@@ -74,7 +75,7 @@ def reach(values: Iterable[object], dump: Dump, stops: Collection[int] = ()) -> 
         if type(value) is types.FunctionType:
             found.ids.add(id(value.__dict__))  # from which the walk starts
     libraries = {item for item, named in dump.named.items() if not named.reference.is_own}
-    found.ids.update(_held_by_tuples(value for value in values if type(value) is tuple))
+    found.ids.update(_held_by_tuples(value for value in values if id(type(value)) in _UNCHANGING_IDS))
     leaves = dump.class_level.union(libraries, stops)
     roots = [root for root in _entered(values, dump) if id(root) not in libraries and id(root) not in stops]
     _walk([*roots, *dump.roots], found, dump, leaves=leaves)
@@ -97,7 +98,7 @@ def reach_of_saved(values: Iterable[object], dump: Dump, saved: list[object], no
     counts = list(map(sys.getrefcount, saved))
     over = list(compress(saved, map(_OF_ONE_SAVED.__lt__, counts)))
     found.ids.update(map(id, compress(over, map(_MUTABLE_IDS.__contains__, map(id, map(type, over))))))
-    found.ids.update(_held_by_tuples(value for value in (*values, *over) if type(value) is tuple))
+    found.ids.update(_held_by_tuples(value for value in (*values, *over) if id(type(value)) in _UNCHANGING_IDS))
     if dump.named:  # the pickler was told of all of these, but not every one was met
         found.ids -= dump.named.keys() - _held_in(saved, dump.named.keys())
     # Of functions a copy is saved.
@@ -157,8 +158,10 @@ def held_elsewhere(values: Sequence[object], dump: Dump, holders: int, stops: Co
     counts = list(map(sys.getrefcount, noted))
     found.ids.update(map(id, compress(noted, map(lt, limits, counts))))
     del noted
-    _walk([list(values)], found, dump, copies=holders, leaves=stops)
-    _walk([*_entered((), dump), *dump.roots], found, dump, leaves=dump.class_level.union(stops))
+    # An instance that only a tuple holds is held elsewhere where the tuple is.
+    objects = set(map(id, (*dump.instances, *dump.opaque)))
+    _walk([list(values)], found, dump, copies=holders, leaves=stops, objects=objects)
+    _walk([*_entered((), dump), *dump.roots], found, dump, leaves=dump.class_level.union(stops), objects=objects)
     found.ids.difference_update(map(id, dump.kept))
     return found.ids
 
@@ -226,7 +229,15 @@ def _parts_of(function: types.FunctionType) -> tuple[Any, ...]:
     return function.__closure__, function.__defaults__, function.__kwdefaults__, function.__dict__
 
 
-def _walk(level: list[Any], found: Reach, dump: Dump, copies: int = 0, leaves: Iterable[int] = ()) -> None:
+def _walk(
+    level: list[Any],
+    found: Reach,
+    dump: Dump,
+    copies: int = 0,
+    leaves: Iterable[int] = (),
+    objects: AbstractSet[int] = frozenset(),
+) -> None:
+    """Args: objects: ids of those that count as reached where a tuple is that leads to them and has other holders."""
     visited = {id(value) for value in level}.union(leaves)
     seen = len(visited)
     only_tracked = not _may_hold_bytearrays(dump)
@@ -244,9 +255,9 @@ def _walk(level: list[Any], found: Reach, dump: Dump, copies: int = 0, leaves: I
             found.ids.update(_held_by_more(mutable, copies).difference(visited.difference(dump.named)))
         del mutable
         if not found.complete:
-            tuples = list(compress(followed, map(id(tuple).__eq__, map(id, map(type, followed)))))
+            tuples = list(compress(followed, map(_UNCHANGING_IDS.__contains__, map(id, map(type, followed)))))
             held = _held_by_more(tuples, copies) if tuples else ()
-            found.ids.update(_held_by_tuples(value for value in tuples if id(value) in held) if held else ())
+            found.ids.update(_held_by_tuples((value for value in tuples if id(value) in held), objects) if held else ())
             del tuples
         if only_tracked:  # the collector leaves dicts and tuples alone that hold nothing but texts and numbers
             followed = that_lead_on(followed)
@@ -260,15 +271,21 @@ def _walk(level: list[Any], found: Reach, dump: Dump, copies: int = 0, leaves: I
         copies = 0
 
 
-def _held_by_tuples(tuples: Iterable[tuple[object, ...]]) -> set[int]:
-    """The ids of the mutable containers that tuples hold, which may have no other holder: who shares a tuple shares these."""
+def _held_by_tuples(tuples: Iterable[object], objects: AbstractSet[int] = frozenset()) -> set[int]:
+    """The ids of the mutable containers that tuples and frozen sets hold, which may have no other holder: who shares a tuple shares these.
+
+    Args:
+        objects: the ids of what else counts.
+    """
     found: set[int] = set()
     level: list[Any] = list(tuples)
     visited = set(map(id, level))
     while level:
         below = referents(level)  # also of those that the collector does not track: they may hold bytearrays
         found.update(map(id, compress(below, map(_MUTABLE_IDS.__contains__, map(id, map(type, below))))))
-        level = [value for value in below if type(value) is tuple and id(value) not in visited]
+        if objects:
+            found.update(objects.intersection(map(id, below)))
+        level = [value for value in below if id(type(value)) in _UNCHANGING_IDS and id(value) not in visited]
         visited.update(map(id, level))
     return found
 

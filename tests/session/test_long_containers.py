@@ -82,6 +82,47 @@ def test_what_holds_a_tuple_holds_what_is_in_it(
         assert again.look(f"{held}[1] is {row}[1] and {held}[0] == 9")
 
 
+_ROWS = ["(n, Thing())", "(n, (n, Thing()))", "frozenset([Thing()])", "(n, [Thing()])", "Row(n, Thing())"]
+_HOLDS = ["row = {0}", "row = [{0}]", "row = ({0}, 1)", "row = Thing()\nrow.row = {0}"]
+_MADE = [
+    ("rows = {{n: {0} for n in range(2_500)}}", "rows[0]"),
+    ("rows = {{{0} for n in range(2_500)}}", "next(iter(rows))"),
+    ("rows = {{'all': [{0} for n in range(12_500)]}}", "rows['all'][0]"),
+]
+_LIST = ("rows = [{0} for n in range(2_500)]", "rows[0]")
+
+
+@pytest.mark.parametrize(
+    ("row", "holds", "made", "first"),
+    [*((row, holds, *_LIST) for row in _ROWS for holds in _HOLDS), *((_ROWS[0], _HOLDS[0], *made) for made in _MADE)],
+)
+def test_what_only_a_tuple_holds_stays_shared_when_it_changes(row: str, holds: str, made: str, first: str) -> None:
+    with Notebook() as nb:
+        nb.run(_THINGS)
+        nb.run(made.format(row))
+        nb.run(holds.format(first))
+        nb.run("things(row)[0].seen = 1")
+        changed = nb.run("rows;")
+        nb.run("row;")
+        assert nb.session.commit(full=True).commit is None, "a look at everything finds nothing else"
+        nb.session.undo()
+        assert nb.look("things(row)[0] in things(rows) and not hasattr(things(row)[0], 'seen')")
+        nb.checkout(changed)
+        assert nb.look("things(row)[0] in things(rows) and things(row)[0].seen") == 1
+
+
+_THINGS = """
+import collections
+Row = collections.namedtuple("Row", "n thing")
+class Thing: pass
+def things(value):
+    if isinstance(value, Thing) and not hasattr(value, "row"):
+        return [value]
+    parts = [value.row] if isinstance(value, Thing) else value.values() if isinstance(value, dict) else value
+    return [] if isinstance(parts, (int, str)) else [thing for part in parts for thing in things(part)]
+"""
+
+
 def test_two_long_lists_may_share_tuples() -> None:
     with Notebook() as nb:
         nb.run("rows = [(n, [n]) for n in range(5_000)]")
