@@ -284,7 +284,7 @@ def _held_by_tuples(tuples: Iterable[object], objects: AbstractSet[int] = frozen
         below = referents(level)  # also of those that the collector does not track: they may hold bytearrays
         found.update(map(id, compress(below, map(_MUTABLE_IDS.__contains__, map(id, map(type, below))))))
         if objects:
-            found.update(objects.intersection(map(id, below)))
+            found.update(filter(objects.__contains__, map(id, below)))
         level = [value for value in below if id(type(value)) in _UNCHANGING_IDS and id(value) not in visited]
         visited.update(map(id, level))
     return found
