@@ -95,7 +95,8 @@ def test_starting_slowly_and_keeping_memory_are_missed(load_s: float, kept: int,
             outcomes += [
                 Outcome("cell", "early"),
                 Outcome("cell", "late", memory_before=2_000 * (kept if ours else 800)),
+                Outcome("cell", "import", cpu_s=1.0 + (load_s - 0.025) * ours),
             ]
             return Run(system, outcomes)
 
-    assert [row.ok for row in start_up.run(Started([])).rows] == [reached] * 3
+    assert [row.ok for row in start_up.run(Started([])).rows] == [reached] * 4
