@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, compress, islice, repeat
 from operator import not_
@@ -168,7 +169,7 @@ def referents(values: Iterable[Any]) -> list[Any]:
     if not _INLINE_VALUES:
         return below
     types = list(map(id, map(type, values)))
-    inline = {item for item, kind in dict(zip(types, map(type, values), strict=True)).items() if _is_inline(kind)}
+    inline = {item for item, kind in dict(zip(types, map(type, values), strict=True)).items() if _shows_inline(kind)}
     attributes = list(
         map(object.__getattribute__, compress(values, map(inline.__contains__, types)), repeat("__dict__"))
     )
@@ -192,5 +193,19 @@ def _looking_elsewhere(values: list[Any]) -> list[dict[Any, Any]]:
     return list(filter(None, compress(dicts, map(not_, map(gc.get_referents, dicts)))))
 
 
-def _is_inline(kind: type) -> bool:
-    return bool(_flags_of(kind) & _INLINE_VALUES)
+def _shows_inline(kind: type) -> bool:
+    """Whether an object of this class has its attributes in itself, and no code of a class answers to `__dict__`."""
+    if not _flags_of(kind) & _INLINE_VALUES:
+        return False
+    known = _shown.get(id(kind))
+    if known is None or known[0]() is not kind:
+        named = (entry(class_dict(base), "__dict__") for base in bases_of(kind))
+        known = weakref.ref(kind), _is_dict_slot(next((found for found in named if found is not None), None))
+        if len(_shown) >= _MOST_SHOWN:
+            _shown.clear()
+        _shown[id(kind)] = known
+    return known[1]
+
+
+_shown: dict[int, tuple[weakref.ref[type], bool]] = {}
+_MOST_SHOWN = 10_000
