@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Author
+    from agent_kernel.session.living import Living
     from agent_kernel.session.reports import Report as Report
     from agent_kernel.session.reports import Status as Status
     from agent_kernel.session.session import Session as Session
@@ -57,6 +58,7 @@ def bind(
     author: Author | None = None,
     session_id: str | None = None,
     skip: Callable[[str], bool] | None = None,
+    living: Living | None = None,
 ) -> Session:
     """Bind a namespace to a branch of a store. The namespace stays the plain dict that it is.
 
@@ -64,6 +66,7 @@ def bind(
         branch: by default the one that the store was used on last. One in use by a living session is forked.
         author: whose commits these are; by default the person who runs the process.
         skip: says which names are not versioned.
+        living: what a session of this namespace and store knew that has closed: this one goes on for it, under its id.
 
     Raises:
         NotAStoreError, NewerFormatError, StoreUnavailableError: the store cannot be used.
@@ -73,4 +76,4 @@ def bind(
 
     if not isinstance(repo, Repository):
         repo = Repository.open(repo)
-    return Session(namespace, repo, branch=branch, author=author, session_id=session_id, skip=skip)
+    return Session(namespace, repo, branch=branch, author=author, session_id=session_id, skip=skip, living=living)

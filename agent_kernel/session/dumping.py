@@ -24,6 +24,7 @@ from agent_kernel.values.dump import Dump
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry
 from agent_kernel.values.groups import Dumped, Layout, dump_group, is_same, plain_stream, reach_of
 from agent_kernel.values.lost import Unsavable
+from agent_kernel.values.memory import BYTE_OWNERS
 from agent_kernel.values.pickler import FOREIGN, explain, type_name
 from agent_kernel.values.segments import Parts, is_long
 from agent_kernel.values.summaries.reading import referents
@@ -31,6 +32,7 @@ from agent_kernel.values.summaries.reading import referents
 if TYPE_CHECKING:
     from agent_kernel.session.living import Living
     from agent_kernel.values.cutting import Cuts
+    from agent_kernel.values.surface import Held
 
 
 def _instances(met: Iterable[Component]) -> Iterable[object]:
@@ -91,7 +93,7 @@ def _set_back_among(
 
     Not what loading may only take the content of: what other objects are made of, classes are filled with, or look at.
     """
-    from agent_kernel.values.reducers import can_be_pinned
+    from agent_kernel.values.reducers import can_be_set_back
 
     if not pins or any(map(is_class_entry, members)):
         return {}
@@ -104,7 +106,7 @@ def _set_back_among(
     return {
         item: pin
         for item, pin in pins.items()
-        if item not in taken and can_be_pinned(pin.value) and not (dump.memory and type(pin.value) is bytearray)
+        if item not in taken and can_be_set_back(pin.value) and not (dump.memory and type(pin.value) in BYTE_OWNERS)
     }
 
 
@@ -474,23 +476,28 @@ class Dumps:
             return None
         return before.met, before.reach
 
-    def held_live(self) -> set[int]:
-        """The ids of what objects that cannot be saved have hold of: they stay as they are wherever a checkout leads."""
-        dumps = (compared.dumped.dump for compared in self.alone.values())
-        found = set[int]().union(*(dump.held for dump in dumps if dump.holders))
-        groups = (group for group in self.tracking.holding_parts if self.alone.keys().isdisjoint(group.members))
-        return found.union(*(group.held for group in groups))
+    def held_live(self) -> Held:
+        """What objects that cannot be saved have hold of: they stay as they are wherever a checkout leads."""
+        found = self.tracking.held_live(self.alone)
+        for dump in (compared.dumped.dump for compared in self.alone.values()):
+            if dump.holders:
+                found.ids |= dump.held
+                found.memory |= dump.held_memory
+        return found
 
     def pins_of(
         self, members: Mapping[str, object], compared: saving.Compared, shared: AbstractSet[int]
     ) -> dict[int, references.Named]:
         """The objects that members share with such ones, which stay the objects that they are wherever a checkout leads."""
         from agent_kernel.values.constants import library_constants, packages_of
+        from agent_kernel.values.reducers import is_inner
 
         dump = compared.dumped.dump
         ids = set(shared - library_constants(packages_of((*dump.instances, *dump.opaque)), set(shared)))
         values = [value for name, value in members.items() if not is_class_entry(name)]
-        found = [value for value in find(ids, values, dump) if references.find(value, self.namespace) is None]
+        looking = {id(use.holder): use.holder for use in dump.memory if use.low in ids and not use.private}
+        found = list({id(value): value for value in (*find(ids, values, dump), *looking.values())}.values())
+        found = [value for value in found if references.find(value, self.namespace) is None and not is_inner(value)]
         left_out = _attributes_among(found, dump)
         return {
             id(value): references.pin(value, self.living.pin(value)) for value in found if id(value) not in left_out
@@ -501,11 +508,11 @@ class Dumps:
     ) -> saving.Compared:
         """What to store: also the answers that objects keep, which no longer follow from what they were asked of.
 
-        They are compared without, because asking is no change. So they are stored as of the last change. And to be held
-        by what cannot be saved is no change.
+        A comparison leaves the answers out, because to ask is no change: so a commit stores them as of the last change.
+        It leaves the pins out too: an object does not change because something that cannot be saved holds it.
 
         Args:
-            pins: what is held so. Where it can be, it is stored so that it is set back in place.
+            pins: what something that cannot be saved holds. It is stored so that a checkout can set it back in place.
         """
         seen = compared.dumped.dump
         if not seen.answers and not pins:

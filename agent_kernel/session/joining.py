@@ -58,8 +58,17 @@ class Joining(Moving):
             MergeConflictError: others were changed on both sides. UnrelatedHistoriesError: no common ancestor.
             LoadError: nothing was changed.
         """
-        from agent_kernel.session import merging
         from agent_kernel.session.settling import Choices
+
+        choices = Choices(frozenset(ours), frozenset(theirs), resolvers or {}, partial, fast_forward, since)
+        draft = self._within_step(Draft(kind="merge", author=self.author, message=message or f"merge {rev}"))
+        can_be_asked_again = since is None and not resolvers and fast_forward
+        with _to_be_asked_again(rev if can_be_asked_again else "", choices, message):
+            return self._merge(rev, choices, draft)
+
+    def _merge(self, rev: str, choices: Choices, draft: Draft) -> Report:
+        """See `merge`. `draft`: what the commit says, if there is one."""
+        from agent_kernel.session import merging
 
         self._require_open()
         other = self.repo.resolve(rev, self.id)
@@ -67,14 +76,10 @@ class Joining(Moving):
         began = time.perf_counter()
         trust.require(self.repo)
         writer = self.repo.writer()
-        choices = Choices(frozenset(ours), frozenset(theirs), resolvers or {}, partial, fast_forward, since)
-        can_be_asked_again = since is None and not resolvers and fast_forward
-        with _to_be_asked_again(rev if can_be_asked_again else "", choices, message):
-            outcome = merging.merge(self.repo, writer, self.workspace, self.head, other, rev, choices)
+        outcome = merging.merge(self.repo, writer, self.workspace, self.head, other, rev, choices)
         if outcome.tree is None:
             return Report(self.head, self._record_here(), self.branch, notes=(outcome.note,))
-        draft = self._within_step(Draft(kind="merge", author=self.author, message=message or f"merge {rev}"))
-        loaded = self._load_joined(writer, outcome.tree, draft, other, partial=partial)
+        loaded = self._load_joined(writer, outcome.tree, draft, other, partial=choices.partial)
         if outcome.fast_forward and self.branch is not None:
             return self._fast_forward(other, loaded, draft, outcome.note)
         draft.other_parents = (other,)
@@ -83,17 +88,24 @@ class Joining(Moving):
     def take_step(self, rev: str, run: str) -> Report:
         """Merge the commits of a step that ran on a fork, as a step of its run: undo takes back the run as a whole.
 
+        Args:
+            run: "" for code that is no step: merging it is this session's own doing.
+
         Raises:
             MergeConflictError, LoadError: nothing was changed.
         """
+        from agent_kernel.session.settling import Choices
+
         before = len(self._operations.done)
         # What it drew is drawn: whatever draws next goes on from there.
         generators, _ = randomness.prepare(self.repo, self.repo.resolve(rev, self.id), keep=False, partial=True)
         if self._cell is not None:
             self.workspace.monitor.stop()
         try:
-            since = None if self.head is None else self.repo.merge_base(self.head, self.repo.resolve(rev, self.id))
-            report = self.merge(rev, since=since)
+            other = self.repo.resolve(rev, self.id)
+            since = None if self.head is None else self.repo.merge_base(self.head, other)
+            draft = self._draft_of_step(other) if run else None
+            report = self._merge(rev, Choices(since=since), draft) if draft else self.merge(rev, since=since)
             generators()
         finally:
             if run:
@@ -101,6 +113,12 @@ class Joining(Moving):
             if self._cell is not None:
                 self.workspace.monitor.start()
         return report
+
+    def _draft_of_step(self, tip: ObjectId) -> Draft:
+        """What the merge of a step says: it is the agent's work, as the step itself is."""
+        made = self.repo.commit_at(tip)
+        message = f"take on step {made.step} of {made.author.name} as it was previewed"
+        return Draft(kind="merge", author=made.author, message=message, run=made.run, step=made.step)
 
     def cherry_pick(
         self,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Unsaved
     from agent_kernel.values.classes import ClassRegistry
     from agent_kernel.values.dump import Loss
+    from agent_kernel.values.surface import Held
 
 
 _NUMBERED = re.compile(r"run cells? (\[\d+\](?: and \[\d+\])*) again")
@@ -87,6 +88,8 @@ def _nowhere(session: str, numbers: Collection[int]) -> Mapping[int, str]:
 class Living:
     """Tokens and class ids of one session, whose id the tokens hold.
 
+    They outlive the session where another one goes on with the same namespace and store: see `rest` and `go_on`.
+
     Args:
         commits: the commits of some cells of a session, in words, by number.
     """
@@ -106,6 +109,24 @@ class Living:
         self._pins: dict[int, str] = {}  # tokens of what can be saved, by id
         self._pinned: dict[str, tuple[int, _Hold]] = {}
         self._placeholders: weakref.WeakValueDictionary[str, Lost] = weakref.WeakValueDictionary()
+
+    def rest(self) -> None:
+        """The session has closed: keep nothing alive. What lives on by itself is known again if another one goes on."""
+        for token, hold in tuple(self._objects.items()):
+            held = _not_held(hold)
+            if held is None:
+                del self._objects[token]
+            else:
+                self._objects[token] = held
+        self._tokens = {id: (held, token) for id, (hold, token) in self._tokens.items() if (held := _not_held(hold))}
+        for token, (_, hold) in tuple(self._pinned.items()):
+            if isinstance(hold, _Held):
+                self._unpin(token)
+        self._dumped, self._commits = (), _nowhere
+
+    def go_on(self, commits: Callable[[str, Collection[int]], Mapping[int, str]]) -> None:
+        """Another session goes on with the namespace, under the id that the tokens hold. `commits`: as it finds them."""
+        self._commits = commits
 
     @functools.cached_property
     def classes(self) -> ClassRegistry:
@@ -222,16 +243,21 @@ class Living:
         if not self._pins:
             return
         kept = {token for token, hold in self._objects.items() if isinstance(hold, _Held)}.union(tokens)
-        held = self.held_ids(kept, namespace)
-        for item in self._pins.keys() - held:
-            self._unpin(self._pins[item])
+        held = self.held(kept, namespace)
+        for item in self._pins.keys() - held.ids:
+            token = self._pins[item]
+            if not (held.memory and held.meets(_lying_in(self.pinned(token)))):
+                self._unpin(token)
 
-    def held_ids(self, tokens: Iterable[str], namespace: dict[str, object]) -> frozenset[int]:
-        """The ids of what the objects of these tokens have hold of, as far as they are alive."""
-        from agent_kernel.values.surface import held_by
+    def held(self, tokens: Iterable[str], namespace: dict[str, object]) -> Held:
+        """What the objects of these tokens have hold of, as far as they are alive."""
+        from agent_kernel.values.surface import Held, held_by
 
-        alive = map(self.live_object, tokens)
-        return frozenset[int]().union(*(held_by(value, namespace).ids for value in alive if value is not None))
+        found = Held()
+        for value in map(self.live_object, tokens):
+            if value is not None:
+                found.update(held_by(value, namespace))
+        return found
 
     def stayed(self, token: str) -> bool:
         """Whether the very object is still there, and nothing else in its place."""
@@ -254,11 +280,29 @@ class _Held:
 _Hold = weakref.ref[object] | _Held
 
 
+def _lying_in(value: object) -> Held:
+    """The object itself, as what lies in another one."""
+    from agent_kernel.values.surface import Held
+
+    found = Held()
+    if value is not None:
+        found.add(value)
+    return found
+
+
 def _weakly(value: object) -> _Hold:
     try:
         return weakref.ref(value)
     except TypeError:
         return _Held(value)
+
+
+def _not_held(held: _Hold) -> _Hold | None:
+    """The same hold, without keeping the object alive; None where that cannot be."""
+    if not isinstance(held, _Held):
+        return held
+    weak = _weakly(held.value)
+    return None if isinstance(weak, _Held) else weak
 
 
 def _target(held: _Hold | None) -> object | None:

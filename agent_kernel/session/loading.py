@@ -83,6 +83,8 @@ def build(
     Raises:
         KeyboardInterrupt, StoreUnavailableError: nothing was loaded.
     """
+    if sets_back:
+        _reuse_living_classes(repo, living, namespace, plan)
     planned = list(plan.groups_by_member())
     options = {"sets_back": sets_back, "sets_pinned": sets_pinned}
     loader = Loader(namespace, _Definitions(repo), living, plan.reusable, **options)
@@ -101,6 +103,45 @@ def build(
         for name in lost:
             del plan.entries[name]
     return built
+
+
+def _reuse_living_classes(repo: Repository, living: Living, namespace: dict[str, object], plan: Plan) -> None:
+    """Take classes that variables no longer lead to, and that are as they were stored: something else still has them."""
+    alive = {
+        name: living.classes.live(name.removeprefix(CLASS_PREFIX))
+        for name in plan.entries
+        if name.startswith(CLASS_PREFIX)
+    }
+    found = {
+        name: kind
+        for name, kind in alive.items()
+        if kind is not None
+        and living.classes.is_known(kind)
+        and _is_as_stored(repo, living, namespace, plan, name, kind)
+    }
+    while others := [name for name in found if plan.entries.keys() & set(plan.manifests[name].classes) - found.keys()]:
+        for name in others:  # made of a class that is made anew
+            del found[name]
+    for name, kind in found.items():
+        plan.reusable[name.removeprefix(CLASS_PREFIX)] = kind
+        plan.kept[name] = plan.entries.pop(name)
+
+
+def _is_as_stored(
+    repo: Repository, living: Living, namespace: dict[str, object], plan: Plan, name: str, kind: type
+) -> bool:
+    """Whether the class would be saved as it is stored."""
+    entry, manifest = plan.entries[name], plan.manifests.get(name)
+    if manifest is None or entry.leader or decode_layout(manifest.layout).losses:
+        return False
+    try:
+        dumped = dump_group({name: kind}, living, namespace)
+        blobs = [blob if isinstance(blob, bytes) else bytes(blob.raw()) for blob in dumped.blobs]
+        return dumped.layout == decode_layout(manifest.layout) and blobs == [
+            bytes(read_blob(repo.objects, blob)) for blob in manifest.blobs
+        ]
+    except (*FOREIGN, RecursionError):
+        return False
 
 
 class _StoredBytes(msgspec.Struct, frozen=True):

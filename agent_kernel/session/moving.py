@@ -268,9 +268,14 @@ class Moving(Stepping):
         self.workspace.read_again(loaded)  # of what an interrupt keeps unread, whatever is found counts as a change
 
     def _checkout_notes(self, saved: Report | None, loaded: Loaded) -> tuple[str, ...]:
-        notes = [f"what was not committed yet is in {short(saved.commit)}"] if saved and saved.commit else []
+        notes = (
+            [f"what was not committed yet is in {short(saved.commit)}"]
+            if saved and saved.commit and saved.changed
+            else []
+        )
         notes += [
-            f"{names} and {holder} no longer share objects: these cannot be restored in place"
+            f"{f'{names} and {holder}' if names else f'parts of {holder}'} no longer share objects: "
+            "these cannot be restored in place"
             for holder, names in self.workspace.apart(loaded)
         ]
         threads = self.workspace.running_threads()

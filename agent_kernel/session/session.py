@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Only: TypeAlias = Literal["", "vars", "chat"]  # of what goes back, this alone
 _NONE: Final[Mapping[str, str]] = {}
+_FURTHEST: Final = 1_000  # commits that are looked through for one of a run
 _SAID: Final[dict[str, str]] = {"": "", "vars": " the variables", "chat": " the conversation"}
 
 
@@ -205,8 +206,13 @@ class Session(Joining):
             return ""
         commit = self.repo.commit_at(at)
         # A run is undone as a whole, and not the step that was its last.
-        run = f"the run of {commit.author.name} ({operation.run[-5:]})" if operation.run else ""
+        run = f"the run of {self._agent_of(operation.run, at)} ({operation.run[-5:]})" if operation.run else ""
         return f" of {run or undone(at, commit)}"
+
+    def _agent_of(self, run: str, tip: ObjectId) -> str:
+        """Whose run it is. The commit that it ended with may be somebody's who took on what it did."""
+        found = (commit for _, commit in self.repo.log([tip], limit=_FURTHEST))
+        return next((commit.author.name for commit in found if commit.run == run), self.repo.commit_at(tip).author.name)
 
     def _reverse(self, operation: Operation, to: Position, verb: str, *, partial: bool, only: Only = "") -> Report:
         then = self._operations.shifted(verb)

@@ -57,8 +57,8 @@ class Sharing:
     def _look_at_held(self) -> None:
         """What has come to be held by an object that cannot be saved is stored anew, so that it can be set back in place."""
         held = self._dumps.held_live()
-        for group in list(self._dumps.tracking.holding(held)) if held else ():
-            if group.pins != frozenset(group.reach.ids & held) and group.unloaded is None:
+        for group in self._dumps.tracking.holding_any(held) if held else ():
+            if group.pins != held.shared_with(group.reach) and group.unloaded is None:
                 self._dump_members(group)
 
     def _settle_sharing(self) -> None:

@@ -20,6 +20,7 @@ from agent_kernel.values.pickler import type_name
 
 if TYPE_CHECKING:
     from agent_kernel.session.living import Living
+    from agent_kernel.values.surface import Held
 
 LARGE_BYTES = 2_000_000_000
 
@@ -78,7 +79,7 @@ class Staging:
         self._dumps.let_go()
         return self.staged
 
-    def _stage(self, names: list[str], held: AbstractSet[int]) -> None:
+    def _stage(self, names: list[str], held: Held) -> None:
         names = [name for name in names if self._dumps.is_there(name)]  # a reducer may have deleted it
         members = self._dumps.values(names)
         if not members:
@@ -94,7 +95,7 @@ class Staging:
             return
         if compared.dumped.reach.deferred:  # each member was walked, or is known to share with one that was
             compared.dumped.reach = joined([self._dumps.alone[name].dumped.reach for name in names])
-        shared = compared.dumped.reach.ids & held if held else NO_IDS
+        shared = held.shared_with(compared.dumped.reach) if held else NO_IDS
         same = same_members and group is not None and compared.signature == group.signature and group.pins == shared
         if same and group is not None and not group.stale:
             self.staged.unchanged.append((group, compared.dumped))

@@ -35,6 +35,7 @@ from agent_kernel.session.snapshot import Repository
 from agent_kernel.session.workspace import Workspace
 
 if TYPE_CHECKING:
+    from agent_kernel.session.living import Living
     from agent_kernel.session.notebooks import NotebookSnapshot
 
 # What Python itself puts into a module's namespace.
@@ -82,14 +83,16 @@ class Standing:
         author: Author | None = None,
         session_id: str | None = None,
         skip: Callable[[str], bool] | None = None,
+        living: Living | None = None,
     ) -> None:
-        self.id = session_id or secrets.token_hex(4)
+        # One that goes on for another has its id: cells, and what they made, are found under it.
+        self.id = (living.session if living is not None else session_id) or secrets.token_hex(4)
         self.repo = repo
         self.namespace = namespace
         self.author = author or branches.person()
         self.notes: list[str] = []
         self.ignoring = IgnoreList(repo)
-        self.workspace = Workspace(namespace, repo, lambda name: not self._is_skipped(name))
+        self.workspace = Workspace(namespace, repo, lambda name: not self._is_skipped(name), living)
         self.workspace.living.session = self.id
         self._skip = skip
         self._recorder = Recorder(repo, self.id)
@@ -100,6 +103,7 @@ class Standing:
         self._steps = threading.RLock()  # whose thread runs a step
         self._operations = Operations()
         self._closed = False
+        self._given_up = False
         self._growth = growth.Growth()
         self.branch: str | None
         self.head: ObjectId | None
@@ -227,8 +231,12 @@ class Standing:
 
     def _require_open(self) -> None:
         # Once the lease is given back, the branch may be another session's to move.
-        if self._closed:
+        if self._closed or self._given_up:
             raise SessionClosedError
+
+    def give_up(self) -> None:
+        """Have it write nothing any more, from whatever thread: what works with it does not end, and nobody waits for it."""
+        self._given_up = True
 
     def close(self) -> None:
         """Give the branch back. What is not committed stays uncommitted. Closing it again does nothing."""
@@ -236,6 +244,7 @@ class Standing:
             return
         self._closed = True
         self.workspace.monitor.close()
+        self.workspace.living.rest()
         pyplot.leave_figures()
         if self.branch is not None:
             with contextlib.suppress(StoreError):  # the store may be gone by now, and its leases with it

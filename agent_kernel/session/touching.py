@@ -179,22 +179,29 @@ _EVALUATE = frozenset({"eval", "query", "evaluate", "exec", "execute", "sql", "r
 
 
 def not_used(source: str, words: Collection[str], namespace: Mapping[str, object]) -> set[str]:
-    """Those of the words that are only attributes or keys in the source: `df.a` and `df["a"]` use no variable `a`.
+    """Those of the words that are only attributes, keys or a function's own names in the source.
 
-    None, where the source names something that may lead past the variables that it names: a module that is no library's,
+    `df.a` and `df["a"]` use no variable `a`, and neither does `def f(a): ...`. None, where the source names something that may lead past the variables that it names: a module that is no library's,
     or one that finds modules, as in `sys.modules["helper"].rows`. None either where it is no plain Python.
     """
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set()
+    code = _compiled(tree)
+    if code is None:
+        return set()
     keys = {id(key) for node in ast.walk(tree) for part in _keys(node) for key in _words_in(part)}
-    used = set(chain.from_iterable(_words_of_node(node) for node in ast.walk(tree) if id(node) not in keys))
+    nodes = [node for node in ast.walk(tree) if id(node) not in keys]
+    used = set(chain.from_iterable(map(_words_of_node, nodes)))
+    used |= {node.id for node in nodes if isinstance(node, ast.Name)} & names_used(code)
     return set() if any(_may_lead_anywhere(word, namespace) for word in used) else set(words) - used
 
 
 def _words_of_node(node: ast.AST) -> Iterator[str]:
-    """Words in a node of the tree itself, but for names of attributes and of arguments."""
+    """Words in a node of the tree itself, but for names of attributes, of arguments, and of what may be local."""
+    if isinstance(node, ast.Name | ast.arg):
+        return
     for field, value in ast.iter_fields(node):
         if field == "attr" or (field == "arg" and isinstance(node, ast.keyword)):
             continue

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import accumulate, chain, groupby
+from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from agent_kernel.values.cutting import Cuts
     from agent_kernel.values.dump import Loss, MemoryUse
     from agent_kernel.values.groups import Dumped
+    from agent_kernel.values.surface import Held
 
 MANY = 2_000
 LEAST_COST_S = 1e-4  # what a look at a group is counted as at least
@@ -34,6 +35,7 @@ Roots = tuple[tuple[int, bytes], ...]
 # Never changed in place.
 NO_NAMES: frozenset[str] = frozenset()
 NO_IDS: frozenset[int] = frozenset()
+NO_RANGES: frozenset[tuple[int, int]] = frozenset()
 NO_MARKS: frozenset[bytes] = frozenset()
 NO_CUTS: dict[str | int, Cuts] = {}
 NO_ROOTS: dict[str, Roots] = {}
@@ -65,8 +67,10 @@ class Group(msgspec.Struct):
     size: int
     lost: tuple[Unsaved, ...] = ()  # what to say of the losses, under the names that lead to them
     held: frozenset[int] = frozenset()  # ids of what lies in objects that cannot be saved
+    held_memory: frozenset[tuple[int, int]] = frozenset()  # and what arrays among these look at
     holders: frozenset[str] = frozenset()  # tokens of objects that may keep functions where nobody sees them
-    pins: frozenset[int] = frozenset()  # ids of what it shared, when it was stored, with objects that cannot be saved
+    # What it shared, when it was stored, with objects that cannot be saved: ids, and where memory begins.
+    pins: frozenset[int] = frozenset()
     cuts: dict[str | int, Cuts] = {}  # of the long containers, by name, or by id if they lie within a value
     marks: frozenset[bytes] = frozenset()
     met: bytes = b""  # which objects the last dump met: where it is the same, the group reaches what it reached
@@ -78,6 +82,13 @@ class Group(msgspec.Struct):
     checked: int = 0
     stale: bool = False
     unloaded: Unloaded | None = None
+
+    @property
+    def has_hold_of(self) -> Held:
+        """What lies in objects that cannot be saved."""
+        from agent_kernel.values.surface import Held
+
+        return Held(ids=set(self.held), memory=set(self.held_memory))
 
     @property
     def entries(self) -> dict[str, Entry]:
@@ -110,7 +121,7 @@ class Tracking:
         # Of these only what others held, too, when they were walked is remembered: they may hold more.
         self._partly_known: dict[int, Group] = {}
         self._holding_parts: dict[int, Group] = {}
-        self._memory: _MemoryIndex = _MemoryIndex()
+        self._memory: MemoryIndex = MemoryIndex()
         self._nothing_reached: Reach | None = None
 
     def __iter__(self) -> Iterator[Group]:
@@ -225,6 +236,7 @@ class Tracking:
         found, before = dumped.reach, group.reach
         group.globals_used = frozenset(dumped.dump.globals_used) or NO_NAMES
         group.held = frozenset(dumped.dump.held) or NO_IDS
+        group.held_memory = frozenset(dumped.dump.held_memory) or NO_RANGES
         group.holders = frozenset(dumped.dump.holders) or NO_NAMES
         self._note_held(group)
         same = found.ids == group.reach.ids and found.memory == group.reach.memory
@@ -252,6 +264,28 @@ class Tracking:
             self._holding_parts[id(group)] = group
         else:
             self._holding_parts.pop(id(group), None)
+
+    def held_live(self, but: Collection[str] = ()) -> Held:
+        """What objects that cannot be saved have hold of: they stay as they are wherever a checkout leads.
+
+        Args:
+            but: names whose groups do not count.
+        """
+        from agent_kernel.values.surface import Held
+
+        found = Held()
+        for group in self._holding_parts.values():
+            if not any(name in but for name in group.members):
+                found.ids |= group.held
+                found.memory |= group.held_memory
+        return found
+
+    def holding_any(self, held: Held) -> list[Group]:
+        """Groups that, by what was remembered, share an object or memory with what is held."""
+        groups = {id(group): group for group in self.holding(held.ids)}
+        if held.memory:
+            groups |= {id(group): group for group in self if group.reach.memory and held.shared_with(group.reach)}
+        return list(groups.values())
 
     @property
     def holding_parts(self) -> list[Group]:
@@ -285,20 +319,27 @@ class Tracking:
         return found.values()
 
 
-_Range = tuple[str, int, int, bool, int]  # space, low, high, private, and the group's id
+_Range = tuple[str, int, int, bool]  # space, low, high, private
 
 
-def _sorted_ranges(group: Group) -> list[_Range]:
-    return sorted((use.space, use.low, use.high, use.private, id(group)) for use in group.reach.memory)
+def _ranges(uses: Iterable[MemoryUse]) -> list[_Range]:
+    """The memory that the uses look at. Where ranges of one kind meet they are one: the rows of an array are the array."""
+    found: list[_Range] = []
+    for private, space, low, high in sorted((use.private, use.space, use.low, use.high) for use in uses):
+        if found and found[-1][0] == space and found[-1][3] == private and low <= found[-1][2]:
+            found[-1] = (space, found[-1][1], max(high, found[-1][2]), private)
+        else:
+            found.append((space, low, high, private))
+    return found
 
 
-class _MemoryIndex:
+class MemoryIndex:
     """Address ranges of tracked groups, sorted. `tops` is how far all ranges up to each one reach."""
 
     def __init__(self) -> None:
         self.stale = False
-        self.ranges: list[_Range] = []
-        # Of each group what it looks at, and that sorted: those of a figure are thousands.
+        self.ranges: list[tuple[str, int, int, bool, int]] = []  # with the group's id
+        # Of each group what it looks at, and the ranges of that: a figure looks at thousands of places.
         self._ranges_of: dict[int, tuple[list[MemoryUse], list[_Range]]] = {}
         self.tops: list[int] = []
         self.groups: dict[int, Group] = {}
@@ -312,11 +353,9 @@ class _MemoryIndex:
         for number, group in self.groups.items():
             uses, ranges = known.get(number, ([], []))
             if uses is not group.reach.memory:
-                uses, ranges = group.reach.memory, _sorted_ranges(group)
+                uses, ranges = group.reach.memory, _ranges(group.reach.memory)
             self._ranges_of[number] = uses, ranges
-        self.ranges = sorted(
-            chain.from_iterable(ranges for _, ranges in self._ranges_of.values())
-        )  # merges what is sorted
+        self.ranges = sorted((*found, number) for number, (_, ranges) in self._ranges_of.items() for found in ranges)
         self.tops = []
         for _, rows in groupby(self.ranges, itemgetter(0)):
             self.tops += accumulate(map(itemgetter(2), rows), max)
@@ -325,12 +364,12 @@ class _MemoryIndex:
     def meeting(self, reach: Reach) -> Iterable[Group]:
         found: set[int] = set()
         ranges: Sequence[tuple[object, ...]] = self.ranges
-        for use in reach.memory if ranges else ():
-            place = bisect_left(ranges, (use.space, use.high)) - 1
+        for space, low, high, private in _ranges(reach.memory) if ranges else ():
+            place = bisect_left(ranges, (space, high)) - 1
             # What lies further down may reach up to here for as long as anything down there does.
-            while place >= 0 and self.ranges[place][0] == use.space and self.tops[place] > use.low:
-                _, _, high, private, number = self.ranges[place]
-                if high > use.low and not (private and use.private):
+            while place >= 0 and self.ranges[place][0] == space and self.tops[place] > low:
+                _, _, top, its_own, number = self.ranges[place]
+                if top > low and not (its_own and private):
                     found.add(number)
                 place -= 1
         return [self.groups[number] for number in found]

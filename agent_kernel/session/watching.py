@@ -25,6 +25,7 @@ from agent_kernel.values.entries import CLASS_PREFIX
 from agent_kernel.values.lost import loss_of
 from agent_kernel.values.quiet import unwarned
 from agent_kernel.values.references import HELD, is_named
+from agent_kernel.values.summaries.reading import derives_from
 from agent_kernel.values.surface import Held
 
 if TYPE_CHECKING:
@@ -67,12 +68,19 @@ def _commits_of_cells(repo: Repository, session: str, numbers: Collection[int]) 
 class Watching:
     """The part of a workspace that looks at the namespace and never alters it."""
 
-    def __init__(self, namespace: dict[str, object], repo: Repository, is_versioned: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        namespace: dict[str, object],
+        repo: Repository,
+        is_versioned: Callable[[str], bool],
+        living: Living | None = None,
+    ) -> None:
         self.namespace: dict[str, object] = namespace
         self.repo = repo
         self.tracking = Tracking()
         self.bindings = Bindings(is_versioned)
-        self.living = Living(partial(_commits_of_cells, repo))
+        self.living = living or Living()
+        self.living.go_on(partial(_commits_of_cells, repo))
         self.callbacks: Callable[[], Iterable[object]] = tuple
         self.outputs: Callable[[], Iterable[object]] = tuple
         self.after_load: Callable[[], object] = tuple  # what the door does when values were built
@@ -233,6 +241,7 @@ class Watching:
     def _staged(self, staging: Staging, touched: Touched) -> Staged:
         rebound = touched.rebound
         moved = rebound.new | rebound.rebound | rebound.removed
+        self._adopt_reruns(moved)
         done = set(filter(self._is_saved, touched.names)) | rebound.new | rebound.rebound
         staging.leave_out(rebound.removed)
         follow = staging.add(sorted(done), moved, touched.grouped)
@@ -248,6 +257,17 @@ class Watching:
             follow = staging.add(sorted(more), moved, grouped) - (done | more | follow)
             done = (done | more | follow) - staging.left_alone
         return staging.finish(rebound.removed)
+
+    def _adopt_reruns(self, moved: frozenset[str]) -> None:
+        """Let classes that a cell made again go on as the ones that they were."""
+        groups = self.tracking.groups
+        if any(
+            derives_from(type(self.namespace.get(name)), type) and groups[name].classes
+            for name in moved & groups.keys()
+        ):
+            from agent_kernel.session.reruns import adopt_reruns
+
+            adopt_reruns(self.namespace, self.tracking, self.living, moved)
 
     def _is_saved(self, name: str) -> bool:
         return name in self.tracking.groups or self.bindings.is_versioned(name)

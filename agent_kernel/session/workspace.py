@@ -16,7 +16,7 @@ from agent_kernel.session import pyplot
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.tracking import Group
 from agent_kernel.session.watching import Watching
-from agent_kernel.values.entries import CLASS_PREFIX
+from agent_kernel.values.entries import CLASS_PREFIX, class_entry, shown
 from agent_kernel.values.lost import name_loss
 from agent_kernel.values.restore.objects import set_content
 from agent_kernel.values.summaries.reading import derives_from
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from agent_kernel.session.loading import Built
     from agent_kernel.session.planning import Plan
     from agent_kernel.session.unloaded import Failed
+    from agent_kernel.values.surface import Held
 
 
 class Workspace(Watching):
@@ -76,31 +77,47 @@ class Workspace(Watching):
         made = plan, built.values, built.classes, tuple(groups), stay, built.contents, built.registers
         return Loaded(*made, parted, built.pinned)
 
-    def _parted(self, plan: Plan, built: Built) -> dict[str, frozenset[int]]:
-        """By variable the ids of objects that it shared with what stays alive, and that are not set back in place."""
+    def _parted(self, plan: Plan, built: Built) -> dict[str, Held]:
+        """By variable the objects that it shared with what stays alive, and that are not set back in place."""
         from agent_kernel.values.groups import decode_layout
+        from agent_kernel.values.surface import Held
 
         tokens = (
             (name, decode_layout(plan.manifests[name].layout).pins) for name in built.values if name in plan.manifests
         )
-        found: dict[str, frozenset[int]] = {}
+        found: dict[str, Held] = {}
         for name, pins in tokens:
-            alive = (self.living.pinned(token) for token in pins)
-            ids = frozenset(id(value) for value in alive if value is not None)
-            found |= {name: ids - built.set_back} if ids - built.set_back else {}
+            for value in map(self.living.pinned, pins):
+                if value is not None and id(value) not in built.set_back:
+                    found.setdefault(name, Held()).add(value)
+        for uid, kind in built.classes.items():
+            before = self.living.classes.live(uid)
+            if before is not None:
+                names = [name for name, value in built.values.items() if value is kind]
+                for name in names or [class_entry(uid)]:
+                    found.setdefault(name, Held()).add(before)
         return found
 
-    def _held_live(self) -> set[int]:
-        return set[int]().union(*(group.held for group in self.tracking.holding_parts))
-
     def apart(self, loaded: Loaded) -> list[tuple[str, str]]:
-        """What still holds objects that variables shared with it, and the variables that have others now."""
+        """What still holds objects that variables shared with it, and the variables that have others now.
+
+        No variables: it shared them with something else that the same variable holds.
+        """
         found: list[tuple[str, str]] = []
+        within: list[tuple[Group, set[str]]] = []
+        said: set[str] = set()
         for group in self.tracking.holding_parts if loaded.parted else ():
-            names = sorted(
-                name for name, ids in loaded.parted.items() if ids & group.held and name not in group.members
-            )
-            found += [(", ".join(group.members), ", ".join(names))] if names else []
+            held = group.has_hold_of
+            names = {name for name, parted in loaded.parted.items() if held.meets(parted)}
+            within += [(group, names)] if names.intersection(group.members) else []
+            names = names.difference(group.members)
+            said |= names
+            found += [(shown(group.members), shown(sorted(names)))] if names else []
+        for group, names in within:
+            leading = {name for one in group.lost for name in one.name.split(", ")}.intersection(group.members)
+            others = names - leading
+            if not names <= said:
+                found.append((shown(sorted(leading) or group.members), shown(sorted(others)) if others else ""))
         return sorted(found)
 
     def _leaves_nothing(self, plan: Plan, failed: Iterable[Failed]) -> bool:
@@ -285,12 +302,14 @@ class Workspace(Watching):
         from agent_kernel.values.groups import decode_layout
 
         for holding in self.tracking.holding_parts:  # they may hold what was made for them
-            holding.held = self.living.held_ids((loss.token for loss in holding.losses), self.namespace) or holding.held
-        held = self._held_live()
+            found = self.living.held((loss.token for loss in holding.losses), self.namespace)
+            if found.ids:
+                holding.held, holding.held_memory = frozenset(found.ids), frozenset(found.memory)
+        held = self.tracking.held_live()
         for name, manifest in loaded.plan.manifests.items() if held else ():
             group = self.tracking.groups.get(name)
             if group is not None and decode_layout(manifest.layout).pins:
-                group.pins = frozenset(group.reach.ids & held)
+                group.pins = held.shared_with(group.reach)
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -303,7 +322,7 @@ class Loaded(msgspec.Struct, frozen=True):
     stay: frozenset[str] = frozenset()
     contents: Sequence[tuple[object, Any]] = ()
     registers: Sequence[object] = ()  # of modules, in which classes that are made anew may stand
-    parted: Mapping[str, frozenset[int]] = {}  # by variable, ids of what others replace and something still holds
+    parted: Mapping[str, Held] = {}  # by variable, what others replace and something still holds
     pinned: Mapping[str, object] = {}  # by token, what takes the place of an object that nothing holds any more
 
     def set_back(self) -> None:

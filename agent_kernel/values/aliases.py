@@ -348,6 +348,10 @@ def memory_pairs(uses: Mapping[str, Sequence[MemoryUse]]) -> Iterator[tuple[str,
                 del tops[other]
             elif other != name and (low < public or not private):
                 yield name, other
+                if not private:  # one of those that meet here stands for all from now on
+                    mine = tops.setdefault(name, [low, low])
+                    mine[:] = max(mine[0], top), max(mine[1], public)
+                    del tops[other]
         mine = tops.setdefault(name, [low, low])
         mine[0] = max(mine[0], high)
         if not private:

@@ -83,6 +83,11 @@ class ClassRegistry:
     def live(self, uid: str) -> type | None:
         return self._live.get(uid)
 
+    def is_known(self, kind: type) -> bool:
+        """Whether the class has an id."""
+        known = self._ids.get(id(kind))
+        return known is not None and known[0]() is kind
+
     def has_lived(self, uid: str) -> bool:
         """Whether there was a class of this id in this process."""
         return uid in self._lived

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from agent_kernel.values.addresses import Versions
 from agent_kernel.values.summaries.reading import (
     class_dict,
     derives_from,
@@ -33,10 +34,18 @@ _PLAIN = frozenset(map(id, (list, dict, set)))
 class _Held(msgspec.Struct):
     """What the modules of one package hold. The objects are kept, so that no other can come to have their ids."""
 
-    modules: set[str] = msgspec.field(default_factory=set[str])
+    modules: list[str] = msgspec.field(default_factory=list[str])
     ids: set[int] = msgspec.field(default_factory=set[int])
     values: list[object] = msgspec.field(default_factory=list[object])
     settings: list[dict[object, object]] = msgspec.field(default_factory=list[dict[object, object]])
+    classes: list[Versions] = msgspec.field(default_factory=list[Versions])
+
+    def take(self, values: list[Any], holdings: _Holdings) -> None:
+        """Note what was found."""
+        # An object keeps its attribute dict: held twice, it would look shared.
+        self.values += (value for value in values if id(value) not in holdings.attributes)
+        self.ids.update(map(id, values))
+        self.settings += (value for value in values if holdings.is_settings(value))
 
 
 _held: dict[str, _Held] = {}
@@ -47,6 +56,7 @@ def library_constants(packages: Iterable[str], among: set[int]) -> set[int]:
     found: set[int] = set()
     for package in packages:
         look_into(package)
+        _look_again(package)
         found |= among & _held[package].ids
     return found
 
@@ -68,30 +78,54 @@ def _is_plain(value: object) -> bool:
 def look_into(package: str) -> bool:
     """Note what the modules of a package hold. A module is looked into once; returns whether there was a new one."""
     held = _held.setdefault(package, _Held())
-    new = [name for name in _modules_of(package) if name not in held.modules]
+    new = modules_of(package)[len(held.modules) :]
+    if not new:
+        return False
     holdings = _Holdings(package, held.ids)
     for name in new:
-        held.modules.add(name)
+        held.modules.append(name)
         module = sys.modules.get(name)
-        values = list(holdings.of(module)) if module is not None and _is_installed(module) else []
-        # An object keeps its attribute dict: held twice, it would look shared.
-        held.values += (value for value in values if id(value) not in holdings.attributes)
-        held.ids.update(map(id, values))
-        own: list[Any] = [value for value in values if holdings.is_settings(value)]
-        held.settings += own
-    return bool(new)
+        if module is not None and _is_installed(module):
+            held.take(list(holdings.of(module)), holdings)
+    held.classes.append(Versions(holdings.classes))
+    return True
 
 
-def _modules_of(package: str) -> list[str]:
-    """The names of a package's modules. Each that is loaded is parted once."""
-    for name in [name for name in list(sys.modules) if name not in _named]:
-        _named.add(name)
-        _by_package.setdefault(name.partition(".")[0], []).append(name)
-    return _by_package.get(package, [])
+def _look_again(package: str) -> None:
+    """Note also what its classes have come to hold, as that of matplotlib's paths holds a circle once it has drawn one.
+
+    Only objects of its own types, and what hangs on them: anything else that came later may be the person's.
+    """
+    held = _held[package]
+    holdings = _Holdings(package, held.ids)
+    for place, classes in enumerate(held.classes):
+        if not classes.are_same():
+            held.classes[place] = Versions(classes.kinds)
+            for kind in classes.kinds:
+                held.take(list(holdings.made_for(kind)), holdings)
 
 
-_named: set[str] = set()
-_by_package: dict[str, list[str]] = {}
+def modules_of(package: str) -> list[str]:
+    """The names of all modules of a package that were ever met, in the order of their import. Each is parted once."""
+    last = next(reversed(sys.modules), "")
+    if _parted.last != (len(sys.modules), last):
+        for name in [name for name in list(sys.modules) if name not in _parted.names]:
+            _parted.names.add(name)
+            _parted.by_package.setdefault(name.partition(".")[0], []).append(name)
+        _parted.last = len(sys.modules), last
+    return _parted.by_package.get(package, [])
+
+
+class _Parted:
+    """The names of modules by package, and the number and the last of the modules as of then."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.by_package: dict[str, list[str]] = {}
+        self.last: tuple[int, str] = (0, "")
+
+
+_parted = _Parted()
 
 
 def packages_of(values: Iterable[object]) -> set[str]:
@@ -121,6 +155,7 @@ class _Holdings:
         self._other: set[int] = set()  # types of which nothing is held
         self._own: dict[int, bool] = {}  # the package's types, and whether things may hang on their objects
         self.attributes: set[int] = set()  # ids of attribute dicts that were met
+        self.classes: list[type] = []  # of the package that were met
 
     def of(self, module: ModuleType) -> Iterator[object]:
         """What the module and its classes hold."""
@@ -133,8 +168,13 @@ class _Holdings:
                 continue
             if module_name(kind).partition(".")[0] == self._package:
                 self._known.add(id(value))
+                self.classes.append(kind)
                 yield value  # to be kept
                 yield from self._among(list(class_dict(kind).values()))
+
+    def made_for(self, kind: type) -> Iterator[object]:
+        """What a class holds of the package's own types, less what is known."""
+        yield from self._among([value for value in class_dict(kind).values() if self._is_own(type(value))])
 
     def _among(self, values: list[Any]) -> Iterator[object]:
         """Those of the values that are held, and what hangs on them directly."""

@@ -106,6 +106,7 @@ class Dump(msgspec.Struct):
     classes: dict[str, type] = {}
     definitions: dict[DefinitionId, bytes] = {}
     held: set[int] = set()  # ids of what lies in objects that cannot be saved
+    held_memory: set[tuple[int, int]] = set()  # and what arrays among these look at
     # Tokens of objects that may keep functions where nobody sees them.
     holders: set[str] = set()
     losses: dict[str, Loss] = {}

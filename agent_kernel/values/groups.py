@@ -371,6 +371,7 @@ def _note_farewells(members: Mapping[str, object], dump: Dump, namespace: dict[s
                 held = held_by(called, namespace)
                 dump.globals_used |= held.names
                 dump.held |= held.ids
+                dump.held_memory |= held.memory
 
 
 def _is_alone(value: object, namespace: dict[str, object]) -> bool:
@@ -755,6 +756,7 @@ def losses_of(layout: Layout) -> list[Loss]:
 def _merge(into: Dump, other: Dump) -> None:
     into.globals_used |= other.globals_used
     into.held |= other.held
+    into.held_memory |= other.held_memory
     into.holders |= other.holders
     into.classes.update(other.classes)
     into.definitions.update(other.definitions)

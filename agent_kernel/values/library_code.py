@@ -19,7 +19,8 @@ from typing import Any, cast
 
 import msgspec
 
-from agent_kernel.values.addresses import addresses
+from agent_kernel.values.addresses import Versions, addresses
+from agent_kernel.values.constants import modules_of
 from agent_kernel.values.references import is_library
 from agent_kernel.values.summaries.reading import class_dict, module_dict, module_name, qualified_name
 
@@ -34,8 +35,12 @@ _TEMPLATES = "jinja2"  # they are code that was made at run time
 class _LookedAt(msgspec.Struct):
     """What was found in classes and settings the last time. It is kept alive, so that addresses stay its own."""
 
-    held: tuple[Any, ...] = ()
+    count: int = 0  # of modules
+    classes: Versions = msgspec.field(default_factory=Versions)
+    settings: tuple[dict[Any, Any], ...] = ()
+    told: tuple[Any, ...] = ()
     ids: frozenset[int] = frozenset()
+    held: tuple[Any, ...] = ()
     is_own: bool = True
 
 
@@ -44,35 +49,56 @@ _last = [_LookedAt()]
 
 def run_only_their_own() -> bool:
     """Whether pandas and numpy hold no code of anyone else's. Quick where they hold what they held the last time."""
-    last = _last[0]
-    classes = map(class_dict, _classes("pandas", len(sys.modules)))
-    held = (*chain.from_iterable(kind.values() for kind in classes), *_settings())
-    if addresses(last.held) != addresses(held):
-        known = last.ids if last.is_own else frozenset[int]()
-        is_own = _is_own(value for value in held if id(value) not in known)
-        last = _last[0] = _LookedAt(held, frozenset(map(id, held)), is_own)
+    last, count = _last[0], len(modules_of("pandas"))
+    if last.count != count or not last.classes.are_same() or addresses(last.told) != addresses(_told(last.settings)):
+        last = _last[0] = _look(count, last)
     return last.is_own
 
 
-def _settings() -> Iterator[Any]:
-    """What pandas and numpy were told to use: some of it is called, when numbers are shown or overflow."""
+def _look(count: int, last: _LookedAt) -> _LookedAt:
+    """Look at all that the classes and the settings hold, less what was found to be their own."""
+    kinds, settings = _classes("pandas", count), tuple(_settings())
+    classes, told = (
+        Versions(kinds),
+        tuple(_told(settings)),
+    )  # noted first: a change while we look is another the next time
+    held = (*chain.from_iterable(class_dict(kind).values() for kind in kinds), *told)
+    known = last.ids if last.is_own else frozenset[int]()
+    is_own = _is_own(value for value in held if id(value) not in known)
+    return _LookedAt(count, classes, settings, told, frozenset(map(id, held)), held, is_own)
+
+
+def _told(settings: Iterable[dict[Any, Any]]) -> Iterator[Any]:
+    """What stands in the settings of pandas, a dict within them too, and what numpy was told to call."""
+    yield from chain.from_iterable(map(dict[Any, Any].values, settings))
+    yield from _told_to_numpy()
+
+
+def _told_to_numpy() -> Iterator[Any]:
+    """What is called where a number overflows, and what shows numbers."""
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:
         yield numpy.geterrcall()
         yield from (numpy.get_printoptions()["formatter"] or {}).values()
-    waiting: list[Any] = [getattr(sys.modules.get("pandas._config.config"), "_global_config", {})]
+
+
+def _settings() -> Iterator[dict[Any, Any]]:
+    """The dicts of what pandas was told to use: some of it is called when a table is shown."""
+    waiting: list[Any] = [vars(sys.modules.get("pandas._config.config", _NONE)).get("_global_config")]
     while waiting:
         setting = waiting.pop()
         if type(setting) is dict:
-            waiting += setting.values()
-        else:
             yield setting
+            waiting += setting.values()
+
+
+_NONE = ModuleType("none")
 
 
 @functools.lru_cache(maxsize=4)
 def _classes(package: str, _: int) -> tuple[type, ...]:
-    """The classes in the modules of the package, as of when so many modules were loaded."""
-    modules: list[Any] = [module for name, module in list(sys.modules.items()) if _top(name) == package]
+    """The classes in the modules of the package, as of when so many of its modules were loaded."""
+    modules: list[Any] = [sys.modules.get(name) for name in modules_of(package)]
     found = (module_dict(module).values() for module in modules if isinstance(module, ModuleType))
     classes = {id(value): cast("type", value) for value in chain.from_iterable(found) if issubclass(type(value), type)}
     return tuple(kind for kind in classes.values() if _top(module_name(kind)) == package)
@@ -84,8 +110,8 @@ def _top(module: object) -> str:
 
 @functools.lru_cache(maxsize=1_000)
 def _is_library(top: str) -> bool:
-    """As `references.is_library`, which looks at files. The notebook is no library, whatever file started it."""
-    return top in _STANDARD or (top != "__main__" and is_library(top))
+    """As `references.is_library`, which looks at files."""
+    return top in _STANDARD or is_library(top)
 
 
 def _is_own(values: Iterable[Any]) -> bool:

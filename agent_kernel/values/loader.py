@@ -26,6 +26,7 @@ from agent_kernel.values.recompiling import stand_in
 from agent_kernel.values.restore.code import ModuleContent
 from agent_kernel.values.restore.context import Later
 from agent_kernel.values.restore.objects import can_take, instance, set_content
+from agent_kernel.values.restore.taking import content_for
 from agent_kernel.values.streams import Failure, StoredGroup, Streams
 from agent_kernel.values.summaries.reading import class_dict
 
@@ -323,7 +324,10 @@ class Loader:
         return self._live.placeholder(token, self._losses.get(token) or Loss(token, "object", "it could not be saved"))
 
     def live_or(self, token: str, make: Callable[[], object]) -> object:
-        return self._live.live_or_new(token, make)
+        made = self._live.live_or_new(token, make)
+        if self._sets_back:
+            self.held_ids.add(id(made))
+        return made
 
     def once(self, key: tuple[int, str], make: Callable[[], object]) -> Any:
         # The key holds the id of an object in the stream's memo, which lives until the stream is loaded, or has failed.
@@ -345,6 +349,18 @@ class Loader:
             self.held_ids.add(id(live))
             return live
         made = make(*arguments)
+        if self._sets_pinned and self._stream is not None:
+            self._stream.pinned[token] = made
+        return made
+
+    def taken(self, token: str, make: Callable[..., object], arguments: tuple[Any, ...]) -> object:
+        made = make(*arguments)
+        live = self._live.pinned(token) if self._sets_pinned else None
+        content = content_for(live, made) if live is not None else None
+        if content is not None and self._stream is not None:
+            self.held_ids.add(id(live))
+            self._stream.contents.append((live, content))
+            return live
         if self._sets_pinned and self._stream is not None:
             self._stream.pinned[token] = made
         return made

@@ -394,6 +394,7 @@ class Pickler(pickle.Pickler):
         held = held_by(value, self.namespace)
         self.dump_record.globals_used |= held.names
         self.dump_record.held |= held.ids
+        self.dump_record.held_memory |= held.memory
 
     def note_globals(self, code: CodeType) -> None:
         self.dump_record.globals_used.update(reducers.names_used(code))

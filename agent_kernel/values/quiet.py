@@ -11,12 +11,18 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Generator, Iterable
+from typing import ClassVar, cast
+
+from agent_kernel.values.summaries.reading import derives_from, exact_str, is_of_notebook
 
 _IGNORE_ALL = ("ignore", None, Warning, None, 0)
 # New containers between two collections of them, and collections before the older ones are walked too.
 _MANY, _SELDOM = 200_000, 1_000
-_ATOMS = (int, float, complex, bool, str, bytes, types.NoneType)
+# By id: to hash or compare a type runs its metaclass.
+_NO_DATA_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, types.NoneType, types.BuiltinFunctionType)))
 _MANY_MODULES = 50
+# Python 3.12 itself starts with some hundreds of frozen objects.
+_FROZEN_BY_PYTHON = 1_000
 
 
 @contextlib.contextmanager
@@ -60,26 +66,42 @@ def seldom_collected() -> Generator[None]:
 class ModulesSpared:
     """Has the garbage collector pass over what imported modules hold, which lives as long as the process.
 
-    One look of the collector at the modules of pandas, matplotlib and scikit-learn takes 60 ms, and it looks again each time
-    that the heap has grown by a quarter. `gc.freeze` is made for this. It also spares garbage and what becomes garbage later,
-    so it is used only where there is no data yet: the variables are modules, what modules define, and numbers and text.
+    A look of the collector at the modules of pandas, matplotlib and scikit-learn takes it tens of milliseconds, and it looks
+    again each time that the heap has grown by a quarter. `gc.freeze` is made for this. It also spares garbage and what becomes
+    garbage later, so it is used only until there is data: as long as the variables are modules, what modules define, and
+    numbers and text. Where others froze what they hold, nothing is done: `gc.unfreeze` would undo theirs too.
     """
+
+    _do_others_freeze: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._count = 0  # of modules, when they were last spared
-        self._looked: int = 0  # … and when data was found
+        self._was_data = False
 
-    def spare(self, values: Callable[[], Iterable[object]]) -> None:
-        """Spare what is there now, if many modules are new, these values hold no data, and the collector is on."""
+    def spare(self, new: Iterable[object], everything: Callable[[], Iterable[object]]) -> None:
+        """Spare what is there now, if there was never data, many modules are new, and the collector is on.
+
+        Args:
+            new: the values of the variables that the last cell changed. Call it after each cell: of data that came and
+                went something may be left.
+            everything: gives the values of all variables, and of whatever else can be data.
+        """
+        self._was_data = self._was_data or not all(map(_is_no_data, new))
         count = len(sys.modules)
-        if count < self._count + _MANY_MODULES or count == self._looked or not gc.isenabled():
+        if self._was_data or count < self._count + _MANY_MODULES or not gc.isenabled() or self._others_froze():
             return
-        if not all(map(_is_no_data, values())):
-            self._looked = count  # data hardly goes again
+        self._was_data = not all(map(_is_no_data, everything()))
+        if self._was_data:
             return
         gc.collect(1)  # else the garbage of the imports would stay
         gc.freeze()
         self._count = count
+
+    def _others_froze(self) -> bool:
+        # Asked once in a process: Python counts them one by one.
+        if not self._count and not ModulesSpared._do_others_freeze:
+            ModulesSpared._do_others_freeze = gc.get_freeze_count() > _FROZEN_BY_PYTHON
+        return self._do_others_freeze
 
     def unspare(self) -> None:
         """Let the collector look at everything again."""
@@ -89,6 +111,9 @@ class ModulesSpared:
 
 
 def _is_no_data(value: object) -> bool:
-    if isinstance(value, type | types.FunctionType | types.BuiltinFunctionType):
-        return value.__module__ != "__main__"
-    return type(value) in _ATOMS or isinstance(value, types.ModuleType)
+    kind = type(value)
+    if id(kind) in _NO_DATA_IDS or derives_from(kind, types.ModuleType):
+        return True
+    if kind is types.FunctionType:
+        return exact_str(cast("types.FunctionType", value).__globals__.get("__name__")) != "__main__"
+    return derives_from(kind, type) and not is_of_notebook(cast("type", value))

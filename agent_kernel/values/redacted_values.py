@@ -19,8 +19,10 @@ import html
 import io
 import json
 import math
+import os
 import pathlib
 import re
+import stat
 import sys
 import types
 import uuid
@@ -30,7 +32,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final, cast
 
-from agent_kernel.values import summaries
+from agent_kernel.values import decoding, summaries
+from agent_kernel.values.encoded_texts import has_encoded, spans
 from agent_kernel.values.references import is_library
 from agent_kernel.values.summaries.known import ExactTypes
 from agent_kernel.values.summaries.masking import labels_a_secret, names_its_neighbours
@@ -64,8 +67,10 @@ _MOST_TEXTS: Final = 600_000
 _MOST_NUMBERS: Final = 5_000_000
 _MOST_OF_ONE: Final = 1_000  # entries of a container, or rows from either end, that are searched for secrets
 _DEEPEST: Final = 8  # of that search
-_MOST_LINES: Final = 1_000  # of a text
+_MOST_LINES: Final = 100_000  # of a text
+_MOST_DECODED: Final = 1 << 26  # bytes that are decoded, and read of open files
 _MOST_SOUGHT: Final = 1_000  # texts that are looked for one by one
+_FEW: Final = 200  # beginnings of texts that are looked for first
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://([^/?#]*)[/?#]?")
 _CUT = re.compile(r"…|\.{3}|[\s'\"`,;)\]}|>]|\Z")  # what stands behind a text that was cut off
@@ -74,6 +79,7 @@ _WRITTEN = re.compile(r"(?<![\w.])(?:\d{1,3}(?:,\d{3})+|\d{1,3}(?:_\d{3})+|\d+)(
 Part = tuple[object, bool, int]  # a value, whether it is to be hidden, how deep it lies
 
 _RUN = re.compile(rb"[ -~]{8,}")  # a text within bytes, as in a pickle
+_WIDE_RUNS = (re.compile(rb"(?:[ -~]\0){8,}"), re.compile(rb"(?:[ -~]\0{3}){8,}"))  # in two or four bytes a character
 _ESCAPED = re.compile(r"""[^ -~]|["'&<>\\]""")
 
 _PLAIN = frozenset(map(id, (bool, type(None), types.FunctionType, types.BuiltinFunctionType, types.ModuleType)))
@@ -129,50 +135,121 @@ def faces(text: str) -> set[str]:
     return {face for face in found if len(face) >= SHORTEST and summaries.MASK not in face}
 
 
+class _Index:
+    """Texts by how they begin. However many there are, another text is gone through once."""
+
+    def __init__(self) -> None:
+        self.all: set[str] = set()
+        self._by_start: dict[str, list[str]] = {}
+
+    def add(self, text: str) -> None:
+        if text not in self.all:
+            self.all.add(text)
+            self._by_start.setdefault(text[:SHORTEST], []).append(text)
+
+    def spans(self, text: str, least: int = SHORTEST, *, whole: bool = False) -> Iterator[tuple[int, int]]:
+        """Where these stand, in order.
+
+        Args:
+            least: characters of those that are looked for.
+            whole: none that are cut off.
+        """
+        starts = self._by_start
+        if len(starts) <= _FEW and not any(start in text for start in starts):
+            return
+        at = 0
+        while at <= len(text) - SHORTEST:
+            found = starts.get(text[at : at + SHORTEST])
+            end = (
+                max(
+                    (
+                        _end(text, at, one)
+                        for one in found
+                        if len(one) >= least and (not whole or text.startswith(one, at))
+                    ),
+                    default=at,
+                )
+                if found
+                else at
+            )
+            if end > at:
+                yield at, end
+            at = max(end, at + 1)
+
+
 class RedactedTexts:
-    """The texts that no model is told. However many there are, a text is gone through once."""
+    """The texts that no model is told."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
-        self._all: set[str] = set()
-        self._by_start: dict[str, list[str]] = {}
+        self._index = _Index()
+        self._words, self._folded = _Index(), _Index()  # of what these have; made when something is looked for in them
+        self._new: list[str] = []
         self.update(texts)
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self._index.all)
 
     def __contains__(self, text: str) -> bool:
-        return text in self._all
+        return text in self._index.all
 
     def update(self, texts: Iterable[str]) -> None:
         """Take these too; none may have fewer than four characters."""
         for text in texts:
-            if text not in self._all:
-                self._all.add(text)
-                self._by_start.setdefault(text[:SHORTEST], []).append(text)
+            if text not in self._index.all:
+                self._index.add(text)
+                self._new.append(text)
 
     def are_in(self, content: bytes) -> bool:
         """Whether bytes hold one of these as UTF-8."""
-        if len(self._all) > _MOST_SOUGHT:
+        if len(self) > _MOST_SOUGHT:
             text = content.decode("utf-8", "replace")
             return self.masked(text) != text
-        return any(text.encode("utf-8", "surrogatepass") in content for text in self._all)
+        return any(text.encode("utf-8", "surrogatepass") in content for text in self._index.all)
 
     def masked(self, text: str) -> str:
         """The text without these."""
-        if not self._all:
-            return text
-        pieces: list[str] = []
-        at = done = 0
-        starts = self._by_start
-        while at <= len(text) - SHORTEST:
-            found = starts.get(text[at : at + SHORTEST])
-            end = max(_end(text, at, one) for one in found) if found is not None else at
-            if end > at:
-                pieces += [text[done:at], summaries.MASK]
-                at = done = end
-            else:
-                at += 1
-        return "".join([*pieces, text[done:]]) if pieces else text
+        return _without(text, self._index.spans(text))
+
+    def masked_encoded(self, text: str) -> str:
+        """The text without what a reader could turn into one of these: base64, escapes, characters one by one."""
+        return _without(text, spans(text, self)) if len(self) else text
+
+    def is_encoded(self, word: str) -> bool:
+        """Whether a word has one of these in base64 or hex."""
+        return len(self) > 0 and has_encoded(word, self)
+
+    def found(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where the longer ones of these stand."""
+        return self._index.spans(text, _TELLING)
+
+    def found_as_words(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where they stand without what is neither letter nor digit."""
+        self._extend()
+        return self._words.spans(text, whole=True)
+
+    def found_in_other_case(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where those with a digit stand in capitals, or without: words may do so without being meant."""
+        self._extend()
+        lower = text.lower()
+        return self._folded.spans(lower) if len(lower) == len(text) else iter(())
+
+    def _extend(self) -> None:
+        for text in self._new:
+            word = "".join(filter(str.isalnum, text))
+            if len(word) >= _TELLING:
+                self._words.add(word)
+            if len(text) >= _TELLING and any(map(str.isdigit, text)):
+                self._folded.add(text.lower())
+        self._new = []
+
+
+def _without(text: str, found: Iterable[tuple[int, int]]) -> str:
+    pieces: list[str] = []
+    done = 0
+    for at, end in found:
+        pieces += [text[done:at], summaries.MASK]
+        done = end
+    return "".join([*pieces, text[done:]]) if pieces else text
 
 
 def _end(text: str, at: int, value: str) -> int:
@@ -316,8 +393,9 @@ class Reader:
         self._numbers = numbers
         self._left = most
         self._numbers_left = _MOST_NUMBERS
+        self._bytes_left = _MOST_DECODED
         self._met: dict[tuple[int, bool], object] = {}  # kept, so that no id is given to another
-        self.has_closed = False  # something that is to be hidden cannot be looked into
+        self.has_closed: bool = False  # something that is to be hidden cannot be looked into
 
     def read(self, values: Iterable[tuple[object, bool]]) -> bool:
         """Learn these values, each of which is to be hidden, or searched for secrets. Returns whether all was read."""
@@ -329,7 +407,10 @@ class Reader:
             self._left -= 1
             if self._left < 0 or self._numbers_left < 0 or len(self._texts) > _MOST_TEXTS:
                 return False
-            todo += self._parts(value, hide, depth)
+            try:
+                todo += self._parts(value, hide, depth)
+            except decoding.TooLargeError:
+                return False
         return True
 
     def _parts(self, value: object, hide: bool, depth: int) -> Iterable[Part]:
@@ -343,12 +424,18 @@ class Reader:
             return self._once(value, [(part, True, depth + 1) for part in parts])
         if hide and (parts := _led_to(value, kind)) is not None:
             return self._once(value, [(part, True, depth + 1) for part in parts])
-        if _is_passed_over(kind) or (hide and self._learn(value, kind)) or (id(value), hide) in self._met:
+        if _is_passed_over(kind):
+            return ()
+        if hide and self._learn(value, kind):
+            return [(part, True, depth + 1) for part in self._decoded(value, kind)]
+        if (id(value), hide) in self._met:
             return ()
         self._met[id(value), hide] = value
-        self.has_closed |= hide and kind in weakref.ProxyTypes  # all that is asked of it is asked of what it stands for
+        self.has_closed |= hide and (kind in weakref.ProxyTypes or _is_halfway(kind))  # a proxy is asked in vain
         if hide and derives_from(kind, loaded("sqlite3", "Connection")):
-            self.has_closed |= is_in_memory(value)
+            return [(part, True, depth + 1) for part in self._rows(value)]
+        if hide and derives_from(kind, io.FileIO):
+            return [(part, True, depth + 1) for part in self._file(cast("io.FileIO", value))]
         table = _TABLES.find(kind)
         if table is not None:
             return cast("Iterable[Part]", getattr(self, table)(value, hide, depth))
@@ -386,6 +473,76 @@ class Reader:
             self.has_closed = True
         return [part for part in parts if type(part) is not str]
 
+    def _decoded(self, value: object, kind: type) -> list[object]:
+        """What a text, bytes or a large number was made from, one layer below."""
+        if derives_from(kind, str):
+            return list(decoding.from_text(exact_str(value)))
+        if derives_from(kind, int):
+            return list(filter(None, [decoding.from_int(int.__index__(cast("int", value)))]))
+        if not _is_bytes(kind):
+            return []
+        try:
+            found = list(decoding.from_bytes(bytes(cast("bytes", value)), self._bytes_left))
+        except decoding.TooLargeError:
+            raise
+        except Exception:  # noqa: BLE001 - a form that is not read here, or broken, and a library's own error
+            self.has_closed = True
+            return []
+        self._take(sum(len(one) for one in found if isinstance(one, bytes)))
+        return found
+
+    def _take(self, size: int) -> None:
+        """So many bytes are read."""
+        self._bytes_left -= size
+        if self._bytes_left < 0:
+            raise decoding.TooLargeError
+
+    def _file(self, value: io.FileIO) -> list[object]:
+        """What an open file is called, and what is in it."""
+        path = instance_dict(value).get("name")
+        called: list[object] = [path] if isinstance(path, str | bytes) and len(path) >= _TELLING else []
+        try:
+            number = io.FileIO.fileno(value)
+            about = os.fstat(number)
+        except (OSError, ValueError):  # it is closed
+            return called
+        if not stat.S_ISREG(about.st_mode):
+            return called
+        self._take(about.st_size)
+        try:
+            return [*called, os.pread(number, about.st_size, 0)]
+        except OSError:
+            pass  # it is open for writing alone: what is in it may be read by its path
+        try:
+            return [*called, pathlib.Path(os.fsdecode(cast("str", path))).read_bytes()]
+        except (OSError, TypeError):
+            self.has_closed = about.st_size > 0
+            return called
+
+    def _rows(self, value: Any) -> list[object]:
+        """What is in the files of a connection to SQLite. It stays as it is: it may have a transaction, and listeners."""
+        from agent_kernel.values.reducers.databases import files_of
+
+        self.has_closed |= is_in_memory(value)
+        try:
+            import sqlite3
+
+            paths = [path for path in files_of(value) if path]
+            is_midway: bool = cast("Any", sqlite3.Connection.in_transaction).__get__(value)
+            self.has_closed |= bool(paths) and is_midway
+            found: list[object] = []
+            for path in paths:
+                self._take(pathlib.Path(path).stat().st_size)
+                base = sqlite3.connect(f"{pathlib.Path(path).absolute().as_uri()}?mode=ro", uri=True)
+                found += decoding.rows_of(base)
+                base.close()
+        except decoding.TooLargeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - it is closed, so that it shows nothing; or locked, or of another thread
+            self.has_closed = self.has_closed or "closed" not in str(error)
+            return []
+        return found
+
     def _once(self, value: object, parts: list[Part]) -> list[Part]:
         """The parts, unless they were read before."""
         is_new = (id(value), True) not in self._met
@@ -396,10 +553,12 @@ class Reader:
         """Learn a value that has no parts. Returns False for one that has some."""
         if derives_from(kind, str):
             self._texts.update(faces(exact_str(value)))
-        elif derives_from(kind, bytes) or derives_from(kind, bytearray) or kind is memoryview:
+        elif _is_bytes(kind):
             content = bytes(cast("bytes", value))
-            for one in {content, content.strip(b"\0"), *islice(_RUN.findall(content), _MOST_LINES)}:
+            for one in {content, content.strip(b"\0"), *_runs(content)}:
                 self._texts.update(faces(one.decode("utf-8", "replace")) | faces(repr(one)[2:-1]))
+        elif derives_from(kind, loaded("numpy", "void")) and not cast("Any", value).dtype.names:
+            return self._learn(cast("Any", value).tobytes(), bytes)
         elif (number := _number(value, kind)) is not None:
             self._learn_number(number)
             if derives_from(kind, complex):
@@ -439,14 +598,17 @@ class Reader:
         for base, items in _SEQUENCES:
             if derives_from(kind, base):
                 names = exact_items(entry(class_dict(kind), "_fields")) if base is tuple else ()
-                return self._sequence(list(islice(items(value), self._room(hide))), hide, depth, names)
+                held = list(islice(items(value), self._room(hide)))
+                spelled = decoding.characters(held) if hide else ""
+                return [*self._sequence(held, hide, depth, names), *([(spelled, True, depth + 1)] if spelled else ())]
         if derives_from(kind, loaded("numpy", "void")):
             fields = cast("Any", value).dtype.names
             return self._sequence(list(cast("Any", value).item()), hide, depth, fields) if fields else ()
         if hide and (parts := _parts_in_c(value, kind)) is not None:
             return [(part, True, depth + 1) for part in parts]
         if kind is array.array and hide:
-            return [(one, hide, depth + 1) for one in islice(cast("array.array[Any]", value), self._room(hide))]
+            held = list(islice(cast("array.array[Any]", value), self._room(hide)))
+            return [(one, hide, depth + 1) for one in (*held, decoding.characters(held))]
         return ()
 
     def _room(self, hide: bool) -> int:
@@ -520,6 +682,8 @@ class Reader:
             items: list[object] = list(islice(plain.reshape(-1), self._room(hide)))
             yield from self._sequence(items, hide, depth)
         elif hide and plain.dtype.kind in "iufSUTmMc":
+            if plain.dtype.kind in "iuSU" and (spelled := _spelled(plain)):
+                yield spelled, True, depth + 1
             yield from self._cells(plain.reshape(-1), hide, depth)
         yield from _attributes(value, type(cast("object", value)), hide, depth)
 
@@ -551,7 +715,14 @@ _LEADING_AWAY: Final = frozenset(
     )
 )
 
+# What Python itself puts into classes.
+_OF_ALL_CLASSES: Final = frozenset(vars(type("C", (), {"__slots__": ("__dict__", "__weakref__")}))) | {
+    *("__annotations__", "__annotate_func__", "__annotations_cache__", "__type_params__", "__static_attributes__"),
+    *("__match_args__", "__abstractmethods__", "__dataclass_params__", "__parameters__", "__orig_bases__"),
+}
 _CALLED: Final = frozenset({"__module__", "__name__", "__qualname__"})  # what a function is called is no value
+# These lead to the loggers of all libraries, some of which are called as a secret is: `google.auth`.
+_OF_ALL_LOGGERS: Final = frozenset({"manager", "parent", "root"})
 # What runs or waits, and where it keeps its variables.
 _RUNNING: Final[dict[type, str]] = {
     types.GeneratorType: "gi_frame",
@@ -574,6 +745,34 @@ _TALKING: Final = frozenset(name.partition(".")[0] for name in f"{NETWORK_MODULE
 _SEARCHED_NO_FURTHER = _PLAIN | frozenset(map(id, (int, float, complex, str, bytes)))
 
 
+def _is_bytes(kind: type) -> bool:
+    return derives_from(kind, bytes) or derives_from(kind, bytearray) or kind is memoryview
+
+
+def _is_halfway(kind: type) -> bool:
+    """Whether it is a stream that is being compressed or decompressed: what it has taken in cannot be asked of it."""
+    return module_name(kind) in ("zlib", "_bz2", "_lzma", "zstd", "_zstd")
+
+
+def _runs(content: bytes) -> Iterator[bytes]:
+    """The texts within bytes. The length of one may stand before it, and look like a character of it."""
+    for found in _RUN.finditer(content):
+        yield found[0]
+        if found.start():
+            yield from (cut for at in (1, 2) if len(cut := found[0][at:]) >= _TELLING)
+    for wide in _WIDE_RUNS:
+        yield from (found[0].replace(b"\0", b"") for found in wide.finditer(content))
+
+
+def _spelled(array: Any) -> str:
+    """The text that an array of small numbers or of single characters spells: its first ones tell whether it may be one."""
+    flat = array.reshape(-1)
+    few = flat[:_TELLING].tolist()
+    if not decoding.characters([one.decode("latin-1") if isinstance(one, bytes) else one for one in few]):
+        return ""
+    return decoding.characters([one.decode("latin-1") if isinstance(one, bytes) else one for one in flat.tolist()])
+
+
 def _is_passed_over(kind: type) -> bool:
     if id(kind) in _PLAIN or derives_from(kind, type):
         return True
@@ -582,10 +781,26 @@ def _is_passed_over(kind: type) -> bool:
 
 
 def _is_of_the_notebook(value: object, kind: type) -> bool:
-    """Whether a cell made this function or class: what a library's own ones hold is no value of a variable."""
+    """Whether a cell made this function or class: what a library's own ones hold is no value of a variable.
+
+    A function that a library made while it ran, for this one object, is as good as the cell's.
+    """
     if kind is types.FunctionType:
-        return cast("types.FunctionType", value).__module__ == "__main__"
+        function = cast("types.FunctionType", value)
+        return function.__module__ == "__main__" or _is_made_at_run_time(function)
     return derives_from(kind, type) and module_name(cast("type", value)) == "__main__"
+
+
+def _is_made_at_run_time(function: types.FunctionType) -> bool:
+    """Whether a function of a library holds variables, and is none that its module has under its name."""
+    if not function.__closure__:
+        return False
+    names = function.__qualname__.split(".")
+    module = sys.modules.get(function.__module__)
+    held: object = module_dict(module).get(names[0]) if module is not None else None
+    for name in names[1:]:
+        held = class_dict(cast("type", held)).get(name) if derives_from(type(held), type) else None
+    return held is None
 
 
 def _said_in(code: types.CodeType) -> list[object]:
@@ -631,11 +846,17 @@ def _defined(value: object, kind: type, *, is_named: bool) -> list[object] | Non
     """
     if kind is types.FunctionType:
         function = cast("types.FunctionType", value)
-        said = _said_in(function.__code__) if is_named else []
+        said = _said_in(function.__code__) if is_named or function.__module__ == "__main__" else []
+        said = said if is_named else [one for one in said if one is not function.__doc__]
         return [*said, *(function.__closure__ or ()), function.__defaults__, *(function.__kwdefaults__ or {}).values()]
     if derives_from(kind, type):
         members = list(class_dict(cast("type", value)).items())
-        return [held for name, held in members if not (name.startswith("__") and name.endswith("__"))]
+        above = [
+            one
+            for one in (kind, *bases_of(cast("type", value)))
+            if id(one) != id(value) and _is_of_the_notebook(one, type(one))
+        ]
+        return [*above, *(held for name, held in members if name not in _OF_ALL_CLASSES)]
     return None
 
 
@@ -656,7 +877,8 @@ def _led_to(value: Any, kind: type) -> list[object] | None:
         return list(value.f_locals.values()) if is_notebooks else []
     if derives_from(kind, BaseException):
         own = [value.__cause__, value.__context__, value.__traceback__]
-        return [BaseException.__dict__["args"].__get__(value), *instance_dict(value).values(), *own]
+        held = [part for part, _, _ in _attributes(value, kind, True, 0)]
+        return [BaseException.__dict__["args"].__get__(value), *held, *own]
     if kind is types.BuiltinFunctionType:
         return [] if type(value.__self__) is types.ModuleType else [value.__self__]
     if derives_from(kind, weakref.ref):
@@ -677,8 +899,14 @@ def _led_to(value: Any, kind: type) -> list[object] | None:
 
 def _parts_in_c(value: Any, kind: type) -> list[object] | None:
     """What an object of certain kinds holds in C, outside its dict and slots. Returns None for other kinds."""
-    if kind is io.StringIO or kind is io.BytesIO:
-        return [] if value.closed else [value.getvalue()]
+    for buffer in (io.StringIO, io.BytesIO):
+        if derives_from(kind, buffer):
+            try:
+                return [cast("Any", buffer).getvalue(value)]
+            except ValueError:  # it is closed
+                return []
+    if kind is re.Pattern:
+        return [value.pattern]
     if module_name(kind) == "pyarrow.lib" and derives_from(kind, loaded("pyarrow", "Array")):
         return cast("list[object]", value.to_pylist())
     if module_name(kind) == "pyarrow.lib" and derives_from(kind, loaded("pyarrow", "Scalar")):
@@ -689,7 +917,11 @@ def _parts_in_c(value: Any, kind: type) -> list[object] | None:
 def _referents(value: object) -> list[object]:
     """What an object of compiled code refers to, as the garbage collector is told: iterators, views, cells, elements."""
     own, found = instance_dict(value), cast("list[object]", gc.get_referents(value))
-    away = (held for held in found if held is not own and id(type(held)) not in _LEADING_AWAY)
+    away = (
+        held
+        for held in found
+        if held is not own and (id(type(held)) not in _LEADING_AWAY or _is_of_the_notebook(held, type(held)))
+    )
     return [held for held in away if not derives_from(type(held), type)]
 
 
@@ -730,8 +962,9 @@ def _number(value: object, kind: type) -> str | None:
 
 def _attributes(value: object, kind: type, hide: bool, depth: int) -> Iterator[Part]:
     """What an object has as attributes and in slots."""
+    left_out = _OF_ALL_LOGGERS if derives_from(kind, loaded("logging", "Logger")) else _CALLED
     for name, held in islice(list(instance_dict(value).items()), None if hide else _MOST_OF_ONE):
-        if name in _CALLED:
+        if name in left_out:
             continue
         yield held, hide or summaries.names_a_secret(exact_str(name)), depth + 1
     for base in bases_of(kind):

@@ -368,7 +368,9 @@ def _reference(place: tuple[str, str], value: object) -> Reference | None:
 
 
 def is_library(module: str) -> bool:
-    """Whether a module belongs to the interpreter or to an installed package."""
+    """Whether a module belongs to the interpreter or to an installed package: the notebook never, whatever file started it."""
+    if module.partition(".")[0] == "__main__":
+        return False
     for name in (module, module.partition(".")[0]):
         place = _file_of(name)
         if place is not None:

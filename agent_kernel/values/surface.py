@@ -17,13 +17,16 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import compress, islice
 from pickle import PickleBuffer
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import xxhash
 
 from agent_kernel.values.definitions import names_used
-from agent_kernel.values.summaries.reading import class_dict, instance_dict, referents
+from agent_kernel.values.summaries.reading import class_dict, derives_from, instance_dict, referents
+
+if TYPE_CHECKING:
+    from agent_kernel.values.aliases import Reach
 
 _PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None)})
 _PLAIN_IDS = frozenset(map(id, _PLAIN))  # hashing a type runs its metaclass
@@ -117,10 +120,48 @@ def _is_plain(found: Any) -> bool:
 
 
 class Held(msgspec.Struct):
-    """What lies in an object: names that its code uses, and ids of the objects."""
+    """What lies in an object: names that its code uses, ids of the objects, and the memory that arrays among them look at."""
 
     names: set[str] = msgspec.field(default_factory=set[str])
     ids: set[int] = msgspec.field(default_factory=set[int])
+    memory: set[tuple[int, int]] = msgspec.field(default_factory=set[tuple[int, int]])
+
+    def __bool__(self) -> bool:
+        return bool(self.names or self.ids)
+
+    def update(self, other: Held) -> None:
+        self.names |= other.names
+        self.ids |= other.ids
+        self.memory |= other.memory
+
+    def add(self, value: object) -> None:
+        """One more object lies in it."""
+        from agent_kernel.values.unseen import memory_of
+
+        self.ids.add(id(value))
+        self.memory.update(memory_of(value))
+
+    def shared_with(self, reach: Reach) -> frozenset[int]:
+        """What a value reaches of all this: ids of objects, and where the memory begins."""
+        from agent_kernel.values.dump import OBJECTS
+
+        found = reach.ids & self.ids
+        for use in reach.memory:
+            if use.private:
+                continue
+            if self._has(use.low) if use.space == OBJECTS else use.space == "cpu" and self._meets(use.low, use.high):
+                found.add(use.low)
+        return frozenset(found)
+
+    def meets(self, other: Held) -> bool:
+        """Whether both have hold of an object, or of the same memory."""
+        return not self.ids.isdisjoint(other.ids) or any(self._meets(low, high) for low, high in other.memory)
+
+    def _has(self, item: int) -> bool:
+        return item in self.ids
+
+    def _meets(self, low: int, high: int) -> bool:
+        return any(first < high and low < last for first, last in self.memory)
 
 
 MOST_HELD = 2_000  # objects looked at below one that cannot be saved
@@ -146,9 +187,18 @@ def held_by(value: object, namespace: dict[str, object]) -> Held:
                 if len(seen) + len(fresh) >= MOST_HELD:
                     break
         seen |= fresh.keys()
-        held.ids |= fresh.keys()
+        for one in fresh.values():
+            held.add(one)
+            held.ids.update(map(id, _classes_of(one)))
+        classes = (cast("type", one) for one in level if derives_from(type(one), type))
+        held.ids.update(id(kind) for kind in classes if not is_of_library(kind))
         level = [found for one in fresh.values() for found in _below(one, namespace, held)]
     return held
+
+
+def _classes_of(value: object) -> tuple[type, ...]:
+    """The notebook's classes that an object is made of: it goes on with these."""
+    return () if is_of_library(type(value)) else _bases(type(value))
 
 
 def _is_closed(value: object) -> bool:
@@ -160,6 +210,8 @@ def _is_closed(value: object) -> bool:
 
 def _below(value: Any, namespace: dict[str, object], held: Held) -> Iterable[object]:
     """What the object refers to; of a function what is its own, without its globals. Notes names on the way."""
+    from agent_kernel.values.unseen import unseen_below
+
     kind = type(value)
     if kind is types.FunctionType:
         if value.__globals__ is namespace:
@@ -175,7 +227,7 @@ def _below(value: Any, namespace: dict[str, object], held: Held) -> Iterable[obj
         below += value.peek() or ()
     elif kind is contextvars.ContextVar:
         below.append(contextvars.copy_context().get(value))
-    return below
+    return [*below, *unseen_below(value, namespace, MOST_HELD)]
 
 
 def _referents(value: Any) -> list[object]:

@@ -92,6 +92,16 @@ def test_figures_are_not_saved_as_one_though_they_hold_a_setting_that_was_made_a
     assert visited["Figure"] <= 4
 
 
+def test_what_a_class_of_matplotlib_makes_at_its_first_use_ties_no_figures_together(nb: Notebook) -> None:
+    """The paths of round markers are parts of one circle, which the class of paths makes with the first of them."""
+    nb.run("from matplotlib.path import Path")
+    nb.run("Path._unit_circle = None\nfirst, left = plt.subplots()\ndots = left.scatter([1, 2], [3, 4])")
+    nb.run("first = left = None\nsecond, right = plt.subplots()\nothers = right.scatter([1, 2], [3, 4])")
+    groups = nb.session.workspace.tracking.groups
+    assert set(groups["dots"].members) == {"dots"}
+    assert set(groups["others"].members) == {"second", "right", "others"}
+
+
 def test_figures_that_share_what_a_person_put_into_both_are_saved_as_one(nb: Notebook) -> None:
     nb.run("plt.style.use('classic')\nfirst, second = plt.figure(), plt.figure()")
     nb.run("first.notes = second.notes = [1]")

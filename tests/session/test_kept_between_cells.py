@@ -6,6 +6,7 @@ import gc
 import tracemalloc
 import weakref
 from collections.abc import Callable, Iterator
+from itertools import count, pairwise
 from pathlib import Path
 from typing import cast
 
@@ -71,22 +72,30 @@ def test_a_class_that_comes_after_a_dead_one_is_saved_its_own_way() -> None:
 
 
 def kept_bytes(run: Callable[[int], object], cells: int) -> float:
-    """Bytes that each of these cells adds to what this process holds."""
-    for number in range(5):  # what loads with the first cells is slow to trace
-        run(number)
+    """Bytes that each of these cells adds to what this process holds.
+
+    The lesser of two counts: a table that all tests fill grows by half from time to time, and not twice in a row.
+    """
+    numbers = count()
+    for _ in range(5):  # what loads with the first cells is slow to trace
+        run(next(numbers))
     tracemalloc.start()
     try:
-        for number in range(5, 10):
-            run(number)
-        gc.collect()
-        before, _ = tracemalloc.get_traced_memory()
-        for number in range(10, 10 + cells):
-            run(number)
-        gc.collect()
-        after, _ = tracemalloc.get_traced_memory()
+        for _ in range(5):
+            run(next(numbers))
+        held = [_held_bytes()]
+        for _ in range(2):
+            for _ in range(cells):
+                run(next(numbers))
+            held.append(_held_bytes())
     finally:
         tracemalloc.stop()
-    return (after - before) / cells
+    return min(after - before for before, after in pairwise(held)) / cells
+
+
+def _held_bytes() -> int:
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
 
 
 def test_a_cell_that_changes_a_number_keeps_less_than_a_kilobyte(tmp_path: Path) -> None:
@@ -146,9 +155,9 @@ def after_a_restart(place: Path, count: int) -> float:
         assert len(repo.at()) == count + 1  # reads the tree, whose nodes stay at hand
         kept = kept_bytes(lambda number: nb.run(f"x = {number}; v{number} = -1"), 10)
         # Undo still knows what was not loaded before each of them.
-        assert len(nb.session.carried()) == count + 1 - 20
+        assert len(nb.session.carried()) == count + 1 - 30
         nb.session.undo()
-        assert len(nb.session.carried()) == count + 1 - 19
+        assert len(nb.session.carried()) == count + 1 - 29
         return kept
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.testing.notebooks import Notebook, names_changed
+from agent_kernel.testing.notebooks import Notebook, names_changed, rev
 
 NAMES = ("ak.study", "ak.study.part", "matplotlib", "")
 
@@ -147,7 +147,7 @@ def test_a_look_at_the_past_sets_nothing() -> None:
         assert nb.look("(lg.level, lg.handlers == [h])") == (10, True)
 
 
-def test_a_file_stays_open_and_is_left_out_after_a_restart(tmp_path: Path) -> None:
+def test_a_file_stays_open_and_is_not_touched_by_a_restart(tmp_path: Path) -> None:
     store = MemoryStore()
     file = tmp_path / "log.txt"
     with Notebook(Repository.open(store)) as nb:
@@ -162,9 +162,10 @@ def test_a_file_stays_open_and_is_left_out_after_a_restart(tmp_path: Path) -> No
     forget()
     with Notebook(Repository.open(store)) as again:
         again.checkout(made)
-        assert again.look("(lg.handlers, n)") == ([], 1)
-        again.run("lg.error('three')")
-    assert file.read_text() == "one\ntwo\n"
+        assert file.read_text() == "one\ntwo\n"
+        assert again.look("(lg.handlers == [h], h.stream, n)") == (True, None, 1)
+        again.run("lg.error('three'); h.close()")
+    assert file.read_text() == "one\ntwo\nthree\n"
 
 
 def test_loggers_of_libraries_are_left_to_them() -> None:
@@ -173,3 +174,81 @@ def test_loggers_of_libraries_are_left_to_them() -> None:
         assert names_changed(nb.run("lg.setLevel('ERROR'); x = 2")) == {"x"}
         nb.checkout(first)
         assert nb.look("(lg.level, x)") == (logging.ERROR, 1)
+
+
+FILES = {
+    "plain": "logging.FileHandler(path)",
+    "begun anew": "logging.FileHandler(path, mode='w', encoding='utf-8')",
+    "opened later": "logging.FileHandler(path, delay=True)",
+    "rotating": "logging.handlers.RotatingFileHandler(path, maxBytes=10_000, backupCount=2)",
+    "rotating by time": "logging.handlers.TimedRotatingFileHandler(path)",
+    "watched": "logging.handlers.WatchedFileHandler(path)",
+}
+
+
+def log_to(path: Path, made: str) -> str:
+    return (
+        f"import logging, logging.handlers\npath = {str(path)!r}\nh = {made}\nh.setLevel(30)\n"
+        "h.setFormatter(logging.Formatter('%(levelname)s %(message)s'))\n"
+        "lg = logging.getLogger('ak.study'); lg.propagate = False; lg.addHandler(h); lg.error('one')"
+    )
+
+
+def close_files() -> None:
+    for name in NAMES:
+        for handler in logging.getLogger(name).handlers:
+            if isinstance(handler, logging.FileHandler):
+                handler.close()
+    forget()
+
+
+@pytest.mark.parametrize("made", FILES)
+def test_a_log_file_goes_on_after_a_restart(made: str, tmp_path: Path) -> None:
+    store, path = MemoryStore(), tmp_path / "study.log"
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(log_to(path, FILES[made]))
+        nb.run("lg.error('two')")
+    close_files()
+    before = path.stat()
+    with Notebook(Repository.open(store)) as nb:
+        assert nb.checkout("main").unsaved == ()
+        assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+        assert nb.look("(lg.handlers == [h], h.level, h.stream)") == (True, 30, None)
+        nb.run("lg.error('three')")
+        assert path.read_text().splitlines() == ["ERROR one", "ERROR two", "ERROR three"]
+    close_files()
+
+
+@pytest.mark.parametrize("made", FILES)
+def test_a_log_file_that_is_gone_is_not_made_again(made: str, tmp_path: Path) -> None:
+    store, path = MemoryStore(), tmp_path / "study.log"
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(log_to(path, FILES[made]))
+    close_files()
+    path.unlink()
+    with Notebook(Repository.open(store)) as nb:
+        lost = nb.checkout("main").unsaved
+        assert [(one.name, one.reason) for one in lost] == [
+            ("h, lg", f"its open file {path} cannot be saved; after a restart it appends to that file if there is one")
+        ]
+        nb.run("lg.error('two')")
+        assert not path.exists()
+        assert nb.look("lg.handlers") == []
+    close_files()
+
+
+def test_a_handler_with_an_open_file_goes_on_with_it_and_gets_its_settings_back(tmp_path: Path) -> None:
+    path = tmp_path / "study.log"
+    with Notebook() as nb:
+        first = nb.run(log_to(path, FILES["begun anew"]))
+        handler, stream = nb.look("h"), nb.look("h.stream")
+        nb.run("h.setLevel(50); h.setFormatter(None); h.note = 1")
+        nb.run("lg.error('two')")
+        assert nb.checkout(first).notes == ()
+        assert (nb.look("h"), nb.look("h.stream")) == (handler, stream)
+        assert nb.look("(h.level, hasattr(h, 'note'))") == (30, False)
+        nb.run("lg.error('three')")
+        assert path.read_text().splitlines() == ["ERROR one", "ERROR three"]
+        assert isinstance(nb.repo.at(rev(first))["h"], logging.FileHandler)
+        assert path.read_text().splitlines() == ["ERROR one", "ERROR three"]
+    close_files()

@@ -5,6 +5,7 @@ Counted are the lines of the package that run, at n, 2n and 4n names: no clock i
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -34,7 +35,10 @@ class Lines:
 
 @contextmanager
 def counted() -> Generator[Lines]:
-    """Count lines as the block runs. Each round of a generator or a loop on one line counts too."""
+    """Count lines as the block runs. Each round of a generator or a loop on one line counts too.
+
+    Not those that garbage runs as it is collected, which other tests may have left.
+    """
     lines = Lines()
 
     def trace(frame: FrameType, event: str, _arg: object) -> Any:
@@ -42,11 +46,13 @@ def counted() -> Generator[Lines]:
         return trace if frame.f_code.co_filename.startswith(PACKAGE) else None
 
     before = sys.gettrace()
+    gc.disable()
     sys.settrace(trace)
     try:
         yield lines
     finally:
         sys.settrace(before)
+        gc.enable()
 
 
 def each(statement: str, make: str = "") -> str:
@@ -58,6 +64,9 @@ SINGLE = each("g[f'v{{i}}'] = [i]")
 PAIRS = each("g[f'v{{i}}'] = g[f'w{{i}}'] = [i]")
 INSTANCES = each("g[f'v{{i}}'] = Point()", "class Point: pass")
 ARRAYS = each("g[f'v{{i}}'] = np.zeros(9); g[f'w{{i}}'] = g[f'v{{i}}'][2:]", "import numpy as np")
+BASE = "import numpy as np\nbase = np.zeros(({n} + 9, 3))"
+VIEWS = each("g[f'v{{i}}'] = base[i:i + 3]", BASE)
+ROWS = f"{BASE}\nv = [base[i] for i in range({{n}})]\nw = [(base[i], base[i + 2]) for i in range({{n}})]"
 HELD = each("g[f'v{{i}}'] = [logging.root.handlers]", "import logging")
 CLASSES = each("g[f'K{{i}}'] = type(f'K{{i}}', (), {{'__module__': '__main__', 'x': i}})")
 APPEND = each("g[f'v{{i}}'].append(0)")
@@ -73,6 +82,8 @@ WORK = {
     "the class of all changed": (INSTANCES, "Point.x = 1"),
     "arrays changed": (ARRAYS, each("g[f'v{{i}}'][0] = 7")),
     "views parted": (ARRAYS, each("g[f'w{{i}}'] = 1")),
+    "views of one array changed": (VIEWS, each("g[f'v{{i}}'][0] = 7")),
+    "lists of rows of one array changed": (ROWS, "v[0] = base[5]; w[0] = base[6], base[7]"),
     "what a library holds in all": (HELD, APPEND),
     "classes changed": (CLASSES, each("g[f'K{{i}}'].x = None")),
 }
@@ -90,10 +101,19 @@ def only_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("make", "change"), WORK.values(), ids=WORK.keys())
 def test_a_cell_and_the_way_back_cost_in_proportion_to_the_names(make: str, change: str) -> None:
-    counts = [lines_of(make.format(n=n), change.format(n=n)) for n in (NUMBER, 2 * NUMBER, 4 * NUMBER)]
-    for lines in zip(*counts, strict=True):
-        assert lines[0] > NUMBER
-        assert max(later / before for before, later in pairwise(lines)) <= MOST_FOR_TWICE_THE_NAMES, counts
+    numbers = (NUMBER, 2 * NUMBER, 4 * NUMBER)
+    counts = [lines_of(make.format(n=n), change.format(n=n)) for n in numbers]
+    if growth_of(counts) > MOST_FOR_TWICE_THE_NAMES:
+        # Now and then an object lies where one that a module held was before, which takes a look: not twice in a row.
+        again = [lines_of(make.format(n=n), change.format(n=n)) for n in numbers]
+        counts = [tuple(map(min, one, other)) for one, other in zip(counts, again, strict=True)]
+    assert min(counts[0]) > NUMBER
+    assert growth_of(counts) <= MOST_FOR_TWICE_THE_NAMES, counts
+
+
+def growth_of(counts: list[tuple[int, ...]]) -> float:
+    """The most that a count grows by from one number of names to twice as many."""
+    return max(float(later / before) for lines in zip(*counts, strict=True) for before, later in pairwise(lines))
 
 
 def lines_of(make: str, change: str) -> tuple[int, ...]:

@@ -76,3 +76,20 @@ def test_what_shares_memory_or_bits_still_does_after_a_checkout_and_a_restart() 
             if (back, repr(nb.look(look))) != befores[title]:
                 wrong.append(f"{title} after a restart: {back}, {nb.look(look)!r} for {befores[title]}")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "m = np.ma.masked_array([1, 2], [0, 1]); m.note = (m, [1])",
+        "class A(np.ndarray): ...\nm = np.arange(3.0).view(A); m.note = (m, [1])",
+    ],
+)
+def test_an_array_with_an_attribute_that_leads_back_to_it_is_saved(made: str) -> None:
+    with Notebook() as nb:
+        first = nb.run(f"import numpy as np\n{made}\nheld = m.note")
+        before = nb.look("m.tolist()")
+        assert first.unsaved == ()
+        nb.run("m *= 2; m.note[1].append(2)")
+        nb.checkout(first)
+        assert nb.look("(m.tolist(), m.note[0] is m, m.note[1], m.note[1] is held[1])") == (before, True, [1], True)

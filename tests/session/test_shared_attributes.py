@@ -125,3 +125,25 @@ def test_an_iterator_over_what_holds_it_goes_on_alone() -> None:
         nb.checkout(before)
         assert nb.look("held[5] is it")
         assert nb.look("list(it)") == [3, 5]
+
+
+@pytest.mark.parametrize("value", ["1", "Q()"])
+@pytest.mark.parametrize(
+    ("made", "function"),
+    [
+        ("P.extra = f", "P.extra"),
+        ("P.extra = [f]", "P.extra[0]"),
+        ("class P:\n    def f(self): ...\nf = P.f; f.x = VALUE", "P.f"),
+    ],
+)
+def test_a_function_that_a_class_holds_shares_its_attributes_with_a_variable(
+    made: str, function: str, value: str
+) -> None:
+    start = f"class Q: ...\nclass P: ...\ndef f(): ...\nf.x = {value}\n{made.replace('VALUE', value)}\nd = f.__dict__"
+    with Notebook() as nb:
+        first = nb.run(start)
+        nb.run("f.z = 1")
+        nb.checkout(first)
+        assert nb.look(f"({function} is f, d is f.__dict__, list(d), type(d['x']) in (int, Q))") == (
+            *(True, True, ["x"], True),
+        )

@@ -138,6 +138,8 @@ ATTRIBUTES_ALONE = (
     "df['big'], df[['big', 'b']]",
     "{'big': 1, 'ü': df['big']}",
     "df.sort('big', by='big', of=['big'])",
+    "def longest(big, more=None):\n    first = big\n    return max(first, key=len, default=more)",
+    "def total(rows):\n    big = list(rows)\n    return (lambda big: big)(big)",
 )
 USED = (
     "df.big + len(big)",
@@ -151,6 +153,11 @@ USED = (
     "{big[0][0]: 1}",
     "df[f'{big}']",
     "df['big + 1']",
+    "def first(big):\n    return big\nfirst(big)",
+    "def last():\n    return big[-1]\nlast()",
+    "def renamed(rows):\n    global big\n    big = [*big]\nrenamed([])",
+    "(lambda rows=big: rows)()",
+    "class Kept:\n    rows = big",
 )
 
 

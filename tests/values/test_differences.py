@@ -39,6 +39,16 @@ def test_a_frame_that_changed_is_told_by_rows_columns_and_first_cells() -> None:
     ]
 
 
+def test_rows_that_are_gone_from_a_renumbered_frame_are_told_and_not_those_that_moved_up() -> None:
+    old = pd.DataFrame({"a": range(50), "b": [None if number == 1 else float(number) for number in range(50)]})
+    assert lines_diff(summarize(old), summarize(old.dropna().reset_index(drop=True)))[:2] == [
+        "rows 50 → 49 (−1)",
+        "row 1 is gone: a 1, b nan",
+    ]
+    longer = pd.concat([old.iloc[[7]], old]).reset_index(drop=True)
+    assert lines_diff(summarize(old), summarize(longer))[:2] == ["rows 50 → 51 (+1)", "row 0 is new: a 7, b 7"]
+
+
 def test_an_array_that_changed_is_told_by_shape_dtype_and_values() -> None:
     assert lines_diff(summarize(np.arange(3)), summarize(np.array([0, 9, 2]))) == ["values [0, 1, 2] → [0, 9, 2]"]
     told_lines = lines_diff(summarize(np.zeros((2, 3))), summarize(np.zeros((3, 2), "f4")))

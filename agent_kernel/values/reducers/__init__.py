@@ -198,10 +198,11 @@ def goes_whole(kind: type, handler: Handler) -> bool:
     """Whether objects of this type are saved whole or not at all: a library's, which nobody else should take apart."""
     from agent_kernel.values import trials
     from agent_kernel.values.reducers import code, objects
+    from agent_kernel.values.reducers.logs import reduce_file_handler
 
     handler = trials.own_handler(handler)
     if (
-        handler in (leaf, immutable, transparent, code.reduce_class)
+        handler in (leaf, immutable, transparent, code.reduce_class, reduce_file_handler)
         or id(kind) in code.EXACT
         or id(kind) in objects.EXACT
     ):
@@ -261,6 +262,13 @@ _NAMELESS_IDS = frozenset(map(id, (types.FunctionType, types.CellType)))  # no m
 _HOOKS = ("__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__getnewargs__", "__getnewargs_ex__")
 
 
+def can_be_set_back(value: object) -> bool:
+    """Whether a live object can take what is loaded in its place: as `can_be_pinned`, and arrays, tables, databases."""
+    from agent_kernel.values.restore.taking import can_take_whole
+
+    return _is_filled(type(value)) or can_take_whole(type(value)) or can_be_pinned(value)
+
+
 def can_be_pinned(value: object) -> bool:
     """Whether an object can be given all that it held, and stay the object that it is.
 
@@ -284,10 +292,27 @@ def can_be_pinned(value: object) -> bool:
 
 
 _ABOVE_IDS = frozenset(map(id, (object, list, dict, set)))
+# By package and name: what is made bare, and then given all that it holds.
+_FILLED = frozenset({"pandas.DataFrame", "pandas.Series", "numpy.BitGenerator", "numpy.RandomState", "numpy.ndarray"})
+
+
+def _is_filled(kind: type) -> bool:
+    if module_name(kind).partition(".")[0] not in ("pandas", "numpy"):
+        return False
+    return any(f"{module_name(base).partition('.')[0]}.{base.__name__}" in _FILLED for base in bases_of(kind))
+
+
+def is_inner(value: object) -> bool:
+    """Whether an object is a part of a table that comes back with that, as the blocks of pandas do."""
+    return module_name(type(value)).startswith(("pandas.core.internals", "pandas._libs.internals"))
 
 
 def pinned(value: object, token: str, parts: tuple[Any, ...]) -> Any:
     """Save an object so that the live one is set back where it still lives, and made as `parts` say where it does not."""
+    from agent_kernel.values.restore.taking import can_take_whole
+
+    if can_take_whole(type(value)) and not any(parts[2:]):
+        return restore.taken, (token, *parts[0:1], *parts[1])
     refilled = _refilled(value, parts)
     if refilled is None:
         return parts
@@ -309,7 +334,8 @@ def _refilled(value: object, parts: tuple[Any, ...]) -> tuple[tuple[Any, ...], t
     padded: list[Any] = [*parts, None, None, None, None]
     make, arguments, state, items, pairs, setter = padded[:6]
     kind, found = type(value), cast("Any", value)
-    if id(kind) not in _SET_BACK_IDS and not any(make is other for other in restore.MAKES_BARE):
+    bare = id(kind) in _SET_BACK_IDS or _is_filled(kind) or any(make is other for other in restore.MAKES_BARE)
+    if not bare or (_is_filled(kind) and state is None):
         return None
     if id(kind) == id(collections.defaultdict):
         setter, state = restore.set_factory, found.default_factory

@@ -403,7 +403,8 @@ def _reduce_subclass(pickler: Pickler, array: Any) -> Any:
     pickler.dump_record.opaque.append(array)
     state = dict(getattr(array, "__dict__", {}))
     pickler.dump_record.roots.append(state)
-    return restore.array_subclass, (_as_plain(pickler, array), kind, state)
+    made = restore.array_subclass, (_as_plain(pickler, array), kind, None)
+    return (*made, state, None, None, restore.array_attributes) if state else made
 
 
 def _pickles_like_ndarray(kind: Any) -> bool:
@@ -453,15 +454,17 @@ def reduce_masked(pickler: Pickler, array: Any) -> Any:
     pickler.dump_record.opaque.append(array)
     mask = None if array._mask is np.ma.nomask else array._mask  # `.mask` gives a new view each time
     state = {name: found for name, found in vars(array).items() if name not in _OF_MASKED}
-    if state:
-        pickler.dump_record.roots.append(state)
-    state |= {"_hardmask": array._hardmask, "_sharedmask": array._sharedmask}
     if array._optinfo:
         state["_optinfo"] = array._optinfo
+    if state:
+        pickler.dump_record.roots.append(state)
+    flags = {"_hardmask": array._hardmask, "_sharedmask": array._sharedmask}
     values = _as_plain(pickler, array)
     # fill_value is set by merely showing the array, so only one that differs from the default counts.
     fill = None if array._fill_value is None or _is_default_fill(array) else array._fill_value
-    return restore.masked_array, (np.ma.MaskedArray, values, mask, fill, state)
+    made = restore.masked_array, (np.ma.MaskedArray, values, mask, fill, flags)
+    # Not as it is made: what a person set may lead back to the array.
+    return (*made, state, None, None, restore.array_attributes) if state else made
 
 
 _OF_MASKED = frozenset(

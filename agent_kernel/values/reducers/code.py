@@ -87,18 +87,16 @@ def reduce_function(pickler: Pickler, function: types.FunctionType) -> Any:
         extra,
     )
     made = (definition, function.__name__, function.__closure__, home)
+    setter = restore.function_own_dict if is_shared else restore.function_state
     if pickler.waiting is not None:
         held: tuple[Any, ...] = (function.__defaults__, function.__kwdefaults__, attributes)
         if is_easy(held):
-            pickler.waiting.append(Later(restore.function_state, function, state))
+            pickler.waiting.append(Later(setter, function, state))
         else:
             without: tuple[Any, ...] = ({}, None, *state[2:6], None, extra)
-            pickler.waiting += [
-                Later(restore.function_state, function, without),
-                Later(restore.function_values, function, held),
-            ]
+            values = restore.function_own_values if is_shared else restore.function_values
+            pickler.waiting += [Later(restore.function_state, function, without), Later(values, function, held)]
         return restore.function, made
-    setter = restore.function_own_dict if is_shared else restore.function_state
     return restore.function, made, state, None, None, setter
 
 

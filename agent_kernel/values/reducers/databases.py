@@ -65,6 +65,25 @@ def _functions(connection: sqlite3.Connection) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(_all_functions(connection) - _given_functions()))
 
 
+def names_of_functions(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """The names of functions and orders of text that were made for queries; none where that cannot be asked."""
+    try:
+        if hears(connection):
+            return ()
+        cursor = sqlite3.Connection.cursor(connection)
+        cursor.row_factory = None
+        orders = cursor.execute("select cast(name as blob) from pragma_collation_list").fetchall()
+        return (
+            *(name for name, _ in _functions(connection)),
+            *sorted(bytes(name).decode(errors="replace") for (name,) in orders if bytes(name) not in _GIVEN_ORDERS),
+        )
+    except sqlite3.Error:
+        return ()
+
+
+_GIVEN_ORDERS = frozenset((b"BINARY", b"NOCASE", b"RTRIM", b"decimal", b"uint"))
+
+
 def _all_functions(connection: sqlite3.Connection) -> set[tuple[str, int]]:
     cursor = sqlite3.Connection.cursor(connection)
     cursor.row_factory = None

@@ -37,9 +37,18 @@ def lose_store(pickler: Pickler, value: Any) -> Any:
     """None of these is told to have changed: what an agent's step does to its place or its run is no change of a variable."""
     if getattr(value, "is_here", False) is True:  # the notebook's own place, which is there wherever this is loaded
         return value.__reduce__()
-    # To make a run again would be to give its task again.
-    again = f"Agent.reopen({value.id[-5:]!r}) gives it again" if type(value).__name__ == "Run" else ""
-    return pickler.lose(value, "it holds an open store", again=again, by_itself=True)
+    return pickler.lose(value, "it holds an open store", again=_way_back(value), by_itself=True)
+
+
+def _way_back(value: Any) -> str:
+    """How to have again what its cell would not make again: that would give the task once more."""
+    kind = type(value).__name__
+    if kind == "Run":
+        return f"Agent.reopen({value.id[-5:]!r}) gives it again"
+    if kind == "Race":
+        branch = f"race/{value.id[-5:]}/1"
+        return f"its cell would begin another race; %agent merge {branch} takes its candidate 1 until you discard it"
+    return ""
 
 
 def lose_hdf5(pickler: Pickler, value: Any) -> Any:

@@ -37,7 +37,23 @@ def reduce_logger(pickler: Pickler, logger: logging.Logger) -> Any:
 
 def _is_of_library(logger: logging.Logger) -> bool:
     package = logger.name.partition(".")[0]
-    return package in sys.modules and package != "__main__" and references.is_library(package)
+    return package in sys.modules and references.is_library(package)
+
+
+def reduce_file_handler(pickler: Pickler, handler: logging.FileHandler) -> Any:
+    """With its settings, and without its open file, which is not ours to open."""
+    attributes: dict[str, object] = vars(handler).copy()
+    lock, _ = attributes.pop("lock", None), attributes.pop("stream", None)
+    path = attributes.get("baseFilename")
+    if not isinstance(path, str) or not any(type(lock) is kind for kind in _LOCKS):
+        return pickler.lose(handler, "a handler of log records without its file cannot be saved")
+    pickler.lose(
+        handler, f"its open file {path} cannot be saved; after a restart it appends to that file if there is one"
+    )
+    pickler.kept.append(attributes)
+    pickler.dump_record.instances.append(handler)
+    made = (pickler.names.token_of(handler), type(handler), path)
+    return restore.file_handler, made, attributes, None, None, restore.file_handler_state
 
 
 def reduce_log_handler(pickler: Pickler, handler: logging.Handler) -> Any:

@@ -34,7 +34,7 @@ from agent_kernel.values.reducers import (
     transparent,
     without_dict,
 )
-from agent_kernel.values.reducers.logs import reduce_log_handler
+from agent_kernel.values.reducers.logs import reduce_file_handler, reduce_log_handler
 from agent_kernel.values.references import Content, Named, containers_among, may_be_container
 from agent_kernel.values.restore import objects as restore
 from agent_kernel.values.restore.buffers import memory
@@ -83,6 +83,8 @@ def handler_for(kind: type[Any]) -> Handler:
         from agent_kernel.values.reducers.code import reduce_other_weak_reference
 
         return reduce_other_weak_reference
+    if kind.__module__ in ("logging", "logging.handlers") and logging.FileHandler in kind.__mro__:
+        return reduce_file_handler
     if logging.Handler in kind.__mro__ and not _reduces_itself(kind):
         return reduce_log_handler
     other = _handler_for_state(kind)

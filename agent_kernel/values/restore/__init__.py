@@ -22,3 +22,4 @@ from agent_kernel.values.restore.objects import pinned as pinned
 from agent_kernel.values.restore.objects import pinned_state as pinned_state
 from agent_kernel.values.restore.objects import set_attributes as set_attributes
 from agent_kernel.values.restore.objects import set_factory as set_factory
+from agent_kernel.values.restore.objects import taken as taken

@@ -66,6 +66,7 @@ def object_array_bare(shape: tuple[int, ...], order: str, dtype: Any = object) -
 
 def object_array_state(made: Any, state: tuple[list[object], str, bool]) -> None:
     items, order, writeable = state
+    made.flags.writeable = True  # one that lives may be read-only
     if made.size:
         flat = made.reshape(-1, order=order)
         for position, item in enumerate(items):
@@ -86,6 +87,7 @@ def records_state(made: Any, state: tuple[list[Any], bool]) -> None:
     import numpy as np
 
     columns, writeable = state
+    made.flags.writeable = True
     for field, column in zip(leaves(made), columns, strict=True):
         if field.dtype.hasobject:
             for place, item in zip(np.ndindex(field.shape), column, strict=True):
@@ -248,6 +250,10 @@ def array_subclass(plain: Any, kind: type, state: dict[str, object] | None) -> A
     if state:
         made.__dict__.update(state)
     return made
+
+
+def array_attributes(made: Any, state: dict[str, object]) -> None:
+    made.__dict__.update(state)
 
 
 def array_as(plain: Any, kind: type) -> Any:

@@ -51,6 +51,12 @@ def function_values(made: types.FunctionType, state: tuple[Any, Any, dict[str, o
     made.__dict__.update(attributes)
 
 
+def function_own_values(made: types.FunctionType, state: tuple[Any, Any, dict[str, object]]) -> None:
+    """As `function_values`, with the very attribute dict that something else holds too."""
+    made.__dict__ = state[2]
+    function_values(made, (*state[:2], {}))
+
+
 def code(definition: bytes) -> types.CodeType:
     return current().code(definition)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import logging
+import pathlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -55,6 +57,34 @@ def log_handler_state(made: Any, attributes: dict[str, object]) -> None:
         _flushed_at_the_end(made)
         if attributes.get("_name"):
             made.set_name(attributes["_name"])
+
+
+def file_handler(token: str, kind: Any, path: str) -> Any:
+    """The handler while it lives; afterwards one that opens the file at its first record, if that is there."""
+    make = functools.partial(kind.__new__, kind)
+    return current().live_or(token, make) if pathlib.Path(path).is_file() else current().live(token)
+
+
+def file_handler_state(made: Any, attributes: dict[str, object]) -> None:
+    if not isinstance(made, logging.Handler):
+        return  # a placeholder
+    if "lock" in vars(made):
+        current().set_later(made, HandlerSettings(attributes))
+        return
+    # Opened as it was the first time, a log that was begun anew would be begun anew again.
+    log_handler_state(made, attributes | {"stream": None, "mode": "a"})
+
+
+class HandlerSettings(Later):
+    """What a notebook set of a handler whose file is open."""
+
+    attributes: dict[str, object]
+
+    def give(self, made: Any) -> None:
+        attributes: dict[str, object] = object.__getattribute__(made, "__dict__")
+        kept = {name: found for name, found in attributes.items() if name in ("lock", "stream", "mode")}
+        attributes.clear()
+        attributes.update(self.attributes | kept)
 
 
 def replace_handlers(pairs: Iterable[tuple[object, object]]) -> None:

@@ -182,6 +182,11 @@ def held_as(module: str, name: str, kind: type | None, make: Callable[..., objec
     return current().held_as(module, name, kind, make, arguments)
 
 
+def taken(token: str, make: Callable[..., object], *arguments: Any) -> object:
+    """As `pinned`, for an object that is made with all that it holds: the very one where it can take that."""
+    return current().taken(token, make, arguments)
+
+
 def pinned_state(made: object, parts: tuple[Any, Any, Any, Any]) -> None:
     current().refill(made, Refill(*parts))
 
@@ -249,9 +254,23 @@ def can_take(made: Any, arguments: tuple[Any, ...]) -> bool:
             del made[-1]
         elif kind in (io.StringIO, io.BytesIO):
             made.__setstate__(made.__getstate__())
+        elif kind.__module__.partition(".")[0] == "numpy":
+            return _can_take_numbers(made, arguments)
     except (BufferError, ValueError):
         return False
     return True
+
+
+def _can_take_numbers(made: Any, arguments: tuple[Any, ...]) -> bool:
+    """Of an array of objects, and of what gives random numbers: whether it has the form, or draws from the same source."""
+    import numpy as np
+
+    if isinstance(made, np.ndarray):
+        from agent_kernel.values.restore.arrays import object_array_bare
+        from agent_kernel.values.restore.taking import can_be_written, fits_array
+
+        return can_be_written(made) and fits_array(made, object_array_bare(*arguments))
+    return not isinstance(made, np.random.RandomState) or made._bit_generator is next(iter(arguments), None)
 
 
 def held(module: str, name: str, kind: type) -> object:

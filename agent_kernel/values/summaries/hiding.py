@@ -50,7 +50,8 @@ def mask_code(source: str, names: frozenset[str] = frozenset()) -> tuple[str, fr
     """The code as it may be shown, and the literals that were masked in it.
 
     Args:
-        names: to be taken for names of secrets, whatever they look like.
+        names: whose literals are masked, whatever the names look like, and no others' but what looks like a secret by
+            itself. By default those of names that look like a secret's.
 
     >>> mask_code("api_key = 'abcdefgh'; n = 'abc'")[0]
     "api_key = '•••• masked'; n = 'abc'"
@@ -141,8 +142,12 @@ class _Reader:
 
     def _note(self, piece: Lexeme) -> None:
         name = piece.text if piece.sort == "name" else literal_text(piece.text)[1]
-        if name in self._names or (len(name) <= 80 and names_a_secret(name)):
+        if self._is_meant(name):
             self._frames[-1].names_one = True
+
+    def _is_meant(self, name: str) -> bool:
+        # What stands beside the names in a cell was not asked for: it would be masked in the stored source for good.
+        return name in self._names if self._names else len(name) <= 80 and names_a_secret(name)
 
     def _turn(self, sign: str) -> None:
         frame = self._frames[-1]

@@ -5,7 +5,9 @@ The text is cleaned once more on the way out: a summary may come from a store th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from operator import eq
 from typing import Final
 
 import msgspec
@@ -212,13 +214,55 @@ def _cells(old: Summary, new: Summary) -> Iterator[str]:
     shared = [
         (before[column.name], place, column.name) for place, column in enumerate(new.columns) if column.name in before
     ]
-    told = 0
-    for number, (old_row, new_row) in enumerate(zip(old.rows, new.rows, strict=False)):
+    lines = list(islice(_differing(old, new, shared), _MOST_CELLS + 1))
+    yield from lines[:_MOST_CELLS]
+    if len(lines) > _MOST_CELLS:
+        yield f"{MORE} and more in the first rows"
+
+
+_Shared = list[tuple[int, int, str]]  # the place of a column before and now, and its name
+_Rows = Sequence[Sequence[str]]
+
+
+def _differing(old: Summary, new: Summary, shared: _Shared) -> Iterator[str]:
+    """Cells that differ; of a table with fewer or more rows than before those that are gone or new, if that says less."""
+    if old.shape[:1] == new.shape[:1]:
+        return _by_place(old.rows, new.rows, shared, 0)
+    from difflib import SequenceMatcher  # loads slowly, and few need it
+
+    before = [tuple(row[place] for place, _, _ in shared if place < len(row)) for row in old.rows]
+    now = [tuple(row[place] for _, place, _ in shared if place < len(row)) for row in new.rows]
+    matcher = SequenceMatcher(None, before, now, autojunk=False)
+    if sum(block.size for block in matcher.get_matching_blocks()) <= sum(map(eq, before, now)):
+        return _by_place(old.rows, new.rows, shared, 0)
+    return _by_content(before, now, [name for _, _, name in shared], matcher.get_opcodes())
+
+
+def _by_place(old: _Rows, new: _Rows, shared: _Shared, first: int) -> Iterator[str]:
+    """Cells that differ; `first` is the number of the first row."""
+    for number, (old_row, new_row) in enumerate(zip(old, new, strict=False), first):
         for old_place, new_place, name in shared:
-            if old_place >= len(old_row) or new_place >= len(new_row) or old_row[old_place] == new_row[new_place]:
-                continue
-            if told == _MOST_CELLS:
-                yield f"{MORE} and more in the first rows"
-                return
-            told += 1
-            yield f"row {number}, {name}: {old_row[old_place]} → {new_row[new_place]}"
+            if old_place < len(old_row) and new_place < len(new_row) and old_row[old_place] != new_row[new_place]:
+                yield f"row {number}, {name}: {old_row[old_place]} → {new_row[new_place]}"
+
+
+def _by_content(
+    before: _Rows, now: _Rows, names: list[str], steps: Iterable[tuple[str, int, int, int, int]]
+) -> Iterator[str]:
+    """Rows that are gone or new among the first ones, whatever number the others have by now.
+
+    Where the rows that are told of end, nothing says whether a row is gone or moved beyond.
+    """
+    places = [(place, place, name) for place, name in enumerate(names)]
+    for does, low, high, new_low, new_high in steps:
+        if high == len(before) or new_high == len(now):
+            return
+        if does == "replace" and high - low == new_high - new_low:
+            yield from _by_place(before[low:high], now[new_low:new_high], places, new_low)
+        elif does != "equal":
+            yield from (f"row {number} is gone: {_row(names, before[number])}" for number in range(low, high))
+            yield from (f"row {number} is new: {_row(names, now[number])}" for number in range(new_low, new_high))
+
+
+def _row(names: list[str], cells: Sequence[str]) -> str:
+    return ", ".join(f"{name} {cell}" for name, cell in zip(names, cells, strict=False))
