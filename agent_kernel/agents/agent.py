@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
+from typing import Any, ParamSpec, Protocol, Self, TypeVar, Unpack, cast, overload
 
+from agent_kernel.agents import rights
 from agent_kernel.agents.approving import MODES
 from agent_kernel.agents.context import POLICIES
 from agent_kernel.agents.limits import Limits
@@ -12,7 +13,7 @@ from agent_kernel.agents.log import Listener
 from agent_kernel.agents.models.naming import check_model
 from agent_kernel.agents.registering import Member, Registry, Visibility
 from agent_kernel.agents.run import Run
-from agent_kernel.agents.running_step import may_change, parent_course, was_made
+from agent_kernel.agents.running_step import may_change, parent_course, was_changed, was_made
 from agent_kernel.agents.starting import Inputs, Options, State, place_of, reopened, started, started_within
 from agent_kernel.agents.tasks import Task, caller_names
 from agent_kernel.repository.refnames import check_ref_name
@@ -57,6 +58,11 @@ class Agent:
     285
     """
 
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        self = super().__new__(cls)
+        rights.track(self)
+        return self
+
     def __init__(
         self,
         name: str = "agent",
@@ -93,7 +99,15 @@ class Agent:
     def __setattr__(self, name: str, value: object) -> None:
         if hasattr(self, "registry"):  # it is made
             may_change(self)
-        super().__setattr__(name, value)
+        with rights.changing():
+            super().__setattr__(name, value)
+            was_changed(self)
+
+    def __delattr__(self, name: str) -> None:
+        may_change(self)
+        with rights.changing():
+            super().__delattr__(name)
+            was_changed(self)
 
     def __repr__(self) -> str:
         named = self.model if isinstance(self.model, str) else getattr(self.model, "name", type(self.model).__name__)
@@ -207,10 +221,14 @@ class Agent:
             may_change(self)
             named = name or _name_of(function)
             if not isinstance(function, Task):
-                self.registry.function(function, named, visibility, doc)
+                with rights.changing():
+                    self.registry.function(function, named, visibility, doc)
+                    was_changed(self)
                 return function
             task = cast("Task[..., Any, Any]", function)
-            self.registry.function(task.blocking, named, visibility, doc, about=task.function, agent=True)
+            with rights.changing():
+                self.registry.function(task.blocking, named, visibility, doc, about=task.function, agent=True)
+                was_changed(self)
             return task
 
         return given if function is None else given(function)
@@ -228,7 +246,9 @@ class Agent:
     ) -> type[T]:
         """Give the agent a class. `include` and `exclude` are patterns of the members that its model is told of."""
         may_change(self)
-        self.registry.kind(kind, name or kind.__name__, visibility, include, exclude, configure or {})
+        with rights.changing():
+            self.registry.kind(kind, name or kind.__name__, visibility, include, exclude, configure or {})
+            was_changed(self)
         return kind
 
     def module(
@@ -252,9 +272,11 @@ class Agent:
             recursive: its submodules too.
         """
         may_change(self)
-        self.registry.module(
-            value, name or _name_of(value), visibility, include, exclude, configure or {}, recursive=recursive
-        )
+        with rights.changing():
+            self.registry.module(
+                value, name or _name_of(value), visibility, include, exclude, configure or {}, recursive=recursive
+            )
+            was_changed(self)
         return value
 
 

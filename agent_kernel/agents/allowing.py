@@ -88,7 +88,9 @@ def gate(course: Course, code: str) -> Gate | None:
     _, since = open_action(course.log.events)
     approved = frozenset(one for event in since if isinstance(event, ApprovalRequested) for one in event.stopped)
     found = (
-        () if mode == "never" else review(code, names=place.names(), allowed=setup.allowed, namespace=place.namespace)
+        ()
+        if mode == "never"
+        else review(code, names=place.names(), allowed=setup.allowed, namespace=place.namespace, is_gated=True)
     )
     codes = given_codes(setup.offers.values())
     url = place.session.repo.store.url if place.session is not None else ""
@@ -118,7 +120,13 @@ def _findings(course: Course, action: Action, code: str) -> tuple[Finding, ...]:
     """What the step would do."""
     if action.source == moves.SOURCE and course.place.session is not None:
         return moves.findings(course.place.session, moves.Move.read(code), course.author)
-    found = review(code, names=course.place.names(), allowed=course.setup.allowed, namespace=course.place.namespace)
+    found = review(
+        code,
+        names=course.place.names(),
+        allowed=course.setup.allowed,
+        namespace=course.place.namespace,
+        is_gated=course.setup.approve in ("risky", "never"),
+    )
     return found + _sub_agents(code, course.setup.agents)
 
 

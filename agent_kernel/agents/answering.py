@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agent_kernel.agents import conversation, counting, outcomes, returning
 from agent_kernel.agents.events import Action, Error, Fail, Retry, Success
 from agent_kernel.agents.going import Wait
+from agent_kernel.agents.limits import ran_too_long
 from agent_kernel.agents.log import usage_of
 from agent_kernel.agents.models import Answer, Request
 from agent_kernel.agents.models.fencing import Fenced, split
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["ask"]
 
 _LONGEST_WAIT_S = 60.0
+_CLOCKS_DIFFER_S = 0.05
 _CUT = "the model's answer was cut off at its token limit twice (raise the limit with model_settings={'max_tokens': …})"
 
 
@@ -118,7 +120,10 @@ def _failed(course: Course, error: ModelError, took_s: float) -> Going:
     )
     yield course.log.note(noted)
     if not again:
-        yield course.log.note(Fail(reason=str(error), limit=_limit_of(course, error)))
+        limit = _limit_of(course, error)
+        run_s = course.setup.limits.run_s
+        reason = ran_too_long(course.seconds, run_s) if limit == "run_s" and run_s is not None else str(error)
+        yield course.log.note(Fail(reason=reason, limit=limit))
     elif error.retry_after_s:
         run_s = course.setup.limits.run_s
         left = _LONGEST_WAIT_S if run_s is None else max(0.0, run_s - course.seconds)
@@ -137,8 +142,9 @@ def _limit_of(course: Course, error: ModelError) -> str:
     """The limit that an answer ran into, if one did."""
     if not error.timed_out:
         return ""
-    run_s = course.setup.limits.run_s
-    return "model_s" if run_s is None or course.seconds < run_s else "run_s"
+    limits = course.setup.limits
+    is_runs = limits.run_s is not None and course.seconds > limits.run_s - _CLOCKS_DIFFER_S
+    return "run_s" if is_runs else "model_s"
 
 
 def _words(course: Course, text: str) -> Going:

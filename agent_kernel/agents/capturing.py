@@ -12,13 +12,33 @@ import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, TextIO
+from weakref import WeakSet
 
-from agent_kernel.agents.effects import ancestors, threads_followed
+from agent_kernel.agents.effects import lineage, threads_followed
 
 __all__ = ["captured"]
 
 _lock = threading.RLock()
+
+
+# Threads that were started by code whose text was taken, such as those of a pool: they print for whatever runs now.
+_of_captures: WeakSet[threading.Thread] = WeakSet()
+
+
+class _Taker:
+    """Where a text goes, and the threads that were there before and that no such code started."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.before = WeakSet(thread for thread in threading.enumerate() if thread not in _of_captures)
+
+    def end(self) -> None:
+        """Remember the threads that this thread's code started, and that stay."""
+        here = threading.current_thread()
+        new = (thread for thread in threading.enumerate() if thread not in self.before and thread is not here)
+        _of_captures.update(thread for thread in new if here in lineage(thread.ident or 0))
 
 
 class _Router(io.TextIOBase):
@@ -26,13 +46,19 @@ class _Router(io.TextIOBase):
 
     def __init__(self) -> None:
         self.stream: Any = None
-        self.takers: dict[int, list[TextIO]] = {}
+        self.takers: dict[int, list[_Taker]] = {}
 
     def taker(self) -> Any:
         here = threading.get_ident()
-        found = (self.takers.get(thread) for thread in (here, *ancestors(here)))
-        mine = next((takers for takers in found if takers), None)
-        return mine[-1] if mine else self.stream
+        mine = self.takers.get(here)
+        if mine:
+            return mine[-1].stream
+        for child, parent in pairwise(lineage(here)):
+            # Threads may have been followed for others before: what this one started then is not of what it captures now.
+            theirs = [one for one in self.takers.get(parent.ident or 0, ()) if child not in one.before]
+            if theirs:
+                return theirs[-1].stream
+        return self.stream
 
     def write(self, text: str) -> int:
         return int(self.taker().write(text) or len(text))
@@ -66,24 +92,25 @@ _routers: dict[str, list[_Router]] = {"stdout": [], "stderr": []}
 def captured(taker: TextIO) -> Generator[None]:
     """Give what this thread writes to `sys.stdout` and `sys.stderr` to `taker`, and what threads do that its code starts.
 
-    Those that C code started, or that were started while nobody captured or recorded, are no one's.
+    Those that C code started, or that were there before and that no captured code started, are no one's.
     """
-    thread = threading.get_ident()
+    thread, entry = threading.get_ident(), _Taker(taker)
     with _lock:
         mine = {name: _installed(name) for name in _routers}
         for router in mine.values():
-            router.takers.setdefault(thread, []).append(taker)
+            router.takers.setdefault(thread, []).append(entry)
     try:
         with threads_followed():
             yield
     finally:
         with _lock:
             for name, router in mine.items():
-                router.takers[thread].remove(taker)
+                router.takers[thread].remove(entry)
                 if not router.takers[thread]:
                     del router.takers[thread]
                 if not router.takers and getattr(sys, name) is router:
                     setattr(sys, name, router.stream)
+        entry.end()
 
 
 def _installed(name: str) -> _Router:

@@ -24,6 +24,7 @@ from agent_kernel.agents import (
     moves,
     outcomes,
     recovering,
+    rights,
     running_step,
 )
 from agent_kernel.agents.deadlines import Interruptible
@@ -50,7 +51,7 @@ from agent_kernel.agents.models.loop import Stream
 from agent_kernel.agents.offering import offered
 from agent_kernel.agents.outcomes import Ran
 from agent_kernel.agents.settling import NAMES, TaskHandle
-from agent_kernel.errors import AgentKernelError, MoveNotMadeError
+from agent_kernel.errors import AgentKernelError, MoveNotMadeError, WithinStepError
 from agent_kernel.repository import Author
 from agent_kernel.session.interrupts import noted_interrupts, uninterrupted
 
@@ -97,6 +98,7 @@ class Course:
         self.waited_s = 0.0  # to ask the model again, and no event says so yet
         self.stopped = ""  # why somebody stopped it from elsewhere
         self._began = time.monotonic()
+        rights.track(self)  # once it has its setup: a step on another thread may note it now
 
     def go(self) -> Going:
         """Go on from where the events end, until it is done, stopped, or waits for a person."""
@@ -282,13 +284,15 @@ class Course:
                 noted_interrupts() as arrived,
                 recorded(self.place.quiet_paths(), gate) as effects,
                 offered(self.offers, self.place.namespace),
-                running_step.entered(self),
+                running_step.entered(self) as put_back,
             ):
                 ran = self.code.run(
                     lambda: self.place.executor.run(code, timeout_s=self.step_s()), is_stopped=lambda: self.stopped
                 )
                 if is_raised_by_code(ran.error) and not (arrived or self.stopped):
                     ran = msgspec.structs.replace(ran, error=RaisedInterrupt())
+                if put_back():
+                    ran = _changed_an_agent(ran)
                 done = self.place.kept(_stopped(ran, gate))
         finally:
             if gate is not None:
@@ -306,6 +310,13 @@ class Course:
         limits = self.setup.limits
         left = None if limits.run_s is None else max(0.05, limits.run_s - self.seconds)
         return min([one for one in (limits.step_s, left) if one is not None], default=None)
+
+
+def _changed_an_agent(ran: Executed) -> Executed:
+    """What a step came to that changed what an agent may do, by a way that Python lets nobody refuse."""
+    error = WithinStepError("change an agent")
+    said = f"{ran.text}{type(error).__name__}: {error}. It was undone.\n"
+    return msgspec.structs.replace(ran, text=said, error=error, settled=None)
 
 
 def _stopped(ran: Executed, gate: Gate | None) -> Executed:

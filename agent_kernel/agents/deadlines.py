@@ -13,17 +13,20 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, Final, TypeVar
 
-__all__ = ["STUBBORN", "Interruptible", "StepTimeout", "interrupt", "within"]
+__all__ = ["STUBBORN", "Interruptible", "StepTimeout", "Unheeded", "interrupt", "put_into", "within"]
 
 T = TypeVar("T")
 
 STUBBORN: Final = 3  # interrupts that code may swallow, before something that is not an interrupt is raised
-_FIRST_AGAIN_S: Final = 2.0  # what code that was interrupted has for tidying up
-_AGAIN_S: Final = 0.5
+_FIRST_AGAIN_S: Final = 0.5  # what code that was interrupted has for tidying up
+_AGAIN_S: Final = 0.2
 _JUMPS: Final = 10_000  # it arrives at one of the first
+_TOOLS: Final = (4, 3)  # numbers that Python reserves for no kind of tool
+
+_unheeding: set[int] = set()  # the threads on which each line raises `Unheeded`
 
 
 class StepTimeout(TimeoutError):  # noqa: N818 - a TimeoutError by name too
@@ -36,6 +39,13 @@ class StepTimeout(TimeoutError):  # noqa: N818 - a TimeoutError by name too
         self.swallowed = swallowed
 
 
+class StepInterrupted(KeyboardInterrupt):
+    """Interrupts code that ran too long. Nobody reads where it arrived: IPython shows these lines in place of a traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return []
+
+
 class Unheeded(BaseException):
     """Raised in code that swallowed its interrupts: from then on whatever it begins to do raises it again.
 
@@ -43,18 +53,64 @@ class Unheeded(BaseException):
     """
 
     def __init__(self) -> None:
+        frames: list[FrameType] = []
         frame = inspect.currentframe()
-        while frame is not None and _is_ours(frame):
+        while frame is not None and _is_ours(frame.f_code):
             frame = frame.f_back
-        while frame is not None and not _is_ours(frame):
-            frame.f_trace = _again
+        while frame is not None and not _is_ours(frame.f_code):
+            frames.append(frame)
             frame = frame.f_back
         if frame is not None:  # else it came late, where no deadline is
-            sys.settrace(_again)
+            _watch_lines(frames)
 
 
-def _is_ours(frame: FrameType) -> bool:
-    return frame.f_code.co_filename == _is_ours.__code__.co_filename
+def _is_ours(code: CodeType) -> bool:
+    return code.co_filename == _is_ours.__code__.co_filename
+
+
+def _watch_lines(frames: list[FrameType]) -> None:
+    """Have each line of this thread raise `Unheeded` from here on, those of these frames too.
+
+    A trace function that raises is switched off, after whatever it has switched on. Up to Python 3.11 the exception is
+    made later still, in the code that catches it, and so watches the lines again; from 3.12 on it is made before that.
+    There `sys.monitoring` calls a function that raises again and again.
+    """
+    _unheeding.add(threading.get_ident())
+    if _monitors_lines(True):
+        return
+    for frame in frames:
+        frame.f_trace = _again
+    sys.settrace(_again)
+
+
+def _leave_lines(before: Any) -> None:
+    """Watch the lines of this thread no more: its trace function is the one from before."""
+    if sys.gettrace() is _again:
+        sys.settrace(before)
+    _unheeding.discard(threading.get_ident())
+    # Another thread that begins to be watched just now is so when its code is interrupted again.
+    if not _unheeding:
+        _monitors_lines(False)
+
+
+def _monitors_lines(begins: bool) -> bool:
+    """Have Python call `_line_begins` for each line, or no more; returns whether it can (3.12, and a number is free)."""
+    if sys.version_info < (3, 12):
+        return False
+    monitoring = sys.monitoring
+    for tool in _TOOLS:
+        if monitoring.get_tool(tool) is None:
+            monitoring.use_tool_id(tool, __name__)
+        if monitoring.get_tool(tool) == __name__:
+            monitoring.register_callback(tool, monitoring.events.LINE, _line_begins)
+            monitoring.set_events(tool, monitoring.events.LINE if begins else 0)
+            return True
+    return False
+
+
+def _line_begins(code: CodeType, line: int) -> None:
+    if threading.get_ident() in _unheeding and not _is_ours(code):
+        raise Unheeded
 
 
 def _again(frame: FrameType, event: str, arg: object) -> Any:
@@ -62,9 +118,9 @@ def _again(frame: FrameType, event: str, arg: object) -> Any:
 
     Raising here would do so once, as Python traces nothing any more after that.
     """
-    if _is_ours(frame):
+    if _is_ours(frame.f_code):
         return None
-    _put(threading.current_thread(), Unheeded)
+    put_into(threading.current_thread(), Unheeded)
     return _again
 
 
@@ -104,8 +160,8 @@ class _Watch:
         late: BaseException | None = None
         while True:
             try:
-                if sys.gettrace() is _again:
-                    sys.settrace(self._tracing)
+                if self.sent > STUBBORN:
+                    _leave_lines(self._tracing)
                 self.is_over = True
                 with self._lock:
                     self._ended.set()
@@ -132,7 +188,7 @@ class _Watch:
         if self.sent <= (STUBBORN if self._is_main else 0):
             return
         try:
-            _put(self._target, _Withdrawn)  # in place of what may be on its way
+            put_into(self._target, _Withdrawn)  # in place of what may be on its way
             for _ in range(_JUMPS):
                 pass
         except _Withdrawn:
@@ -150,11 +206,11 @@ class _Watch:
                 if self._is_main:
                     interrupt(self._target)
                 if not self._is_main or self.sent > STUBBORN:  # the code may have switched its signals off
-                    _put(self._target, self._what())
+                    put_into(self._target, self._what())
             wait = _FIRST_AGAIN_S if self.sent == 1 else _AGAIN_S
 
     def _what(self) -> type[BaseException]:
-        return KeyboardInterrupt if self.sent <= STUBBORN else Unheeded
+        return StepInterrupted if self.sent <= STUBBORN else Unheeded
 
     def _signalled(self, number: int, frame: FrameType | None) -> None:
         if self.is_ours:
@@ -201,10 +257,10 @@ def interrupt(thread: threading.Thread) -> None:
 
         _thread.interrupt_main()
     else:
-        _put(thread, KeyboardInterrupt)
+        put_into(thread, KeyboardInterrupt)
 
 
-def _put(thread: threading.Thread, what: type[BaseException]) -> None:
+def put_into(thread: threading.Thread, what: type[BaseException]) -> None:
     """Let a thread raise this at its next line of Python."""
     import ctypes
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import _thread
 import functools
 import inspect
+import io
 import os
 import sys
 import threading
@@ -33,10 +34,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Recorder",
-    "ancestors",
     "gate_here",
     "is_on_a_steps_thread",
     "is_own",
+    "lineage",
     "owns",
     "real_path",
     "recorded",
@@ -127,6 +128,7 @@ class _Ear:
                 _follow_finalizers()
                 self.is_guarding = True
         _keep_in_threads()
+        _tell_of_handles()
 
     def hear(self, event: str, args: Args) -> None:
         """Something happens, and a step is going on.
@@ -136,6 +138,7 @@ class _Ear:
         """
         if event == "import":
             _keep_in_threads()
+            _tell_of_handles()
         told = _HEARD.get(event) or _ONLY_STOPPED.get(event)
         if (told is None and event not in _THREAD_STARTS) or getattr(self.busy, "now", False):
             return
@@ -271,6 +274,19 @@ def _tell_of_the_unaudited() -> None:
                 setattr(sys.modules[place], name, telling)
 
 
+def _tell_of_handles() -> None:
+    """Have what was opened before say what goes through it, as far as Python's own code is on the way: logs, sockets."""
+    for module, kind, name in _METHODS:
+        holder: Any = getattr(sys.modules.get(module), kind, None)
+        if holder is not None and getattr(holder, name) not in _telling_methods:
+            telling = _telling(f"{module}.{kind}.{name}", getattr(holder, name))
+            setattr(holder, name, telling)
+            _telling_methods.add(telling)
+
+
+_telling_methods: Final[set[Callable[..., Any]]] = set()
+
+
 def _follow_pools() -> None:
     """Work that is given to a pool of threads is its giver's, also where the threads were there before."""
     from concurrent.futures import thread
@@ -351,6 +367,7 @@ def _telling(event: str, act: Callable[..., Any]) -> Callable[..., Any]:
             _ear.hear(event, args)
         return act(*args, **kwargs)
 
+    del told.__wrapped__  # nobody is to call it past this
     return told
 
 
@@ -398,12 +415,12 @@ def threads_followed() -> Generator[None]:
         _ear.wanted.remove(mine)
 
 
-def ancestors(thread: int) -> Iterator[int]:
-    """The threads that started a thread, the next one first, as far as that was followed."""
+def lineage(thread: int) -> Iterator[threading.Thread]:
+    """A thread, the one that started it and so on, as far as that was followed. Nothing where Python has no object for it."""
     found = _THREADS.get(thread)
-    while found is not None and (found := _ear.parents.get(found)) is not None:
-        if found.ident is not None:
-            yield found.ident
+    while found is not None:
+        yield found
+        found = _ear.parents.get(found)
 
 
 def is_on_a_steps_thread() -> bool:
@@ -492,6 +509,41 @@ def _forked_terminal(args: Args) -> Told:
     return "forks", "this process"
 
 
+def _written(at: int) -> Callable[[Args], Told]:
+    """Something is written to an open file by its number, which stands at this place."""
+
+    def told(args: Args) -> Told:
+        path = real_path(args[at]) if at < len(args) and isinstance(args[at], int) else ""
+        if path.startswith("socket:"):
+            return "sends to", "a socket"
+        is_file = path.startswith("/") and not path.endswith(_GONE) and args[at] > _LAST_STREAM
+        return ("writes", path) if is_file else ("", "")
+
+    return told
+
+
+def _logged(args: Args) -> Told:
+    """A record goes to a handler of `logging`, which has its file or connection open, or opens one."""
+    handler = args[0]
+    names = {kind.__name__ for kind in type(handler).__mro__ if kind.__module__.partition(".")[0] == "logging"}
+    if "FileHandler" in names:
+        return "logs to", _text(handler.baseFilename)
+    if not names.isdisjoint({"SocketHandler", "SysLogHandler", "QueueHandler"}):
+        return "logs to", _text(getattr(handler, "host", None) or getattr(handler, "address", None) or "a queue")
+    stream: Any = getattr(handler, "stream", None)
+    is_file = type(stream) is io.TextIOWrapper and not stream.closed
+    what, path = _written(0)((stream.fileno(),)) if is_file else ("", "")
+    return ("logs to", path) if what else ("", "")
+
+
+def _sent(args: Args) -> Told:
+    """Something is sent by a connection that there is. Pipes within this computer's processes have no name."""
+    peer: object = ""
+    with suppress(OSError):
+        peer = args[0].getpeername()
+    return _address("sends to")((None, peer)) if peer else ("", "")
+
+
 def _looked_up(args: Args) -> Told:
     """The name of a computer is sent to whoever knows its address."""
     host = _text(args[0]) if args and args[0] else ""
@@ -550,6 +602,10 @@ _HEARD: Final[dict[str, Callable[[Args], Told]]] = {
     "smtplib.send": lambda args: ("sends mail", ""),
     "ftplib.connect": lambda args: ("connects", _text(args[1]) if len(args) > 1 else ""),
 }
+_RIGHTS: Final = (
+    *("setuid", "seteuid", "setreuid", "setresuid", "setgid", "setegid", "setregid", "setresgid", "setgroups"),
+    *("initgroups", "chroot", "setsid", "setpgid"),
+)
 # What changes nothing that going back would have to cover, or what other events tell of as well: only a gate asks for it.
 _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     "tempfile.mkstemp": _first("makes"),
@@ -562,13 +618,24 @@ _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     "os.startfile": _first("runs"),
     "pty.spawn": _first("runs"),
     "signal.pthread_kill": _first("signals"),
-    "socket.sendmsg": lambda args: _address("sends to")(args) if len(args) > 1 and args[1] else ("", ""),
+    "socket.sendmsg": lambda args: _address("sends to")(args) if len(args) > 1 and args[1] else _sent(args),
     "socket.getaddrinfo": _looked_up,
     "socket.gethostbyname": _looked_up,
     "socket.gethostbyaddr": _looked_up,
     "socket.sethostname": _first("changes name of"),
     "syslog.syslog": lambda args: ("writes", "the log of the system"),
     "sqlite3.enable_load_extension": lambda args: ("loads", "an extension of SQLite"),
+    "logging.Handler.handle": _logged,
+    "socket.socket.send": _sent,
+    "socket.socket.sendall": _sent,
+    "socket.socket.sendfile": _sent,
+    "ssl.SSLSocket.send": _sent,
+    "ssl.SSLSocket.sendall": _sent,
+    **{f"os.{name}": _written(0) for name in ("write", "pwrite", "writev", "pwritev", "sendfile")},
+    **{f"os.{name}": _written(1) for name in ("splice", "copy_file_range")},
+    **{f"os.{name}": lambda args: ("changes rights of", "this process") for name in _RIGHTS},
+    "os.nice": lambda args: ("limits", "this process"),
+    "os.umask": lambda args: ("limits", "this process"),
     "webbrowser.open": _first("opens in the browser"),
     "import": _loaded,
     "_cffi_backend.load_library": lambda args: (
@@ -602,10 +669,21 @@ _UNAUDITED: Final = (
     ("_posixshmem", "shm_open"),
     ("_cffi_backend", "load_library"),
     ("atexit", "register"),
-    *(("os", name) for name in ("mkfifo", "mknod", "_exit", "abort")),
+    *(("os", name) for name in ("mkfifo", "mknod", "_exit", "abort", "nice", "umask", *_RIGHTS)),
+    *(("os", name) for name in ("write", "pwrite", "writev", "pwritev", "sendfile", "splice", "copy_file_range")),
     *(("signal", name) for name in ("pidfd_send_signal", "raise_signal", "alarm", "setitimer")),
     *(("readline", name) for name in ("write_history_file", "append_history_file")),
 )
+_METHODS: Final = (
+    ("logging", "Handler", "handle"),
+    ("socket", "socket", "send"),
+    ("socket", "socket", "sendall"),
+    ("socket", "socket", "sendfile"),
+    ("ssl", "SSLSocket", "send"),
+    ("ssl", "SSLSocket", "sendall"),
+)
+_GONE: Final = " (deleted)"  # behind the path of an open file that has no name any more
+_LAST_STREAM: Final = 2  # numbers of standard input and output, and of errors
 _BELOW: Final[dict[str, tuple[str, ...]]] = {"os": ("posix",), "signal": ("_signal",)}  # where the same function stands
 _OWN_PLACES: Final = frozenset({"tempfile.mkstemp", "tempfile.mkdtemp"})
 # Where the paths stand in what an event tells, each with the open folder that it may be relative to.
@@ -626,6 +704,8 @@ _PATHS: Final[dict[str, tuple[tuple[int, int | None], ...]]] = {
     "os.mknod": ((0, None),),
     "shutil.rmtree": ((0, 1),),
     "sqlite3.connect": ((0, None),),
+    **{f"os.{name}": ((0, None),) for name in ("write", "pwrite", "writev", "pwritev", "sendfile")},
+    **{f"os.{name}": ((1, None),) for name in ("splice", "copy_file_range")},
     "socket.connect": ((1, None),),
     "socket.bind": ((1, None),),
 }
@@ -633,6 +713,9 @@ _PATHS: Final[dict[str, tuple[tuple[int, int | None], ...]]] = {
 
 def _paths(event: str, args: Args) -> tuple[str, ...]:
     """The files that it is about, without links on the way."""
+    if event == "logging.Handler.handle":
+        path: object = getattr(args[0], "baseFilename", "")
+        return (real_path(path),) if isinstance(path, str) and path else ()
     found: list[str] = []
     for at, folder in _PATHS.get(event, ()):
         given: Any = args[at] if at < len(args) else ""

@@ -49,12 +49,14 @@ __all__ = [
 Effect: TypeAlias = tuple[str, str]  # what, and on what
 
 _FILES: Final = frozenset(
-    {"writes", "makes", "renames", "links", "opens database"}
+    {"writes", "logs to", "makes", "renames", "links", "opens database"}
     | {f"changes {what} of" for what in ("mode", "owner", "times", "attributes")}
 )
 _NETWORK: Final = frozenset({"connects", "listens", "sends to", "requests", "sends mail", "looks up"})
 _PROCESSES: Final = frozenset({"runs", "forks", "signals", "starts a thread of", "starts", "ends"})
-_STATE: Final = frozenset({"sets environment of", "unsets environment of", "changes folder to", "hooks", "limits"})
+_STATE: Final = frozenset(
+    {"sets environment of", "unsets environment of", "changes folder to", "changes rights of", "hooks", "limits"}
+)
 _C_CODE: Final = frozenset({"loads", "calls"})
 # What a person allowed with a step, by the kind of what the review of its code had found.
 _VERBS: Final[Mapping[str, frozenset[str]]] = {
@@ -173,7 +175,7 @@ class Gate:
         self._lock = threading.Lock()
         self.when_stopped: Callable[[], object] | None = None  # ends the step, while it runs
         self._thread = threading.get_ident()
-        tempfile.gettempdir()  # which tries what it may write to, the first time
+        self._temporary = real_path(tempfile.gettempdir())  # which tries what it may write to, the first time
 
     def may_show(self, what: str, frame: FrameType | None) -> bool:
         """Whether the step may show what runs or loads something in the page.
@@ -188,11 +190,7 @@ class Gate:
         """Python makes a temporary file or folder: what is in there is the step's own."""
         made_by = frame.f_globals if frame is not None else None
         place = real_path(path)
-        if (
-            made_by is tempfile.__dict__
-            and _is_below(place, real_path(tempfile.gettempdir()))
-            and not os.path.lexists(place)
-        ):
+        if made_by is tempfile.__dict__ and _is_below(place, self._temporary) and not os.path.lexists(place):
             owns(place)
 
     def check(self, what: str, target: str, paths: Collection[str], frame: FrameType | None) -> EffectStopped | None:
@@ -240,6 +238,8 @@ class Gate:
         actor = self._actor(frame)
         if actor.is_free:
             return True
+        if what == "logs to":
+            return _is_of_a_library(frame)
         if what == "calls":  # of what was loaded, which was looked at
             return actor.imports or bool(actor.library)
         if what == "loads":
@@ -398,6 +398,13 @@ def _texts(constants: Iterable[object]) -> Iterator[str]:
             yield one
         elif isinstance(one, tuple):
             yield from _texts(cast("tuple[object, ...]", one))
+
+
+def _is_of_a_library(frame: FrameType | None) -> bool:
+    """Whether it is a library that logs here: whoever set up the log wants to have that."""
+    while frame is not None and _kind_of(frame.f_code.co_filename) in ("standard", "frozen"):
+        frame = frame.f_back
+    return frame is not None and _kind_of(frame.f_code.co_filename) != ""
 
 
 # -- places

@@ -111,6 +111,11 @@ class Journal:
         found = next((holding.driver(held) for held in stored.values()), None)
         return found if found is not None and holding.is_alive(found, self._store) else None
 
+    def is_left_behind(self, run: str) -> bool:
+        """Whether the process that drove a run ended without letting it go."""
+        held = self._store.get_many([holding.key(run)]).get(holding.key(run))
+        return held is not None and not holding.is_alive(holding.driver(held), self._store)
+
     def hold(self, run: str, seq: int) -> bytes:
         """Drive a run from here on, whose next event has this number. What it returns says so, and is for `append`.
 

@@ -6,7 +6,16 @@ import msgspec
 
 from agent_kernel.agents.events import Usage
 
-__all__ = ["Limits"]
+__all__ = ["Limits", "ran_too_long"]
+
+
+def ran_too_long(seconds: float, most: float) -> str:
+    """What to say of a run that took longer than it may.
+
+    >>> ran_too_long(1.234, 1)
+    'it ran 1.23 s and was not done (limit: 1 s)'
+    """
+    return f"it ran {seconds:.3g} s and was not done (limit: {most:.3g} s)"
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +65,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         if self.cost is not None and unpriced:
             return "cost", f"what its model costs is not known, so it cannot be kept under ${self.cost:.4g}"
         if self.run_s is not None and seconds >= self.run_s:
-            return "run_s", f"it ran {seconds:.3g} s and was not done (limit: {self.run_s:.3g} s)"
+            return "run_s", ran_too_long(seconds, self.run_s)
         return None
 
     def bounded(self, other: Limits, usage: Usage, seconds: float) -> Limits:

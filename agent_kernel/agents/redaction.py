@@ -2,9 +2,10 @@
 
 Summaries mask a value where its name stands beside it. Here the values themselves are learnt, so that they are masked
 wherever they turn up: printed alone, in an error's text, in a result. What is learnt are texts and numbers of four
-characters and more, from variables, entries, attributes and columns, and from the environment. A value that code has
-turned into something else (reversed, encoded, cut to pieces) is not known again; nor is one that code made and threw
-away within one step, unless its own characters give it away.
+characters and more, from variables, entries, attributes and columns, and from the environment. What a reader turns back without a tool (base64, hex, escapes,
+characters one by one) is found in what is emitted (`values.encoded_texts`). A value that code has enciphered, computed
+with or cut to pieces is not known again; nor is one that code made and threw away within one step, unless its own
+characters give it away.
 """
 
 from __future__ import annotations
@@ -91,14 +92,15 @@ class Redactor:
         return self._environment.masked(text)
 
     def knows(self, word: str) -> bool:
-        """Whether a word is itself one of the texts that are masked: a variable may be called as a password is."""
-        return word in self._texts
+        """Whether a word is itself one of the texts that are masked, or gives one: a variable may be called as a password is."""
+        return word in self._texts or self._texts.is_encoded(word)
 
     def masked(self, text: str, *, names: bool = True) -> str:
         """The text without all that. `names`: also without the names that are hidden, as no model is told of them."""
         if not text:
             return text
-        text = self._numbers.masked(self._texts.masked(without_controls(text)))
+        text = self._texts.masked_encoded(without_controls(text))
+        text = self._numbers.masked(self._texts.masked(text))
         text = summaries.mask_text(self._environment.masked(text))
         if names and self._names:
             named = "|".join(map(re.escape, sorted(self._names)))

@@ -27,6 +27,7 @@ from agent_kernel.agents.events import (
 from agent_kernel.agents.journal import short_run
 from agent_kernel.agents.listing import Events
 from agent_kernel.agents.log import usage_of
+from agent_kernel.agents.racing.raced import is_race
 from agent_kernel.errors import (
     RunBusyError,
     RunStateError,
@@ -273,10 +274,12 @@ class Run(Generic[T]):
             force: also where a process on another machine drives it, of which nobody can tell here whether it lives.
 
         Raises:
-            RunStateError: it is done, or waits for approval. RunBusyError: somebody else drives it.
+            RunStateError: it is done, waits for approval, or is a race. RunBusyError: somebody else drives it.
             WithinStepError: code of a step resumes a run that it has not begun.
         """
         self._refuse_within_others("resume a run")
+        if is_race(self._course.log.start):  # it has no conversation of its own: only candidates ask a model
+            raise RunStateError(self.id, "a race", "resumed; run its cell again")
         status = self.status
         if status == "running":
             deciding.refuse_driven(self._course.log, force=force)

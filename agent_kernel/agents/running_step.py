@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from agent_kernel.agents import rights
 from agent_kernel.agents.effects import is_on_a_steps_thread
 from agent_kernel.errors import WithinStepError
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.agent import Agent
     from agent_kernel.agents.course import Course
 
-__all__ = ["entered", "is_within", "may_change", "parent_course", "refuse", "running_course", "was_made"]
+__all__ = ["entered", "is_within", "may_change", "parent_course", "refuse", "running_course", "was_changed", "was_made"]
 
 # Code of a step can read every context variable, so this one says nothing by itself.
 _key: ContextVar[str] = ContextVar("agent_kernel_step", default="")
@@ -25,13 +26,14 @@ _made: WeakKeyDictionary[Agent, str] = WeakKeyDictionary()  # agents that a step
 
 
 @contextmanager
-def entered(course: Course) -> Generator[None]:
-    """While code of a step of this run runs."""
+def entered(course: Course) -> Generator[rights.PutBack]:
+    """While code of a step of this run runs. What it gives puts back the rights that it changed, and says whether it did."""
     key = secrets.token_hex(8)
     _courses[key] = course
     token = _key.set(key)
     try:
-        yield
+        with rights.held() as put_back:
+            yield put_back
     finally:
         _key.reset(token)
         del _courses[key]
@@ -49,8 +51,11 @@ def parent_course(what: str) -> Course | None:
         what: begins, for the error.
 
     Raises:
+        WithinStepError: the step changed what an agent may do. It is as it was again.
         RuntimeError: this is code of a step, on a thread or in a context of its own. Nobody would know whose rights hold.
     """
+    if is_within() and rights.put_back():
+        raise WithinStepError("change an agent")
     course = running_course()
     if course is None and is_within():
         raise RuntimeError(f"{what}: call it on the step's own thread, one after the other")
@@ -72,6 +77,12 @@ def was_made(agent: Agent) -> None:
     """An agent was made; by a step, perhaps."""
     if running_course() is not None:
         _made[agent] = _key.get()
+
+
+def was_changed(agent: Agent) -> None:
+    """An agent was made or changed; by a person, unless a step made it."""
+    if agent not in _made:
+        rights.note_again(agent)
 
 
 def may_change(agent: Agent) -> None:

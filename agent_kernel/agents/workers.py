@@ -35,9 +35,9 @@ from agent_kernel.repository import ASIDE, Holder
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import Agent
     from agent_kernel.agents.run import Run
-    from agent_kernel.session import Repository
+    from agent_kernel.session import Repository, Session
 
-__all__ = ["BEGUN", "Job", "Named", "Task", "lent", "stop_key", "work"]
+__all__ = ["BEGUN", "Job", "Named", "Task", "give_up", "is_here", "lent", "stop_key", "work"]
 
 BEGUN = b"!"  # what a worker's process answers first
 _OVER = "the race that it belonged to is over"
@@ -90,6 +90,18 @@ def stop_key(race: str) -> str:
 
 
 _lent: dict[str, Repository] = {}
+_here: dict[str, Session] = {}  # with which runs are at work in threads of this process
+
+
+def is_here(run: str) -> bool:
+    """Whether a thread of this process does it, which nobody can end."""
+    return run in _here
+
+
+def give_up(run: str) -> None:
+    """Nobody waits for a run any more: what a thread of this process still does with it goes into no store."""
+    if (session := _here.get(run)) is not None:
+        session.give_up()
 
 
 @contextmanager
@@ -147,6 +159,8 @@ def _acted(job: Job, repo: Repository, namespace: dict[str, object], is_wanted: 
     try:
         if session.branch != wanted.branch:
             return failed(job, "; ".join(session.notes))
+        if job.home.is_this_process():
+            _here[wanted.run] = session
         session.checkout(partial=True, keep_random=job.home.is_this_process())
         asked = cast("Task", cloudpickle.loads(job.task))
         returns = namespace.get(asked.returns.name) if isinstance(asked.returns, Named) else asked.returns
@@ -168,6 +182,7 @@ def _acted(job: Job, repo: Repository, namespace: dict[str, object], is_wanted: 
                 pass
         return _told(wanted, run)
     finally:
+        _here.pop(wanted.run, None)
         session.close()
 
 

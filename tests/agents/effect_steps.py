@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["EFFECTS", "ON_OPEN", "OPEN", "PREPARED"]
+__all__ = ["EFFECTS", "MORE_EFFECTS", "ON_OPEN", "OPEN", "PREPARED"]
 
 PREPARED: Final = """
 import pandas as pd, numpy as np, os, io, pathlib
@@ -197,6 +197,30 @@ packed, zipped, shelf = zipfile.ZipFile("packed", "w"), gzip.open("zipped", "wb"
 child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
 near, far = multiprocessing.Pipe()
 shared = multiprocessing.Queue()
+import logging, types
+book = logging.Logger("book")
+book.addHandler(logging.FileHandler("book"))
+def note(text): log.write(text)
+def noted(text): return note(text)
+def add(n): base.execute("insert into t values (?)", (n,))
+def peek(): return cursor.execute("select * from t").fetchall(), log.name, pd.read_sql("select 1", base)
+def keeper():
+    kept = log
+    return lambda text: kept.write(text)
+kept = keeper()
+class Notes:
+    def put(self, text): log.write(text)
+    def count(self): return 1
+    def both(self): return self.count() + 1
+    def deep(self): return self.put("x")
+    @property
+    def last(self): return log.write("x")
+notes = Notes()
+own = types.ModuleType("agent_kernel_test_own")
+sys.modules[own.__name__] = own
+exec("log = open('own', 'w')", vars(own))
+exec("def note(text): log.write(text)", vars(own))
+exec("def half(n): return n / 2", vars(own))
 duck = duckdb.connect("duck.db")
 """
 
@@ -246,8 +270,136 @@ pipe held: near.send('x')
 queue of processes: shared.put(1)
 duckdb held: duck.execute('insert into t values (3)')
 duckdb relation create: duck.sql('select 5 as a').insert_into('t')
+by a function: note('x')
+by a function of a function: noted('x')
+by a function that is handed on: list(map(note, ['x']))
+by a function of the code's own: f = lambda: note('x'); f()
+by a partial of a function: import functools; functools.partial(note, 'x')()
+by a function with a statement: add(3)
+by a closure: kept('x')
+by a method: notes.put('x')
+by a method of a method: notes.deep()
+by a class: Notes().put('x')
+by a property: notes.last
+by a module: import agent_kernel_test_own; agent_kernel_test_own.log.write('x')
+by a function of a module: import agent_kernel_test_own as m; m.note('x')
+by what a module gives: from agent_kernel_test_own import note as n; n('x')
+by all that a module gives: from agent_kernel_test_own import *; globals()['no' + 'te']('x')
+by the logger's handlers: book.handlers[0].stream.write('x')
+by the register of logs: import logging; logging._handlerList[-1]().stream.write('x')
+by globals: globals()['l' + 'og'].write('x')
+by a text of globals: globals()['log'].write('x')
+by the values of globals: [one for one in globals().values() if hasattr(one, 'write')][0].write('x')
+by vars: there = vars(); there['l' + 'og'].write('x')
+by globals that is printed to: print('x', file=globals().get('l' + 'og'))
 """
 
 ON_OPEN: Final[dict[str, str]] = {
     name: code for name, _, code in (line.partition(": ") for line in _ON_OPEN.strip().splitlines())
+}
+
+# Further ones, by libraries and at other times than the step's own.
+MORE_EFFECTS: Final[dict[str, str]] = {
+    "to_csv alias": "save = df.to_csv\nsave('out')",
+    "to_pickle": "pd.to_pickle(df, 'out')",
+    "to_excel-less to_stata": "df.to_stata('out')",
+    "ExcelWriter csv": "df.to_xml('out', parser='etree')",
+    "httpx": "import httpx\nhttpx.get('http://127.0.0.1:9/')",
+    "httpx async": "import httpx, asyncio\nasync def go():\n    async with httpx.AsyncClient() as c:\n        await c.get('http://127.0.0.1:9/')\nasyncio.run(go())",
+    "urllib3": "import urllib3\nurllib3.PoolManager(retries=False).request('GET','http://127.0.0.1:9/')",
+    "requests session": "import requests\ns = requests.Session()\ngetattr(s, 'po'+'st')('http://127.0.0.1:9/', data='x')",
+    "ftplib": "import ftplib\nftplib.FTP('127.0.0.1')",
+    "imaplib": "import imaplib\nimaplib.IMAP4('127.0.0.1', 9)",
+    "telnet socket ipv6": "import socket\nsocket.socket(socket.AF_INET6).connect(('::1', 9))",
+    "socketserver": "import socketserver\nsocketserver.TCPServer(('127.0.0.1', 0), None)",
+    "http server": "import http.server\nhttp.server.HTTPServer(('127.0.0.1', 0), http.server.BaseHTTPRequestHandler)",
+    "logging http": "import logging.handlers\nlogging.handlers.DatagramHandler('127.0.0.1', 9).emit(logging.makeLogRecord({'msg':'x'}))",
+    "subprocess getoutput": "import subprocess\nsubprocess.getoutput('touch out')",
+    "shlex popen": "import subprocess, shlex\nf = subprocess.__dict__['Po'+'pen']\nf(shlex.split('touch out')).wait()",
+    "os.execv fork": "import os\np = os.posix_spawn('/usr/bin/touch', ['touch','out'], {})\nos.waitpid(p, 0)",
+    "multiprocessing pool imap": "import multiprocessing as m\nwith m.Pool(1) as p: list(p.imap(os.mkdir, ['out']))",
+    "multiprocessing manager": "import multiprocessing as m\nm.Manager()",
+    "ctypes write": "import ctypes\nctypes.CDLL(None).creat(b'out', 0o666)",
+    "ctypes pythonapi": "import ctypes\nctypes.pythonapi.PyRun_SimpleString(b\"open('out','w')\")",
+    "cffi": "import cffi\nf = cffi.FFI(); f.cdef('int mkdir(const char*, int);'); f.dlopen(None).mkdir(b'out', 0o777)",
+    "mmap file": "import mmap, os\nfd = os.open('victim', os.O_RDWR)\nm = mmap.mmap(fd, 0); m[0:1] = b'y'; m.flush()",
+    "signal": "import signal, os\nsignal.signal(signal.SIGUSR1, lambda *_: None)\nos.kill(os.getpid(), signal.SIGUSR1)",
+    "webbrowser": "import webbrowser\nwebbrowser.get('true').open('http://x')",
+    "exec built": "exec('im'+'port os; os.mk'+'dir(\"out\")')",
+    "decorator": "def d(f):\n    open('out','w')\n    return f\n@d\ndef g(): pass",
+    "class body": "class C:\n    f = open('out','w')",
+    "default arg": "def g(f=open('out','w')): pass",
+    "metaclass": "class M(type):\n    def __init__(c,*a): open('out','w')\nclass C(metaclass=M): pass",
+    "init_subclass": "class B:\n    def __init_subclass__(c): open('out','w')\nclass C(B): pass",
+    "set_name": "class D:\n    def __set_name__(s,o,n): open('out','w')\nclass C:\n    x = D()",
+    "getattr hook": "class C:\n    def __getattr__(s,n): return open(n,'w')\nC().out",
+    "del later": "class C:\n    def __del__(s): open('out','w')\nc = C()\nc = None\nimport gc; gc.collect()",
+    "del kept": "import atexit\nclass C: pass\nC.__del__ = lambda s: open('out','w') and None\nlater = C()",
+    "atexit": "import atexit\natexit.register(open, 'out', 'w')",
+    "timer later": "import threading\nt = threading.Timer(0.3, lambda: open('out','w'))\nt.start()",
+    "thread later": "import threading, time\ndef go():\n    time.sleep(0.3)\n    open('out','w')\nthreading.Thread(target=go).start()",
+    "executor later": "from concurrent.futures import ThreadPoolExecutor as P\nimport time\npool = P(1)\npool.submit(lambda: (time.sleep(0.3), open('out','w')))",
+    "asyncio later": "import asyncio\nloop = asyncio.new_event_loop()\nloop.call_later(0.1, open, 'out', 'w')\nimport threading\nthreading.Thread(target=loop.run_until_complete, args=(asyncio.sleep(0.3),)).start()",
+    "weakref finalize": "import weakref\nclass C: pass\nc = C()\nf = weakref.finalize(c, open, 'out', 'w')\ndel c",
+    "weakref callback": "import weakref\nclass C: pass\nc = C()\nr = weakref.ref(c, lambda _: open('out','w'))\ndel c",
+    "weakref callback later": "import weakref\nkeep = df\nr = weakref.ref(keep, lambda _: open('out','w'))",
+    "generator close": "def g():\n    try: yield\n    finally: open('out','w')\nx = g(); next(x); x.close()",
+    "generator later": "def g():\n    try: yield\n    finally: open('out','w')\nx = g(); next(x)",
+    "gc callback": "import gc\ngc.callbacks.append(lambda *a: open('out','w'))\ngc.collect()",
+    "gc callback later": "import gc\ngc.callbacks.append(lambda *a: open('out','w').close())",
+    "import hook": "import sys\nclass F:\n    def find_spec(s,n,p=None,t=None): open('out','w')\nsys.meta_path.insert(0, F())\ntry:\n    import nothing_here\nexcept ImportError: pass",
+    "path hook": "import sys\nsys.path_hooks.append(lambda p: open('out','w'))\nsys.path.append('/nowhere')\nsys.path_importer_cache.clear()\ntry:\n    import nothing_here2\nexcept ImportError: pass",
+    "display hook": "import sys\nsys.displayhook = lambda v: open('out','w')",
+    "excepthook": "import sys\nsys.excepthook = lambda *a: open('out','w')",
+    "settrace": "import sys\nsys.settrace(lambda *a: open('out','w') and None)\ndef f(): pass\nf()",
+    "setprofile later": "import sys\nsys.setprofile(lambda *a: open('out','w') and None)",
+    "monkeypatch open": "import builtins\nbuiltins.open = lambda *a: 1",
+    "monkeypatch pandas": "pd.DataFrame.head = lambda s, n=5: open('out','w')",
+    "shutil copyfileobj": "import shutil\nshutil.copyfileobj(io.StringIO('x'), open('out','w'))",
+    "shutil unpack": "import shutil\nshutil.unpack_archive('victim', '.', 'zip')",
+    "zip extract": "import zipfile, io\nb = io.BytesIO()\nz = zipfile.ZipFile(b,'w'); z.writestr('out','x'); z.close()\nf = getattr(zipfile.ZipFile(b), 'extract'+'all')\nf('.')",
+    "tar extract": "import tarfile, io\nb = io.BytesIO()\nt = tarfile.open(fileobj=b, mode='w'); i = tarfile.TarInfo('out'); t.addfile(i); t.close(); b.seek(0)\nf = tarfile.open(fileobj=b).__class__.__dict__['extract'+'all']\nf(tarfile.open(fileobj=b), '.')",
+    "os.replace": "import os\n[f for n, f in vars(os).items() if n == 'rep'+'lace'][0]('victim','out')",
+    "os.removedirs": "os.mkdir('d1'); os.removedirs('d1')",
+    "pathlib hardlink": "pathlib.Path('out').hardlink_to('victim')",
+    "pathlib replace": "victim.replace('out')",
+    "pathlib open": "victim.open('a').write('x')",
+    "os.open dir_fd": "import os\nd = os.open('.', os.O_RDONLY)\nos.open('out', os.O_CREAT|os.O_WRONLY, dir_fd=d)",
+    "tempfile dir": "import tempfile\ntempfile.NamedTemporaryFile(dir='.', delete=False)",
+    "tempdir changed": "import tempfile\ntempfile.tempdir = '.'\ntempfile.NamedTemporaryFile(delete=False)",
+    "sqlite file": "import sqlite3\nf = sqlite3.connect\nf('out').execute('create table a(b)')",
+    "sqlite uri": "import sqlite3\nsqlite3.connect('file:out?mode=rwc', uri=True).execute('create table a(b)')",
+    "sqlalchemy": "import sqlalchemy as s\ns.create_engine('sqlite:///out').connect().execute(s.text('create table a(b)'))",
+    "np.savez": "np.savez_compressed('out.npz', array)",
+    "np open_memmap": "np.lib.format.open_memmap('out', 'w+', 'u1', (4,))",
+    "pickle file": "import pickle\npickle.dump(df, pathlib.Path('out').open('wb'))",
+    "plt savefig": "import matplotlib; matplotlib.use('Agg')\nimport matplotlib.pyplot as plt\nplt.plot([1]); f = plt.gcf(); getattr(f, 'save'+'fig')('out.png')",
+    "plt imsave": "import matplotlib.image as m\nm.imsave('out.png', np.zeros((2,2)))",
+    "joblib Memory": "import joblib\nm = joblib.Memory('.', verbose=0)\nm.cache(len)([1])",
+    "torch hub": "import torch\ntorch.save({'a':1}, 'out')",
+    "yaml dump": "import yaml\nyaml.dump({'a':1}, open('out','w'))",
+    "csv writer": "import csv\nwith open('out','w') as f: csv.writer(f).writerow([1])",
+    "json dump": "import json\njson.dump({}, open('out','w'))",
+    "env pop": "os.environ.pop('HOME')",
+    "locale": "import time, os\nos.environ['TZ'] = 'UTC'\ntime.tzset()",
+    "umask": "os.umask(0o77)",
+    "nice": "os.nice(1)",
+    "chroot": "os.chroot('/')",
+    "sysexit": "import sys\nsys.exit(3)",
+    "kill children": "import os, signal\nos.killpg(os.getpgid(0), 0)",
+    "ipc shm": "from multiprocessing import shared_memory\ns = shared_memory.SharedMemory(name='agk_probe', create=True, size=8)\ns.close(); s.unlink()",
+    "posix sem": "import _multiprocessing\n_multiprocessing.SemLock(0, 1, 1, '/agk_sem', True)",
+    "bytecode": "import types\nc = (lambda: 0).__code__.replace(co_consts=(None,))\ntypes.FunctionType(compile(\"open('out','w')\",'x','exec'), {'__builtins__': __builtins__})()",
+    "codecs open": "import codecs\nvars(codecs)['op'+'en']('out','w')",
+    "dbm": "import dbm\ndbm.open('out','n')",
+    "zipapp": "import zipapp, os\nvars(zipapp)['create_archive']('.', io.BytesIO(), main='a:b')\nopen('out','w')",
+    "pydoc": "import pydoc\npydoc.writedoc('json')",
+    "compileall": "import compileall\ncompileall.compile_dir('.', quiet=1, force=True)",
+    "tracemalloc": "import tracemalloc\ntracemalloc.start(); tracemalloc.take_snapshot().dump('out')",
+    "cprofile": "import cProfile\ncProfile.runctx('1', {}, {}, 'out')",
+    "readline": "import readline\nreadline.write_history_file('out')",
+    "polars sink": "import polars as pl\npl.LazyFrame({'a':[1]}).sink_csv('out')",
+    "polars write": "import polars as pl\npl.DataFrame({'a':[1]}).write_parquet('out')",
+    "duckdb copy": "import duckdb\nduckdb.sql(\"copy (select 1) to 'out'\")",
+    "arrow csv": "import pyarrow as pa, pyarrow.csv as c\nc.write_csv(pa.table({'a':[1]}), 'out')",
 }

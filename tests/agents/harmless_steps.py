@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["FILES", "HARMLESS", "MORE"]
+__all__ = ["FILES", "HARMLESS", "MORE", "NEWER"]
 
 FILES: Final = {
     "sales.csv": "day,shop,units,price\n"
@@ -1211,3 +1211,645 @@ with gzip.GzipFile(fileobj=io.BytesIO(), mode="wb") as stream:
 """
 
 MORE: Final = tuple(step.strip() for step in _MORE.strip().split("\n\n"))
+
+_NEWER: Final = """
+import logging, warnings, datetime as dt, json, re, io, os, sys, math, time, random, zipfile, sqlite3, pickle, tempfile, functools, dataclasses, itertools, collections, contextlib, textwrap, string, decimal, fractions, statistics, hashlib, base64, uuid, enum, typing, copy, operator, heapq, bisect, glob, csv, gzip, types
+from pathlib import Path
+import numpy as np
+import pandas as pd
+
+warnings.filterwarnings("ignore")
+np.random.seed(0)
+random.seed(0)
+pd.set_option("display.max_columns", 50)
+
+logging.basicConfig(level=logging.INFO)
+logger = logging.getLogger("analysis")
+logger.info("loaded %d rows", 3)
+
+orders = pd.read_csv("sales.csv", parse_dates=["day"]).assign(revenue=lambda d: d.units * d.price)
+orders.sample(5, random_state=1)
+
+with tempfile.TemporaryDirectory() as folder:
+    place = Path(folder) / "part.csv"
+    orders.to_csv(place, index=False)
+    again = pd.read_csv(place)
+len(again)
+
+from tempfile import TemporaryDirectory
+with TemporaryDirectory() as folder:
+    path = os.path.join(folder, "a.json")
+    with open(path, "w") as file:
+        json.dump({"a": 1}, file)
+    with open(path) as file:
+        print(json.load(file))
+
+with tempfile.NamedTemporaryFile("w+", suffix=".txt") as file:
+    file.write("a b c")
+    file.seek(0)
+    print(file.read())
+
+scratch = tempfile.TemporaryDirectory()
+(Path(scratch.name) / "notes").write_text("x")
+print(os.listdir(scratch.name))
+scratch.cleanup()
+
+folder = Path(tempfile.mkdtemp())
+orders.to_parquet(folder / "orders.parquet")
+pd.read_parquet(folder / "orders.parquet").shape
+
+from sklearn.model_selection import cross_val_score, train_test_split, GridSearchCV, KFold
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.ensemble import RandomForestClassifier, GradientBoostingRegressor
+from sklearn.preprocessing import StandardScaler, OneHotEncoder
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline, make_pipeline
+
+X = orders[["units", "price"]]
+y = orders["revenue"]
+X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+
+cross_val_score(LinearRegression(), X, y, cv=3, n_jobs=1).mean()
+
+cross_val_score(Ridge(), X, y, cv=3, n_jobs=2).mean()
+
+grid = GridSearchCV(Ridge(), {"alpha": [0.1, 1, 10]}, cv=3, n_jobs=2)
+grid.fit(X_train, y_train)
+grid.best_params_
+
+forest = RandomForestClassifier(n_estimators=5, n_jobs=2, random_state=0).fit(X, orders.shop)
+forest.feature_importances_
+
+GridSearchCV(RandomForestClassifier(n_estimators=3), {"max_depth": [2, 3]}, n_jobs=-1, cv=2).fit(X, orders.shop).best_score_
+
+from joblib import Parallel, delayed
+Parallel(n_jobs=2)(delayed(math.sqrt)(n) for n in range(5))
+
+Parallel(n_jobs=2, backend="threading")(delayed(pow)(n, 2) for n in range(5))
+
+prep = ColumnTransformer([("n", StandardScaler(), ["units", "price"]), ("c", OneHotEncoder(sparse_output=False), ["shop"])])
+pipe = Pipeline([("prep", prep), ("model", GradientBoostingRegressor(n_estimators=5))])
+pipe.fit(orders, y)
+pipe
+
+from sklearn.metrics import mean_squared_error, classification_report, confusion_matrix
+print(classification_report(orders.shop, forest.predict(X)))
+
+from sklearn.decomposition import PCA
+from sklearn.cluster import KMeans
+from sklearn.manifold import TSNE
+KMeans(2, n_init=2).fit_predict(PCA(2).fit_transform(X))[:5]
+
+from scipy import stats, optimize, interpolate, signal, sparse
+stats.ttest_ind(orders.units, orders.price), stats.pearsonr(orders.units, orders.price)
+
+def curve(x, a, b):
+    return a * x + b
+optimize.curve_fit(curve, orders.units, orders.revenue)[0]
+
+optimize.minimize(lambda v: (v[0] - 1) ** 2, [0.0]).x
+
+interpolate.interp1d([0, 1, 2], [0, 1, 4])(1.5), signal.savgol_filter(orders.revenue, 5, 2)[:3]
+
+import polars as pl
+frame = pl.read_csv("sales.csv")
+frame.group_by("shop").agg(pl.col("units").sum()).sort("shop")
+
+pl.scan_csv("sales.csv").filter(pl.col("units") > 3).collect().head()
+
+frame.with_columns((pl.col("units") * pl.col("price")).alias("revenue")).to_pandas().head()
+
+import matplotlib.pyplot as plt
+fig, axes = plt.subplots(2, 2, figsize=(8, 6))
+axes[0, 0].hist(orders.revenue)
+orders.plot(x="day", y="revenue", ax=axes[0, 1])
+fig.suptitle("Revenue")
+plt.show()
+
+buffer = io.BytesIO()
+plt.plot([1, 2, 3])
+plt.savefig(buffer, format="png")
+plt.close("all")
+len(buffer.getvalue()) > 0
+
+fig = plt.figure()
+fig.savefig(buffer, format="svg")
+
+array = np.arange(12).reshape(3, 4)
+stream = io.BytesIO()
+np.save(stream, array)
+stream.seek(0)
+np.load(stream)
+
+np.savetxt(out := io.StringIO(), array)
+out.getvalue()[:20]
+
+np.savez(stream, a=array)
+
+blob = pickle.dumps(orders)
+pickle.loads(blob).equals(orders)
+
+base = sqlite3.connect(":memory:")
+orders.to_sql("orders", base, index=False)
+pd.read_sql("select shop, sum(revenue) from orders group by shop", base)
+
+cursor = base.cursor()
+cursor.execute("create table note (a, b)")
+cursor.executemany("insert into note values (?, ?)", [(1, 2), (3, 4)])
+base.commit()
+cursor.execute("select * from note").fetchall()
+
+with zipfile.ZipFile(io.BytesIO(), "w") as archive:
+    archive.writestr("a.txt", "x")
+    print(archive.namelist())
+
+packed = io.BytesIO()
+with zipfile.ZipFile(packed, "w") as archive:
+    archive.writestr("a.csv", orders.to_csv())
+pd.read_csv(zipfile.ZipFile(packed).open("a.csv")).shape
+
+gzip.decompress(gzip.compress(b"x"))
+
+text = orders.to_csv(index=False)
+rows = list(csv.DictReader(io.StringIO(text)))
+rows[0]
+
+writer = csv.writer(out := io.StringIO())
+writer.writerow(["a", 1])
+out.getvalue()
+
+@functools.cache
+def fib(n):
+    return n if n < 2 else fib(n - 1) + fib(n - 2)
+fib(30)
+
+@dataclasses.dataclass
+class Shop:
+    name: str
+    city: str = "Oslo"
+    def __str__(self):
+        return f"{self.name} in {self.city}"
+print(Shop("a"), dataclasses.asdict(Shop("b")))
+
+class Kind(enum.Enum):
+    SMALL = 1
+    LARGE = 2
+orders["kind"] = [Kind.LARGE.name if u > 3 else Kind.SMALL.name for u in orders.units]
+
+re.sub(r"(\\d+)", lambda m: str(int(m[1]) + 1), "a1 b2"), re.findall(r"\\w+", "x y")
+
+dt.datetime.now() - dt.timedelta(days=1), dt.date.today().isoformat(), time.time()
+
+from zoneinfo import ZoneInfo
+orders.day.dt.tz_localize("UTC").dt.tz_convert(ZoneInfo("Europe/Berlin")).head(2)
+
+orders.groupby(["shop", orders.day.dt.month]).agg(total=("revenue", "sum"), n=("units", "count")).unstack()
+
+orders.pivot_table(values="revenue", index="shop", aggfunc=["mean", "sum"], margins=True)
+
+orders.style.format({"revenue": "{:.2f}"}).hide(axis="index").set_caption("Orders").bar(subset=["revenue"])
+
+from IPython.display import display, Markdown
+display(orders.head(), Markdown("**done**"))
+
+display(orders.describe().T)
+print(orders.to_markdown() if False else orders.head().to_string())
+
+orders.info(buf=(out := io.StringIO()))
+print(out.getvalue()[:50])
+
+sorted(Path(".").glob("*.csv")), [p.stat().st_size for p in Path(".").iterdir() if p.is_file()]
+
+for root, dirs, files in os.walk("."):
+    print(root, len(files))
+
+Path("notes.txt").read_text().splitlines()[0], os.path.getsize("notes.txt"), os.path.exists("nothing")
+
+with open("shops.json", encoding="utf-8") as file:
+    cities = {row["shop"]: row["city"] for row in json.load(file)}
+orders["city"] = orders.shop.map(cities)
+
+hashlib.sha256(Path("notes.txt").read_bytes()).hexdigest()[:8], base64.b64encode(b"x"), uuid.uuid4().hex[:4]
+
+print(sys.version, os.getcwd(), os.environ.get("HOME"), os.cpu_count())
+
+print(pd.__version__, np.__version__); sys.path[:1]; sys.modules["pandas"].__name__
+
+try:
+    1 / 0
+except ZeroDivisionError as error:
+    print("failed:", error)
+
+with contextlib.redirect_stdout(io.StringIO()) as caught:
+    print("x")
+caught.getvalue()
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    warnings.warn("x")
+
+from concurrent.futures import ThreadPoolExecutor, as_completed
+with ThreadPoolExecutor(4) as pool:
+    done = list(pool.map(len, ["a", "bb"]))
+done
+
+import threading, queue
+box = queue.Queue()
+worker = threading.Thread(target=lambda: box.put(1))
+worker.start(); worker.join()
+box.get()
+
+import cProfile, timeit
+timeit.timeit("sum(range(10))", number=10)
+
+import inspect
+print(inspect.signature(curve)); help(len)
+
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+loss = ((model(torch.rand(8, 2)) - 1) ** 2).mean()
+loss.backward(); optimizer.step(); loss.item()
+
+loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.rand(8, 2)), batch_size=4)
+[len(batch[0]) for batch in loader]
+
+copy.deepcopy(orders).drop(columns="kind").equals(orders), operator.itemgetter(1)([1, 2])
+
+decimal.Decimal("1.1") + 1, fractions.Fraction(1, 3), statistics.stdev([1, 2, 3]), heapq.nsmallest(2, [3, 1, 2])
+
+orders.to_json(orient="records")[:40], orders.head(2).to_dict(), orders.head(2).to_html()[:20]
+
+orders.eval("ratio = revenue / units").query("ratio > 1 and shop in ['a', 'b']").nlargest(3, "ratio")
+
+pd.merge_asof(orders.sort_values("day"), orders.sort_values("day")[["day", "price"]].rename(columns={"price": "p"}), on="day").head()
+
+orders.set_index("day").groupby("shop").resample("W").revenue.sum().unstack(0).plot(kind="area")
+plt.close()
+
+import networkx as nx
+nx.shortest_path(nx.path_graph(4), 0, 3)
+
+import sympy
+sympy.integrate(sympy.Symbol("x") ** 2)
+
+from bs4 import BeautifulSoup
+BeautifulSoup("<a href='x'>y</a>", "html.parser").a.text
+
+import yaml
+yaml.safe_load("a: 1"), yaml.safe_dump({"a": 1})
+
+from urllib.parse import urlparse, quote, urlencode
+urlparse("https://example.com/a?b=1").netloc, urlencode({"a": 1})
+
+import duckdb
+duckdb.sql("select shop, sum(units) from orders group by shop").df()
+
+from PIL import Image
+picture = Image.fromarray(np.zeros((4, 4, 3), dtype="uint8"))
+picture.save(io.BytesIO(), "PNG"); picture.size
+
+def summarize(frame, *, verbose=False):
+    '''Totals by shop.'''
+    logger.debug("summing")
+    total = frame.groupby("shop").revenue.sum()
+    if verbose:
+        print(total)
+    return total
+summarize(orders, verbose=True)
+
+import io, os, sys, json, math, shutil, tempfile, random, time, threading, logging, functools, contextlib, itertools, pickle, sqlite3, gzip, subprocess, string, types, glob, gc, operator, copy, re, warnings, collections, datetime as dt
+from pathlib import Path
+import numpy as np
+import pandas as pd
+import matplotlib.pyplot as plt
+orders = pd.read_csv("sales.csv", parse_dates=["day"]).assign(revenue=lambda d: d.units * d.price)
+
+with tempfile.TemporaryDirectory() as tmp:
+    for shop, part in orders.groupby("shop"):
+        part.to_csv(f"{tmp}/{shop}.csv", index=False)
+    parts = pd.concat(pd.read_csv(one) for one in sorted(glob.glob(f"{tmp}/*.csv")))
+len(parts)
+
+with tempfile.TemporaryDirectory() as tmp:
+    target = Path(tmp, "deep", "er")
+    target.mkdir(parents=True)
+    for n in range(3):
+        (target / f"{n}.txt").write_text(str(n))
+    files = sorted(target.rglob("*.txt"))
+    files[0].unlink()
+    files[1].rename(target / "renamed.txt")
+    shutil.copy(files[2], target / "copy.txt")
+    print(sorted(one.name for one in target.iterdir()))
+
+def save_parts(frame, where):
+    for shop, part in frame.groupby("shop"):
+        part.to_parquet(os.path.join(where, f"{shop}.parquet"))
+    return sorted(os.listdir(where))
+with tempfile.TemporaryDirectory(prefix="parts") as tmp:
+    print(save_parts(orders, tmp))
+
+tmp = tempfile.mkdtemp()
+os.makedirs(os.path.join(tmp, "a", "b"), exist_ok=True)
+with open(os.path.join(tmp, "a", "b", "c.txt"), "w") as file:
+    file.write("x")
+shutil.make_archive(os.path.join(tmp, "packed"), "zip", os.path.join(tmp, "a"))
+print(os.listdir(tmp))
+shutil.rmtree(tmp)
+
+handle, name = tempfile.mkstemp(suffix=".csv")
+os.close(handle)
+orders.to_csv(name)
+pd.read_csv(name).shape
+os.remove(name)
+
+with tempfile.NamedTemporaryFile(suffix=".db") as file:
+    base = sqlite3.connect(file.name)
+    orders.to_sql("orders", base)
+    print(pd.read_sql("select count(*) from orders", base).iloc[0, 0])
+    base.close()
+
+with tempfile.NamedTemporaryFile("wb", delete=False) as file:
+    pickle.dump(orders, file)
+pd.read_pickle(file.name).shape
+Path(file.name).unlink()
+
+with tempfile.TemporaryDirectory() as tmp:
+    plt.plot([1, 2])
+    plt.savefig(os.path.join(tmp, "a.png"))
+    plt.close()
+    np.save(f"{tmp}/a.npy", np.arange(3))
+    print(np.load(f"{tmp}/a.npy"), os.path.getsize(f"{tmp}/a.png") > 0)
+
+with tempfile.SpooledTemporaryFile(mode="w+") as file:
+    file.write("x")
+    file.seek(0)
+    file.read()
+
+path = Path(tempfile.gettempdir())
+path.exists()
+
+import joblib
+with tempfile.TemporaryDirectory() as tmp:
+    joblib.dump(orders, Path(tmp) / "a.joblib")
+    joblib.load(Path(tmp) / "a.joblib").shape
+
+from joblib import Parallel, delayed
+def slow(n):
+    time.sleep(0.01)
+    return n * n
+Parallel(n_jobs=2, verbose=0)(delayed(slow)(n) for n in range(6))
+
+with joblib.parallel_backend("loky", n_jobs=2):
+    print(joblib.Parallel()(joblib.delayed(slow)(n) for n in range(3)))
+
+with joblib.parallel_config(backend="multiprocessing", n_jobs=2):
+    print(joblib.Parallel()(joblib.delayed(slow)(n) for n in range(3)))
+
+Parallel(n_jobs=2, prefer="processes", return_as="generator")(delayed(slow)(n) for n in range(3)).__next__()
+
+from sklearn.datasets import load_iris, make_classification, make_blobs
+from sklearn.ensemble import RandomForestClassifier, HistGradientBoostingClassifier, VotingClassifier, BaggingClassifier
+from sklearn.model_selection import cross_val_score, cross_validate, GridSearchCV, RandomizedSearchCV, learning_curve, cross_val_predict, StratifiedKFold
+from sklearn.linear_model import LogisticRegression
+X, y = load_iris(return_X_y=True, as_frame=True)
+X.head()
+
+cross_validate(RandomForestClassifier(n_estimators=3), X, y, n_jobs=2, cv=3, return_train_score=True)["test_score"]
+
+RandomizedSearchCV(RandomForestClassifier(), {"max_depth": [1, 2, 3], "n_estimators": [2, 3]}, n_iter=3, n_jobs=2, random_state=0, cv=2, verbose=1).fit(X, y).best_params_
+
+learning_curve(LogisticRegression(max_iter=200), X, y, n_jobs=2, cv=3)[0]
+
+cross_val_predict(HistGradientBoostingClassifier(max_iter=5), X, y, n_jobs=2, cv=3)[:5]
+
+BaggingClassifier(n_estimators=4, n_jobs=2).fit(X, y).score(X, y)
+
+from sklearn.inspection import permutation_importance, PartialDependenceDisplay
+model = RandomForestClassifier(n_estimators=3, n_jobs=2).fit(X, y)
+permutation_importance(model, X, y, n_repeats=2, n_jobs=2).importances_mean
+
+PartialDependenceDisplay.from_estimator(model, X, [0, 1], target=0)
+plt.show()
+
+from sklearn.datasets import load_digits
+from sklearn.neural_network import MLPClassifier
+from sklearn.svm import SVC
+digits = load_digits()
+SVC().fit(digits.data[:100], digits.target[:100]).score(digits.data[100:150], digits.target[100:150])
+
+from sklearn.preprocessing import PolynomialFeatures
+PolynomialFeatures(2).set_output(transform="pandas").fit_transform(X).shape
+
+from sklearn.feature_extraction.text import TfidfVectorizer
+TfidfVectorizer().fit_transform(["a bc", "bc de"]).toarray()
+
+from scipy.stats import norm, bootstrap, linregress
+from scipy.optimize import curve_fit, differential_evolution
+bootstrap((orders.revenue,), np.mean, n_resamples=50, random_state=0).confidence_interval
+
+differential_evolution(lambda v: v[0] ** 2, [(-1, 1)], maxiter=3, seed=0, workers=1).x
+
+from scipy.spatial.distance import pdist
+from scipy.cluster.hierarchy import linkage, dendrogram
+dendrogram(linkage(orders[["units", "price"]].head(10)))
+plt.show()
+
+from scipy.integrate import solve_ivp, quad
+solve_ivp(lambda t, y: -y, (0, 1), [1.0]).y[0][-1], quad(np.sin, 0, math.pi)
+
+log = logging.getLogger("steps")
+log.setLevel(logging.DEBUG)
+log.addHandler(logging.StreamHandler(sys.stdout))
+log.addHandler(logging.NullHandler())
+log.debug("rows: %s", len(orders))
+
+class Model:
+    def __init__(self, alpha=1.0):
+        self.alpha = alpha
+    def fit(self, X, y):
+        self.coef_ = np.linalg.solve(X.T @ X + self.alpha * np.eye(X.shape[1]), X.T @ y)
+        return self
+    def predict(self, X):
+        return X @ self.coef_
+Model().fit(X.to_numpy(), y.to_numpy()).predict(X.to_numpy())[:3]
+
+def logged(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        start = time.perf_counter()
+        result = function(*args, **kwargs)
+        log.info("%s took %.3f s", function.__name__, time.perf_counter() - start)
+        return result
+    return wrapper
+@logged
+def totals(frame):
+    return frame.groupby("shop").revenue.sum()
+totals(orders)
+
+[name for name in dir() if not name.startswith("_")][:5]
+
+{name: type(value).__name__ for name, value in list(globals().items()) if isinstance(value, pd.DataFrame)}
+
+"orders" in globals(), callable(globals().get("totals"))
+
+for name in ("units", "price"):
+    print(name, getattr(orders, name).mean(), getattr(orders[name], "max")())
+
+how = "mean"
+getattr(orders.groupby("shop").revenue, how)()
+
+orders.agg({"units": ["min", "max"], "price": np.mean})
+
+orders["units"] = orders["units"].astype("int32"); orders.memory_usage(deep=True).sum()
+
+orders.loc[len(orders)] = orders.iloc[0]
+orders.drop(index=orders.index[-1], inplace=True)
+
+orders.rename(columns=str.upper).columns.tolist(), orders.replace(2.5, 2.6).price.max()
+
+with pd.option_context("display.max_rows", 3):
+    print(orders)
+
+pd.read_csv(io.StringIO("a,b\\n1,2")), pd.read_json(io.StringIO('[{"a": 1}]')), pd.read_html(io.StringIO("<table><tr><td>1</td></tr></table>"))[0] if False else 0
+
+out = io.BytesIO()
+orders.to_pickle(out)
+out.seek(0)
+pd.read_pickle(out).shape
+
+out = io.BytesIO()
+orders.to_parquet(out)
+pd.read_parquet(io.BytesIO(out.getvalue())).shape
+
+print(orders.to_string(max_rows=3), orders.to_latex()[:10] if False else "", sep="\\n")
+
+class Timer:
+    def __enter__(self):
+        self.start = time.time()
+        return self
+    def __exit__(self, *error):
+        print("done")
+with Timer():
+    sum(range(1000))
+
+with contextlib.suppress(KeyError):
+    {}["a"]
+
+@contextlib.contextmanager
+def section(title):
+    print(title)
+    yield
+    print("end")
+with section("rows"):
+    print(len(orders))
+
+results = []
+lock = threading.Lock()
+def work(n):
+    with lock:
+        results.append(n)
+threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+for one in threads:
+    one.start()
+for one in threads:
+    one.join()
+results
+
+import multiprocessing as mp
+mp.cpu_count()
+
+import concurrent.futures as cf
+with cf.ThreadPoolExecutor() as pool:
+    futures = {pool.submit(len, text): text for text in ["a", "bb"]}
+    print({futures[one]: one.result() for one in cf.as_completed(futures)})
+
+import asyncio
+async def fetch(n):
+    await asyncio.sleep(0.01)
+    return n
+async def main():
+    return await asyncio.gather(*(fetch(n) for n in range(3)))
+asyncio.new_event_loop().run_until_complete(main())
+
+cache = functools.lru_cache(maxsize=None)(math.factorial)
+cache(5), cache.cache_info()
+
+sys.setrecursionlimit(3000); sys.getsizeof(orders), sys.getrecursionlimit()
+
+gc.collect(); copy.copy(orders).equals(orders)
+
+import torch
+torch.manual_seed(0); torch.set_num_threads(1)
+net = torch.nn.LSTM(2, 3); net(torch.rand(4, 1, 2))[0].shape
+
+buffer = io.BytesIO(); torch.save(net.state_dict(), buffer); buffer.seek(0)
+net.load_state_dict(torch.load(buffer))
+
+torch.utils.data.DataLoader(list(range(4)), batch_size=2).__class__.__name__, torch.cuda.is_available()
+
+import polars as pl
+pl.from_pandas(orders).lazy().group_by("shop").agg(pl.len()).collect()
+
+pl.DataFrame({"a": [1]}).write_csv(), pl.DataFrame({"a": [1]}).write_json()
+
+out = io.BytesIO()
+pl.DataFrame({"a": [1]}).write_parquet(out)
+pl.read_parquet(io.BytesIO(out.getvalue()))
+
+import pyarrow as pa, pyarrow.parquet as pq, pyarrow.compute as pc
+table = pa.Table.from_pandas(orders)
+pc.sum(table["units"]), table.schema
+
+sink = pa.BufferOutputStream()
+pq.write_table(table, sink)
+pq.read_table(pa.BufferReader(sink.getvalue())).num_rows
+
+import matplotlib.animation as animation
+fig, ax = plt.subplots()
+line, = ax.plot([1, 2])
+animation.FuncAnimation(fig, lambda n: [line], frames=2)
+plt.close("all")
+
+plt.style.use("ggplot"); plt.rcParams["figure.figsize"] = (6, 4)
+fig, ax = plt.subplots(); ax.bar(["1", "2"], [1, 2]); ax.set_title("a"); fig
+
+pd.plotting.scatter_matrix(orders[["units", "price"]]); pd.plotting.lag_plot(orders.revenue); plt.show()
+
+orders.hist(); orders.boxplot(column="revenue", by="shop"); plt.show()
+
+print("\\033[1mbold\\033[0m", end="", file=sys.stdout, flush=True); print("w", file=sys.stderr)
+
+sys.stdout.write("x\\n"); sys.stdout.flush()
+
+from IPython.display import display, Markdown, Latex, HTML, JSON
+display(Markdown("# Totals")); display(HTML(orders.head(2).to_html()))
+
+from pprint import pprint
+pprint({"a": [1, 2]}); json.dumps(orders.head(1).to_dict(), default=str)
+
+from string import Template
+Template("$a b").substitute(a=1), textwrap.dedent(" a") if "textwrap" in globals() else ""
+
+from dataclasses import dataclass, field
+@dataclass(frozen=True, slots=True)
+class Point:
+    x: float
+    y: float = 0.0
+    tags: list = field(default_factory=list)
+{Point(1.0).x, Point(2.0).y}
+
+import pydantic
+class Row(pydantic.BaseModel):
+    shop: str
+    units: int
+[Row(**one) for one in orders[["shop", "units"]].head(2).to_dict("records")]
+
+shutil.which("python"), shutil.disk_usage(".").free > 0
+
+match orders.shape:
+    case (rows, columns):
+        print(rows, columns)
+"""
+
+NEWER: Final = tuple(step.strip() for step in _NEWER.strip().split("\n\n"))

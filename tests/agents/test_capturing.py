@@ -7,11 +7,14 @@ import io
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
 from agent_kernel.agents.capturing import captured
+from agent_kernel.agents.effects import threads_followed
 from agent_kernel.agents.executing import PlainExecutor
 
 
@@ -62,7 +65,10 @@ def test_threads_that_the_code_of_the_main_one_starts_print_for_it() -> None:
     assert taken.getvalue() == "from a thread\n"
 
 
-def test_threads_that_are_there_already_go_on_printing_where_they_did(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("follow", [nullcontext, threads_followed], ids=["followed by nobody", "followed for others"])
+def test_threads_that_are_there_already_go_on_printing_where_they_did(
+    capsys: pytest.CaptureFixture[str], follow: Callable[[], AbstractContextManager[None]]
+) -> None:
     begun, said = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -74,12 +80,13 @@ def test_threads_that_are_there_already_go_on_printing_where_they_did(capsys: py
         said.set()
 
     thread = threading.Thread(target=work)
-    thread.start()
     taken = io.StringIO()
-    with captured(taken):
-        print("mine")
-        begun.set()
-        said.wait()
+    with follow():
+        thread.start()
+        with captured(taken):
+            print("mine")
+            begun.set()
+            said.wait()
     thread.join()
     assert taken.getvalue() == "mine\n"
     assert capsys.readouterr().out == "theirs\ntheir child's\n"

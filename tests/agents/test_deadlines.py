@@ -129,6 +129,37 @@ def test_code_that_swallows_whatever_comes_ends(where: Callable[[Callable[[], ob
     before = sys.gettrace()
     where(lambda: timed_out(dedent(STUBBORN[way])))
     assert sys.gettrace() is before
+    assert not lines_are_monitored()
+
+
+def lines_are_monitored() -> bool:
+    """Whether Python calls something for each line, which makes all code slow."""
+    if sys.version_info < (3, 12):
+        return False
+    monitoring = sys.monitoring
+    return any(monitoring.get_tool(tool) and monitoring.get_events(tool) for tool in deadlines._TOOLS)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.usefixtures("impatient")
+def test_other_threads_go_on_while_code_that_swallows_whatever_comes_is_ended() -> None:
+    is_done = threading.Event()
+    lines: list[int] = []
+
+    def other() -> None:
+        while not is_done.is_set():
+            lines.append(1)
+            time.sleep(0.0001)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    timed_out(dedent(STUBBORN["handlers in handlers"]))
+    assert thread.is_alive()
+    before = len(lines)
+    time.sleep(0.05)
+    assert len(lines) > before
+    is_done.set()
+    thread.join()
 
 
 @pytest.mark.timeout(60)

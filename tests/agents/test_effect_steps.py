@@ -15,8 +15,9 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents import allowing
+from agent_kernel.agents.events import Output
 from agent_kernel.agents.review.report import is_risky, review
-from tests.agents.effect_steps import EFFECTS, ON_OPEN, OPEN, PREPARED
+from tests.agents.effect_steps import EFFECTS, MORE_EFFECTS, ON_OPEN, OPEN, PREPARED
 
 # What acts in compiled code that opens files without Python. Only the operating system could stop these (design/002).
 UNSEEN = {"sqlite, attached", "sqlite, a backup", "pyarrow", "polars", "duckdb", "parquet of a table", "torch"}
@@ -40,15 +41,25 @@ def seen(folder: Path) -> dict[str, tuple[int, int, float, str]]:
     }
 
 
-def status(code: str) -> str:
+def status(code: str, approve: str = "risky") -> str:
     state: dict[str, Any] = {}
     exec(PREPARED, state)
-    run = ak.Agent("ada", model=ak.ScriptedModel([code, "task.success(1)"]), state=state, approve="risky").start("go")
+    run = ak.Agent("ada", model=ak.ScriptedModel([code, "task.success(1)"]), state=state, approve=approve).start("go")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in run:
             pass
-    return run.status
+    denied = any(isinstance(event, Output) and event.status == "denied" for event in run.events)
+    return "denied" if denied else run.status
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("approve", "end"), [("risky", "pending"), ("never", "denied")])
+@pytest.mark.parametrize("way", MORE_EFFECTS)
+def test_an_effect_is_asked_about_or_denied(folder: Path, way: str, approve: str, end: str) -> None:
+    before, here, environ = seen(folder), Path.cwd(), dict(os.environ)
+    assert status(MORE_EFFECTS[way], approve) == end
+    assert (seen(folder), Path.cwd(), dict(os.environ)) == (before, here, environ)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -95,6 +106,9 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
         patch.chdir(tmp_path_factory.mktemp("open"))
         exec(OPEN, state)
         yield state
+        state["book"].handlers[0].close()
+        del sys.modules["agent_kernel_test_own"]
+        state["own"].log.close()
         for name in (
             *("stream", "sock", "peer", "web", "packed", "zipped", "shelf", "near", "far"),
             *("cursor", "base", "duck", "log", "binary"),
@@ -116,6 +130,12 @@ READING = (
     "duck.sql('select 1').df(), duck.execute('select a from t where a > 1').fetchall()",
     "mapped.mean(), mapped[0], paged[0:2]",
     "print(log), type(sock)",
+    "peek()",
+    "import agent_kernel_test_own; agent_kernel_test_own.half(3)",
+    "[name for name in globals() if not name.startswith('_')], 'df' in globals(), len(globals())",
+    "globals()['df'].head(); globals()['new'] = 1",
+    "book.name, notes",
+    "notes.count(), notes.both()",
 )
 
 

@@ -7,6 +7,7 @@ import atexit
 import contextlib
 import contextvars
 import gc
+import logging
 import math
 import os
 import socket
@@ -26,6 +27,7 @@ import numpy as np
 import pytest
 
 import agent_kernel as ak
+from agent_kernel.agents import allowing
 from agent_kernel.agents.effects import recorded
 from agent_kernel.agents.events import ApprovalRequested, Effect, Event, Finding, Output
 from agent_kernel.agents.gate import Allowed, EffectStopped, Gate
@@ -499,3 +501,121 @@ def test_an_old_event_reads_as_one_that_was_never_stopped() -> None:
     old = decode_event(msgspec.msgpack.encode([schema, kind, body]))
     assert isinstance(old, ApprovalRequested)
     assert old.stopped == ()
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Iterator[logging.Logger]:
+    """A logger that writes to a file, opened before."""
+    found = logging.getLogger("agent_kernel_test_book")
+    found.setLevel("INFO")
+    found.addHandler(logging.FileHandler(tmp_path / "book"))
+    yield found
+    for one in found.handlers[:]:
+        one.close()
+        found.removeHandler(one)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "import logging; logging.getLogger('agent_kernel_test_book').info('x')",
+        "book.warning('x')",
+        "list(map(book.error, ['x']))",
+        "import threading; t = threading.Thread(target=book.info, args=('x',)); t.start(); t.join()",
+        "import logging; logging.root.manager.loggerDict['agent_kernel_test_book'].critical('x')",
+        "try:\n    1 / 0\nexcept ZeroDivisionError:\n    book.exception('x')",
+    ],
+)
+@pytest.mark.parametrize("approve", ["risky", "never"])
+def test_a_log_that_is_a_file_is_not_written_to(
+    book: logging.Logger, tmp_path: Path, step: str, approve: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("threading.excepthook", lambda args: None)
+    run = started({"book": book}, step, approve=approve)
+    if approve == "risky":
+        assert pending(run).stopped == (("logs to", str(tmp_path / "book")),)
+        assert run.approve().result() == "end"
+        assert "x" in (tmp_path / "book").read_text()
+    else:
+        assert run.result() == "end"
+        assert (tmp_path / "book").read_text() == ""
+
+
+def test_a_log_that_is_shown_is_written_to(state: Any) -> None:
+    run = started(
+        state,
+        "import logging, io, sys\nlog = logging.Logger('mine')\nlog.addHandler(logging.StreamHandler(sys.stdout))\nlog.addHandler(logging.StreamHandler(io.StringIO()))\nlog.info('shown')",
+    )
+    assert run.result() == "end"
+    assert "shown" in told(run)
+
+
+def test_a_library_logs_as_whoever_set_up_the_log_wants(book: logging.Logger, tmp_path: Path) -> None:
+    """matplotlib says of texts on an axis that they look like numbers."""
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    logger = logging.getLogger("matplotlib")
+    logger.addHandler(book.handlers[0])
+    logger.setLevel("INFO")
+    try:
+        run = started({}, "import matplotlib.pyplot as plt\nplt.bar(['1', '2'], [1, 2])\nplt.close()")
+        assert run.result() == "end"
+    finally:
+        logger.removeHandler(book.handlers[0])
+        logger.setLevel("NOTSET")
+    assert "categorical units" in (tmp_path / "book").read_text()
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "client.send(b'x')",
+        "client.sendall(b'x')",
+        "client.sendmsg([b'x'])",
+        "with open(name, 'rb') as f: client.sendfile(f)",
+        "os.write(client.fileno(), b'x')",
+    ],
+)
+def test_nothing_is_sent_by_a_connection_that_there_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str
+) -> None:
+    monkeypatch.setattr(allowing, "review", lambda *_, **__: ())
+    (tmp_path / "text").write_text("x")
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        other, _ = server.accept()
+        run = started({"client": client, "os": os, "name": str(tmp_path / "text")}, way)
+        ((what, _),) = pending(run).stopped
+        assert what == "sends to"
+        other.setblocking(False)
+        with other, pytest.raises(BlockingIOError):
+            other.recv(1)
+
+
+@pytest.mark.parametrize("way", ["write(number, b'x')", "pwrite(number, b'x', 0)", "writev(number, [b'x'])"])
+def test_nothing_is_written_to_an_open_file_by_its_number(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str
+) -> None:
+    monkeypatch.setattr(allowing, "review", lambda *_, **__: ())
+    number = os.open(tmp_path / "x", os.O_WRONLY | os.O_CREAT)
+    run = started({"number": number}, f"import os\nos.{way}")
+    assert pending(run).stopped == (("writes", str(tmp_path / "x")),)
+    os.close(number)
+    assert (tmp_path / "x").read_bytes() == b""
+
+
+def test_temporary_files_are_where_they_were_as_the_step_began(
+    state: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    before = set(tmp_path.iterdir())
+    run = started(state, "import tempfile\ntempfile.tempdir = '.'\nf = tempfile.NamedTemporaryFile(delete=False)")
+    pending(run)
+    assert set(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("way", ["setgid(os.getgid())", "umask(0o77)", "nice(0)", "setpgid(0, 0)"])
+def test_the_rights_of_the_process_stay(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    monkeypatch.setattr(allowing, "review", lambda *_, **__: ())
+    assert len(pending(started({}, f"import os\nos.{way}")).stopped) == 1

@@ -17,7 +17,7 @@ from agent_kernel.agents.executing import PlainExecutor
 from agent_kernel.agents.place import Place
 from agent_kernel.agents.review.bundles import active_parts
 from agent_kernel.agents.starting import started
-from tests.agents.harmless_steps import FILES, HARMLESS, MORE
+from tests.agents.harmless_steps import FILES, HARMLESS, MORE, NEWER
 
 
 class Showing(PlainExecutor):
@@ -86,3 +86,38 @@ def test_of_200_steps_of_other_kinds_at_most_2_percent_ask(place: Place) -> None
     assert len(MORE) >= 200
     found = asked(place, MORE)
     assert len(found) <= 0.02 * len(MORE), "\n".join(f"{step}\n    {why}" for step, why in found.items())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_of_150_steps_with_files_of_their_own_and_models_at_most_2_percent_ask(place: Place) -> None:
+    assert len(NEWER) >= 150
+    found = asked(place, NEWER)
+    assert len(found) <= 0.02 * len(NEWER), "\n".join(f"{step}\n    {why}" for step, why in found.items())
+
+
+TEMPORARY = (
+    "with tempfile.TemporaryDirectory() as folder:\n    for one in [Path(folder) / 'a']:\n        one.write_text('x')\n        one.unlink()",
+    "handle, name = tempfile.mkstemp()\nos.close(handle)\nsales.to_csv(name)\nos.remove(name)",
+    "with tempfile.NamedTemporaryFile() as file:\n    base = sqlite3.connect(file.name)\n    sales.to_sql('sales', base)\n    base.close()",
+    "with tempfile.NamedTemporaryFile() as file:\n    pickle.dump(sales, file)\n    file.flush()\n    pd.read_pickle(file.name)",
+)
+
+
+@pytest.mark.parametrize("step", TEMPORARY)
+def test_what_a_step_does_in_a_temporary_place_of_its_own_is_not_asked_about(place: Place, step: str) -> None:
+    setup = "import os, pickle, sqlite3, tempfile\nfrom pathlib import Path\nimport pandas as pd\nsales = pd.DataFrame({'a': [1]})"
+    assert asked(place, [setup, step]) == {}
+
+
+@pytest.mark.parametrize(
+    "act", ["sales.to_csv('out')", "Path('sales.csv').unlink()", "os.remove('sales.csv')", "sqlite3.connect('out')"]
+)
+def test_a_temporary_place_is_no_excuse_for_another(place: Place, act: str) -> None:
+    setup = (
+        "import os, sqlite3, tempfile\nfrom pathlib import Path\nimport pandas as pd\nsales = pd.DataFrame({'a': [1]})"
+    )
+    assert asked(place, [setup]) == {}
+    assert asks(place, f"tempfile.mkdtemp()\n{act}") != ""
+    assert not Path("out").exists()
+    assert Path("sales.csv").exists()

@@ -60,10 +60,12 @@ def model_named(name: object = "", namespace: Mapping[str, object] | None = None
 
     Raises:
         NoModelError: none is named. ModelError: there is none of this name. MissingExtraError: its package is missing.
+        TypeError: the object can be no model.
     """
     if not isinstance(name, str):
         if isinstance(name, Model):
             return register(name)
+        check_model(name)
         from agent_kernel.agents.models.providers import wrapped
 
         return register(wrapped(name))

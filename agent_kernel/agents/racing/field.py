@@ -19,7 +19,7 @@ from agent_kernel.agents.racing import judging
 from agent_kernel.agents.racing.awaiting import AnyExecutor, submitted
 from agent_kernel.agents.racing.entrants import Entry
 from agent_kernel.agents.supervising import GRACE_S, Processes
-from agent_kernel.agents.workers import Job, lent, stop_key, work
+from agent_kernel.agents.workers import Job, give_up, is_here, lent, stop_key, work
 from agent_kernel.errors import BranchInUseError, RefNotFoundError, RunBusyError, RunNotFoundError
 from agent_kernel.repository import ASIDE, Holder
 from agent_kernel.session.interrupts import uninterrupted
@@ -35,6 +35,7 @@ Judge: TypeAlias = "str | Callable[[Candidate], object] | None"
 
 _TICK_S = 0.5
 _LOOK_S = 0.05
+_THREAD_S = 1.5  # that a thread has to end once it was told to
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -56,8 +57,10 @@ class Field:
         self._repo = repo
         self._candidates: dict[int, Candidate] = {one.number: one for one in ended}
         self._running: dict[Future[Candidate], int] = {}
+        self._unjudged: list[Candidate] = []  # which came to a result, and whose judge has not been asked
         self._since: dict[int, float] = {}
         self._deadline_s = 0.0
+        self._judging = judging.Judging(judge, 0.0)
         self._own: Processes | None = None
         self._open = ExitStack()
 
@@ -66,6 +69,7 @@ class Field:
     def begin(self, entries: Sequence[Entry], start: str, executor: AnyExecutor | None, terms: Terms) -> None:
         """Make the branches, and let the workers go."""
         self._deadline_s = terms.deadline_s
+        self._judging = judging.Judging(self.judge, terms.deadline_s)
         if executor is None:
             executor = self._own = Processes(min(len(entries), os.cpu_count() or 1))
         self._open.enter_context(lent(self._log.run, self._repo))
@@ -119,27 +123,38 @@ class Field:
 
     def __iter__(self) -> Iterator[Candidate]:
         """As `Race` says."""
-        yield from [one for one in self.candidates if one.status != "running"]
-        while self._running:
+        yield from [one for one in self.candidates if one.status != "running" and one not in self._unjudged]
+        while not self.is_over:
             try:
                 ended = self._next()
             except KeyboardInterrupt:
+                left = {*self._running.values(), *(one.number for one in self._unjudged)}
                 self.cancel("it was interrupted")
-                ended = [one for one in self.candidates if one.status == "interrupted"]
+                ended = [one for one in self.candidates if one.number in left]
             yield from ended
         self.close()
 
     def _next(self) -> list[Candidate]:
-        """Candidates that have ended, if there are any by now."""
+        """Candidates that have ended, and been judged, if there are any by now."""
+        if self._unjudged:
+            found = self._judging.judged(self._unjudged[0], self._repo)  # what an interrupt may end
+            with uninterrupted():
+                del self._unjudged[0]
+                return [self._recorded(found)]
         done, _ = wait(self._running, timeout=_TICK_S, return_when=FIRST_COMPLETED)
         with uninterrupted():  # an interrupt in between would lose one
-            return [*(self._ended(self._running.pop(future), future) for future in done), *self._overdue()]
+            ended = [*(self._ended(self._running.pop(future), future) for future in done), *self._overdue()]
+            self._unjudged = [one for one in ended if one.is_done and self.judge is not None]
+            for one in self._unjudged:
+                self._candidates[one.number] = one
+            return [self._recorded(one) for one in ended if one not in self._unjudged]
 
     def _overdue(self) -> list[Candidate]:
         """Those that should have been ended long ago: of a thread, for one, nobody can be sure."""
         now, late = time.monotonic(), list[Candidate]()
         for future, number in list(self._running.items()):
-            if future.running() and now > self._since.setdefault(number, now) + self._deadline_s + 3 * GRACE_S:
+            grace_s = _THREAD_S if is_here(self._candidates[number].run) else 3 * GRACE_S
+            if future.running() and now > self._since.setdefault(number, now) + self._deadline_s + grace_s:
                 del self._running[future]
                 reason = f"it did not end within {self._deadline_s:g} s; what runs it goes on, and is not waited for"
                 late.append(
@@ -160,16 +175,19 @@ class Field:
         return self._settled(found)
 
     def _settled(self, found: Candidate) -> Candidate:
-        """A candidate with what the store knows of it, judged, and told to whoever listens."""
+        """A candidate with what the store knows of it."""
         self._bury(found)
-        found = looked_up(found, self._repo, self._log.journal)
-        found = judging.judged(found, self._repo, self.judge)
+        return looked_up(found, self._repo, self._log.journal)
+
+    def _recorded(self, found: Candidate) -> Candidate:
+        """Keep what became of a candidate, and tell whoever listens."""
         self._candidates[found.number] = found
         self._note(found)
         return found
 
     def _bury(self, found: Candidate) -> None:
-        """Of a worker that died, end its run, and forget where it was."""
+        """Of a worker that died, or does not end, end its run, and forget where it was. What it still does goes nowhere."""
+        give_up(found.run)
         with suppress(RunNotFoundError, RunBusyError):
             log = deciding.log_of(self._log.journal, found.run)
             if log.state == "running":
@@ -193,20 +211,24 @@ class Field:
 
     def cancel(self, reason: str = "cancelled") -> None:
         """End all workers. What they have committed stays on their branches."""
-        if not self._running:
+        if self.is_over:
             return
+        while self._unjudged:
+            self._recorded(judging.unjudged(self._unjudged.pop(0), reason))
         self._repo.set_setting(stop_key(self._log.run), b"1")
         cancelled = [future for future in self._running if future.cancel()]
         begun = [self._running.pop(future) for future in cancelled if self._has_begun(self._running[future])]
         for future in cancelled:
             if future in self._running:
-                self._ended(self._running.pop(future), future)
+                self._stopped_or_done(future)
         if self._own is not None:
             self._own.shutdown(wait=False, cancel_futures=True)
+        all_here = all(is_here(self._candidates[number].run) for number in self._running.values())
+        grace_s = _THREAD_S if all_here else 3 * GRACE_S  # of a thread nobody has more than it ends by itself
         end = time.monotonic() + 3 * GRACE_S
-        done, late = wait(self._running, timeout=3 * GRACE_S)
+        done, late = wait(self._running, timeout=grace_s)
         for future in done:
-            self._ended(self._running.pop(future), future)
+            self._stopped_or_done(future)
         for number in begun:
             self._stopped(number, reason if self._has_left(number, end) else f"{reason}; it did not end")
         for future in late:
@@ -214,8 +236,15 @@ class Field:
         self._log.note(Cancelled(during="race", reason=reason))
         self.close()
 
+    def _stopped_or_done(self, future: Future[Candidate]) -> None:
+        """Of a race that is cancelled nothing is judged any more."""
+        found = self._ended(self._running.pop(future), future)
+        is_unjudged = found.is_done and self.judge is not None
+        self._recorded(judging.unjudged(found, "the race was stopped") if is_unjudged else found)
+
     def _stopped(self, number: int, reason: str) -> None:
-        self._settled(msgspec.structs.replace(self._candidates[number], status="interrupted", reason=reason))
+        found = msgspec.structs.replace(self._candidates[number], status="interrupted", reason=reason)
+        self._recorded(self._settled(found))
 
     def _has_begun(self, number: int) -> bool:
         """Whether its worker is at work, or was: executors of clusters cannot say, and call it cancelled in any case."""
@@ -253,7 +282,7 @@ class Field:
     @property
     def is_over(self) -> bool:
         """Whether all have ended."""
-        return not self._running
+        return not (self._running or self._unjudged)
 
     def __len__(self) -> int:
         return len(self._candidates)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
+import time
 from collections import ChainMap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -11,28 +12,79 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agent_kernel.agents.candidates import Candidate
+from agent_kernel.agents.deadlines import StepTimeout, within
+from agent_kernel.agents.executing import is_raised_by_code
 from agent_kernel.session.history import describe_error
+from agent_kernel.session.interrupts import noted_interrupts
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["best", "failure", "judged", "tie"]
+__all__ = ["Judging", "best", "failure", "tie", "unjudged"]
 
 _NOT_JUDGED: Final = "it could not be judged: "
 
 
-def judged(candidate: Candidate, repo: Repository, judge: str | Callable[[Candidate], object] | None) -> Candidate:
-    """The candidate with its score. One that cannot be judged has none, and says why."""
-    if judge is None or not candidate.is_done:
-        return candidate
-    try:
+class Judging:
+    """Asks the judge of a race, for so many seconds in all. One that takes longer is asked no more."""
+
+    def __init__(self, judge: str | Callable[[Candidate], object] | None, seconds: float) -> None:
+        self._judge = judge
+        self._most_s = seconds
+        self._left_s = seconds
+
+    def judged(self, candidate: Candidate, repo: Repository) -> Candidate:
+        """The candidate with its score. One that cannot be judged has none, and says why.
+
+        Raises:
+            KeyboardInterrupt: a person interrupted it; what the judge raises by itself is an error of the judge.
+        """
+        judge, began = self._judge, time.monotonic()
+        if judge is None:
+            return candidate
+        try:
+            if self._left_s <= 0:
+                raise StepTimeout(self._most_s)
+            score = _score(judge, candidate, repo, self._left_s)
+        except StepTimeout:
+            return unjudged(candidate, f"it ran longer than {self._most_s:g} s")
+        except _JudgeFailed as failed:
+            return unjudged(candidate, str(failed))
+        finally:
+            self._left_s -= time.monotonic() - began
+        return msgspec.structs.replace(candidate, score=score)
+
+
+class _JudgeFailed(Exception):  # noqa: N818 - it never leaves this module
+    """The judge gave no score, and why, in words."""
+
+
+def _score(judge: str | Callable[[Candidate], object], candidate: Candidate, repo: Repository, seconds: float) -> float:
+    def ask() -> float:
         found = _evaluated(judge, candidate, repo) if isinstance(judge, str) else judge(candidate)
-        score = float(found)  # type: ignore[arg-type]  # what is no number raises
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the judge is the user's own, and so are the values
-        return msgspec.structs.replace(candidate, reason=f"{_NOT_JUDGED}{describe_error(error)}")
+        return float(found)  # type: ignore[arg-type]  # what is no number raises
+
+    with noted_interrupts() as arrived:
+        try:
+            score = within(seconds, ask)
+        except StepTimeout:
+            raise
+        except BaseException as error:  # the judge is the user's own, and so are the values
+            if isinstance(error, KeyboardInterrupt) and not (
+                is_raised_by_code(error) if arrived is None else not arrived
+            ):
+                raise
+            raise _JudgeFailed(describe_error(error)) from None
+    if arrived:  # and the judge has caught it
+        raise KeyboardInterrupt
     if math.isnan(score):
-        return msgspec.structs.replace(candidate, reason=f"{_NOT_JUDGED}its score is not a number")
-    return msgspec.structs.replace(candidate, score=score)
+        raise _JudgeFailed("its score is not a number")
+    return score
+
+
+def unjudged(candidate: Candidate, why: str) -> Candidate:
+    """The candidate, and why it has no score."""
+    return msgspec.structs.replace(candidate, reason=f"{_NOT_JUDGED}{why}")
 
 
 def _evaluated(judge: str, candidate: Candidate, repo: Repository) -> object:

@@ -95,7 +95,8 @@ def race(
             of its own and nothing bounds it but its limits; anywhere else it is again a process of its own.
         judge: a function of a candidate, or an expression over its variables and `result`; the highest number is best.
         approve: is given once, for all steps of all candidates: nobody can be asked later, so what would ask is denied.
-        deadline_s, memory_bytes: of each candidate; its process is ended, or told that there is no memory.
+        deadline_s, memory_bytes: of each candidate; its process is ended, or told that there is no memory. For judging all
+            of them the judge has as long once more.
         keep: environment variables that workers get although they look like secrets. The models' own are kept anyway.
 
     Raises:
@@ -220,6 +221,11 @@ class Race:
     def is_over(self) -> bool:
         """Whether all have ended."""
         return self._field.is_over
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether it was stopped before all of its candidates had ended and been judged."""
+        return self._log.state == "interrupted"
 
     @property
     def usage(self) -> Usage:

@@ -28,7 +28,7 @@ from agent_kernel.agents.review.reaching import (
     WRITES,
 )
 
-__all__ = ["kind_of_call", "kind_of_method"]
+__all__ = ["goes_to_memory", "kind_of_call", "kind_of_method"]
 
 _MODE: Final = re.compile(r"[rwaxbtU+]{1,4}(?:[:|]\w*)?")
 _PLACES: Final = frozenset(
@@ -42,6 +42,7 @@ _ACTIVE: Final = re.compile(
 )
 _LOADS: Final = frozenset(
     {"pickle.loads", "pickle.load", "cloudpickle.loads", "cloudpickle.load", "dill.loads", "dill.load"}
+    | {"joblib.load", "torch.load"}
 )
 _IMPORTS: Final = frozenset({"importlib.import_module", "importlib.__import__", "__import__"})
 _AT: Final = re.compile(r"@\s*([^\W\d][\w.]*)\s*\(")
@@ -75,23 +76,24 @@ def kind_of_method(name: str) -> str:
 
 def _by_name(node: ast.Call, name: str, head: str, last: str, meant: Meanings) -> str:
     if name in OPENERS:
-        return "files" if _opens_to_write(node, meant, is_method=False) and not _goes_to_memory(node, meant) else ""
-    if name in _LOADS and node.args and (meant.is_own_pickle(node.args[0]) or meant.is_buffer(node.args[0])):
+        return "files" if _opens_to_write(node, meant, is_method=False) and not goes_to_memory(node, meant) else ""
+    if name in _LOADS and node.args and (meant.is_own_pickle(node.args[0]) or goes_to_memory(node, meant)):
         return ""
     if name in _IMPORTS and node.args and (texts := meant.whole_texts(node.args[0])) is not None:
         return "dynamic" if any(reaches(text) or reaches(f"{text}.*") for text in texts) else ""
     if name in FUNCTIONS or name in BUILTINS:
         kind = FUNCTIONS.get(name) or BUILTINS[name]
-        is_memory = _goes_to_memory(node, meant) or (name == "numpy.memmap" and _only_reads(node))
+        is_memory = goes_to_memory(node, meant) or (name == "numpy.memmap" and _only_reads(node))
         return "" if kind == "files" and is_memory else kind
     if name.startswith("get_ipython"):
         return "shell"
     if name == "open" or last == "open":
-        writes = _opens_to_write(node, meant, is_method=bool(head)) and not _goes_to_memory(node, meant)
+        writes = _opens_to_write(node, meant, is_method=bool(head)) and not goes_to_memory(node, meant)
         return "files" if writes and not _keeps_nothing(node, meant) else ""
     if name in ("sqlite3.connect", "duckdb.connect"):
         given = meant.whole_texts(node.args[0]) if node.args else None
-        return "" if given == (":memory:",) or (name[0] == "d" and not node.args and not node.keywords) else "files"
+        is_own = given == (":memory:",) or goes_to_memory(node, meant)
+        return "" if is_own or (name[0] == "d" and not node.args and not node.keywords) else "files"
     if name == "logging.basicConfig":
         return "files" if any(word.arg in ("filename", None) for word in node.keywords) else ""
     if name == "numpy.load":
@@ -122,12 +124,12 @@ def _by_module(name: str, head: str, last: str, meant: Meanings) -> str:
 def _by_method(node: ast.Call, head: str, last: str, meant: Meanings) -> str:
     base = node.func.value if isinstance(node.func, ast.Attribute) else None
     if last in METHODS:
-        is_kept = METHODS[last] in ("files", "database") and _goes_to_memory(node, meant)
+        is_kept = METHODS[last] in ("files", "database") and goes_to_memory(node, meant)
         return "" if is_kept or (last == "execute" and _only_queries(node, meant)) else METHODS[last]
     if last in WRITERS:
         return "files" if _is_given_a_place(node, head, last, meant) else ""
     if WRITES.fullmatch(last) and (node.args or node.keywords) and head != "self":
-        return "" if _goes_to_memory(node, meant) else "files"
+        return "" if goes_to_memory(node, meant) else "files"
     if last in ("rename", "replace") and base is not None and meant.is_path(base):
         return "files" if _moves(node) else ""
     if last == "chmod" and base is not None and meant.is_path(base):
@@ -235,7 +237,7 @@ def _only_reads(node: ast.Call) -> bool:
     return any(isinstance(mode, ast.Constant) and mode.value in ("r", "c", "readonly", "copyonwrite") for mode in modes)
 
 
-def _goes_to_memory(node: ast.Call, meant: Meanings) -> bool:
+def goes_to_memory(node: ast.Call, meant: Meanings) -> bool:
     """Whether it goes to a file in memory, to a database there, or to a temporary file, which belongs to the step."""
     base = [node.func.value] if isinstance(node.func, ast.Attribute) else []
     return any(
@@ -281,7 +283,7 @@ def _is_given_a_place(node: ast.Call, head: str, method: str, meant: Meanings) -
     first = node.args[0] if node.args else next((w.value for w in node.keywords if w.arg in _PLACES), None)
     if first is None or (isinstance(first, ast.Constant) and not isinstance(first.value, str)):
         return False
-    return not _goes_to_memory(node, meant)
+    return not goes_to_memory(node, meant)
 
 
 _TEXT_DUMPERS: Final = frozenset({"json", "yaml", "toml", "tomli_w"})

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 _PATHS: Final = frozenset({"Path", "pathlib.Path", "PosixPath", "pathlib.PosixPath", "os.path.join"})
-_BUFFERS: Final = frozenset({"io.BytesIO", "io.StringIO", "BytesIO", "StringIO"})
+_BUFFERS: Final = frozenset({"io.BytesIO", "io.StringIO", "BytesIO", "StringIO", "pyarrow.BufferOutputStream"})
 _STREAMS: Final = frozenset({"sys.stdout", "sys.stderr"})
 _WHOLE: Final = frozenset({"open", "sys.modules"})  # what a name may stand for, besides what reaches outside by itself
 # Modules all of which may be reached through one that is handed around, and through others that import them.
@@ -92,6 +92,8 @@ class Meanings:
         self.bound = frozenset(self._stores)
         for node in ast.walk(tree):
             self._learn(node)
+        calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+        self.makes_temporary = any(self.dotted(called).partition(".")[0] == "tempfile" for called in calls)
 
     def _learn(self, node: ast.AST) -> None:
         match node:
@@ -274,7 +276,7 @@ class Meanings:
                 return False
 
     def is_database_in_memory(self, node: ast.expr) -> bool:
-        """Whether it is a connection to a database that no file holds, or a cursor of one."""
+        """Whether it is a connection to a database that no file holds but a temporary one, or a cursor of it."""
         match node:
             case ast.Name(id=name) if name in self.bound:
                 return self._is_only(name, self._databases)
@@ -287,7 +289,9 @@ class Meanings:
                 given = args[0] if args else next((one.value for one in words if one.arg == "database"), None)
                 if name not in ("sqlite3.connect", "duckdb.connect") or (given is None and words):
                     return False
-                return name[0] == "d" if given is None else self.whole_texts(given) == (":memory:",)
+                if given is None:
+                    return name[0] == "d"
+                return self.whole_texts(given) == (":memory:",) or self.is_temporary(given)
             case _:
                 return self.dotted(node) == "duckdb"  # the module's own one
 
@@ -302,7 +306,8 @@ class Meanings:
         while isinstance(node, ast.Attribute):
             node = node.value
         name = _name_of(node)
-        return name in self._meant or (name not in self.bound and isinstance(self._namespace.get(name), ModuleType))
+        held = self._namespace.get(name) if name not in self.bound else None
+        return name in self._meant or derives_from(type(held), ModuleType)
 
 
 def _stays_below(node: ast.expr, *, joins: bool = True) -> bool:

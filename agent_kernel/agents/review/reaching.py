@@ -20,8 +20,10 @@ __all__ = [
     "MODULES",
     "OPENERS",
     "PATH_WORDS",
+    "PYTHONS_OWN",
     "QUIET_TYPES",
     "READS",
+    "READ_OF_OPEN",
     "SHOWN_AS",
     "SINKS",
     "SQL_LEAVES",
@@ -101,7 +103,7 @@ FUNCTIONS: Final[dict[str, str]] = {
     **_in("logging.handlers", "SocketHandler DatagramHandler SysLogHandler SMTPHandler HTTPHandler", "network"),
     **_of(
         {
-            "files": "joblib.dump torch.save torch.onnx.export cv2.imwrite cv2.VideoWriter io.FileIO fileinput.input "
+            "files": "lmdb.open lmdb.Environment joblib.dump torch.save torch.onnx.export cv2.imwrite cv2.VideoWriter io.FileIO fileinput.input "
             "shelve.open dbm.open pandas.ExcelWriter pandas.HDFStore scipy.io.savemat scipy.io.wavfile.write "
             "scipy.sparse.save_npz soundfile.write safetensors.torch.save_file joblib.Memory diskcache.Cache dill.dump_session "
             "pyarrow.output_stream pyarrow.memory_map pyarrow.create_memory_map pyarrow.ipc.new_file pyarrow.ipc.new_stream "
@@ -156,6 +158,12 @@ WRITERS: Final = words(
     "save dump"
 )
 WRITES: Final = re.compile(r"(?:write|sink)_\w+")  # other methods and functions of libraries that say so
+# What opens, makes, moves and deletes files by Python's own functions, so that the gate sees where as it happens.
+PYTHONS_OWN: Final = words(
+    "open write_text write_bytes touch mkdir makedirs unlink remove rmdir removedirs rename renames replace truncate chmod "
+    "symlink_to hardlink_to symlink link copy copy2 copyfile copytree move rmtree make_archive unpack_archive extractall "
+    "to_csv to_json to_html to_pickle savefig savetxt savez savez_compressed tofile ZipFile GzipFile"
+) | words("numpy.save joblib.dump pickle.dump sqlite3.connect")
 # Like `open`: they write where their mode says so.
 OPENERS: Final = words(
     "ZipFile zipfile.ZipFile tarfile.open tarfile.TarFile h5py.File gzip.GzipFile bz2.BZ2File lzma.LZMAFile "
@@ -191,6 +199,11 @@ TALKER_WORDS: Final = re.compile(r"(?i)(?:^|_)(?:session|client|http|https|api|c
 HIDDEN_WAYS: Final = words("f_globals f_builtins f_locals f_back gi_frame cr_frame ag_frame tb_frame")
 # Methods by which an object says how a notebook shows it.
 SHOWN_AS: Final = words("_repr_html_ _repr_javascript_ _repr_mimebundle_ _repr_svg_ _ipython_display_")
+# What is read of a file or a connection that is open.
+READ_OF_OPEN: Final = words(
+    "read readline readlines closed name mode encoding tell seek readable writable seekable namelist getnames close cursor "
+    "description rowcount fetchone fetchall fetchmany fetchdf df iterdump in_transaction total_changes"
+)
 # What attributes and methods are called that are as well a column's name.
 COLUMN_WORDS: Final = words("execute touch download save dump")
 HARMLESS_DUNDERS: Final = frozenset(

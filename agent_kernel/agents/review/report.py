@@ -7,14 +7,24 @@ who looks, and stops nobody who means harm. `meaning` follows names, `calls` rea
 from __future__ import annotations
 
 import ast
+import sys
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from agent_kernel.agents.events import Finding
 from agent_kernel.agents.review.bindings import bindings, shown
-from agent_kernel.agents.review.calls import kind_of_call, kind_of_method
-from agent_kernel.agents.review.meaning import WHOLE_MODULES, Meanings, is_mapped, kind_of_open, module_kind, reaches
+from agent_kernel.agents.review.calls import goes_to_memory, kind_of_call, kind_of_method
+from agent_kernel.agents.review.meaning import (
+    WHOLE_MODULES,
+    Meanings,
+    is_globals,
+    is_mapped,
+    kind_of_open,
+    module_kind,
+    reaches,
+)
+from agent_kernel.agents.review.opened import kind_of_register, kind_reached, named_in_modules
 from agent_kernel.agents.review.reaching import (
     BUILTINS,
     COLUMN_WORDS,
@@ -24,6 +34,8 @@ from agent_kernel.agents.review.reaching import (
     HARMLESS_TYPES,
     HIDDEN_WAYS,
     MODULES,
+    PYTHONS_OWN,
+    READ_OF_OPEN,
     READS,
     SHOWN_AS,
     STATEMENTS,
@@ -31,16 +43,18 @@ from agent_kernel.agents.review.reaching import (
     words,
 )
 from agent_kernel.agents.review.unmagic import automagic, without_magics
+from agent_kernel.values.references import is_library
+from agent_kernel.values.summaries.reading import module_dict
 
 __all__ = ["is_risky", "review"]
 
 _DANGEROUS_KEYS: Final = frozenset({"__builtins__", "__import__", "__loader__", "__spec__", "__globals__"})
 _PATCHED: Final = WHOLE_MODULES | {"IPython", "io"}
 _LOOKED_AT: Final = frozenset({"getattr", "hasattr", "dir", "help", "type", "print"})
-_READ_OF_OPEN: Final = words(
-    "read readline readlines closed name mode encoding tell seek readable writable seekable namelist getnames close cursor "
-    "description rowcount fetchone fetchall fetchmany fetchdf df iterdump in_transaction total_changes"
+_LOOKING_ON: Final = words(
+    "globals locals vars isinstance issubclass type len list dict set sorted callable hasattr id print"
 )
+_LOOKING_IN: Final = words("items values keys startswith endswith getsizeof get")
 _TIMED: Final = frozenset({"timeit.timeit", "timeit.repeat", "timeit.Timer"})
 
 
@@ -50,6 +64,7 @@ def review(
     names: Collection[str] = (),
     allowed: Collection[str] = (),
     namespace: Mapping[str, object] | None = None,
+    is_gated: bool = False,
 ) -> tuple[Finding, ...]:
     """What the code would do, in its order, each thing once.
 
@@ -57,6 +72,7 @@ def review(
         names: variables that there are: writing one of these is said apart from a new one.
         allowed: modules, and calls by dotted name, that need no asking.
         namespace: the variables themselves: what a session, a path or a function is that a cell before made.
+        is_gated: a gate sees what happens, so that it tells where files of a step lie that makes temporary places.
     """
     found: dict[tuple[str, str], Finding] = {}
     there: Mapping[str, object] = {} if namespace is None else namespace
@@ -71,7 +87,7 @@ def review(
         tree = _parsed(lines)
     if isinstance(tree, str):
         return (*found.values(), Finding("unreadable", f"{tree}: it will not run as Python", 0, risky=False))
-    reader = _Reader(tree, frozenset(names), frozenset(allowed), there)
+    reader = _Reader(tree, frozenset(names), frozenset(allowed), there, is_gated=is_gated)
     for finding in (*reader.findings(), *bindings(tree, frozenset(names))):
         found.setdefault((finding.kind, finding.what), finding)
     return tuple(found.values())
@@ -96,19 +112,28 @@ class _Reader:
     """Goes through the code once, knowing what names stand for in it."""
 
     def __init__(
-        self, tree: ast.Module, names: frozenset[str], allowed: frozenset[str], namespace: Mapping[str, object]
+        self,
+        tree: ast.Module,
+        names: frozenset[str],
+        allowed: frozenset[str],
+        namespace: Mapping[str, object],
+        *,
+        is_gated: bool,
     ) -> None:
         self._tree = tree
         self._names = names
         self._allowed = allowed
         self._namespace = namespace
         self._meant = Meanings(tree, namespace)
+        self._leaves_to_gate = is_gated and self._meant.makes_temporary
 
     def findings(self) -> Iterator[Finding]:
         called = {id(node.func) for node in ast.walk(self._tree) if isinstance(node, ast.Call)}
         based = set(self._looked_into())
         shown = {id(node.value) for node in ast.walk(self._tree) if isinstance(node, ast.Expr)}
         read = set(self._read_from())
+        names_alone = set(self._names_alone())
+        attributes = {id(node.value): node.attr for node in ast.walk(self._tree) if isinstance(node, ast.Attribute)}
         for node in ast.walk(self._tree):
             line = getattr(node, "lineno", 0)
             if isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Load):
@@ -117,7 +142,9 @@ class _Reader:
                 if id(node) not in based | shown:
                     yield from self._module_handed_on(node, line)
                 if isinstance(node, ast.Name) and id(node) not in read:
-                    yield from self._open(node.id, line)
+                    yield from self._open(node.id, line, attributes.get(id(node), ""))
+                if id(node) not in based | read:
+                    yield from self._open_in_modules(node, line)
             match node:
                 case ast.Import(names=imported):
                     for alias in imported:
@@ -126,6 +153,8 @@ class _Reader:
                     yield from self._import_from(module or ".", [alias.name for alias in imported], line)
                 case ast.Call():
                     yield from self._call(node, line)
+                    if is_globals(node) and not node.args and id(node) not in names_alone:
+                        yield from self._open_by_any_name(node, line)
                 case _:
                     yield from self._other(node, line)
 
@@ -144,6 +173,13 @@ class _Reader:
                 attribute not in ("get", "keys", "__contains__") and self._meant.dotted(value) == "sys.modules"
             ):
                 yield Finding("dynamic", shown(node), line, risky=True)
+            case ast.Subscript(value=held, slice=key, ctx=ast.Load()) if is_globals(held):
+                for name in self._meant.whole_texts(key) or ():
+                    yield from self._open(name, line)
+            case ast.Call(func=ast.Attribute(value=held, attr="get"), args=[ast.Constant(value=str() as name), *_]) if (
+                is_globals(held)
+            ):
+                yield from self._open(name, line)
             case ast.Subscript(value=value, slice=key) if self._meant.dotted(value) == "sys.modules":
                 module = self._meant.text(key)
                 if module.partition(".")[0] in ("", "os", "posix", "shutil", "builtins", *MODULES):
@@ -180,7 +216,7 @@ class _Reader:
         """Names of what may be open, of which it is but read."""
         for node in ast.walk(self._tree):
             match node:
-                case ast.Attribute(value=value, attr=attribute) if attribute in _READ_OF_OPEN:
+                case ast.Attribute(value=value, attr=attribute) if attribute in READ_OF_OPEN:
                     yield id(value)
                 case ast.Call(func=ast.Attribute(value=value, attr=method)) if method in STATEMENTS:
                     yield id(value)  # what it is given says what it does
@@ -191,17 +227,61 @@ class _Reader:
                 case ast.Call(func=ast.Name(id=name), args=[first, *_]) if name in _LOOKED_AT:
                     yield id(first)
                 case ast.Expr(value=value):
-                    yield id(value)
+                    yield from map(id, [value, *getattr(value, "elts", ())])
                 case _:
                     pass
 
-    def _open(self, name: str, line: int) -> Iterator[Finding]:
-        """A variable by which the step writes to what is open: a file, a connection."""
+    def _open(self, name: str, line: int, attribute: str = "") -> Iterator[Finding]:
+        """A variable by which the step writes to what is open: a file, a connection.
+
+        Args:
+            attribute: of the variable, that alone is used.
+        """
         if name in self._meant.bound or name not in self._namespace or self._is_allowed(name):
             return
-        kind = kind_of_open(self._namespace[name])
-        if kind:
+        if kind := kind_of_open(self._namespace[name]):
             yield Finding(kind, f"{name}, which is open", line, risky=True)
+        elif kind := kind_reached(self._namespace[name], attribute):
+            yield Finding(kind, f"{name}, which writes to what is open", line, risky=True)
+
+    def _open_in_modules(self, node: ast.expr, line: int) -> Iterator[Finding]:
+        """The same of what a module of the user's holds, and of what a register of Python's leads to."""
+        if isinstance(node, ast.Attribute) and (kind := kind_of_register(node.attr)):
+            yield Finding(kind, shown(node), line, risky=True)
+        if not self._meant.is_imported(node):
+            return
+        held = named_in_modules(self._meant.dotted(node))
+        if held is not None and (kind := kind_of_open(held) or kind_reached(held)):
+            yield Finding(kind, f"{shown(node)}, which writes to what is open", line, risky=True)
+
+    def _names_alone(self) -> Iterator[int]:
+        """Calls of `globals` of which no more is asked than names and types, or what goes by a name that is written there."""
+        is_inert = all(_is_inert(node) for node in ast.walk(self._tree) if isinstance(node, ast.Call))
+        for node in ast.walk(self._tree):
+            match node:
+                case ast.Subscript(value=held, slice=ast.Constant()) | ast.Attribute(value=held, attr="keys"):
+                    yield id(held)
+                case ast.Subscript(value=held, ctx=ast.Store() | ast.Del()):
+                    yield id(held)
+                case ast.Call(func=ast.Attribute(value=held, attr="get"), args=[ast.Constant(), *_]):
+                    yield id(held)
+                case ast.Attribute(value=held, attr="items" | "values") if is_inert:
+                    yield id(held)
+                case ast.Attribute(value=held, attr="update" | "setdefault" | "__contains__"):
+                    yield id(held)
+                case ast.For(iter=held) | ast.comprehension(iter=held) | ast.Compare(comparators=[held]):
+                    yield id(held)
+                case ast.Call(func=ast.Name(id="list" | "sorted" | "len" | "set" | "print"), args=[held, *_]):
+                    yield id(held)
+                case _:
+                    pass
+
+    def _open_by_any_name(self, node: ast.expr, line: int) -> Iterator[Finding]:
+        """All variables, by names that only running the code tells."""
+        for name, value in list(self._namespace.items()):
+            if not self._is_allowed(name) and (kind := kind_of_open(value)):
+                yield Finding(kind, f"{shown(node)}, where {name} is open", line, risky=True)
+                return
 
     def _module_handed_on(self, node: ast.expr, line: int) -> Iterator[Finding]:
         """A module that reaches outside and goes where it is not followed: `attrgetter(name)(os)`."""
@@ -244,6 +324,8 @@ class _Reader:
             kind = FUNCTIONS.get(f"{module}.{name}")
             if kind and not self._is_allowed(f"{module}.{name}"):
                 yield Finding(kind, f"{module}.{name}", line, risky=True)
+            if name == "*" and module in sys.modules and not is_library(module):
+                yield from self._open_in_star(module, line)
             if (
                 name == "*"
                 and module not in HARMLESS
@@ -251,6 +333,11 @@ class _Reader:
                 and not self._is_allowed(module)
             ):
                 yield Finding("dynamic", f"from {module} import *", line, risky=True)
+
+    def _open_in_star(self, module: str, line: int) -> Iterator[Finding]:
+        for name, held in list(module_dict(sys.modules[module]).items()):
+            if not name.startswith("_") and (kind := kind_of_open(held) or kind_reached(held)):
+                yield Finding(kind, f"{module}.{name}, which writes to what is open", line, risky=True)
 
     # -- calls
 
@@ -261,7 +348,8 @@ class _Reader:
         head, _, last = name.rpartition(".")
         kind = kind_of_call(node, name, self._meant)
         if kind:
-            yield Finding(kind, shown(node), line, risky=True)
+            is_left = kind == "files" and self._leaves_to_gate and not {name, last}.isdisjoint(PYTHONS_OWN)
+            yield Finding(kind, shown(node), line, risky=not is_left)
         elif last == "open" and not name.startswith("…") and node.args:
             yield Finding("files", shown(node), line, risky=False)
         elif name == "getattr" and (kind := self._kind_of_attribute(node)):
@@ -300,7 +388,7 @@ class _Reader:
         given = (*node.args, *(word.value for word in node.keywords))
         addresses = [text for one in given for text in self._meant.texts(one)]
         remote = any("://" in text and not text.startswith("file:") for text in addresses) or last.startswith("fetch_")
-        risky = remote or last == "read_pickle"
+        risky = remote or (last == "read_pickle" and not goes_to_memory(node, self._meant))
         kind = "network" if remote else "database" if last.startswith("read_sql") else "files"
         yield Finding(kind, shown(node), line, risky=risky)
 
@@ -310,6 +398,17 @@ class _Reader:
     def _is_allowed(self, name: str) -> bool:
         parts = name.split(".")
         return any(".".join(parts[:end]) in self._allowed for end in range(1, len(parts) + 1))
+
+
+def _is_inert(node: ast.Call) -> bool:
+    """Whether a call looks at values and does nothing with them."""
+    match node:
+        case ast.Call(func=ast.Name(id=name)):
+            return name in _LOOKING_ON and not node.keywords
+        case ast.Call(func=ast.Attribute(attr=name)):
+            return name in _LOOKING_IN
+        case _:
+            return False
 
 
 def _is_function(name: str) -> bool:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.models.loop import model_loop
 from agent_kernel.session import Versioned
 from tests.agents.preview.seen import open_files
 from tests.agents.races import children
@@ -16,7 +15,9 @@ from tests.agents.races import children
 
 @pytest.fixture(params=["folder", "memory"])
 def state(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Versioned]:
-    model_loop()  # which has files of its own
+    ak.Agent(model=ak.ScriptedModel(["task.success()"]), state={})(
+        "Begin"
+    )  # the loops of models have files of their own
     before = children()
     place = ak.open(tmp_path / "store" if request.param == "folder" else "memory:")
     with place, Versioned(place) as state:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.models import FunctionModel, Turn
 from agent_kernel.agents.racing.race import race
+from agent_kernel.agents.workers import is_here
 from agent_kernel.errors import RaceError
 from agent_kernel.session import Versioned
 from tests.agents.races import children, opened, scripted, until
@@ -72,3 +74,26 @@ def test_what_has_not_begun_when_the_race_is_cancelled_never_begins(state: Versi
         ("interrupted", "it was stopped before it began")
     ] * 2
     assert tries.is_over
+
+
+def test_what_a_thread_does_that_nobody_waits_for_goes_into_no_store(state: Versioned, pool: Executor) -> None:
+    gate = threading.Event()
+    state["rows"] = [1]
+    model = scripted(
+        "kept = 1", "sys = __import__('sys')\nsys.modules['gate'].wait()\nlate = 1", "late = 2", name="deaf"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(__import__("sys").modules, "gate", gate)
+        tries = race("go", n=1, models=[model], state=state, executor=pool, deadline_s=1.0)
+        began = time.monotonic()
+        (one,) = list(tries)
+        assert time.monotonic() - began < 1 + 3
+        assert one.status == "failed"
+        branches = dict(state.repo.branches())
+        events = len(list(Journal(state.repo.store).of(one.run)))
+        gate.set()
+        until(lambda: not is_here(one.run))
+        assert state.repo.branches() == branches
+        assert len(list(Journal(state.repo.store).of(one.run))) == events
+        assert "late" not in state.repo.at(one.branch)
+        assert state.repo.at(one.branch)["kept"] == 1

@@ -193,3 +193,12 @@ def test_several_races_on_one_state_do_not_stand_in_each_others_way(state: Versi
     began = time.monotonic()
     assert all(one.is_done for one in [*first.wait().candidates, *second.wait().candidates])
     assert time.monotonic() - began < 20
+
+
+def test_what_can_be_no_model_is_refused_as_an_agent_refuses_it(state: Versioned, pool: Executor) -> None:
+    answers = ["task.success(1)"]
+    with pytest.raises(TypeError) as of_agent:
+        Agent(model=answers)
+    with pytest.raises(TypeError) as of_race:
+        race("lowest", models=[answers], state=state, executor=pool)
+    assert str(of_race.value) == str(of_agent.value)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+
 import pytest
 
 import agent_kernel as ak
+from agent_kernel.agents import approving, gate, rights, running_step, starting, subagents
 from agent_kernel.agents.events import ApprovalRequested, Error, Event, Output
 from tests.agents.subagents.family import pair, scripted
 
@@ -147,3 +151,113 @@ def test_no_context_variable_leads_to_the_run() -> None:
     code = "import contextvars\nfor value in contextvars.copy_context().values(): seen.append(value)\ntask.success(1)"
     scripted("lead", code, state={"seen": seen})("Work")
     assert not [value for value in seen if type(value).__module__.startswith("agent_kernel.agents")]
+
+
+CHANGES = {
+    "setattr": "setattr(helper, 'approve', 'auto')",
+    "del": "del helper.approve",
+    "delattr": "delattr(helper, 'limits')",
+    "vars": "vars(helper)['approve'] = 'auto'",
+    "dict": "helper.__dict__.update(approve='auto')",
+    "no attributes": "helper.__dict__.clear()",
+    "another dict": "object.__setattr__(helper, '__dict__', {**vars(helper), 'approve': 'auto'})",
+    "object setattr": "object.__setattr__(helper, 'approve', 'auto')",
+    "object delattr": "object.__delattr__(helper, 'approve')",
+    "class attribute": "type(helper).approve = 'auto'",
+    "both": "object.__delattr__(helper, 'approve'); type(helper).approve = 'auto'",
+    "property": "type(helper).approve = property(lambda self: 'auto')",
+    "getattribute": "type(helper).__getattribute__ = lambda self, name: 'auto' if name == 'approve' else object.__getattribute__(self, name)",
+    "type setattr": "type.__setattr__(type(helper), 'approve', 'auto')",
+    "setattr of the class": "del type(helper).__setattr__",
+    "subclass": "helper.__class__ = type('B', (type(helper),), {'approve': property(lambda self: 'auto')})",
+    "subclass by object": "object.__setattr__(helper, '__class__', type('B', (type(helper),), {'approve': property(lambda self: 'auto')}))",
+    "method": "type(helper).start = lambda self, *a, **k: 1",
+    "limits": "import msgspec; msgspec.structs.force_setattr(helper.limits, 'steps', 10**6)",
+    "limits by slot": "type(helper.limits).steps.__set__(helper.limits, 10**6)",
+    "class of limits": "type(helper.limits).steps = 10**6",
+    "registry": "helper.registry.function(open, 'open', 'high', '')",
+    "class of the registry": "type(helper.registry).allowed = frozenset({'os.mkfifo'})",
+    "settings": "helper.model_settings['a'] = 1",
+    "class of runs": "type(pending).approve = lambda self: self",
+    "a run that waits": "import msgspec; msgspec.structs.force_setattr(pending._course.setup, 'approve', 'auto')",
+    "its setup": "import msgspec; pending._course.setup = msgspec.structs.replace(pending._course.setup, approve='auto')",
+    "a function": "import agent_kernel.agents.subagents as m; m.approval_within = lambda parent, own: own",
+    "one that imported it": "import agent_kernel.agents.starting as m; m.approval_within = lambda parent, own: own",
+    "its code": "import agent_kernel.agents.subagents as m; m.approval_within.__code__ = (lambda parent, own: own).__code__",
+    "a verdict": "import agent_kernel.agents.approving as m; m.verdict = lambda *a, **k: 'run'",
+    "its builtins": "import agent_kernel.agents.subagents as m; m.max = lambda one, other, key: other",
+    "a constant": "import agent_kernel.agents.subagents as m; m._STRICTNESS = ('never', 'risky', 'always', 'auto')",
+    "a module": "import sys; sys.modules['agent_kernel.agents.approving'] = sys",
+    "who looks": "import agent_kernel.agents.rights as m; m.put_back = m.held = lambda: False; helper.__dict__['approve'] = 'auto'",
+    "the gate": "import agent_kernel.agents.gate as m; m.Gate.check = lambda *a: None",
+    "its maker": "import agent_kernel.agents.running_step as m; m._made[helper] = m._key.get(); helper.approve = 'auto'",
+    "an ending": "vars(helper)['approve'] = 'auto'; task.success('ended')",
+    "a thread": "import threading; t = threading.Thread(target=vars(helper).update, kwargs={'approve': 'auto'}); t.start(); t.join()",
+}
+
+
+def rights_of(agent: ak.Agent) -> tuple[object, ...]:
+    return (type(agent), agent.approve, agent.limits.steps, agent.registry.allowed, dict(agent.model_settings))
+
+
+def decides() -> list[object]:
+    """The code that says what a step may do."""
+    return [
+        *(dict(vars(kind)) for kind in (ak.Agent, ak.Run, ak.Limits, gate.Gate, type(ak.Agent().registry))),
+        *(dict(vars(module)) for module in (approving, subagents, starting, running_step, rights)),
+        *(subagents.approval_within.__code__, sys.modules[approving.__name__]),
+    ]
+
+
+@pytest.mark.parametrize("approve", ["auto", "risky", "never"])
+@pytest.mark.parametrize("way", CHANGES)
+def test_no_way_of_a_step_changes_what_an_agent_may_do(way: str, approve: str) -> None:
+    helper, pending = scripted("helper", ENDS, approve="always"), waiting()
+    before, code = rights_of(helper), decides()
+    heard: list[Event] = []
+    state: dict[str, object] = {"helper": helper, "pending": pending}
+    lead = scripted("lead", CHANGES[way], ENDS, approve=approve, on_event=heard.append, state=state)
+    run = lead.start("Work")
+    _ = list(run)
+    while run.status == "pending":  # also where a person approves it
+        _ = list(run.approve())
+    assert run.result() == "by itself"
+    assert rights_of(helper) == before
+    assert decides() == code
+    assert pending._course.setup.approve == "risky"
+    said = [event.message for event in heard if isinstance(event, Error)]
+    refused = "denied" in done(heard, "lead")
+    assert refused or said == [
+        "WithinStepError: an agent's step cannot change an agent: only a person can, while no step runs"
+    ]
+
+
+@pytest.mark.parametrize(
+    "way", ["vars", "class attribute", "both", "getattribute", "one that imported it", "a verdict"]
+)
+def test_an_agent_that_a_step_changed_acts_with_no_more_rights_in_that_step(way: str) -> None:
+    helper, ran = scripted("helper", "ran.append(1)", ENDS, approve="always"), list[int]()
+    code = f"{CHANGES[way]}\nhelper.start('Do it', state={{'ran': ran}}).result()"
+    assert scripted("lead", code, ENDS, state={"helper": helper, "ran": ran})("Work") == "by itself"
+    assert ran == []
+    assert helper.approve == "always"
+
+
+def test_a_person_changes_an_agent_while_a_step_runs() -> None:
+    helper = scripted("helper", ENDS, approve="always")
+    begun, changed = threading.Event(), threading.Event()
+
+    def change() -> None:
+        assert begun.wait(30)
+        helper.approve = "risky"
+        helper.fn(len)
+        changed.set()
+
+    person = threading.Thread(target=change)
+    person.start()
+    state: dict[str, object] = {"begun": begun, "changed": changed}
+    code = "begun.set()\nchanged.wait(30)"
+    assert scripted("lead", code, ENDS, state=state)("Work") == "by itself"
+    person.join()
+    assert helper.approve == "risky"
+    assert "len" in helper.registry

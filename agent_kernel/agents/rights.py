@@ -1,0 +1,270 @@
+"""What agents and runs may do, held while steps run, whatever way code of a step takes to change it.
+
+That code shares a process with the objects that say what it may do, and Python hides no attribute from it. So all of
+them are noted as the first step begins, compared as a sub-agent begins and as each step ends, and put back where they
+differ. What a person changes meanwhile, on another thread, is noted anew.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from types import FunctionType, ModuleType
+from typing import Any, Final, TypeAlias, cast
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from agent_kernel.agents.effects import is_on_a_steps_thread
+
+__all__ = ["PutBack", "changing", "held", "note_again", "put_back", "track"]
+
+PutBack: TypeAlias = Callable[[], bool]  # puts one thing back as it was, and says whether it differed
+
+_PACKAGE: Final = "agent_kernel.agents"
+_FUNCTION: Final = ("__code__", "__defaults__", "__kwdefaults__")
+_BUILTINS: Final = frozenset(vars(sys.modules["builtins"]))
+_MISSING: Final = object()
+_lock = threading.RLock()
+_tracked: WeakValueDictionary[int, Any] = WeakValueDictionary()  # by id: a class of the user's may not be hashable
+
+
+class _Noted:
+    """What was noted as the first of the steps began that run now."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.code: list[PutBack] = []
+        self.objects: dict[int, list[PutBack]] = {}
+
+    def all(self) -> list[PutBack]:
+        return [*self.code, *(one for found in tuple(self.objects.values()) for one in found)]
+
+
+_noted = _Noted()
+
+
+def track(value: object) -> None:
+    """An agent or a run was made: note it with each step from now on."""
+    with _lock:
+        _tracked[id(value)] = value
+
+
+def note_again(value: object) -> None:
+    """A person made or changed this agent: no step that runs meanwhile takes it back."""
+    with _lock:
+        if _noted.steps and not is_on_a_steps_thread():
+            _noted.objects[id(value)] = list(_of_object(value))
+
+
+@contextmanager
+def changing() -> Generator[None]:
+    """While a person changes an agent: no step that ends meanwhile takes it back before it is noted."""
+    with _lock:
+        yield
+
+
+def put_back() -> bool:
+    """Put back what code of a step changed; whether there was anything."""
+    with _lock:
+        # A list: each is compared, also behind one that differed.
+        return True in [one() for one in _noted.all()]
+
+
+@contextmanager
+def held() -> Generator[PutBack]:
+    """While a step runs. Note everything, unless another step runs already: it may have changed some of it.
+
+    What it gives does what `put_back` does, and no code of the step can have put another function in its place.
+    """
+    noted, lock = _noted, _lock
+
+    def compared() -> bool:
+        with lock:
+            return True in [one() for one in noted.all()]
+
+    with _lock:
+        if not _noted.steps:
+            _noted.code = list(_of_modules())
+            _noted.objects = {key: list(_of_object(value)) for key, value in tuple(_tracked.items()) if _is_made(value)}
+        _noted.steps += 1
+    try:
+        yield compared
+    finally:
+        with _lock:
+            _noted.steps -= 1
+            if not _noted.steps:
+                _noted.code, _noted.objects = [], {}
+
+
+# -- agents and runs
+
+
+def _is_made(value: object) -> bool:
+    """Whether its thread has come to the end of making it; then it is noted."""
+    return not {"registry", "setup"}.isdisjoint(object.__getattribute__(value, "__dict__"))
+
+
+def _of_object(value: object) -> Iterator[PutBack]:
+    """An agent: its class, all its attributes and what it was given. A run: what it is made of."""
+    yield _class_of(value, type(value))
+    found: dict[str, object] = object.__getattribute__(value, "__dict__")
+    yield _dict_of(value, found)
+    is_run = "setup" in found
+    if is_run:
+        yield _items(found, {"setup": found["setup"]}, is_whole=False)
+    else:
+        yield _items(found, dict(found))
+    for inner in (found.get("setup"), found.get("limits"), getattr(found.get("setup"), "limits", None)):
+        if isinstance(inner, msgspec.Struct):
+            yield _fields(inner)
+    for name in ("registry", "model_settings"):
+        yield from _contents(found.get(name))
+
+
+def _contents(value: object) -> Iterator[PutBack]:
+    if type(value) is dict:
+        given = cast("dict[str, object]", value)
+        yield _items(given, dict(given))
+    elif value is not None:
+        yield _class_of(value, type(value))
+        attributes = vars(value)
+        yield _items(attributes, dict(attributes))
+        for inner in tuple(attributes.values()):
+            if type(inner) is dict:
+                yield from _contents(cast("object", inner))
+
+
+def _class_of(value: object, kind: type) -> PutBack:
+    def put_back() -> bool:
+        if type(value) is kind:
+            return False
+        object.__setattr__(value, "__class__", kind)
+        return True
+
+    return put_back
+
+
+def _dict_of(value: object, found: dict[str, object]) -> PutBack:
+    def put_back() -> bool:
+        if object.__getattribute__(value, "__dict__") is found:
+            return False
+        object.__setattr__(value, "__dict__", found)
+        return True
+
+    return put_back
+
+
+def _items(found: dict[str, object], was: dict[str, object], *, is_whole: bool = True) -> PutBack:
+    def put_back() -> bool:
+        is_same = all(found.get(name, _MISSING) is value for name, value in was.items())
+        if is_same and not (is_whole and len(found) != len(was)):
+            return False
+        if is_whole:
+            found.clear()
+        found.update(was)
+        return True
+
+    return put_back
+
+
+def _fields(value: msgspec.Struct) -> PutBack:
+    was = {name: getattr(value, name) for name in value.__struct_fields__}
+
+    def put_back() -> bool:
+        changed = [name for name, one in was.items() if getattr(value, name, _MISSING) is not one]
+        for name in changed:
+            msgspec.structs.force_setattr(value, name, was[name])
+        return bool(changed)
+
+    return put_back
+
+
+# -- the code that decides
+
+
+def _of_modules() -> Iterator[PutBack]:
+    """Every module of agents, with its functions and classes."""
+    found = {
+        name: module
+        for name, module in tuple(sys.modules.items())
+        if name == "agent_kernel" or name == _PACKAGE or name.startswith(f"{_PACKAGE}.")
+    }
+    yield _items(cast("dict[str, object]", sys.modules), dict(found), is_whole=False)
+    for name, module in found.items():
+        yield _module(module)
+        for value in tuple(vars(module).values()):
+            if getattr(value, "__module__", "") != name:
+                continue  # it is noted where it is from
+            if isinstance(value, FunctionType):
+                yield _function(value)
+            elif isinstance(value, type):
+                yield from _of_class(value)
+
+
+def _module(module: ModuleType) -> PutBack:
+    """Its functions, classes and constants. What its own functions assign anew is theirs to change."""
+    found = vars(module)
+    was = {name: value for name, value in found.items() if not name.startswith("__")}
+
+    def put_back() -> bool:
+        changed = [name for name, value in was.items() if found.get(name, _MISSING) is not value]
+        added = [name for name in found.keys() - was.keys() if name in _BUILTINS and not name.startswith("__")]
+        for name in changed:
+            found[name] = was[name]
+        for name in added:
+            del found[name]
+        return bool(changed or added)
+
+    return put_back
+
+
+def _function(function: FunctionType) -> PutBack:
+    was = [(name, getattr(function, name)) for name in _FUNCTION]
+    words = dict(function.__kwdefaults__ or {})
+
+    def put_back() -> bool:
+        changed = [(name, value) for name, value in was if getattr(function, name) is not value]
+        for name, value in changed:
+            setattr(function, name, value)
+        is_same = (function.__kwdefaults__ or {}) == words
+        if not is_same:
+            function.__kwdefaults__ = dict(words)
+        return bool(changed) or not is_same
+
+    return put_back
+
+
+def _of_class(kind: type) -> Iterator[PutBack]:
+    yield _class(kind)
+    for member in tuple(vars(kind).values()):
+        for one in (member, *(getattr(member, part, None) for part in ("__func__", "fget", "__wrapped__"))):
+            if isinstance(one, FunctionType):
+                yield _function(one)
+
+
+def _class(kind: type) -> PutBack:
+    was, bases = dict(vars(kind)), kind.__bases__
+
+    def put_back() -> bool:
+        now = dict(vars(kind))
+        changed = [name for name, value in was.items() if now.get(name, _MISSING) is not value]
+        changed = [name for name in changed if not _is_pythons(name, was[name])]
+        added = [name for name, value in now.items() if name not in was and not _is_pythons(name, value)]
+        for name in changed:
+            type.__setattr__(kind, name, was[name])
+        for name in added:
+            type.__delattr__(kind, name)
+        if kind.__bases__ != bases:
+            type.__setattr__(kind, "__bases__", bases)
+            return True
+        return bool(changed or added)
+
+    return put_back
+
+
+def _is_pythons(name: str, value: object) -> bool:
+    """Whether Python notes it in a class by itself, as it does annotations that were asked for."""
+    return name.startswith("__") and not callable(value) and not hasattr(value, "__get__")

@@ -1,0 +1,151 @@
+"""Whatever holds a hidden value, and by whatever way a step shows it, no model is sent it; and nothing else is masked."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import logging
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_kernel.values import summaries
+from agent_kernel.values.redacted_values import RedactedTexts, faces
+from tests.agents.hidden_values import CLOSED, HOLDERS, ROUTES
+from tests.agents.test_privacy import CANARY, sent
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.usefixtures("in_a_folder"),
+]
+
+
+@pytest.fixture
+def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def made(code: str) -> dict[str, Any]:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            exec(code.format(CANARY), namespace)
+    except ImportError as error:
+        pytest.skip(str(error))
+    return namespace
+
+
+def close(held: Any) -> None:
+    for name in ("close", "release"):
+        with contextlib.suppress(Exception):
+            getattr(held, name)()
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_what_holds_a_hidden_value_does_not_give_it_away(holder: str) -> None:
+    namespace = made(HOLDERS[holder])
+    held = namespace["held"]
+    told, events = sent({"held": held}, f"print(''.join(list({CANARY!r})))", hide=("held",))
+    close(held)
+    assert "withheld" not in told
+    assert summaries.MASK in told
+    assert CANARY not in told
+    assert CANARY not in events
+
+
+@pytest.mark.parametrize("holder", CLOSED)
+def test_what_a_step_shows_is_withheld_where_a_hidden_value_cannot_be_asked_what_it_holds(holder: str) -> None:
+    namespace = made(CLOSED[holder])
+    held = namespace["held"]
+    told, events = sent({"held": held}, f"print(''.join(list({CANARY!r})))", hide=("held",))
+    close(held)
+    assert "withheld" in told
+    assert CANARY not in told
+    assert CANARY not in events
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_hidden_value_that_is_shown_encoded_is_masked(route: str) -> None:
+    step, part = ROUTES[route]
+    told, events = sent({"held": CANARY}, step, hide=("held",))
+    for text in (told, events):
+        assert part not in text
+        assert repr(part)[1:-1] not in text
+
+
+def test_what_is_no_value_of_a_hidden_variable_is_told_in_any_form() -> None:
+    lines = (
+        base64.b64encode(b"zebra-4712-quagga").decode(),
+        b"okapi-4711-quagga".hex(),
+        base64.b64encode(zlib.compress(b"nothing of it")).decode(),
+        "https://example.com/a%20b?x=%C3%A4&amp;y=1",
+        "z e b r a - 4 7 1 2",
+        "international administrators 5f4dcc3b5aa765d61d8327deb882cf99",
+        "\\x7a\\x65 &lt;b&gt; 100%20",
+        "zebra",
+        "quagga 4711",
+    )
+    told, _ = sent({"held": CANARY, "lines": lines}, "print(*lines, list(range(60, 110)), sep='\\n')", hide=("held",))
+    for line in (*lines, str(list(range(60, 110)))):
+        assert line in told
+
+
+@pytest.mark.parametrize(
+    ("held", "shown"),
+    [
+        ("b'PK\\x05\\x06' + bytes(18)", "it is empty"),
+        ("{'year': 2024, 'name': 'north'}", "in 2023, northern and NORTH"),
+        ('\'{"year": "2024-07"}\'', "2024-08 and year"),
+        ("'a,b\\n1,north-4711\\n'", "a, b, 1 and north-4712"),
+        ("'https://example.com/?q=north-4711'", "https://example.com/?q=south"),
+        ("open('notes', 'w+')", "notes of 2024"),
+        ("list(b'12345678')", "49, 50, 51"),
+        ("lambda: 'north-4711'", "lambda: north"),
+    ],
+)
+def test_whole_values_are_masked_and_nothing_that_is_like_one(held: str, shown: str) -> None:
+    value = eval(held)
+    told, _ = sent({"held": value}, f"print({shown!r})", hide=("held",))
+    close(value)
+    assert f"\n\n{shown}\n" in told
+
+
+def test_a_hidden_file_that_is_too_large_to_read_withholds_what_a_step_shows() -> None:
+    with Path("large").open("w+b") as held:
+        held.truncate(1 << 27)
+        told, _ = sent({"held": held}, "print('shown')", hide=("held",))
+    assert "withheld: a hidden variable is too large" in told
+
+
+def test_an_archive_that_unpacks_to_much_more_than_it_is_withholds_what_a_step_shows() -> None:
+    bomb = zlib.compress(bytes(1 << 27))
+    told, _ = sent({"held": bomb}, "print('shown')", hide=("held",))
+    assert "withheld: a hidden variable is too large" in told
+
+
+def test_what_is_searched_is_gone_through_a_few_times_and_no_more() -> None:
+    """A regular expression that tries all ways to begin takes minutes for a line of this length."""
+    texts = RedactedTexts(faces(CANARY))
+    for text in (
+        "[1, 22, 333], " * 20_000,
+        '{"a":1.5,"b":"x"},' * 20_000,
+        "a " * 100_000,
+        "%41" * 60_000,
+        "0x41, " * 30_000,
+    ):
+        assert texts.masked_encoded(text) == text
+
+
+def test_a_logger_leads_to_no_other_logger(tmp_path: Path) -> None:
+    """One of them is called as a secret is, and through it every other would be one."""
+    logging.getLogger("agent_kernel_test.auth")
+    book = logging.getLogger("agent_kernel_test.book")
+    book.addHandler(logging.FileHandler(tmp_path / "kept", delay=True))
+    try:
+        told, _ = sent({"book": book}, "print(book.handlers[0].baseFilename)")
+    finally:
+        book.handlers.clear()
+    assert str(tmp_path / "kept") in told
