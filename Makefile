@@ -18,6 +18,9 @@ PIP := $(RUN) -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS)
 # What an editable install copies instead of linking: change it, and the next target installs again.
 COPIED := pyproject.toml hatch_build.py $(wildcard jupyter-config/*/* jupyter-config/*/*/* widgets/*.py widgets/*/*.js widgets/*/*.css)
 
+# The tests start hundreds of processes: without the package's bytecode each of them compiles it again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:

@@ -1,14 +1,16 @@
 """Stores that these tests make are this user's own, in a data directory that goes away.
 
-Where several processes run the tests, those that share a server and a browser are run by one of them, and begin first.
+Where several processes run the tests, those of a file are run by one of them, which makes once what they share. Those that
+share a server and a browser are run by one too. Files with many tests begin first, so that all processes end together.
 """
 
 from __future__ import annotations
 
 import gc
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -51,12 +53,34 @@ def safe_forks(monkeypatch: pytest.MonkeyPatch) -> None:
 def pytest_configure() -> None:
     """Let interrupts be heard: a shell without job control lets what it starts in the background ignore them.
 
-    How fast Hypothesis makes its examples says how busy the machine is, and nothing of what is tested.
+    How fast Hypothesis makes and runs its examples says how busy the machine is, and nothing of what is tested.
     """
-    settings.register_profile("any machine", suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("any machine")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True, wrapper=True)
+def pytest_timeout_set_timer() -> Generator[None, object, object]:
+    """Let the handler that ends a test in time be a function that holds nothing.
+
+    As each cell begins, a notebook follows what handlers of signals hold. pytest-timeout's is a closure over the test, and
+    through it over thousands of objects of pytest's, of earlier tests and of the notebook itself.
+    """
+    was_set = yield
+    handler = signal.getsignal(signal.SIGALRM)
+    if callable(handler) and handler is not _end_test:
+        _END_OF_TEST["handler"] = handler
+        signal.signal(signal.SIGALRM, _end_test)
+    return was_set
+
+
+_END_OF_TEST: dict[str, Callable[[int, FrameType | None], object]] = {}
+
+
+def _end_test(number: int, frame: FrameType | None) -> None:
+    _END_OF_TEST["handler"](number, frame)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -64,10 +88,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     # Not --dist loadgroup: it writes its groups into names that pytest 9.2 no longer reads.
     from xdist.scheduler import LoadScopeScheduling
 
-    class ByServer(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
         def _split_scope(self, nodeid: str) -> str:
             if not nodeid.startswith("tests/e2e/"):
-                return nodeid
+                return nodeid.partition("::")[0]
             return "notebook" if "notebook" in nodeid.partition("[")[2] else "lab"
 
-    return ByServer(config, log)
+    return ByFile(config, log)
