@@ -42,8 +42,8 @@ from agent_kernel.verbs.text import clean_lines
 if TYPE_CHECKING:
     from agent_kernel.agents.events import Event
     from agent_kernel.browsing.book import Book
-    from agent_kernel.browsing.timeline import Record
     from agent_kernel.repository import Commit, ObjectId
+    from agent_kernel.verbs.timeline import Record
 
 __all__ = ["RunDetails", "RunQuestion", "RunStep", "run"]
 

@@ -67,6 +67,8 @@ class Stopped(msgspec.Struct, frozen=True):
         refused: why it cannot go on where the reader is; "": nothing is known to be in its way.
         at: the number of its last event, another one as soon as it goes on.
         cell: the line that lets it go on, where only a cell can; the kernel knows.
+        checked: the kernel has looked whether it can go on. Nobody else knows, so only then it is offered.
+        died: nobody noted that it stopped: its process ended in the middle of it.
     """
 
     said: str
@@ -75,6 +77,8 @@ class Stopped(msgspec.Struct, frozen=True):
     refused: str
     at: int
     cell: str = ""
+    checked: bool = False
+    died: bool = False
 
 
 class RunFacts(msgspec.Struct, frozen=True):
@@ -203,13 +207,14 @@ class State(msgspec.Struct, frozen=True):
 
 
 class Opening(msgspec.Struct, frozen=True):
-    """Everything that is shown at first."""
+    """Everything that is shown at first. `undone`: the runs that were taken back."""
 
     title: str
     head: Head
     state: State
     page: Page
     unsaved_names: int = 0
+    undone: tuple[str, ...] = ()
 
 
 class Branch(msgspec.Struct, frozen=True):

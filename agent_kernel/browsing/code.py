@@ -11,10 +11,10 @@ from agent_kernel.browsing.arguments import At
 from agent_kernel.browsing.book import Book
 from agent_kernel.browsing.lines import DiffLine, diff_lines
 from agent_kernel.browsing.matching import Budget, words_of
-from agent_kernel.browsing.timeline import Record
 from agent_kernel.browsing.wording import called
 from agent_kernel.repository import Commit, ObjectId
 from agent_kernel.session.labels import shown
+from agent_kernel.verbs.timeline import Record
 
 __all__ = ["CodeDiff", "code", "last_run", "source_of"]
 

@@ -12,8 +12,8 @@ from collections.abc import Container, Iterator, Mapping
 
 import msgspec
 
-from agent_kernel.browsing.timeline import View
 from agent_kernel.repository import ObjectId
+from agent_kernel.verbs.timeline import View
 
 __all__ = ["Colours", "colours_of"]
 

@@ -14,12 +14,12 @@ from agent_kernel.browsing.code import source_of
 from agent_kernel.browsing.lines import DiffLine, diff_lines
 from agent_kernel.browsing.matching import Budget
 from agent_kernel.browsing.surroundings import EnvironmentDiff, between
-from agent_kernel.browsing.timeline import reached
 from agent_kernel.browsing.wording import called, cleaned
 from agent_kernel.repository import Commit, Kind, ObjectId, hex_of, short
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.session.labels import prompt
 from agent_kernel.verbs.comparing import differing
+from agent_kernel.verbs.timeline import reached
 
 __all__ = ["Comparison", "Side", "compare", "side_of"]
 

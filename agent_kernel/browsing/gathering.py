@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from agent_kernel.browsing.timeline import NOTHING, Record, View
 from agent_kernel.repository import ObjectId
+from agent_kernel.verbs.timeline import NOTHING, Record, View
 
 __all__ = ["Piece", "day_of", "pieces_of"]
 

@@ -14,13 +14,13 @@ from agent_kernel.browsing.arguments import Located as Sought
 from agent_kernel.browsing.book import Book, Query, Spread, store_id
 from agent_kernel.browsing.listing import Item
 from agent_kernel.browsing.rows import row_of
-from agent_kernel.browsing.timeline import reached
 from agent_kernel.browsing.wording import called, cleaned
 from agent_kernel.repository import Kind, hex_of
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.session.labels import prompt
 from agent_kernel.verbs.pages import page_of
 from agent_kernel.verbs.text import plural
+from agent_kernel.verbs.timeline import reached
 
 __all__ = ["branches", "locate", "open_", "rows"]
 
@@ -32,7 +32,13 @@ def open_(book: Book, args: Opened) -> Opening:
     """Everything that is shown at first. Where rows are long there are fewer of them, so that it stays small."""
     spread = book.spread()
     page = _page(book, args, 0, args.n, most_bytes=_MOST_OPENING)
-    return Opening(title_of(book, spread), head_of(book, spread), State(page.version, store_id(book.repo)), page)
+    return Opening(
+        title_of(book, spread),
+        head_of(book, spread),
+        State(page.version, store_id(book.repo)),
+        page,
+        undone=tuple(sorted(spread.view.undone)),
+    )
 
 
 def rows(book: Book, args: Listed) -> Page:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from agent_kernel.browsing.answers import Ref
 from agent_kernel.browsing.colours import Colours
-from agent_kernel.browsing.timeline import View
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.repository import ObjectId
+from agent_kernel.verbs.timeline import View
 
 __all__ = ["refs_by_commit"]
 

@@ -119,6 +119,7 @@ def stopped_of(book: Book, events: Sequence[Event]) -> Stopped | None:
         done=sum(event.status not in _NOT_DONE for event in done),
         refused="" if away is None else f"{away.lies}: {away.way}",
         at=events[-1].seq,
+        died=standing(Journal(book.repo.store), events) == "stopped",
     )
 
 
@@ -140,8 +141,15 @@ def where_stopped(journal: Journal, events: Sequence[Event]) -> tuple[str, int |
         return "", None
     last = next((event for event in reversed(events) if isinstance(event, Cancelled)), Cancelled())
     if state == "stopped":
-        last = Cancelled(during="model")  # its process died: nobody noted where
+        last = Cancelled(during="model", reason=_end_of_process(journal, events[0]))  # nobody noted where
     return f"stopped {_moment(last, step, since)}{f' ({last.reason})' if last.reason else ''}", step or last.step
+
+
+def _end_of_process(journal: Journal, start: Event) -> str:
+    """That the process ended which drove a run; "" where it let the run go."""
+    if not journal.is_left_behind(start.run):
+        return ""
+    return "the kernel ended" if isinstance(start, TaskStart) and start.cell else "its process ended"
 
 
 def _moment(last: Cancelled, step: int | None, since: Sequence[Event]) -> str:

@@ -16,13 +16,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
+from weakref import WeakKeyDictionary
 
 from agent_kernel.errors import AgentKernelError, StoreFullError, StoreUnavailableError
 from agent_kernel.magics.beside import Beside, Nothing
 from agent_kernel.magics.notices import Notices
 from agent_kernel.magics.outputs.recorder import OutputRecorder
 from agent_kernel.repository import OF_KERNEL, Author, check_ref_name, short
-from agent_kernel.session import Repository, Session
+from agent_kernel.session import Report, Repository, Session
 from agent_kernel.session import bind as bind_session
 from agent_kernel.session.touching import Syntax
 from agent_kernel.session.trust import look_first
@@ -42,12 +43,16 @@ from agent_kernel.verbs.text import clean, clock, place_text, plural
 if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
     from agent_kernel.repository import Unsaved
+    from agent_kernel.session.living import Living
     from agent_kernel.session.notebooks import NotebookSnapshot
     from agent_kernel.storage import Durability
 
 __all__ = ["Binding", "Options", "can_ask"]
 
 logger = logging.getLogger(__name__)
+
+# By shell and store, what the last session there knew of the objects in memory: they outlive it, and so does the shell.
+_KNOWN: WeakKeyDictionary[Shell, dict[str, Living]] = WeakKeyDictionary()
 
 
 class Options(Protocol):
@@ -209,7 +214,13 @@ class Binding:
         author = Author(self._options.author) if self._options.author else None
         try:
             session = bind_session(
-                self.namespace, repo, branch=branch, author=author, session_id=session_id(self._shell), skip=self._skip
+                self.namespace,
+                repo,
+                branch=branch,
+                author=author,
+                session_id=session_id(self._shell),
+                skip=self._skip,
+                living=_KNOWN.get(self._shell, {}).get(repo.store.url),
             )
         except BaseException:
             repo.close()
@@ -226,9 +237,15 @@ class Binding:
         self.spare_modules()
         return self._line("Every cell is now a commit on"), *self._restart(session, repo)
 
-    def spare_modules(self) -> None:
-        """Let the garbage collector pass over modules that were imported since, as long as there is no data."""
-        self._spared.spare(lambda: [*self._results(), *map(self.namespace.__getitem__, self.names())])
+    def spare_modules(self, report: Report | None = None) -> None:
+        """Let the garbage collector pass over modules that were imported since, as long as there is no data.
+
+        Args:
+            report: what the last cell's commit says; None where something else may have changed every variable.
+        """
+        names = self.names() if report is None else [change.name for change in report.changed]
+        new = [*map(self.namespace.get, (*names, "_")), *(report.unsaved if report is not None else ())]
+        self._spared.spare(new, lambda: [*self._results(), *map(self.namespace.get, self.names())])
 
     def _skip(self, name: str) -> bool:
         return is_shells_own(name, self.namespace, self._shell.user_ns_hidden)
@@ -300,6 +317,7 @@ class Binding:
         self.beside.left()  # nobody finds the store here any more, and whoever is looking into it comes to an end
         if session is not None:
             session.close()
+            _KNOWN.setdefault(self._shell, {})[session.repo.store.url] = session.workspace.living
         if repo is not None:
             repo.close()
 

@@ -145,7 +145,7 @@ class LiveNotebook(Binding):
             return
         if report is not None:
             self._notices.report(report, self.beside.committed)
-        self.spare_modules()
+        self.spare_modules(report)
         if self._is_agents and isinstance(error, SyntaxError | NameError):
             self._notices.say("if this was meant as a task, not as Python: %%agent --task")
 

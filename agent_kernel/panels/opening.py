@@ -34,6 +34,7 @@ def with_ways_on(found: Answer, notebook: Notebook) -> Answer:
         tasks = notebook.scope().notebook
         if tasks is not None:
             stopped["refused"], stopped["cell"] = tasks.tasks.way_on(run)
+            stopped["checked"] = True
     return found
 
 

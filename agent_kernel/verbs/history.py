@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,7 @@ _CHIPS, _FEWEST = 44, 12  # columns for the changed names, or none at all
 _GAP: Piece = ("   ", "")  # between columns
 _WIDEST = 76  # columns up to what a cell changed; a longer row pushes that to the right
 _LONGEST = 1_000  # columns of a row in a pipe, without what it changed
+_SEARCH = "only commits whose code, variable names, message or error hold this; also var:df, is:error, author:NAME, since:DATE"
 _MARKS = {"failed": "✕ ", "interrupted": "⊖ "}
 
 
@@ -38,6 +40,7 @@ def log_arguments(parser: Parser) -> None:
     parser.takes("rev", "ref", help="start here instead of where you are")
     parser.value("-n", "--limit", metavar="N", help="at most this many commits", convert=count)
     parser.flag("--all", help="every branch and tag")
+    parser.value("--search", metavar="TEXT", help=_SEARCH)
     parser.answers("--oneline", "every commit takes one line as it is")
     parser.names("only commits that changed one of these variables")
     parser.explains(
@@ -53,29 +56,50 @@ def log(scope: Scope, options: Namespace) -> Log:
     if limit is None and scope.brief and not options.json:
         limit = _SHOWN
     starts = _starts(scope, options.rev, options.all)
-    rows = list(islice(_history(scope, starts, options.names), None if limit is None else limit + 1))
+    found = _found(scope, options.search, _history(scope, starts, options.names))
+    rows = list(islice(found, None if limit is None else limit + 1))
     shown = rows if limit is None else rows[:limit]
     return Log(
         nothing=_nothing(scope, options, limit) if not shown else "",
         commits=tuple(shown),
         refs=describe.decorations(scope.repo, scope.head()),
         now_ns=scope.now_ns,
-        more=len(rows) > len(shown) and options.limit is None,
+        older=_older(scope, options, len(shown)) if len(rows) > len(shown) and options.limit is None else "",
         without=_without(scope, starts, options.names) if shown and len(options.names) > 1 else (),
-        command=scope.command,
-        graph=not options.names,
+        graph=not options.names and not options.search,
         ranks={} if options.json else {found: ranks_of(scope.repo, commit) for found, commit in shown},
     )
 
 
 def history_arguments(parser: Parser) -> None:
+    parser.value("--search", metavar="TEXT", help=_SEARCH)
     parser.names("only commits that changed one of these variables")
 
 
 def history(scope: Scope, options: Namespace) -> Result:
     told = log(scope, Namespace(rev=None, limit=None, all=False, **vars(options)))
-    search = " ".join(f"var:{name}" for name in options.names)
-    return replace(told, panel=Opens(search=search))
+    terms = [f"var:{name}" for name in options.names]
+    return replace(told, panel=Opens(search=" ".join([*terms, *filter(None, [options.search])])))
+
+
+def _found(
+    scope: Scope, search: str | None, rows: Iterator[tuple[ObjectId, Commit]]
+) -> Iterator[tuple[ObjectId, Commit]]:
+    """Those of the commits that a search finds, as a panel's does. No value is loaded."""
+    if not search:
+        return rows
+    from agent_kernel.verbs.searching import Finder
+    from agent_kernel.verbs.timeline import Timeline
+
+    view = Timeline(scope.repo, scope.session.id if scope.session is not None else "").now()
+    found = Finder(scope.repo).find(view, search, "all", time.localtime().tm_gmtoff)
+    return rows if found is None else (row for row in rows if row[0] in found)
+
+
+def _older(scope: Scope, options: Namespace, shown: int) -> str:
+    """What to type for the commits before those that are shown."""
+    search = ["--search", options.search] if options.search else []
+    return scope.typed("log", "-n", str(4 * shown), *search)
 
 
 def _nothing(scope: Scope, options: Namespace, limit: int | None) -> str:
@@ -88,6 +112,8 @@ def _nothing(scope: Scope, options: Namespace, limit: int | None) -> str:
         )
     if limit == 0:
         return "No commit is shown, as -n 0 asks."
+    if options.search:
+        return f"No commit matches {clean(options.search)}."
     found = [name for name in options.names if name not in scope.repo.tree_at(head)]
     close = [near for name in found for near in describe.names_close_to(scope.repo, scope.repo.commit_at(head), name)]
     hint = f" Did you mean {' or '.join(map(clean, close[:3]))}?" if close else ""
@@ -141,9 +167,8 @@ class Log(Result):
     commits: tuple[tuple[ObjectId, Commit], ...]
     refs: dict[ObjectId, tuple[str, ...]]
     now_ns: int
-    more: bool = False
+    older: str = ""  # what shows the commits before these, if there are any
     without: tuple[str, ...] = ()  # names asked for that no commit changed
-    command: str = ""
     graph: bool = True
     panel: Opens | None = None  # of `history`
     ranks: Mapping[ObjectId, Mapping[str, int]] = field(default_factory=dict[ObjectId, Mapping[str, int]])
@@ -212,7 +237,7 @@ class Log(Result):
         return f"({', '.join(refs)}) " if refs else ""
 
     def _rest(self) -> list[Line]:
-        older = [Line(f"… older commits: {self.command} log -n {4 * len(self.commits)}")] if self.more else []
+        older = [Line(f"… older commits: {self.older}")] if self.older else []
         return [*older, *([Line(f"No commit changed {clean(' or '.join(self.without))}.")] if self.without else [])]
 
     def _html_row(self, found: ObjectId, commit: Commit) -> tuple[str, ...]:

@@ -374,6 +374,8 @@ class TestStopped:
             "refused": "",
             "at": run.events[-1].seq,
             "cell": "",
+            "checked": False,  # only the kernel knows whether it can go on
+            "died": False,
         }
         assert stopped(nb) == [found]
         assert nb.ask("run", id=run.id)["stopped"] == found
@@ -406,7 +408,8 @@ class TestStopped:
             run.id,
             "Count the rows",
         )
-        assert (row["stopped"]["said"], row["stopped"]["code"]) == ("stopped in step 1", "a = 1")
+        assert (row["stopped"]["said"], row["stopped"]["code"]) == ("stopped in step 1 (its process ended)", "a = 1")
+        assert row["stopped"]["died"]
         assert last["id"] == older
         assert (row["graph"]["node"], [line[:2] for line in row["graph"]["lines"]]) == (1, [[0, 0]])  # beside the line
 

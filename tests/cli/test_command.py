@@ -66,6 +66,36 @@ def test_history_reads_as_log_where_there_is_no_panel(run: Any, store: Path) -> 
     assert "history" in run("--help").out
 
 
+def test_log_searches_code_names_and_messages_as_the_panel_does(run: Any, store: Path) -> None:
+    def found(*words: str) -> list[int]:
+        return [one["cell"]["number"] for one in run("log", store, "--json", *words).json]
+
+    assert found("--search", "FIRST step") == [1]
+    assert found("--search", "new") == [3]
+    assert found("--search", "var:x") == [2, 1]
+    assert found("--search", "x =") == [2, 1]
+    assert found("--search", "var:x first") == [1]
+    assert found("--search", "x", "--", "y") == [1]
+    assert found("--search", "is:error") == []
+    assert run("log", store, "--search", "nowhere").out == "No commit matches nowhere.\n"
+    few = run("log", store, "-n", "1", "--search", "var:x").out
+    assert "[2] x = 2" in few
+
+
+def test_a_search_finds_names_that_no_code_says(run: Any, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    make_history(store, "globals()['se' + 'cond'] = 1", "a = 1")
+    assert [one["cell"]["number"] for one in run("log", store, "--json", "--search", "second").json] == [1]
+
+
+def test_a_search_loads_no_value(run: Any, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("agent_kernel.values.loader.Loader.__init__", refuse)
+    assert run("log", store, "--search", "first").status == 0
+
+
 def test_log_for_programs_has_exactly_the_promised_keys(run: Any, store: Path) -> None:
     history = run("log", store, "--json").json
     assert [commit["cell"]["number"] for commit in history[:3]] == [3, 2, 1]

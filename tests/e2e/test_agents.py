@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 
 import pytest
 
@@ -244,6 +246,50 @@ def test_the_history_has_the_interrupted_run_as_one_amber_row_and_resumes_it(
     ).to_be_visible()
     expect(stopped.cell(2)).to_contain_text("kept = df[:3]")
     assert stopped.ask("kept") == "[0, 1, 2]"
+
+
+def kill(document: Document) -> None:
+    """End the kernel at once, as the system does when memory runs out, and have the page go on."""
+    os.kill(int(re.findall(r"(?m)^\d+$", document.output(1))[-1]), signal.SIGKILL)
+    asked = document.page.get_by_role("dialog").filter(has_text=re.compile("appears to have died|Restarting"))
+    expect(asked).to_be_visible(timeout=60_000)
+    asked.get_by_role("button", name=re.compile("^Ok$", re.IGNORECASE)).click()
+    document.jupyter.wait_idle(document.name)
+
+
+def test_after_the_kernel_died_its_cell_says_so_in_the_page_and_when_opened_again(
+    opened: OpenNew, photograph: Photograph
+) -> None:
+    document = opened(
+        f"{STOPS}\nimport os\nprint(os.getpid())", "%%agent analyst --approve auto\nKeep the first rows, please.", ""
+    )
+    document.run(1)
+    cell = document.start(2)
+    expect(cell).to_contain_text("running")
+    kill(document)
+    line = cell.get_by_role("group", name=re.compile("^Commit"))
+    expect(line).to_contain_text("stopped in step 2 (the kernel ended)")
+    expect(line).to_contain_text("1 step done")
+    expect(cell.locator(".agent-kernel-going")).to_have_css("font-size", "0px")
+    photograph("died", document.page)
+    document.save()
+    document.page.goto("about:blank")
+    document.jupyter.end_kernels()
+    document.open()
+    expect(line).to_contain_text("stopped in step 2 (the kernel ended)")
+    expect(line).to_contain_text("its variables are not in memory since the restart")
+    photograph("died-opened-again", document.page)
+    document.write(3, "%agent checkout")
+    document.run(3)
+    document.page.wait_for_timeout(500)
+    document.write(3, STOPS.partition("before = 1\n")[0] + STOPS.partition("before = 1\n")[2])
+    document.run(3)
+    line.get_by_role("button", name="Resume").click()
+    expect(document.cell(3)).to_contain_text("%agent resume --run")
+    expect(document.cell(3)).to_contain_text("kept = df[:3]")
+    expect(line).to_have_count(0)
+    expect(cell.locator(".agent-kernel-going")).to_have_css("font-size", "0px")
+    photograph("died-resumed", document.page)
 
 
 def test_after_a_restart_the_row_says_what_is_in_the_way_and_resume_runs_a_cell(

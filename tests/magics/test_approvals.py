@@ -28,6 +28,16 @@ def test_a_step_that_reaches_outside_waits_for_approval(shell: Shell, tmp_path: 
     assert [run["status"] for run in runs(shell)] == ["completed"]
 
 
+def test_the_prompt_of_the_value_stands_once_in_a_terminal(shell: Shell) -> None:
+    use(shell, "import os\nos.system('true')\nx = 41\nx", "x + 1", "task.success(x + 1)")
+    shell.run("%%agent analyst\nMake a number please.")
+    typed = shell.run("%agent approve")
+    assert typed.out.count("Out[") == 1
+    assert [line for line in typed.out.splitlines() if line in ("41", "42")] == ["41", "42"]
+    assert typed.out.rstrip().endswith("]: 42")
+    assert shell.run("1 + 1").out.startswith("Out[")
+
+
 def test_a_step_that_is_stopped_as_it_runs_waits_for_approval(shell: Shell, tmp_path: Path) -> None:
     out = tmp_path / "out.txt"
     shell.run(f"import pathlib\nplace = pathlib.Path({str(out)!r})\nrows = [1]")

@@ -355,10 +355,31 @@ def test_an_extension_is_reloaded_without_losing_its_place(place: str) -> None:
         assert sources == ["y = 1", "x = 1"]
 
 
+def test_what_cannot_be_saved_is_the_same_after_a_reload_and_keeps_its_way_back(place: str) -> None:
+    with Shell(store=place) as shell:
+        shell.run("x = 1")
+        shell.run("g = (i for i in [x])")
+        shell.run("class A: ...\na = A()\nbox = [g]")
+        made, before = shell.log()[1]["id"], [commit["id"] for commit in shell.log()]
+        shell.ip.extension_manager.loaded.add("agent_kernel")
+        shell.run("%unload_ext agent_kernel")
+        shell.run("%load_ext agent_kernel")
+        shell.run("h = (i for i in [2]); pair = [g]")
+        assert [{change["name"] for change in commit["changed"]} for commit in shell.log()[: -len(before)]] == [
+            {"h", "pair"}
+        ]
+    with Shell(store=place) as shell:
+        shell.run("%agent checkout")
+        said = shell.run("next(g)").out
+        assert f"the cell of {made[:8]}" in said
+        assert f"the cell of {made[:8]}" in shell.run("next(pair[0])").out
+
+
 _COLLECTED = """
 import gc, sys, weakref
 from IPython.core.interactiveshell import InteractiveShell
 
+frozen = gc.get_freeze_count()  # Python 3.12 freezes a few objects itself
 shell = InteractiveShell.instance()
 shell.run_cell({before!r}, store_history=True)
 shell.run_line_magic("load_ext", "agent_kernel")
@@ -370,7 +391,7 @@ shell.run_cell("import pandas", store_history=True)
 shell.run_cell("del node", store_history=True)
 gc.collect()
 shell.run_line_magic("unload_ext", "agent_kernel")
-print("SAID", is_spared, node() is None, gc.get_freeze_count() > 0)
+print("SAID", is_spared, node() is None, gc.get_freeze_count() > frozen)
 """
 _MANY_IMPORTS = (
     "import xml.dom.minidom, unittest.mock, http.server, email.mime.text, concurrent.futures.process, curses"
@@ -383,6 +404,7 @@ _MANY_IMPORTS = (
         ("", _MANY_IMPORTS, "SAID True True False"),
         ("", f"{_MANY_IMPORTS}\nrows = [1, 2]", "SAID False True False"),  # data may become garbage
         ("rows = [1, 2]", _MANY_IMPORTS, "SAID False True False"),
+        ("rows = [1, 2]", f"{_MANY_IMPORTS}\ndel rows", "SAID False True False"),
         ("import gc; gc.disable()", _MANY_IMPORTS, "SAID False True False"),  # whoever turned it off knows better
     ],
 )
@@ -392,3 +414,59 @@ def test_the_garbage_collector_looks_at_data_and_not_at_imported_modules(
     code = _COLLECTED.format(before=before, source=source)
     ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == said
+
+
+_FROZEN = """
+import gc
+from IPython.core.interactiveshell import InteractiveShell
+
+shell = InteractiveShell.instance()
+gc.freeze()
+frozen = gc.get_freeze_count()
+shell.run_line_magic("load_ext", "agent_kernel")
+shell.run_cell({source!r}, store_history=True)
+after_imports = gc.get_freeze_count()
+shell.run_line_magic("unload_ext", "agent_kernel")
+# Of what was frozen some may have gone.
+print("SAID", frozen * 0.9 < gc.get_freeze_count() <= after_imports <= frozen)
+"""
+
+
+def test_what_others_kept_from_the_garbage_collector_stays_kept_from_it(tmp_path: Path) -> None:
+    code = _FROZEN.format(source=_MANY_IMPORTS)
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "SAID True"
+
+
+def test_where_there_was_data_the_garbage_collector_goes_on_to_look_at_what_is_left_of_it(tmp_path: Path) -> None:
+    code = _COLLECTED_LATER.format(source=f"del node, Node\n{_MANY_IMPORTS}")
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "SAID True"
+
+
+_COLLECTED_LATER = """
+import gc, weakref
+from IPython.core.interactiveshell import InteractiveShell
+
+shell = InteractiveShell.instance()
+shell.run_line_magic("load_ext", "agent_kernel")
+shell.run_cell("class Node: pass\\nnode = Node(); node.me = node", store_history=True)
+node = weakref.ref(shell.user_ns["node"])
+gc.collect()  # what is left now is looked at seldom
+shell.run_cell({source!r}, store_history=True)
+gc.collect()
+print("SAID", node() is None)
+"""
+
+
+def test_a_class_of_a_module_that_raises_when_it_is_looked_at_stops_no_cell_that_imports(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile = "class M(type):\n    def __getattribute__(cls, name):\n        raise AttributeError(name)\n"
+    (tmp_path / "hostile_classes.py").write_text(f"{hostile}class A(metaclass=M):\n    pass\na = type.__call__(A)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with Shell(store=place) as shell:
+        made = "import sys\nsys.modules.update({f'made_{n}': sys for n in range(60)})\nfrom hostile_classes import A, a"
+        typed = [shell.run(made), shell.run("for n in range(60): del sys.modules[f'made_{n}']")]
+        del sys.modules["hostile_classes"]
+        assert not any("Traceback" in one.out + one.err for one in typed)

@@ -77,3 +77,20 @@ def test_undo_names_the_agent_of_a_run_whose_step_was_taken_on_from_a_fork(shell
     shell.run("%%agent pv --preview --model model\nMake x one please.")
     shell.run("%agent approve")
     assert "Undone the run of pv (" in shell.run("%agent undo").out
+
+
+def test_what_a_previewed_run_did_is_its_agents_and_its_undo_is_the_persons(shell: Shell) -> None:
+    shell.run("import agent_kernel as ak; x = 0")
+    shell.run("model = ak.ScriptedModel(['x = 1', 'task.success(x)'])")
+    shell.run("%%agent pv --preview --model model\nMake x one please.")
+    shell.run("other = 3")
+    shell.run("%agent approve")
+    assert (shell.ns["x"], shell.ns["other"]) == (1, 3)
+    me = shell.extension.notebook.session.author.name  # type: ignore[union-attr]
+    accepted = shell.log()[0]
+    assert (accepted["author"]["name"], accepted["message"]) == ("pv", "take on step 1 of pv as it was previewed")
+    for verb in ("undo", "redo"):
+        shell.run(f"%agent {verb}")
+        reversed_ = shell.log()[0]
+        assert reversed_["message"].startswith(f"{verb} of the run of pv (")
+        assert reversed_["author"]["name"] == me

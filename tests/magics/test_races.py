@@ -43,6 +43,16 @@ def test_fork_tries_a_task_several_times_at_once_and_picks_none_by_itself(shell:
     race.discard()
 
 
+def test_a_race_is_not_resumed_as_a_run(shell: Shell) -> None:
+    use(shell, "x = 5", "task.success(x)", "x = 6", "task.success(x)")
+    typed = shell.run("x = 1\n").result.success and shell.run("%%agent analyst --fork 2\nAdd one to it please.")
+    race: Any = typed and typed.result.result
+    said = shell.run(f"%agent resume --run {race.id[-5:]}")
+    assert "is a race: it cannot be resumed; run its cell again" in said.out + said.err
+    assert shell.ns["x"] == 1
+    race.discard()
+
+
 def test_fork_takes_a_model_for_each_candidate_and_a_judge_picks_the_best(shell: Shell) -> None:
     shell.run(PLAY.format("low", ["y = 1", "task.success(y)"], "low"))
     shell.run(PLAY.format("high", ["y = 5", "task.success(y)"], "high"))
@@ -111,3 +121,15 @@ def test_a_candidate_that_never_ends_holds_its_cell_no_longer_than_the_cell_allo
     typed = shell.run("%%agent analyst --fork 1 --seconds 2\nCount on without end.")
     race: Any = typed.result.result
     assert [one.status for one in race.candidates] == ["failed"]
+
+
+def test_a_race_that_is_kept_says_how_to_have_its_candidates_in_another_kernel(shell: Shell) -> None:
+    shell.run("x = 1")
+    use(shell, "y = x + 1", "task.success(y)")
+    race: Any = shell.run("%%agent analyst --fork 2\nAdd one to it please.").result.result
+    said = shell.run("tries = _").out
+    way = f"%agent merge {race.candidates[0].branch}"
+    assert f"Its cell would begin another race; {way} takes its candidate 1 until you discard it." in said
+    assert shell.run(way).result.success
+    assert shell.ns["y"] == 2
+    race.discard()

@@ -183,6 +183,18 @@ def test_a_value_that_holds_it_too_is_named_and_stays(shell: Shell) -> None:
     assert shell.run("%agent show HEAD:config").result.success
 
 
+@pytest.mark.parametrize("between", ["\n", "; "])
+def test_what_stands_beside_it_in_a_cell_is_none_of_its_text(shell: Shell, between: str) -> None:
+    shell.run(f"password = 'abcdef-geheim'{between}wage = 54321")
+    told = shell.run("%agent forget wage --sources --yes").out
+    assert "Masked what the code of 1 cell gave away" in told
+    assert "The same text is in" not in told
+    repo = shell.extension.notebook.repo
+    assert repo is not None
+    (source,) = [commit.cell.source for _, commit in repo.log(list(repo.branches().values())) if commit.cell]
+    assert source == f"password = 'abcdef-geheim'{between}wage = •••• masked"
+
+
 def test_a_secret_that_was_never_stored_can_leave_the_code(shell: Shell, tmp_path: Path) -> None:
     shell.run("%agent ignore thing")
     shell.run(f"thing = '{SECRET}'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from typing import Any
 
 import pytest
@@ -217,3 +218,24 @@ def test_the_steps_have_the_number_of_their_cell(shell: Shell) -> None:
     use(shell, "x = 1", "task.success()")
     typed = shell.run("%%agent analyst\nMake an x please.")
     assert shell.log()[0]["cell"]["number"] == typed.result.execution_count
+
+
+LOOPS = {
+    "a loop": "while True: pass",
+    "one that catches all": "import time\nwhile True:\n    try: time.sleep(0.05)\n    except BaseException: pass",
+    "a coroutine that catches all": "import asyncio\nasync def work():\n    while True:\n        try: await asyncio.sleep(0.05)\n        except BaseException: pass\nawait work()",
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_cell_ends_about_a_second_after_its_limit_with_plain_lines_and_can_be_resumed(
+    shell: Shell, loop: str
+) -> None:
+    use(shell, "kept = 1", LOOPS[loop], "task.success(kept)")
+    began = time.monotonic()
+    typed = shell.run("%%agent analyst --seconds 1\nWork on it please.")
+    assert time.monotonic() - began < 1 + 2.5
+    assert "Traceback" not in typed.out + typed.err
+    assert "(limit: 1 s)" in typed.out + typed.err
+    assert shell.ns["kept"] == 1
+    assert shell.run("%agent resume").out.rstrip().endswith(": 1")

@@ -250,6 +250,27 @@ class TestStopped:
         failed = panel.ask("resume", run=id, answer="")
         assert failed["message"] == f"{refused}. Nothing was changed."
 
+    def test_every_page_of_the_rows_says_that_the_kernel_has_looked(self, front: Front) -> None:
+        self.stop(front, "a = 1", INTERRUPT, "task.success(a)")
+        panel = front.panel()
+        first = panel.ask("open", n=50)["page"]["rows"]
+        again = panel.ask("rows", **{"from": 0, "n": 50})["rows"]
+        for rows in (first, again):
+            (row,) = [row["run"] for row in rows if row["kind"] == "fold"]
+            assert (row["stopped"]["checked"], row["stopped"]["refused"]) == (True, "")
+
+    def test_an_opening_names_the_runs_that_were_undone(self, front: Front) -> None:
+        front.run("x = 1")
+        front.run(MODEL.format(turns=["a = 1", "task.success(a)"]))
+        front.run("%%agent analyst\nMake it please.")
+        panel = front.panel()
+        assert panel.ask("open", n=0)["undone"] == []
+        front.run("%agent undo")
+        (run,) = front.extension.notebook.tasks.runs
+        assert panel.ask("open", n=0)["undone"] == [run]
+        front.run("%agent redo")
+        assert panel.ask("open", n=0)["undone"] == []
+
     def test_on_another_branch_its_row_says_where_it_lies(self, front: Front) -> None:
         front.run("x = 1")
         front.run("%agent switch -c aside")

@@ -60,6 +60,14 @@ export class RowPages {
     return wanted;
   }
 
+  /** Whether runs are here that stopped, and nobody has looked yet whether they can go on. */
+  get hasUnchecked() {
+    return [...this.rows.values()].some((row) => {
+      const stopped = row.kind === "wait" ? row.stopped : row.kind === "fold" ? row.run?.stopped : null;
+      return stopped && !stopped.checked;
+    });
+  }
+
   /** Where a row stands, if it is here and not old. @param {string} id @returns {number | null} */
   find(id) {
     for (const [at, row] of this.rows) {

@@ -89,7 +89,7 @@ export interface State {
 
 /** `partial`: also where a value cannot be loaded. */
 export interface Merge { branch: string; ours: string[]; theirs: string[]; message?: string; partial?: boolean }
-export interface Opening { title: string; head: Head; state: State; page: Page; unsaved_names: number /* variables there are before the first commit */ }
+export interface Opening { title: string; head: Head; state: State; page: Page; unsaved_names: number /* variables there are before the first commit */; undone?: string[] /* the runs that were taken back */ }
 export interface Head { branch: string | null; id: string | null; prompt: string; label: string; lane: number | null }
 
 export interface Page { version: string; from: number; total: number /* rows */; commits: number /* in all */; matches: number; rows: Row[] }
@@ -99,8 +99,8 @@ export interface DayRow { kind: "day"; day: string /* 2026-11-21 */; graph: Grap
 export interface FoldRow { kind: "fold"; id: string; why: "nothing" | "repeated" | "run"; n: number; matching: number; prompt: string; subject: string; unfolded: boolean; took_s: number; time_ms: number; graph: Graph; run: RunFacts | null }
 /** An agent's run as a whole. `tip`: its newest commit; `part`: which of its rows this is, where others' commits lie between its own, the oldest first. `cost`: US dollars, null: not known. `chips`, `more`, `counts`: as of a commit, of all its steps together. */
 export interface RunFacts { id: string; short: string; author: CommitRow["author"]; status: "running" | "pending" | "clarify" | "interrupted" | "cancelled" | "completed" | "failed" | "undone" | "decided"; part: "" | "first" | "middle" | "last"; steps: number; tokens: number; cost: number | null; tip: string; refs: Ref[]; chips: [Sign, string, number][]; more: number; counts: Partial<Record<Sign, number>>; stopped: Stopped | null }
-/** A run that stopped before it was done, and can go on. `said`: where; `code`: a line that it was at; `done`: steps that ran to their end; `refused`: why it cannot go on here, "": it can; `at`: its last event's number; `cell`: the line that lets it go on, where only a cell can. */
-export interface Stopped { said: string; code: string; done: number; refused: string; at: number; cell: string }
+/** A run that stopped before it was done, and can go on. `said`: where; `code`: a line that it was at; `done`: steps that ran to their end; `refused`: why it cannot go on here, "": it can; `at`: its last event's number; `cell`: the line that lets it go on, where only a cell can; `checked`: the kernel has looked, so that `refused` and `cell` are known; `died`: its process ended in the middle of it. */
+export interface Stopped { said: string; code: string; done: number; refused: string; at: number; cell: string; checked: boolean; died?: boolean }
 /** A step that does not run before a person says so, an agent's question, or a run that stopped before its first commit. `depth`: 0 where its run has no row; then `subject` is its task. */
 export interface WaitRow { kind: "wait"; id: string; run: string; depth: 0 | 1; prompt: string; subject: string; is_code: boolean; author: CommitRow["author"]; waits_for: "approval" | "answer" | "resume"; time_ms: number; graph: Graph; stopped: Stopped | null }
 export interface CommitRow {

@@ -163,9 +163,14 @@ export function doneSteps({ done }) {
   return done ? `${plural(done, "step")} done` : "";
 }
 
+/** Whether a run that stopped is known to go on here. @param {Stopped | null | undefined} stopped */
+export function canGoOn(stopped) {
+  return Boolean(stopped?.checked && !stopped.refused);
+}
+
 /** Lets a run go on that stopped. @param {Stopped | null} stopped @param {string} short @param {string} name @param {RowLook} look */
 function resumeButton(stopped, short, name, look) {
-  if (!stopped || stopped.refused || !look.canAct || look.queued) return null;
+  if (!canGoOn(stopped) || !look.canAct || look.queued) return null;
   const title = `Resume run ${short} of ${name}`;
   return el("span", { class: "ak-go", role: "gridcell" }, el("button", { class: "ak-b", tabindex: -1, "data-do": "resume", title, "aria-label": title }, "Resume"));
 }
@@ -231,7 +236,7 @@ function waitRow(row, look) {
   return node;
 }
 
-/** There is no commit yet that anything could be done with, but to go on. @param {WaitRow} row @param {Stopped} stopped @param {RowLook} look */
+/** A stopped run has no commit yet: the one thing to do is to resume it. @param {WaitRow} row @param {Stopped} stopped @param {RowLook} look */
 function stoppedRow(row, stopped, look) {
   const name = [spokenPrompt(row.prompt), `run of ${row.author.name}`, row.subject, stopped.said, stopped.refused, whenSpoken(row.time_ms, look.now)];
   const node = el("div", { class: "ak-row ak-run-row ak-stopped", role: "row", "aria-level": 1, "aria-label": name.filter(Boolean).join(", ") });

@@ -12,7 +12,7 @@ import { changeLines } from "./changes.js";
 import { RUN, targetOf } from "./detail-top.js";
 import { QuestionCard } from "./question.js";
 import { refLabel } from "./refs.js";
-import { stateName } from "./row.js";
+import { canGoOn, stateName } from "./row.js";
 import { guard, hold } from "./stale.js";
 import { Tabs } from "./tabs.js";
 
@@ -149,7 +149,7 @@ export class RunPane {
     /** @param {(target: Target, from: HTMLElement) => void} act */
     const press = (act) => (/** @type {MouseEvent} */ event) => target && act(target, /** @type {HTMLElement} */ (event.currentTarget));
     const isGoing = this.going === `${run.id} resumed ${run.stopped?.at}`;
-    const mayResume = canAct && run.stopped !== null && !run.stopped.refused && !isGoing;
+    const mayResume = canAct && canGoOn(run.stopped) && !isGoing;
     const acts = el(
       "span",
       { class: "ak-acts" },

@@ -210,9 +210,12 @@ export class HistoryModel extends Shown {
   takeState(state) {
     const was = this.state;
     const isBack = (was.gone !== null && state.gone === null) || (this.problem?.code === "unread" && was.busy !== null && !state.busy);
+    // What only a kernel that is free can say of them is asked for once there is one.
+    const isFree = (was.busy !== null || !was.kernel) && state.busy === null && state.kernel;
     this.latest = state.version;
     this.#takeState(state);
-    if ((isBack || state.version !== was.version) && this.phase !== "loading") void this.open();
+    const isOpen = isBack || (isFree && this.pages.hasUnchecked);
+    if ((isOpen || state.version !== was.version) && this.phase !== "loading") void this.open();
   }
 
   /** @param {State} state */

@@ -8,6 +8,7 @@ import { FOOTER, footerLine } from "./footer.js";
 import { COMMAND, Notebooks } from "./notebooks.js";
 import { PageTeller } from "./page.js";
 import { Rest } from "./rest.js";
+import { RUN, runStep } from "./run-step.js";
 import { HISTORY, savedPanel } from "./saved.js";
 import { ID, sidePanel } from "./side.js";
 
@@ -93,6 +94,8 @@ function addRenderers(registry, { Panel, Widget }, notebooks, showSide) {
   const Line = footerLine(Widget, () => notebooks, showSide);
   registry.addFactory({ safe: true, mimeTypes: [HISTORY], createRenderer: () => new Saved() }, BEFORE_WIDGETS);
   registry.addFactory({ safe: true, mimeTypes: [CARD], createRenderer: () => new Card() }, BEFORE_WIDGETS);
+  const Step = runStep(Panel, Line, () => notebooks, (mime) => registry.createRenderer(mime));
+  registry.addFactory({ safe: true, mimeTypes: [RUN], createRenderer: () => new Step() }, BEFORE_WIDGETS);
   registry.addFactory({ safe: true, mimeTypes: [FOOTER], createRenderer: () => new Line() }, BEFORE_WIDGETS);
 }
 

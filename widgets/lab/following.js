@@ -16,6 +16,8 @@ export class Following {
     this.head = null;
     /** @type {Map<string, number | null>} */
     this.lanes = new Map();
+    /** @type {Set<string>} the runs that were taken back */
+    this.undone = new Set();
     /** @type {Set<() => void>} */
     this.listeners = new Set();
     this.version = "";
@@ -71,6 +73,7 @@ export class Following {
       const branches = await this.transport.ask("branches", {});
       this.head = opening.head.id;
       this.lanes = new Map(branches.map((branch) => [branch.name, branch.lane]));
+      this.undone = new Set(opening.undone);
       this.version = opening.page.version;
     } catch {
       this.head = null; // the line under the cell is as true without it

@@ -8,6 +8,7 @@
 import { pinned } from "../history/pin.js";
 import { el, fill, setAll } from "../shared/dom.js";
 import { RUN } from "../history/detail-top.js";
+import { canGoOn } from "../history/row.js";
 import { SIGNS, bytes, count, money, plural, took } from "../shared/format.js";
 import { keepKeys } from "../shared/shortcuts.js";
 
@@ -84,6 +85,7 @@ export function footerLine(Widget, notebooks, showSide) {
       try {
         const { stopped } = await transport.ask("run", { id: run.id });
         this.now = stopped?.at === run.stopped?.at ? stopped : null;
+        if (this.now && !this.now.checked) this.asked = ""; // only the kernel knows whether it can go on
       } catch {
         this.asked = ""; // what was written under the cell is as true without it
         return;
@@ -124,6 +126,7 @@ export function footerLine(Widget, notebooks, showSide) {
         line.short ? el("span", { class: "ak-mono ak-hash" }, line.short) : null,
         line.branch === null ? null : el("span", { class: "ak-branch" }, line.branch),
         ...(line.run ? runFacts(line.author.name, line.run, this.now) : [isAgent ? el("span", { class: "ak-agent" }, line.author.name) : null]),
+        line.run && this.notebook?.following.undone.has(line.run.id) ? el("span", { class: "ak-state ak-chg" }, "undone") : null,
         ...line.chips.map((chip, at) => chipOf(chip, at === 0, line.grew?.[chip[1]])),
         el("span", { class: "ak-mono ak-more", "data-more": line.more, hidden: !line.more }, `${line.more} more`),
         ...(line.unsaved ? unsavedOf(line.unsaved) : []),
@@ -139,7 +142,7 @@ export function footerLine(Widget, notebooks, showSide) {
       const mayUndo = line.undo && !this.said && transport.canAct() && !following.isBusy && undoes(transport.state(), line.commit, following.head);
       const run = line.run ? `${RUN}${line.run.id}` : null;
       const hasHistory = transport.place !== null || transport.hasKernel;
-      const mayResume = line.run?.stopped && this.now && !this.now.refused && transport.canAct() && !this.said;
+      const mayResume = line.run?.stopped && canGoOn(this.now) && transport.canAct() && !this.said;
       return [
         mayResume ? this.#button("Resume", `Resume run ${line.run?.id.slice(-5)} of ${line.author.name}`, () => void this.#resume(notebook), "ak-go") : null,
         mayUndo && line.run ? this.#button("Undo run", "Undo all steps: the variables are as they were before the run", () => void this.#undo(notebook), mayResume ? "ak-to-undo" : "") : null,

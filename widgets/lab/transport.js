@@ -22,7 +22,7 @@ const PATIENCE_MS = 1_500; // for which the kernel may think before the server i
 const BUSY_MS = 500; // in which a kernel answers that can while it is busy
 
 /** Questions to which the kernel knows the better answer. */
-const KERNEL_FIRST = new Set(["open", "plan", "branches", "run"]);
+const KERNEL_FIRST = new Set(["open", "rows", "plan", "branches", "run"]);
 
 /** @implements {Transport} */
 export class NotebookTransport {

@@ -25,7 +25,7 @@ async function buttons(state) {
 async function lineOf(state, more = {}, head = "three", opened = [], acts = []) {
   const act = (/** @type {string} */ op, /** @type {object} */ args) => Promise.resolve((acts.push([op, args]), { done: "Undone [3].", notes: [] }));
   const transport = { act, canAct: () => true, state: () => stateOf(state), place: {}, hasKernel: true };
-  const following = { head, isBusy: false, lanes: new Map(), listen: () => () => {} };
+  const following = { head, isBusy: false, lanes: new Map(), undone: new Set(more.undone ?? []), listen: () => () => {} };
   const notebook = { transport, following, seen() {} };
   const Line = footerLine(/** @type {any} */ (FakeWidget), /** @type {any} */ (() => ({ around: () => notebook })), (_, commit) => void opened.push(String(commit)));
   const line = /** @type {any} */ (new Line());
@@ -143,7 +143,7 @@ async function stoppedLine(now, acts = [], cells = []) {
     place: {},
     hasKernel: true,
   };
-  const following = { head: "three", isBusy: false, lanes: new Map(), listen: (/** @type {() => void} */ fn) => ((tell = fn), () => {}) };
+  const following = { head: "three", isBusy: false, lanes: new Map(), undone: new Set(), listen: (/** @type {() => void} */ fn) => ((tell = fn), () => {}) };
   const host = () => ({ runCell: (/** @type {string} */ source) => cells.push(source) > 0 });
   const Line = footerLine(/** @type {any} */ (FakeWidget), /** @type {any} */ (() => ({ around: () => ({ transport, following, host, seen() {} }) })), () => {});
   const line = /** @type {any} */ (new Line());
@@ -158,7 +158,7 @@ async function stoppedLine(now, acts = [], cells = []) {
 test("Resume lets the run of its line go on, and its title names it", page, async () => {
   /** @type {object[]} */
   const acts = [];
-  const node = await stoppedLine({ said: "", code: "", done: 3, refused: "", at: 17, cell: "" }, acts);
+  const node = await stoppedLine({ said: "", code: "", done: 3, refused: "", at: 17, checked: true, cell: "" }, acts);
   assert.match(node.textContent, /stopped in step 4model\.fit\(X, y\)3 steps done/);
   const [button] = node.querySelectorAll("button");
   assert.deepEqual([button.textContent, button.title], ["Resume", `Resume run a7c12 of ${LINE.author.name}`]);
@@ -168,10 +168,10 @@ test("Resume lets the run of its line go on, and its title names it", page, asyn
 });
 
 test("a run that went on since, or cannot go on, has no Resume, and its line says which", page, async () => {
-  const gone = await stoppedLine({ said: "", code: "", done: 3, refused: "", at: 21, cell: "" });
+  const gone = await stoppedLine({ said: "", code: "", done: 3, refused: "", at: 21, checked: true, cell: "" });
   assert.match(gone.textContent, /stopped in step 4, then resumed/);
   assert.equal(gone.querySelector("span.ak-chg"), null);
-  const lost = await stoppedLine({ said: "", code: "", done: 3, refused: "its model is gone", at: 17, cell: "" });
+  const lost = await stoppedLine({ said: "", code: "", done: 3, refused: "its model is gone", at: 17, checked: true, cell: "" });
   assert.match(lost.textContent, /stopped in step 4: its model is gone/);
   for (const node of [gone, lost]) assert.notEqual(node.querySelector("button")?.textContent, "Resume");
 });
@@ -179,7 +179,20 @@ test("a run that went on since, or cannot go on, has no Resume, and its line say
 test("where its cell is not known any more, Resume runs the line that lets it go on", page, async () => {
   /** @type {string[]} */
   const cells = [];
-  const node = await stoppedLine({ said: "", code: "", done: 3, refused: "", at: 17, cell: "%agent resume --run a7c12" }, [], cells);
+  const node = await stoppedLine({ said: "", code: "", done: 3, refused: "", at: 17, checked: true, cell: "%agent resume --run a7c12" }, [], cells);
   node.querySelector("button").click();
   assert.deepEqual(cells, ["%agent resume --run a7c12"]);
+});
+
+test("a server's word alone offers no Resume", page, async () => {
+  const node = await stoppedLine({ said: "", code: "", done: 3, refused: "", at: 17, checked: false, cell: "" });
+  assert.notEqual(node.querySelector("button")?.textContent, "Resume");
+});
+
+test("the line of a run that was undone says so in one word", page, async () => {
+  const run = { id: "019a0c4e2b1a7c12", said: "done", bad: false, done: true, steps: 4, tokens: 1200, cost: null };
+  const line = await lineOf({ undo: null }, { run, undone: [run.id] });
+  assert.equal(line.node.querySelector(".ak-state")?.textContent, "undone");
+  const kept = await lineOf({ undo: null }, { run });
+  assert.doesNotMatch(kept.node.textContent, /undone/);
 });

@@ -38,8 +38,8 @@ test("with a kernel it says where HEAD is, and the server the rest", async () =>
   await soon();
   comm.answer({ title: "houses.ipynb", page: { version: "v2", rows: [] }, state: stateOf(), unsaved_names: 3 });
   assert.deepEqual([(await opening).unsaved_names, (await opening).state.kernel, (await opening).state.version], [3, true, "v2"]);
-  assert.deepEqual(await transport.ask("rows", { from: 0, n: 100 }), { op: "rows", by: "server" });
-  assert.equal(rest.asked.at(-1)[0], "rows");
+  assert.deepEqual(await transport.ask("commit", { id: "7c" }), { op: "commit", by: "server" });
+  assert.equal(rest.asked.at(-1)[0], "commit");
   transport.dispose();
 });
 
@@ -151,5 +151,14 @@ test("an act that waited for a kernel that went away is not done by the next one
   const [, again] = kernel.comms;
   again.say({ event: "state", state: stateOf() });
   assert.deepEqual(again.sent, [{ open: {} }]);
+  transport.dispose();
+});
+
+test("every page of the rows is the kernel's, which alone knows what can go on", async () => {
+  const { transport, comm } = await stands();
+  const asked = transport.ask("rows", { from: 60, n: 60 });
+  await soon();
+  comm.answer({ by: "kernel" });
+  assert.deepEqual(await asked, { by: "kernel" });
   transport.dispose();
 });

@@ -302,3 +302,13 @@ test("without a kernel there is nothing to press", page, async () => {
   assert.equal(panel.row("Drop the outliers").querySelector('[data-do="resume"]'), null);
   assert.match(panel.row("Drop the outliers").textContent ?? "", /stopped in step 4/);
 });
+
+test("Resume is offered only where the kernel has looked whether the run can go on, on every page", page, async () => {
+  const panel = await mounted({ store: { history: withStopped({ checked: false }) } });
+  await panel.to("Drop the outliers");
+  await panel.press("Enter");
+  await soon();
+  assert.equal(panel.row("Drop the outliers").querySelector('[data-do="resume"]'), null);
+  assert.equal(button(panel, "Resume"), undefined);
+  assert.match(panel.row("Drop the outliers").textContent ?? "", /stopped in step 4/);
+});

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 
-from agent_kernel.browsing.mime import FOOTER
+from agent_kernel.browsing.mime import FOOTER, RUN
 from agent_kernel.magics.outputs.collecting import Collector
 from agent_kernel.magics.outputs.items import HERE, Place
 from agent_kernel.magics.outputs.replacing import put_back, replace
@@ -149,7 +149,7 @@ class KernelTap:
             return
         self._collector.show(
             kind,
-            data,
+            {mime: said for mime, said in data.items() if mime != RUN},
             content.get("metadata"),
             display=_mapping(content.get("transient")).get("display_id"),
             number=content.get("execution_count"),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from agent_kernel.agents.events import TaskStart
 from agent_kernel.browsing.highlighting import html_of, pieces_of
+from agent_kernel.browsing.mime import RUN
 from agent_kernel.verbs.text import clean, clean_lines
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ _CODE: Final = "font-family:var(--jp-code-font-family,monospace);font-size:12px;
 _SMALL: Final = "font-size:11px;line-height:20px;opacity:.7"
 _RULE: Final = "border-left:2px solid color-mix(in srgb,#1976d2 75%,currentColor 15%);padding-left:12px"
 
+_GOING: Final = re.compile("(writing|running) …")
 _TYPED: Final = re.compile(r"%agent \w+(?: [A-Z]+)*\b")  # what is to be typed
 
 
@@ -46,8 +48,16 @@ class Notebook:
         self._shell = shell
         self.last: Step | None = None
         self._handle: Handle | None = None
+        self._is_free = False  # what the handle shows is empty: the next step goes there
+        self._run: dict[str, object] = {}
         self._seen_s = 0.0
         self._progress: Handle | None = None
+
+    def open(self, run: str) -> None:
+        """Keep a place for the first step. Should this kernel die, nothing more is written: a front end then asks for the run."""
+        self._run = {RUN: {"version": 1, "run": run}}
+        self._handle, self._is_free = _new_handle(), True
+        self._handle.display({"text/plain": "", "text/html": "", **self._run}, raw=True)
 
     def begin(self, start: TaskStart) -> None:
         self._publish(_paragraph(f"■ {start.agent} · {start.model}", _SMALL), f"{start.agent} · {start.model}")
@@ -58,11 +68,12 @@ class Notebook:
         if not is_new and not whole and now - self._seen_s < _PATIENCE_S:
             return
         self._seen_s = now
-        if is_new or self._handle is None:
+        if self._handle is None or (is_new and not self._is_free):
             self._handle = _new_handle()
-            self._handle.display(_bundle(step), raw=True)
+            self._handle.display({**_bundle(step), **self._run}, raw=True)
         else:
-            self._handle.update(_bundle(step), raw=True)
+            self._handle.update({**_bundle(step), **self._run}, raw=True)
+        self._is_free = False
         self.last = step
 
     def line(self, text: str, *, strong: bool = False) -> None:
@@ -101,13 +112,20 @@ def _bundle(step: Step) -> dict[str, str]:
         _thinking(clean_lines(step.thinking).strip(), is_open=not (text or code)),
         f'<div style="{_UI};white-space:pre-wrap;margin:0 0 2px{struck}">{escape(text)}</div>' if text else "",
         _code(code, struck) if code else "",
-        f'<div style="{_UI};{_SMALL};font-variant-numeric:tabular-nums">{escape(step.status)}</div>'
+        f'<div style="{_UI};{_SMALL};font-variant-numeric:tabular-nums">{_status(step)}</div>'
         if code or not text or is_broken
         else "",
         *(f'<div style="{_UI};{_SMALL}">{escape(clean(note))}</div>' for note in step.notes),
     ]
     style = f"margin:4px 0;{_RULE if code else 'padding-left:14px'}"
     return {"text/plain": plain, "text/html": f'<div class="agent-kernel-step" style="{style}">{"".join(parts)}</div>'}
+
+
+def _status(step: Step) -> str:
+    """How the step stands. A front end takes back that it goes on if the kernel dies."""
+    said = escape(step.status)
+    is_going = step.state in ("writing", "running")
+    return _GOING.sub(r'<span class="agent-kernel-going">\g<0></span>', said) if is_going else said
 
 
 def _thinking(text: str, *, is_open: bool) -> str:

@@ -447,7 +447,10 @@ class Tasks:
         shown(iter(items), self._place_shown(run), beside.asks, beside.ended, left_open(run.events))
 
     def _place_shown(self, run: Run[Any]) -> Shown:
-        return self._shown.setdefault(run.id, self._new_place())
+        if run.id not in self._shown:
+            self._shown[run.id] = self._new_place()
+            self._shown[run.id].open(run.id)
+        return self._shown[run.id]
 
     def _rests(self, run: Run[Any]) -> Run[Any]:
         self._notebook.beside.decided(run.id)

@@ -26,7 +26,7 @@ def followed(race: Race, place: Shown) -> None:
     failed = judging.failure(race.candidates)
     if race.judge is not None and failed:
         place.line(f"{failed[:1].upper()}{failed[1:]}.", strong=True)
-    if race.judge is None or best is None:
+    if race.judge is None or best is None or race.is_interrupted:
         return
     try:
         race.pick()

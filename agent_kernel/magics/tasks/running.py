@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, cast
 
-from agent_kernel.agents.deadlines import StepTimeout, within
+from agent_kernel.agents.deadlines import StepTimeout, Unheeded, within
 from agent_kernel.agents.events import Part
 from agent_kernel.agents.executing import Executed, PlainExecutor, is_raised_by_code
 from agent_kernel.agents.gate import EffectStopped
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OwnNamespace", "ShellExecutor"]
 
+_ENDINGS = (Settled, EffectStopped, Unheeded)  # what ends a step and is no error of its code
 _TEXTS = ("text/plain", "text/markdown", "text/latex", "application/json")
 
 
@@ -32,6 +33,8 @@ class DisplayHook(Protocol):
     """What shows the value of a cell, and notes it in the cell's result."""
 
     exec_result: object
+
+    def write_output_prompt(self) -> None: ...
 
 
 class ShellExecutor:
@@ -89,7 +92,7 @@ class ShellExecutor:
 
         def quiet(kind: type[BaseException], error: BaseException, trace: object, offset: int | None = None) -> object:
             is_interrupt = issubclass(kind, KeyboardInterrupt) and not is_raised_by_code(error)
-            if is_interrupt or issubclass(kind, (Settled, EffectStopped)):
+            if is_interrupt or issubclass(kind, _ENDINGS):
                 return None
             if issubclass(kind, kinds):
                 return handler(kind, error, trace, offset)
@@ -97,14 +100,23 @@ class ShellExecutor:
             return None
 
         runner = shell.loop_runner
-        shell.custom_exceptions, shell.CustomTB = (*kinds, Settled, EffectStopped, KeyboardInterrupt), quiet
+        shell.custom_exceptions, shell.CustomTB = (*kinds, *_ENDINGS, KeyboardInterrupt), quiet
         shell.loop_runner = beside(runner)
+        is_terminal = getattr(shell, "kernel", None) is None
+        if is_terminal:  # `Out[4]` stands before the value of the cell, which the run's is, and not before each step's
+            hook.write_output_prompt = _no_prompt  # type: ignore[method-assign]
         try:
             yield
         finally:
             shell.loop_runner = runner
+            if is_terminal:
+                del hook.write_output_prompt  # the class has its own
             shell.custom_exceptions, shell.CustomTB = kinds, handler
             hook.exec_result = outer  # or the value of the cell around it would be lost
+
+
+def _no_prompt() -> None:
+    """Write nothing before a value."""
 
 
 class OwnNamespace(PlainExecutor):

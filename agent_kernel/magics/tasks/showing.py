@@ -84,6 +84,10 @@ class Shown(Protocol):
 
     last: Step | None
 
+    def open(self, run: str) -> None:
+        """This run is shown here from now on, and nothing of it is there yet."""
+        ...
+
     def begin(self, start: TaskStart) -> None:
         """A run begins."""
         ...
@@ -268,6 +272,9 @@ class Terminal:
     def __init__(self) -> None:
         self.last: Step | None = None
         self._noted = 0
+
+    def open(self, run: str) -> None:
+        pass
 
     def begin(self, start: TaskStart) -> None:
         for line in lines_of(start):

@@ -1,4 +1,4 @@
-"""Which commits a search finds: words, `var:NAME`, `tag:`, `branch:`, `author:`, `cell:N`, `is:WORD`, `since:DATE`.
+"""Which commits a search finds, in a panel and in `log --search`: words, `var:NAME`, `tag:`, `branch:`, `author:`, `cell:N`, `is:WORD`, `since:DATE`.
 
 All terms have to fit. What is searched is what is shown, so a masked secret is not found by its letters: text is masked
 where it would fit, which is a small part of all. A term that means nothing (yet: searches run while they are typed)
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from agent_kernel.browsing.timeline import Record, View, reached
 from agent_kernel.repository import Commit, Kind, ObjectId
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.session.labels import shown
 from agent_kernel.values.summaries import clean
+from agent_kernel.verbs.timeline import Record, View, reached
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
@@ -132,9 +132,10 @@ def terms_of(text: str) -> list[tuple[str, str]]:
 
 
 def text_of(commit: Commit) -> str:
-    """All that free text is looked for in, in small letters: message, code, error."""
+    """All that free text is looked for in, in small letters: message, code, error, names of variables."""
     cell = (commit.cell.source, commit.cell.error) if commit.cell is not None else ()
-    return "\n".join(part for part in (commit.message, *cell) if part).casefold()
+    names = (change.name for change in commit.changed)
+    return "\n".join(part for part in (commit.message, *cell, *names) if part).casefold()
 
 
 def digest_of(commit: Commit) -> Digest:
