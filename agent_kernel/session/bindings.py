@@ -19,10 +19,10 @@ from itertools import islice
 import msgspec
 
 from agent_kernel.values.addresses import differences, ids_in, rows_of
+from agent_kernel.values.atoms import ATOM_IDS
 
 HELD_BYTES = 4_096
 # By id: hashing a type runs its metaclass.
-_ATOM_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
 BUILTIN_IDS = frozenset(map(id, (list, dict, set, tuple, frozenset, bytearray)))
 
 
@@ -151,8 +151,8 @@ class Bindings:
         """Whether the name is bound to an immutable builtin that is kept: only another binding can change it."""
         held = self._held.get(name, self)
         if type(held) is tuple:
-            return all(map(_ATOM_IDS.__contains__, map(id, map(type, held))))  # pyright: ignore[reportUnknownArgumentType]
-        return id(type(held)) in _ATOM_IDS
+            return all(map(ATOM_IDS.__contains__, map(id, map(type, held))))  # pyright: ignore[reportUnknownArgumentType]
+        return id(type(held)) in ATOM_IDS
 
     def bind(self, name: str, value: object, *, small: bool) -> None:
         """The name's value was saved. `small`: it is builtin data of at most `HELD_BYTES`, which may be kept."""
@@ -167,7 +167,7 @@ class Bindings:
         self._bound[name] = id(value)
         if id(type(value)) in BUILTIN_IDS:
             self.containers[name] = None
-        if small or (id(type(value)) in _ATOM_IDS and _size(value) <= HELD_BYTES):
+        if small or (id(type(value)) in ATOM_IDS and _size(value) <= HELD_BYTES):
             self._held[name] = value
             return
         if _is_array(value):  # numpy refuses to resize an array that is watched

@@ -20,6 +20,7 @@ from agent_kernel.session.components import Component, Components, roots_of
 from agent_kernel.session.tracking import LEAST_COST_S, NO_OWN, Group, Tracking
 from agent_kernel.values import references
 from agent_kernel.values.aliases import Reach, find, ids_of_items, joined
+from agent_kernel.values.atoms import ATOM_IDS
 from agent_kernel.values.dump import Dump
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry
 from agent_kernel.values.groups import Dumped, Layout, dump_group, is_same, plain_stream, reach_of
@@ -110,6 +111,7 @@ def _set_back_among(
     }
 
 
+_SHORT = 200  # characters of a text, or bits of a number
 _TAKEN_IDS = frozenset(map(id, (list, tuple, dict, set, bytearray)))
 
 
@@ -128,6 +130,7 @@ class Dumps:
         self.living = living
         self.staged = staged
         self.alone: dict[str, saving.Compared] = {}
+        self.atoms: dict[str, object] = {}  # short immutable values that no other variable was saved with
         self.joint: dict[tuple[str, ...], saving.Compared] = {}
         self.owns: dict[str, bytes] = {}
         self.seen: set[str] = set()
@@ -332,6 +335,11 @@ class Dumps:
         members = self.values([name])
         if members is None:
             return []
+        if self._is_atom(name, members[name]):
+            self.living.dumps((name,), self.rebound)
+            self.living.interrupted.discard(name)
+            self.atoms[name] = members[name]
+            return []
         # First, so that what of it is found there does not depend on which names were dumped before.
         self.components.is_led(members)
         compared = self.dump(members, self.tracking.groups.get(name), alone=True)
@@ -342,6 +350,16 @@ class Dumps:
         for component in compared.dumped.dump.met:
             follow |= component.dump.globals_used
         return self._new_classes(compared.dumped)
+
+    def _is_atom(self, name: str, value: object) -> bool:
+        """Whether the value is short and immutable, and was not saved together with others: then there is nothing to dump."""
+        if id(type(value)) not in ATOM_IDS:
+            return False
+        size = len(value) if isinstance(value, str | bytes) else value.bit_length() if isinstance(value, int) else 0
+        if size > _SHORT:
+            return False
+        group = self.tracking.groups.get(name)
+        return group is None or len(group.members) == 1
 
     def _keep(self, name: str, members: Mapping[str, object], compared: saving.Compared) -> None:
         """Remember what a name was dumped as by itself; others may hold parts of it."""
@@ -357,6 +375,8 @@ class Dumps:
     def is_as_before(self, name: str, group: Group) -> bool:
         """Whether a value whose digest is worked out by other components now is what it was, worked out by the same ones."""
         before = dict(group.roots.get(name, ()))
+        if name in self.atoms:
+            return False
         now = dict(roots_of(self.alone[name].dumped.dump))
         changed = any(now.get(root, digest) != digest for root, digest in before.items())
         if group.own_of(name) is None or changed or before.keys() == now.keys():

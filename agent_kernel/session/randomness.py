@@ -7,9 +7,11 @@ gives the same numbers. The format is msgpack, not pickle, so that it can be rea
 from __future__ import annotations
 
 import array
+import functools
 import random
 import sys
 from collections.abc import Callable
+from ctypes import string_at
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -35,12 +37,42 @@ class RandomState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def capture() -> bytes:
     """The stored bytes of the generators' state, some 5 kB."""
-    state = random.getstate(), _numpy_state(), _torch_state()
+    state = _python_seen(), _numpy_state(), _torch_state()
     if state != _captured.state:  # most cells leave it as it is: to compare it takes a third of the time
-        (version, words, gauss), numpy, torch = state
+        (version, words, gauss), (_, numpy, torch) = random.getstate(), state
         payload = msgspec.msgpack.encode(RandomState(version, array.array("I", words).tobytes(), gauss, numpy, torch))
         _captured.state, _captured.payload = state, payload
     return _captured.payload
+
+
+def _python_seen() -> object:
+    """What tells whether Python's generator is as it was: its numbers as they lie in memory, or else its state.
+
+    To ask for the state makes an object of each of 625 numbers.
+    """
+    generator: Any = getattr(random.getstate, "__self__", None)
+    if type(generator) is not random.Random or not _knows_numbers():
+        return random.getstate()
+    return id(generator), string_at(id(generator) + object.__basicsize__, _NUMBERS_BYTES), generator.gauss_next
+
+
+_NUMBERS_BYTES = 625 * 4  # where the next one is, and 624 words
+
+
+@functools.cache
+def _knows_numbers() -> bool:
+    """Whether this Python keeps a generator's numbers as we know it: tried on one."""
+    size: int = random.Random.__base__.__basicsize__  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]
+    if sys.implementation.name != "cpython" or size - object.__basicsize__ not in (_NUMBERS_BYTES, _NUMBERS_BYTES + 4):
+        return False
+    some = random.Random(7)
+    for _ in range(2):
+        some.random()
+        kept = string_at(id(some) + object.__basicsize__, _NUMBERS_BYTES)
+        *words, place = some.getstate()[1]
+        if kept != array.array("I", [place, *words]).tobytes():
+            return False
+    return True
 
 
 class _Captured:

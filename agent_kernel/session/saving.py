@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import pickle
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
@@ -42,10 +43,12 @@ from agent_kernel.session.tracking import (
     Roots,
 )
 from agent_kernel.values import summaries
+from agent_kernel.values.aliases import Reach
 from agent_kernel.values.atoms import Part
 from agent_kernel.values.definitions import DefinitionId
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry, shown
 from agent_kernel.values.groups import Dumped, encode_layout
+from agent_kernel.values.pickler import PROTOCOL
 from agent_kernel.values.references import is_library, name_in
 from agent_kernel.values.summaries.reading import derives_from, module_dict
 
@@ -206,6 +209,35 @@ def save(
     # Where another thread wrote to a buffer while it was saved, the next cell saves it again.
     made.stale = any(tuple(seen) != kept.digests for seen, kept in zip(stores.digests, pieces, strict=True))
     return made
+
+
+def save_atom(writer: Writer, name: str, value: object) -> Group:
+    """Store a short immutable value and return what to remember of it, as `save` does for a dump of it.
+
+    It can lead to nothing and share nothing, so that of a dump only the stream would say anything.
+    """
+    stream = pickle.dumps(value, PROTOCOL)
+    manifest = Manifest(blobs=(Blob(len(stream), inline=stream),), size=len(stream))
+    signature = signature_of(stream)
+    return Group(
+        members=(name,),
+        signature=signature,
+        own=NO_OWN,
+        stored=_entries(writer, manifest, {name: value}, {}, {name: signature})[name],
+        pieces=NO_PIECES,
+        reach=Reach(),
+        globals_used=NO_NAMES,
+        classes=NO_NAMES,
+        losses=(),
+        size=manifest.size,
+        roots=NO_ROOTS,
+        held=NO_IDS,
+        held_memory=NO_RANGES,
+        holders=NO_NAMES,
+        cuts=NO_CUTS,
+        marks=NO_MARKS,
+        data=NO_OWN,
+    )
 
 
 def _manifest(

@@ -15,7 +15,9 @@ from agent_kernel.session.sharing import Sharing
 from agent_kernel.session.tracking import NO_IDS, Group, Tracking, without
 from agent_kernel.values import summaries
 from agent_kernel.values.aliases import joined
+from agent_kernel.values.dump import Dump
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry
+from agent_kernel.values.groups import Dumped, Layout
 from agent_kernel.values.pickler import type_name
 
 if TYPE_CHECKING:
@@ -72,6 +74,8 @@ class Staging:
         held = self._dumps.held_live()
         for names in sharing.clusters():
             self._stage(sorted(names), held)
+        for name, value in self._dumps.atoms.items():
+            self._stage_atom(name, value)
         for name in sorted(gone):
             self._remove(name)
         self._keep_unloaded()
@@ -125,6 +129,18 @@ class Staging:
                     made.cuts = made.cuts | saving.cuts_of(dumped, {name: members[name]})
                     made.marks |= dumped.segments.marks
         self._record(names, before, made)
+
+    def _stage_atom(self, name: str, value: object) -> None:
+        group = self.tracking.groups.get(name)
+        try:
+            made = saving.save_atom(self.writer, name, value)
+        except KeyboardInterrupt:
+            self._dumps.interrupt({name: value}, group)
+            return
+        if group is not None and group.signature == made.signature and not group.stale:
+            self.staged.unchanged.append((group, Dumped(Layout(), [], [], Dump(), group.reach)))
+        else:
+            self._record([name], {name: group}, made)
 
     def _hold_back(self, names: list[str], members: Mapping[str, object], compared: saving.Compared) -> bool:
         """A value of gigabytes is asked about once, before it fills the disk."""

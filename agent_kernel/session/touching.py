@@ -19,7 +19,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
-from itertools import chain, compress
+from itertools import chain, compress, repeat
 from operator import attrgetter, is_
 from types import (
     BuiltinFunctionType,
@@ -573,9 +573,9 @@ def hooks_of_process() -> Iterator[object]:
     yield from (sys.excepthook, sys.unraisablehook, sys.displayhook, sys.gettrace(), sys.getprofile())
     yield from (threading.excepthook, *gc.callbacks)
     handlers: Any = sys.modules["_signal"]  # `signal` makes an enum of each answer, which takes ten times as long
-    found: list[object] = [handlers.getsignal(number) for number in _SIGNALS]
-    yield from filter(callable, found)
-    yield from (found for found in list(vars(builtins).values()) if type(found) is FunctionType)
+    yield from filter(callable, map(handlers.getsignal, _SIGNALS))
+    named = list(vars(builtins).values())
+    yield from compress(named, map(is_, map(type, named), repeat(FunctionType)))
     yield getattr(sys.modules.get("warnings"), "showwarning", None)
     yield from (*sys.meta_path, *sys.path_hooks)
     yield from (sys.stdout, sys.stderr, *_parts_of_logging())

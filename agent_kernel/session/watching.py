@@ -135,19 +135,10 @@ class Watching:
             closure.mark(uses.marks)
         if not closure.everything:
             closure.add(uses.words - self._only_shown(source) - self._not_used(source, uses.words))
-            closure.add(name for group in self.tracking.stale for name in group.members)
-            closure.add(self._owed)
-            closure.add(rebound.rebound)
-            closure.add_code_names(self.monitor.names)
-            closure.add(self._holding(self.monitor.ids))
-            closure.add_code_names(touching.running_code_names(self.namespace))
-            for held in (self._beside, self._called_by(uses.magics)):
-                closure.add_code_names(held.names)
-                closure.add(self._holding(held.ids))
-            if touching.mentions_outputs(uses.words):
-                closure.add(self._holding({id(value) for value in self.outputs()}))
-            closure.add(self._holding(self._drawn_on()))
-            closure.add(self._holding(touching.held_by_log_handlers()))
+            beside = self._running_beside(uses)
+            closure.add_code_names(beside.names)
+            found = chain(self._owed, rebound.rebound, self._holding(beside.ids))
+            closure.add(chain(found, *(group.members for group in self.tracking.stale)))
             if self.ran_between:
                 closure.add(name for group in self.tracking for name in group.members if group.holders)
             self.ran_between = False
@@ -158,6 +149,19 @@ class Watching:
             names = groups if everything else looked & groups.keys() | self._able_to_change(groups)
         grouped = frozenset[str]() if closure.everything else closure.grouped
         return Touched(frozenset(names), rebound, closure.everything, everything, grouped=grouped)
+
+    def _running_beside(self, uses: touching.Uses) -> Held:
+        """What code other than the cell's own may have changed while it ran: names that it uses, and ids of objects."""
+        called = self._called_by(uses.magics)
+        shown = map(id, self.outputs()) if touching.mentions_outputs(uses.words) else ()
+        running = touching.running_code_names(self.namespace)
+        return Held(
+            {*self.monitor.names, *running, *self._beside.names, *called.names},
+            {
+                *(*self.monitor.ids, *self._beside.ids, *called.ids, *shown),
+                *(*self._drawn_on(), *touching.held_by_log_handlers()),
+            },
+        )
 
     def _able_to_change(self, names: Iterable[str]) -> set[str]:
         """Without names that only another binding can change: atoms, and what was saved as a mere name of a module."""

@@ -51,7 +51,7 @@ def url_of(folder: Path) -> str:
 def file_id(folder: Path) -> FileId | None:
     """Say which data file lies in the folder just now, whatever path leads to it; None if there is none."""
     try:
-        found = (folder / DATA).stat()
+        found = os.stat(f"{folder}{os.sep}{DATA}")  # noqa: PTH116 - every commit waits for it, and a Path takes five times as long
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -27,6 +27,7 @@ _MAP_BYTES = 1 << 40  # reserved address space; nothing is taken from the disk o
 _BATCH_BYTES = 8 << 20
 _ITEM_BYTES = 1024  # a small value dirties a page of its own in the worst case, so it counts for more than it holds
 _SWAP_BYTES = 16 << 20
+_SMALL_BYTES = 64 << 10  # to join in fresh memory
 _DELETE_BATCH = 10_000
 _SETTLE_KEYS = 64
 _SCRATCH_KEY = b"\x00settle"
@@ -291,7 +292,7 @@ def _settle(txn: lmdb.Transaction[bytes]) -> None:
 
 
 class _Joiner:
-    """Join pieces in one buffer that is used again: fresh memory costs more than the copy into it."""
+    """Join pieces, large ones in one buffer that is used again: fresh memory costs more than the copy into it."""
 
     def __init__(self) -> None:
         self._scratch = memoryview(bytearray())
@@ -300,6 +301,8 @@ class _Joiner:
         if isinstance(value, (bytes, bytearray, memoryview)):
             return cast("Buffer", value)
         nbytes = size_of(value)
+        if nbytes <= _SMALL_BYTES:
+            return b"".join(value)
         if nbytes > len(self._scratch):
             self._scratch = memoryview(bytearray(nbytes))
         end = 0

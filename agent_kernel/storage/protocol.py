@@ -147,7 +147,7 @@ def size_of(value: Sequence[Buffer] | Buffer) -> int:
         return len(value)
     if isinstance(value, memoryview):
         return value.nbytes
-    return sum(size_of(piece) for piece in value)
+    return sum(map(size_of, value))
 
 
 def check_key(key: bytes) -> None:

@@ -14,8 +14,8 @@ import gc
 import sys
 from collections.abc import Iterable, Iterator
 from ctypes import string_at
-from itertools import chain, repeat, zip_longest
-from operator import add, attrgetter, mul
+from itertools import chain, repeat, tee, zip_longest
+from operator import add, attrgetter, itemgetter, mul
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -23,6 +23,8 @@ T = TypeVar("T")
 ADDRESS_BYTES = tuple.__itemsize__
 ROW_BYTES = 2 * ADDRESS_BYTES
 _HEADER = tuple.__basicsize__
+_value = attrgetter("value")
+_copy_memory: Any = ctypes._string_at  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
 _STRETCHES = (64 * 64 * ADDRESS_BYTES, 64 * ADDRESS_BYTES, 8 * ADDRESS_BYTES)
 
 
@@ -40,7 +42,7 @@ def ids_in(found: bytes) -> memoryview[int]:
 def rows_of(namespace: dict[str, object]) -> bytes:
     """The addresses of each name and of its value, in order, as of one moment. A row of zeros: a name was deleted there."""
     if type(namespace) is dict and _knows_tables():
-        found = _table(namespace.copy())  # nobody else has the copy: no thread can alter it while it is read
+        found = _table(namespace)
         if found is not None:
             return found
     return addresses(chain.from_iterable(list(namespace.items())))
@@ -53,20 +55,44 @@ _KEYS_BYTES, _INDEX_SIZE, _KIND, _COUNT = 32, 9, 10, 24
 _OF_TEXTS = 1  # the kind of a table with nothing but texts as keys
 
 
+_index_size, _count = itemgetter(_INDEX_SIZE), itemgetter(slice(_COUNT, _KEYS_BYTES))
+
+
 def _table(own: dict[str, object]) -> bytes | None:
-    """The rows of a dict; None where they are kept in another form."""
-    if _number(id(own) + _VALUES_AT):
-        return None
-    keys = _number(id(own) + _KEYS_AT)
-    header = string_at(keys, _KEYS_BYTES)
-    if header[_KIND] != _OF_TEXTS:
-        return None
-    count = int.from_bytes(header[_COUNT:], sys.byteorder)
-    return string_at(keys + _KEYS_BYTES + (1 << header[_INDEX_SIZE]), count * ROW_BYTES)
+    """The rows of a dict; None where they are kept in another form.
+
+    Not of a copy, which no thread could alter: to copy ten thousand names goes to each of them, wherever it lies.
+    """
+    places, places_again = tee(_numbers_at(id(own) + _KEYS_AT))
+    headers, for_counts, for_sizes = tee(map(_copy_memory, places, repeat(_KEYS_BYTES)), 3)
+    starts = map(add, places_again, map(_BEHIND_INDEX.__getitem__, map(_index_size, for_sizes)))
+    sizes = map(mul, map(int.from_bytes, map(_count, for_counts), repeat(sys.byteorder)), repeat(ROW_BYTES))
+    values = map(_value, repeat(ctypes.c_void_p.from_address(id(own) + _VALUES_AT)))
+    table, header, apart = _at_once(zip(map(_copy_memory, starts, sizes), headers, values, strict=False))
+    return None if apart or header[_KIND] != _OF_TEXTS else table
 
 
-def _number(place: int) -> int:
-    return int.from_bytes(string_at(place, ADDRESS_BYTES), sys.byteorder)
+# By the binary logarithm of the index's size: where the rows begin.
+_BEHIND_INDEX = [_KEYS_BYTES + (1 << size) for size in range(64)]
+
+
+def _numbers_at(place: int) -> Iterator[int]:
+    """What stands at an address now, again and again."""
+    return map(_value, repeat(ctypes.c_void_p.from_address(place)))
+
+
+def _at_once(look: Iterator[T]) -> T:
+    """The first of what iterators in C give. Nothing else runs meanwhile that could move what they look at.
+
+    That is: no bytecode, between which threads take turns, and no collection of garbage.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return next(look)
+    finally:
+        if collects:
+            gc.enable()
 
 
 @functools.cache
@@ -101,26 +127,14 @@ def set_table_and_items(own: set[object]) -> tuple[bytes, tuple[object, ...]]:
 # Where CPython, 3.11 to 3.14, keeps the number of rows of a set's table less one, and its address.
 _MASK_AT, _ROWS_AT, _SET_BYTES = 32, 40, 200
 _DELETED = (1 << 64) - 1  # the hash in the row of an item that was deleted
-_value = attrgetter("value")
-_copy_memory: Any = ctypes._string_at  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
 
 
 def _table_of_set(own: set[object], beside: Iterator[T]) -> tuple[bytes, T]:
     """The table, and what comes from an iterator."""
-    # Iterators in C from the first look to the last, and no collection of garbage: nothing else runs in between, which
-    # could have the table move.
     masks: Iterator[int] = map(_value, repeat(ctypes.c_ssize_t.from_address(id(own) + _MASK_AT)))
     sizes = map(mul, map(add, masks, repeat(1)), repeat(ROW_BYTES))
-    places: Iterator[int] = map(_value, repeat(ctypes.c_void_p.from_address(id(own) + _ROWS_AT)))
-    tables: Iterator[bytes] = map(_copy_memory, places, sizes)
-    look = zip(tables, beside, strict=False)
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        return next(look)
-    finally:
-        if collects:
-            gc.enable()
+    tables: Iterator[bytes] = map(_copy_memory, _numbers_at(id(own) + _ROWS_AT), sizes)
+    return _at_once(zip(tables, beside, strict=False))
 
 
 @functools.cache

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from xxhash import xxh3_128_digest
 
+from agent_kernel.values.atoms import ATOM_IDS
 from agent_kernel.values.generated import is_made_again
 from agent_kernel.values.pickler import Later, Pickler
 from agent_kernel.values.reducers.code import digest_of_function, holds_only_atoms, is_easy
@@ -163,7 +164,7 @@ class Content:
     def is_easy(self, made: Container[int]) -> bool:
         """Whether there is nothing in it but what is there before any instance."""
         items = list(_items_of(self.container))
-        if _ATOM_IDS.issuperset(map(id, map(type, items))):
+        if ATOM_IDS.issuperset(map(id, map(type, items))):
             return True
         return len(items) <= _MOST_ITEMS and all(_is_atom(item) or id(item) in made for item in items)
 
@@ -173,10 +174,9 @@ def _items_of(container: Any) -> Iterable[object]:
 
 
 def _is_atom(item: object) -> bool:
-    return id(type(item)) in _ATOM_IDS or type(item) is type
+    return id(type(item)) in ATOM_IDS or type(item) is type
 
 
-_ATOM_IDS = frozenset(map(id, (int, float, complex, str, bytes, bool, type(None))))
 DICTS = (dict, weakref.WeakValueDictionary, weakref.WeakKeyDictionary)
 _CONTAINERS = (
     *(list, dict, set, collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter),

@@ -113,7 +113,6 @@ _NONE_NAMED: Mapping[int, Named] = {}
 _SHORT = 256
 # By id: hashing a type runs its metaclass.
 _SHORT_IDS = frozenset(map(id, (list, tuple, set, dict)))
-_ATOM_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
 
 
 def dump_group(
@@ -214,7 +213,7 @@ def _dump_naming(
 ) -> Dumped:
     if len(members) == 1 and not pins:
         (value,) = members.values()
-        if id(type(value)) in _ATOM_IDS:
+        if id(type(value)) in atoms.ATOM_IDS:
             return Dumped(_PLAIN, [pickle.dumps(value, PROTOCOL)], [], Dump(), Reach())
         stream = plain_stream(value, namespace)
         if stream is not None:
@@ -473,9 +472,9 @@ def _holds_only_atoms(value: object) -> bool:
     if id(kind) not in _SHORT_IDS or len(value) > _SHORT:  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         return False
     items: Any = value
-    if not all(map(_ATOM_IDS.__contains__, map(id, map(type, items)))):
+    if not all(map(atoms.ATOM_IDS.__contains__, map(id, map(type, items)))):
         return False
-    return kind is not dict or all(map(_ATOM_IDS.__contains__, map(id, map(type, items.values()))))
+    return kind is not dict or all(map(atoms.ATOM_IDS.__contains__, map(id, map(type, items.values()))))
 
 
 def _bodies(kinds: Iterable[object], kinds_in: Callable[[object], set[int]]) -> list[classes.Body]:

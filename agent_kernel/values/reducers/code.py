@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from xxhash import xxh3_128_digest
 
 from agent_kernel.values import references
+from agent_kernel.values.atoms import ATOM_IDS
 from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, define, names_used
 from agent_kernel.values.pickler import Later, is_dict_doubtful, is_dict_shared
 from agent_kernel.values.reducers import OWN_HOLDS, Handler, caches, is_importable, leaf, own_modules
@@ -123,10 +124,7 @@ def digest_of_function(function: types.FunctionType, namespace: dict[str, object
 
 
 def holds_only_atoms(items: tuple[object, ...]) -> bool:
-    return all(map(_ATOM_IDS.__contains__, map(id, map(type, items))))
-
-
-_ATOM_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
+    return all(map(ATOM_IDS.__contains__, map(id, map(type, items))))
 
 
 def _home(pickler: Pickler, function: types.FunctionType) -> Any:

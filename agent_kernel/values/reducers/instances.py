@@ -14,6 +14,7 @@ import itertools
 import types
 from typing import TYPE_CHECKING, Any
 
+from agent_kernel.values.atoms import ATOM_IDS
 from agent_kernel.values.pickler import is_dict_doubtful, is_dict_shared, reduced, with_copied_dict, with_shared_dict
 from agent_kernel.values.reducers import Handler, is_notebook_type
 from agent_kernel.values.restore import objects as restore
@@ -403,12 +404,11 @@ def _with_plain_slots(parts: Any) -> Any:
 
 
 # By id: hashing a type runs its metaclass.
-_ATOM_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
 
 
 def _is_plain(found: Any) -> bool:
     kind = type(found)
-    return id(kind) in _ATOM_IDS or ((kind is tuple or kind is frozenset) and all(map(_is_plain, found)))
+    return id(kind) in ATOM_IDS or ((kind is tuple or kind is frozenset) and all(map(_is_plain, found)))
 
 
 def reduce_answering(pickler: Pickler, value: Any) -> Any:
