@@ -12,6 +12,7 @@ edit rewrites almost twice as much.)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -78,7 +79,7 @@ def level_of(node: Node) -> int:
 def cut(names: Sequence[str], level: int, *, at_end: bool) -> list[tuple[int, int]]:
     """Where nodes of this level start and end. Names alone decide, so that a new value never moves a cut."""
     reach = INNER_REACH if level else LEAF_REACH
-    hashes = [xxh3_64_intdigest(name.encode(), level) for name in names]
+    hashes = list(map(xxh3_64_intdigest, map(str.encode, names), repeat(level)))
     return spans(starts(hashes, reach, at_end=at_end), len(names))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from typing import Final
@@ -38,6 +39,7 @@ def check_new_ref_name(name: str) -> str:
     return check_ref_name(name)
 
 
+@functools.lru_cache(maxsize=64)  # each commit asks of its branch
 def _objection(name: str) -> str:
     if not name:
         return "it is empty"

@@ -93,7 +93,14 @@ class TreeEditor:
             done = end
         fresh += children[done:]
         fresh_names = [ref.name for ref in fresh]
-        pieces = _same_cuts(inners) if fresh_names == names else cut(fresh_names, level, at_end=run.at_end)
+        if fresh_names == names:
+            return [
+                before
+                if fresh[start:end] == children[start:end]
+                else self._kept_or_stored(inner_of(level, fresh[start:end]), (before, node))
+                for (start, end), before, node in zip(_same_cuts(inners), run.refs, inners, strict=True)
+            ]
+        pieces = cut(fresh_names, level, at_end=run.at_end)
         known = {node.names[0]: (ref, node) for ref, node in zip(run.refs, inners, strict=True)}
         return self._store_inner(level, fresh, pieces, known)
 
