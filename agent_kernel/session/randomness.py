@@ -50,10 +50,14 @@ def _python_seen() -> object:
 
     To ask for the state makes an object of each of 625 numbers.
     """
-    generator: Any = getattr(random.getstate, "__self__", None)
+    generator = getattr(random.getstate, "__self__", None)
     if type(generator) is not random.Random or not _knows_numbers():
         return random.getstate()
-    return id(generator), string_at(id(generator) + object.__basicsize__, _NUMBERS_BYTES), generator.gauss_next
+    return (
+        id(generator),
+        string_at(id(generator) + object.__basicsize__, _NUMBERS_BYTES),
+        vars(generator).get("gauss_next"),
+    )
 
 
 _NUMBERS_BYTES = 625 * 4  # where the next one is, and 624 words

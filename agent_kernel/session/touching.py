@@ -573,7 +573,8 @@ def hooks_of_process() -> Iterator[object]:
     yield from (sys.excepthook, sys.unraisablehook, sys.displayhook, sys.gettrace(), sys.getprofile())
     yield from (threading.excepthook, *gc.callbacks)
     handlers: Any = sys.modules["_signal"]  # `signal` makes an enum of each answer, which takes ten times as long
-    yield from filter(callable, map(handlers.getsignal, _SIGNALS))
+    of_signals: Iterator[object] = map(handlers.getsignal, _SIGNALS)
+    yield from filter(callable, of_signals)
     named = list(vars(builtins).values())
     yield from compress(named, map(is_, map(type, named), repeat(FunctionType)))
     yield getattr(sys.modules.get("warnings"), "showwarning", None)

@@ -12,11 +12,11 @@ import ctypes
 import functools
 import gc
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from ctypes import string_at
-from itertools import chain, repeat, tee, zip_longest
+from itertools import chain, repeat, tee
 from operator import add, attrgetter, itemgetter, mul
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -25,7 +25,6 @@ ROW_BYTES = 2 * ADDRESS_BYTES
 _HEADER = tuple.__basicsize__
 _value = attrgetter("value")
 _copy_memory: Any = ctypes._string_at  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
-_STRETCHES = (64 * 64 * ADDRESS_BYTES, 64 * ADDRESS_BYTES, 8 * ADDRESS_BYTES)
 
 
 def addresses(values: Iterable[object]) -> bytes:
@@ -39,13 +38,27 @@ def ids_in(found: bytes) -> memoryview[int]:
     return memoryview(found).cast("P")
 
 
-def rows_of(namespace: dict[str, object]) -> bytes:
-    """The addresses of each name and of its value, in order, as of one moment. A row of zeros: a name was deleted there."""
-    if type(namespace) is dict and _knows_tables():
-        found = _table(namespace)
-        if found is not None:
-            return found
-    return addresses(chain.from_iterable(list(namespace.items())))
+class Rows:
+    """Reads the addresses of each name of a namespace and of its value, in order. A row of zeros: a name was deleted there."""
+
+    def __init__(self, namespace: dict[str, object]) -> None:
+        self.namespace = namespace
+        self._look: Iterator[tuple[bytes, bytes, int | None]] | None = None
+
+    def read(self) -> bytes:
+        """The rows as of one moment."""
+        if type(self.namespace) is dict and _knows_tables():
+            found = self._table()
+            if found is not None:
+                return found
+        return addresses(chain.from_iterable(list(self.namespace.items())))
+
+    def _table(self) -> bytes | None:
+        """The rows in their table; None where they are kept in another form."""
+        look, self._look = self._look or _tables_of(self.namespace), None
+        rows, header, apart = _at_once(look)
+        self._look = look  # unless it was left half way, for want of memory
+        return None if apart or header[_KIND] != _OF_TEXTS else rows
 
 
 # Where CPython, 3.11 to 3.14, keeps the table of a dict, and what of it: the header of the keys is followed by an index
@@ -54,30 +67,34 @@ _KEYS_AT, _VALUES_AT, _DICT_BYTES, _OBJECT_BYTES = 32, 40, 48, 16
 _KEYS_BYTES, _INDEX_SIZE, _KIND, _COUNT = 32, 9, 10, 24
 _OF_TEXTS = 1  # the kind of a table with nothing but texts as keys
 
+_index_size: Callable[[bytes], int] = itemgetter(_INDEX_SIZE)
+_count: Callable[[bytes], bytes] = itemgetter(slice(_COUNT, _KEYS_BYTES))
+_number_in: Callable[[bytes, str], int] = cast("Callable[[bytes, str], int]", int.from_bytes)
 
-_index_size, _count = itemgetter(_INDEX_SIZE), itemgetter(slice(_COUNT, _KEYS_BYTES))
 
-
-def _table(own: dict[str, object]) -> bytes | None:
-    """The rows of a dict; None where they are kept in another form.
+def _tables_of(own: dict[str, object]) -> Iterator[tuple[bytes, bytes, int | None]]:
+    """The table of a dict, the header before it, and where its values are if that is elsewhere: each as it is now.
 
     Not of a copy, which no thread could alter: to copy ten thousand names goes to each of them, wherever it lies.
     """
     places, places_again = tee(_numbers_at(id(own) + _KEYS_AT))
-    headers, for_counts, for_sizes = tee(map(_copy_memory, places, repeat(_KEYS_BYTES)), 3)
+    headers, for_counts, for_sizes = tee(_memory_at(places, repeat(_KEYS_BYTES)), 3)
     starts = map(add, places_again, map(_BEHIND_INDEX.__getitem__, map(_index_size, for_sizes)))
-    sizes = map(mul, map(int.from_bytes, map(_count, for_counts), repeat(sys.byteorder)), repeat(ROW_BYTES))
-    values = map(_value, repeat(ctypes.c_void_p.from_address(id(own) + _VALUES_AT)))
-    table, header, apart = _at_once(zip(map(_copy_memory, starts, sizes), headers, values, strict=False))
-    return None if apart or header[_KIND] != _OF_TEXTS else table
+    counts: Iterator[int] = map(_number_in, map(_count, for_counts), repeat(sys.byteorder))
+    rows = _memory_at(starts, map(mul, counts, repeat(ROW_BYTES)))
+    return zip(rows, headers, _numbers_at(id(own) + _VALUES_AT), strict=False)
+
+
+def _memory_at(places: Iterable[int], sizes: Iterable[int]) -> Iterator[bytes]:
+    return map(_copy_memory, places, sizes)
 
 
 # By the binary logarithm of the index's size: where the rows begin.
 _BEHIND_INDEX = [_KEYS_BYTES + (1 << size) for size in range(64)]
 
 
-def _numbers_at(place: int) -> Iterator[int]:
-    """What stands at an address now, again and again."""
+def _numbers_at(place: int) -> Iterator[Any]:
+    """What stands at an address now, again and again; None for zero."""
     return map(_value, repeat(ctypes.c_void_p.from_address(place)))
 
 
@@ -103,10 +120,11 @@ def _knows_tables() -> bool:
         return False
     for size in (1, 5, 300):
         some: dict[str, object] = {f"name {number}": [number] for number in range(size)}
-        if _table(some) != addresses(chain.from_iterable(list(some.items()))):
+        tables = _tables_of(some)
+        if next(tables)[0] != addresses(chain.from_iterable(list(some.items()))):
             return False
         del some["name 0"]
-        if _table(some) != bytes(ROW_BYTES) + addresses(chain.from_iterable(list(some.items()))):
+        if next(tables)[0] != bytes(ROW_BYTES) + addresses(chain.from_iterable(list(some.items()))):
             return False
     return True
 
@@ -133,7 +151,7 @@ def _table_of_set(own: set[object], beside: Iterator[T]) -> tuple[bytes, T]:
     """The table, and what comes from an iterator."""
     masks: Iterator[int] = map(_value, repeat(ctypes.c_ssize_t.from_address(id(own) + _MASK_AT)))
     sizes = map(mul, map(add, masks, repeat(1)), repeat(ROW_BYTES))
-    tables: Iterator[bytes] = map(_copy_memory, _numbers_at(id(own) + _ROWS_AT), sizes)
+    tables = _memory_at(_numbers_at(id(own) + _ROWS_AT), sizes)
     return _at_once(zip(tables, beside, strict=False))
 
 
@@ -205,17 +223,24 @@ def _knows_versions() -> bool:
 def differences(before: bytes, now: bytes) -> list[int]:
     """Places at which two long rows of addresses differ. Most do at a few, so they are compared a stretch at a time."""
     found: list[int] = []
-    for start, end in _unlike(before, now, 0, max(len(before), len(now)), *_STRETCHES):
-        pairs = enumerate(zip_longest(ids_in(before[start:end]), ids_in(now[start:end])), start // ADDRESS_BYTES)
-        found += [place for place, (a, b) in pairs if a != b]
+    for start in _unlike(before, now, range(0, max(len(before), len(now)), _LONG_STRETCH)):
+        for begin in _unlike(before, now, range(start, start + _LONG_STRETCH, _STRETCH)):
+            old, new = before[begin : begin + _STRETCH], now[begin : begin + _STRETCH]
+            bits = int.from_bytes(old, "little") ^ int.from_bytes(new, "little")
+            place = begin // ADDRESS_BYTES
+            while bits:
+                skipped = ((bits & -bits).bit_length() - 1) // _ADDRESS_BITS
+                found.append(place + skipped)
+                bits >>= (skipped + 1) * _ADDRESS_BITS
+                place += skipped + 1
     return found
 
 
-def _unlike(before: bytes, now: bytes, start: int, end: int, size: int, *smaller: int) -> Iterator[tuple[int, int]]:
-    for place in range(start, end, size):
-        behind = min(place + size, end)
-        if before[place:behind] != now[place:behind]:
-            if smaller:
-                yield from _unlike(before, now, place, behind, *smaller)
-            else:
-                yield place, behind
+def _unlike(before: bytes, now: bytes, starts: range) -> list[int]:
+    """Where the stretches that differ begin."""
+    size = starts.step
+    return [start for start in starts if before[start : start + size] != now[start : start + size]]
+
+
+_STRETCH, _LONG_STRETCH = 128 * ADDRESS_BYTES, 4096 * ADDRESS_BYTES
+_ADDRESS_BITS = 8 * ADDRESS_BYTES

@@ -57,5 +57,5 @@ def test_a_subclass_of_a_number_or_text_is_looked_into() -> None:
         made = nb.run("class Text(str): pass\nx = Text('a'); x.held = [1]; y = x.held")
         nb.run("y.append(2)")
         nb.session.rollback(rev(made))
-        assert nb.namespace["x"].held is nb.namespace["y"]
+        assert vars(nb.namespace["x"])["held"] is nb.namespace["y"]
         assert nb.namespace["y"] == [1]

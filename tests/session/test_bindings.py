@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import random
+import sys
+import threading
 
 import pytest
 
 from agent_kernel.session.bindings import Bindings, Rebound
 from agent_kernel.testing.notebooks import Notebook, names_changed
-from agent_kernel.values.addresses import ROW_BYTES, addresses, differences, ids_in, rows_of
+from agent_kernel.values.addresses import ROW_BYTES, Rows, addresses, differences, ids_in
 
 
 def bound(namespace: dict[str, object]) -> Bindings:
@@ -149,14 +151,39 @@ def test_rows_are_names_and_values_in_order_however_the_dict_keeps_them() -> Non
     mixed: dict[object, object] = {"a": [1], 7: [2]}
     for some in ({}, {"a": [1]}, Renamed(a=[1], b=[2]), vars(point), mixed, {f"v{n}": [n] for n in range(70_000)}):
         flat = [part for item in some.items() for part in item]
-        assert rows_of(some) == addresses(flat)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        assert Rows(some).read() == addresses(flat)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def test_a_row_of_a_name_that_was_deleted_is_empty() -> None:
     some: dict[str, object] = {f"v{n}": [n] for n in range(20)}
-    before = rows_of(some)
+    rows = Rows(some)
+    before = rows.read()
     del some["v7"]
-    assert rows_of(some) == before[: 7 * ROW_BYTES] + bytes(ROW_BYTES) + before[8 * ROW_BYTES :]
+    assert rows.read() == before[: 7 * ROW_BYTES] + bytes(ROW_BYTES) + before[8 * ROW_BYTES :]
+
+
+def test_rows_are_read_while_another_thread_fills_and_empties_the_dict() -> None:
+    some: dict[str, object] = {f"v{n}": n for n in range(50)}
+    kept = addresses([part for item in some.items() for part in item])
+    rows, is_over = Rows(some), threading.Event()
+
+    def change() -> None:
+        while not is_over.is_set():
+            more = {f"w{n}": n for n in range(5_000)}
+            some.update(more)
+            for name in more:
+                del some[name]
+
+    thread = threading.Thread(target=change)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    thread.start()
+    try:
+        assert all(rows.read().startswith(kept) for _ in range(3_000))
+    finally:
+        sys.setswitchinterval(before)
+        is_over.set()
+        thread.join()
 
 
 @pytest.mark.parametrize("seed", range(12))
