@@ -19,6 +19,7 @@ from agent_kernel.session import saving
 from agent_kernel.session.components import Component, Components, roots_of
 from agent_kernel.session.tracking import LEAST_COST_S, NO_OWN, Group, Tracking
 from agent_kernel.values import references
+from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.aliases import Reach, find, ids_of_items, joined
 from agent_kernel.values.dump import Dump
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry
@@ -98,7 +99,7 @@ def _set_back_among(
     if not pins or any(map(is_class_entry, members)):
         return {}
     level: list[Any] = list(dump.roots)
-    taken = set(map(id, level))
+    taken = set(ids_of(level))
     while level:
         fresh = {id(one): one for one in cast("list[object]", referents(level)) if id(type(one)) in _TAKEN_IDS}
         level = [one for item, one in fresh.items() if item not in taken]
@@ -362,7 +363,7 @@ class Dumps:
         if group.own_of(name) is None or changed or before.keys() == now.keys():
             return False
         dump = self.alone[name].dumped.dump
-        if not before.keys() <= {*now, *map(id, (*dump.instances, *_instances(dump.met)))}:
+        if not before.keys() <= {*now, *ids_of((*dump.instances, *_instances(dump.met)))}:
             return False  # it led to an object that it does not lead to any more
         components = self._components_of(frozenset(before))
         members = self.values([name])
