@@ -357,8 +357,11 @@ class Dumps:
 
     def is_as_before(self, name: str, group: Group) -> bool:
         """Whether a value whose digest is worked out by other components now is what it was, worked out by the same ones."""
-        before = dict(group.roots.get(name, ()))
-        now = dict(roots_of(self.alone[name].dumped.dump))
+        roots = group.roots.get(name, ())
+        before = {root: digest for root, digest, _ in roots}
+        now = {root: digest for root, digest, _ in roots_of(self.alone[name].dumped.dump)}
+        if any(watch is not None and watch() is None for *_, watch in roots):
+            return False  # it led to an object that is gone
         changed = any(now.get(root, digest) != digest for root, digest in before.items())
         if group.own_of(name) is None or changed or before.keys() == now.keys():
             return False
