@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
 
+collect_ignore = ["absent"]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def private_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Keep stores, secrets and IPython's files of the tests away from the user's own."""
