@@ -44,7 +44,7 @@ widgets: $(VENV)/.test $(NODE_MODULES)  ## only the tests of the panels' JavaScr
 e2e: $(VENV)/.test $(VENV)/.e2e  ## the tests in a real browser: JupyterLab and Notebook 7 in Chromium
 	$(RUN) -m pytest -n 2 tests/e2e
 
-test-slow: $(VENV)/.test  ## the slow tests: kills, wheels, fresh environments
+test-slow: $(VENV)/.test  ## the slow tests: kills, wheels, fresh environments, all cases of large matrices
 	$(RUN) -m pytest -n $(JOBS) -m slow
 
 # Old releases use what newer ones of their own dependencies call deprecated.

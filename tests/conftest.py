@@ -1,13 +1,16 @@
 """Stores that these tests make are this user's own, in a data directory that goes away.
 
 Where several processes run the tests, those of a file are run by one of them, which makes once what they share. Those that
-share a server and a browser are run by one too. Files with many tests begin first, so that all processes end together.
+share a server and a browser are run by one too. First come the files that run no agent: the first step leaves an audit
+hook in its process for good, and each call of `id` takes five times as long from then on. Of either, files with many tests
+begin first, so that all processes end together.
 """
 
 from __future__ import annotations
 
 import gc
 import signal
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import FrameType
@@ -19,6 +22,9 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling
+
+
+collect_ignore = ["absent"]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -61,6 +67,28 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_WITHOUT_AGENTS = tuple(f"tests/{name}/" for name in ("fidelity", "repository", "session", "storage", "values"))
+_WITH_PROCESSES = tuple(f"tests/{name}/" for name in ("outside", "packaging", "server"))  # each test takes seconds
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    work: Counter[str] = Counter()
+    for item in items:
+        work[_file_of(item.nodeid)] += 10 if item.nodeid.startswith(_WITH_PROCESSES) else 1
+
+    def place(item: pytest.Item) -> tuple[bool, int, str]:
+        file = _file_of(item.nodeid)
+        return not file.startswith(_WITHOUT_AGENTS), -work[file], file
+
+    if not all(item.nodeid.startswith("tests/e2e/") for item in items):
+        items.sort(key=place)
+
+
+def _file_of(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
 @pytest.hookimpl(optionalhook=True, wrapper=True)
 def pytest_timeout_set_timer() -> Generator[None, object, object]:
     """Let the handler that ends a test in time be a function that holds nothing.
@@ -91,7 +119,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
         def _split_scope(self, nodeid: str) -> str:
             if not nodeid.startswith("tests/e2e/"):
-                return nodeid.partition("::")[0]
+                return _file_of(nodeid)
             return "notebook" if "notebook" in nodeid.partition("[")[2] else "lab"
 
+    config.option.loadscopereorder = False  # they are in order already
     return ByFile(config, log)

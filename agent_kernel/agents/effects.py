@@ -231,8 +231,10 @@ class _Ear:
 
 
 def _hook(wanted: list[object], hear: Callable[[str, Args], None]) -> Callable[[str, Args], None]:
+    told = frozenset({*_HEARD, *_ONLY_STOPPED, *_THREAD_STARTS, "import"})  # of hundreds; each `id()` is an event too
+
     def hook(event: str, args: Args) -> None:
-        if wanted:
+        if wanted and event in told:
             hear(event, args)
 
     return hook

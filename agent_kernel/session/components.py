@@ -227,6 +227,11 @@ class Components:
 
 
 def roots_of(dump: Dump) -> Roots:
-    """The components that a dump is compared by: the id of the root of each, and its digest."""
+    """The components that a dump is compared by."""
     found: list[Component] = dump.met
-    return tuple((component.root_id, component.compared.own) for component in found)
+    return tuple((component.root_id, component.compared.own, _watched(component.root)) for component in found)
+
+
+def _watched(root: object) -> weakref.ref[object] | None:
+    # Only what is known to bear it: numpy refuses to resize an array that is watched.
+    return weakref.ref(root) if root_of(root) is root else None

@@ -19,6 +19,7 @@ from agent_kernel.session import saving
 from agent_kernel.session.components import Component, Components, roots_of
 from agent_kernel.session.tracking import LEAST_COST_S, NO_OWN, Group, Tracking
 from agent_kernel.values import references
+from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.aliases import Reach, find, ids_of_items, joined
 from agent_kernel.values.atoms import ATOM_IDS
 from agent_kernel.values.dump import Dump
@@ -99,7 +100,7 @@ def _set_back_among(
     if not pins or any(map(is_class_entry, members)):
         return {}
     level: list[Any] = list(dump.roots)
-    taken = set(map(id, level))
+    taken = set(ids_of(level))
     while level:
         fresh = {id(one): one for one in cast("list[object]", referents(level)) if id(type(one)) in _TAKEN_IDS}
         level = [one for item, one in fresh.items() if item not in taken]
@@ -374,15 +375,18 @@ class Dumps:
 
     def is_as_before(self, name: str, group: Group) -> bool:
         """Whether a value whose digest is worked out by other components now is what it was, worked out by the same ones."""
-        before = dict(group.roots.get(name, ()))
         if name in self.atoms:
             return False
-        now = dict(roots_of(self.alone[name].dumped.dump))
+        roots = group.roots.get(name, ())
+        before = {root: digest for root, digest, _ in roots}
+        now = {root: digest for root, digest, _ in roots_of(self.alone[name].dumped.dump)}
+        if any(watch is not None and watch() is None for *_, watch in roots):
+            return False  # it led to an object that is gone
         changed = any(now.get(root, digest) != digest for root, digest in before.items())
         if group.own_of(name) is None or changed or before.keys() == now.keys():
             return False
         dump = self.alone[name].dumped.dump
-        if not before.keys() <= {*now, *map(id, (*dump.instances, *_instances(dump.met)))}:
+        if not before.keys() <= {*now, *ids_of((*dump.instances, *_instances(dump.met)))}:
             return False  # it led to an object that it does not lead to any more
         components = self._components_of(frozenset(before))
         members = self.values([name])

@@ -35,6 +35,7 @@ from typing import Any, NamedTuple, cast
 
 from agent_kernel.session.bindings import BUILTIN_IDS
 from agent_kernel.session.tracking import Tracking
+from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, LOOKUPS, names_used
 from agent_kernel.values.entries import class_entry
 from agent_kernel.values.references import is_library
@@ -594,7 +595,7 @@ def held_by_log_handlers() -> set[int]:
     for reference in logging._handlerList if logging is not None else ():
         handler: object = reference()
         held += vars(handler).values() if handler is not None else ()
-    return set(map(id, held))
+    return set(ids_of(held))
 
 
 def _parts_of_logging() -> Iterator[object]:
@@ -682,12 +683,12 @@ def held_in_module(module: ModuleType, namespace: dict[str, object]) -> Held:
         return Held({ANY_NAME})
     values: list[Any] = list(module.__dict__.values())  # numpy has six hundred, so each step is one in C
     found = Held()
-    containers: list[Any] = list(compress(values, map(BUILTIN_IDS.__contains__, map(id, map(type, values)))))
+    containers: list[Any] = list(compress(values, map(BUILTIN_IDS.__contains__, ids_of(map(type, values)))))
     for container in containers:
         if len(container) <= _MOST_IN_MODULE and container is not builtins.__dict__:
             items = _items_of(container)
             values += items
-            found.ids.update(map(id, items), (id(container),))
+            found.ids.update(ids_of(items), (id(container),))
     functions = list(compress(values, map(partial(is_, FunctionType), map(type, values))))
     own = compress(functions, map(partial(is_, namespace), map(attrgetter("__globals__"), functions)))
     found.names.update(name for function in own for name in names_used(function.__code__))

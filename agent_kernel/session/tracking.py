@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
+from weakref import ref
 
 import msgspec
 
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 MANY = 2_000
 LEAST_COST_S = 1e-4  # what a look at a group is counted as at least
 
-# The components that a value's own digest is worked out by: the id of the root of each, and its digest.
-Roots = tuple[tuple[int, bytes], ...]
+# The components that a value's own digest is worked out by: the id of the root of each, its digest, and what tells
+# whether it still lives, for another may stand where it died; None where nothing tells.
+Roots = tuple[tuple[int, bytes, "ref[object] | None"], ...]
 
 # What thousands of groups have in common, each of which would take as much by itself as one that holds something.
 # Never changed in place.

@@ -25,6 +25,7 @@ from typing import Any
 
 import msgspec
 
+from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.dump import Dump, MemoryUse
 from agent_kernel.values.memory import owner_of
 from agent_kernel.values.summaries.reading import referents, that_lead_on
@@ -79,7 +80,7 @@ def reach(values: Iterable[object], dump: Dump, stops: Collection[int] = ()) -> 
     leaves = dump.class_level.union(libraries, stops)
     roots = [root for root in _entered(values, dump) if id(root) not in libraries and id(root) not in stops]
     _walk([*roots, *dump.roots], found, dump, leaves=leaves)
-    found.ids.difference_update(map(id, dump.kept))
+    found.ids.difference_update(ids_of(dump.kept))
     found.named = found.ids & dump.named.keys()
     found.ids -= libraries
     return found
@@ -97,7 +98,7 @@ def reach_of_saved(values: Iterable[object], dump: Dump, saved: list[object], no
     _note_visited(dump, found)
     counts = list(map(sys.getrefcount, saved))
     over = list(compress(saved, map(_OF_ONE_SAVED.__lt__, counts)))
-    found.ids.update(map(id, compress(over, map(_MUTABLE_IDS.__contains__, map(id, map(type, over))))))
+    found.ids.update(ids_of(compress(over, map(_MUTABLE_IDS.__contains__, ids_of(map(type, over))))))
     found.ids.update(_held_by_tuples(value for value in (*values, *over) if id(type(value)) in _UNCHANGING_IDS))
     if dump.named:  # the pickler was told of all of these, but not every one was met
         found.ids -= dump.named.keys() - _held_in(saved, dump.named.keys())
@@ -106,7 +107,7 @@ def reach_of_saved(values: Iterable[object], dump: Dump, saved: list[object], no
     _walk([value for value in [*values, *level] if id(type(value)) in _FOLLOWED_IDS], found, dump)
     found.complete = False
     libraries = {item for item, named in dump.named.items() if not named.reference.is_own}
-    found.ids.difference_update(dump.class_level, map(id, dump.kept), map(id, dump.roots))
+    found.ids.difference_update(dump.class_level, ids_of(dump.kept), ids_of(dump.roots))
     found.ids.difference_update(not_saved)
     found.named = found.ids & dump.named.keys()
     found.ids -= libraries
@@ -115,11 +116,11 @@ def reach_of_saved(values: Iterable[object], dump: Dump, saved: list[object], no
 
 def _held_in(saved: list[object], ids: AbstractSet[int]) -> set[int]:
     """Those of the ids that containers among what was saved hold."""
-    followed = list(compress(saved, map(_FOLLOWED_IDS.__contains__, map(id, map(type, saved)))))
-    holders = dict(zip(map(id, followed), followed, strict=True))
+    followed = list(compress(saved, map(_FOLLOWED_IDS.__contains__, ids_of(map(type, saved)))))
+    holders = dict(zip(ids_of(followed), followed, strict=True))
     for item in ids & holders.keys():
         del holders[item]
-    return set(ids).intersection(map(id, referents(holders.values())))
+    return set(ids).intersection(ids_of(referents(holders.values())))
 
 
 # The memo, a holder, the list, and getrefcount's argument.
@@ -135,7 +136,7 @@ def held_below(items: object, dump: Dump) -> set[int]:
     _note_visited(dump, found)
     _walk([items], found, dump, copies=1)
     _walk([*_entered((), dump), *dump.roots], found, dump, leaves=dump.class_level)
-    found.ids.difference_update(map(id, dump.kept))
+    found.ids.difference_update(ids_of(dump.kept))
     found.ids.discard(id(items))
     return found.ids
 
@@ -150,19 +151,19 @@ def held_elsewhere(values: Sequence[object], dump: Dump, holders: int, stops: Co
         stops: ids of containers that were dumped elsewhere: nothing below them is looked at.
     """
     found = Reach(complete=False)
-    explained = Counter(dict.fromkeys(map(id, values), holders))
+    explained = Counter(dict.fromkeys(ids_of(values), holders))
     for use in dump.memory:  # noted once more for its memory; an array that owns it is also the base of what was stored
         explained[id(use.holder)] += 2 if getattr(use.holder, "base", use) is None else 1
     noted = [*dump.instances, *dump.opaque]
     limits = [_NOTED + explained[id(item)] for item in noted]
     counts = list(map(sys.getrefcount, noted))
-    found.ids.update(map(id, compress(noted, map(lt, limits, counts))))
+    found.ids.update(ids_of(compress(noted, map(lt, limits, counts))))
     del noted
     # An instance that only a tuple holds is held elsewhere where the tuple is.
-    objects = set(map(id, (*dump.instances, *dump.opaque)))
+    objects = set(ids_of((*dump.instances, *dump.opaque)))
     _walk([list(values)], found, dump, copies=holders, leaves=stops, objects=objects)
     _walk([*_entered((), dump), *dump.roots], found, dump, leaves=dump.class_level.union(stops), objects=objects)
-    found.ids.difference_update(map(id, dump.kept))
+    found.ids.difference_update(ids_of(dump.kept))
     return found.ids
 
 
@@ -188,7 +189,7 @@ def _items_of(container: Any) -> Iterable[object]:
 
 def ids_of_items(container: Any) -> set[int]:
     """The ids of what a long container directly holds."""
-    return set(map(id, _items_of(container)))
+    return set(ids_of(_items_of(container)))
 
 
 def find(ids: set[int], values: Iterable[object], dump: Dump, stops: Collection[int] = ()) -> list[Any]:
@@ -199,7 +200,7 @@ def find(ids: set[int], values: Iterable[object], dump: Dump, stops: Collection[
     visited = {id(value) for value in level}.union(stops)
     while level and len(found) < len(ids):
         level = [value for value in referents(level) if id(type(value)) in _FOLLOWED_IDS and id(value) not in visited]
-        visited.update(map(id, level))
+        visited.update(ids_of(level))
         found.update((id(value), value) for value in level if id(value) in ids)
     return list(found.values())
 
@@ -209,14 +210,14 @@ _NOTED = 4
 
 
 def _note_visited(dump: Dump, found: Reach) -> None:
-    found.ids.update(map(id, dump.opaque), map(id, dump.instances))
+    found.ids.update(ids_of(dump.opaque), ids_of(dump.instances))
     found.ids.update(id(owner_of(array)) for array in dump.object_arrays)
 
 
 def _entered(values: Iterable[object], dump: Dump) -> list[object]:
     """Where a walk starts. Notes of the dump count as reached; functions are entered by their own state alone."""
     roots: list[object] = [value for value in values if id(type(value)) in _FOLLOWED_IDS]
-    code = list(map(_CODE_IDS.__contains__, map(id, map(type, dump.instances))))
+    code = list(map(_CODE_IDS.__contains__, ids_of(map(type, dump.instances))))
     roots.extend(compress(dump.instances, map(not_, code)))
     for value in compress(dump.instances, code):
         if isinstance(value, types.FunctionType):
@@ -244,24 +245,24 @@ def _walk(
     while level:
         below = referents(level)
         level = []  # no holder of what is counted
-        followed = list(compress(below, map(_FOLLOWED_IDS.__contains__, map(id, map(type, below)))))
+        followed = list(compress(below, map(_FOLLOWED_IDS.__contains__, ids_of(map(type, below)))))
         del below
-        mutable = list(compress(followed, map(_MUTABLE_IDS.__contains__, map(id, map(type, followed)))))
+        mutable = list(compress(followed, map(_MUTABLE_IDS.__contains__, ids_of(map(type, followed)))))
         seen += len(followed)
         found.complete = found.complete and seen <= LARGE
         if found.complete:
-            found.ids.update(map(id, mutable))
+            found.ids.update(ids_of(mutable))
         else:
             found.ids.update(_held_by_more(mutable, copies).difference(visited.difference(dump.named)))
         del mutable
         if not found.complete:
-            tuples = list(compress(followed, map(_UNCHANGING_IDS.__contains__, map(id, map(type, followed)))))
+            tuples = list(compress(followed, map(_UNCHANGING_IDS.__contains__, ids_of(map(type, followed)))))
             held = _held_by_more(tuples, copies) if tuples else ()
             found.ids.update(_held_by_tuples((value for value in tuples if id(value) in held), objects) if held else ())
             del tuples
         if only_tracked:  # the collector leaves dicts and tuples alone that hold nothing but texts and numbers
             followed = that_lead_on(followed)
-        fresh = dict(zip(map(id, followed), followed, strict=True))
+        fresh = dict(zip(ids_of(followed), followed, strict=True))
         del followed
         for known in visited.intersection(fresh):
             del fresh[known]
@@ -279,14 +280,14 @@ def _held_by_tuples(tuples: Iterable[object], objects: AbstractSet[int] = frozen
     """
     found: set[int] = set()
     level: list[Any] = list(tuples)
-    visited = set(map(id, level))
+    visited = set(ids_of(level))
     while level:
         below = referents(level)  # also of those that the collector does not track: they may hold bytearrays
-        found.update(map(id, compress(below, map(_MUTABLE_IDS.__contains__, map(id, map(type, below))))))
+        found.update(ids_of(compress(below, map(_MUTABLE_IDS.__contains__, ids_of(map(type, below))))))
         if objects:
-            found.update(filter(objects.__contains__, map(id, below)))
+            found.update(filter(objects.__contains__, ids_of(below)))
         level = [value for value in below if id(type(value)) in _UNCHANGING_IDS and id(value) not in visited]
-        visited.update(map(id, level))
+        visited.update(ids_of(level))
     return found
 
 
@@ -297,7 +298,7 @@ def _held_by_more(mutable: list[Any], copies: int) -> set[int]:
     """
     counts = list(map(sys.getrefcount, mutable))
     above = list(map((_EXPLAINED + copies).__lt__, counts))
-    over = list(map(id, compress(mutable, above)))
+    over = list(ids_of(compress(mutable, above)))
     met = Counter(over)
     if len(met) == len(over):
         return set(over)

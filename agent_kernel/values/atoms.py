@@ -29,7 +29,7 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_128, xxh3_128_digest
 
-from agent_kernel.values.addresses import addresses, set_table, set_table_and_items
+from agent_kernel.values.addresses import addresses, ids_of, set_table, set_table_and_items
 
 LONG = 10_000  # items, from which it pays
 _DEEPEST = 4  # tuples in tuples
@@ -72,7 +72,7 @@ def _ids_of_types(items: Sequence[object]) -> set[int]:
     kind = type(items[0]) if items else None
     if kind is not None and all(map(is_, map(type, items), repeat(kind))):
         return {id(kind)}
-    return set(map(id, map(type, items)))
+    return set(ids_of(map(type, items)))
 
 
 def _may_be_atoms(items: Iterable[object]) -> bool:
@@ -88,7 +88,7 @@ def _atom_ids() -> frozenset[int]:
         kinds += [
             type(lone) for lone in (getattr(pandas, "NA", None), getattr(pandas, "NaT", None)) if lone is not None
         ]
-    return _SCALAR_IDS.union(map(id, kinds))
+    return _SCALAR_IDS.union(ids_of(kinds))
 
 
 # -- arrays

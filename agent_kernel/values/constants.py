@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from agent_kernel.values.addresses import Versions
+from agent_kernel.values.addresses import Versions, ids_of
 from agent_kernel.values.summaries.reading import (
     class_dict,
     derives_from,
@@ -44,7 +44,7 @@ class _Held(msgspec.Struct):
         """Note what was found."""
         # An object keeps its attribute dict: held twice, it would look shared.
         self.values += (value for value in values if id(value) not in holdings.attributes)
-        self.ids.update(map(id, values))
+        self.ids.update(ids_of(values))
         self.settings += (value for value in values if holdings.is_settings(value))
 
 
@@ -67,7 +67,7 @@ def settings_held(packages: Iterable[str], among: set[int]) -> set[int]:
     for package in packages:
         look_into(package)
         entries = (value for settings in _held[package].settings for value in list(dict[Any, Any].values(settings)))
-        found |= among.intersection(map(id, filter(_is_plain, entries)))
+        found |= among.intersection(ids_of(filter(_is_plain, entries)))
     return found
 
 
@@ -131,7 +131,7 @@ _parted = _Parted()
 def packages_of(values: Iterable[object]) -> set[str]:
     """The libraries whose objects these are."""
     kinds: list[type] = list(map(type, values))
-    kinds = list(dict(zip(map(id, kinds), kinds, strict=True)).values())  # by id: hashing a type runs its metaclass
+    kinds = list(dict(zip(ids_of(kinds), kinds, strict=True)).values())  # by id: hashing a type runs its metaclass
     return {module_name(kind).partition(".")[0] for kind in kinds} - {"", "builtins", "__main__"}
 
 
@@ -178,7 +178,7 @@ class _Holdings:
 
     def _among(self, values: list[Any]) -> Iterator[object]:
         """Those of the values that are held, and what hangs on them directly."""
-        kinds = list(map(id, map(type, values)))
+        kinds = list(ids_of(map(type, values)))
         if self._other.issuperset(kinds):
             return
         for value in compress(values, map(self._other.isdisjoint, zip(kinds))):

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from agent_kernel.values import atoms, references, segments
+from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.aliases import Reach, find, held_elsewhere, joined, reach, reach_of_saved
 from agent_kernel.values.cutting import NOWHERE, Cuts
 from agent_kernel.values.dump import Components, Dump, LiveNames, Loss, Memory
@@ -334,7 +335,7 @@ def shared_of(dump: Dump) -> list[tuple[Any, str, Any]]:
     holders = Counter(item for _, items in owned for item in items)
     # What was pickled as an array of its own was noted once more.
     noted = Counter(id(array) for _, _, array in dump.loose)
-    seen = Counter(filter(holders.__contains__, map(id, dump.opaque)))
+    seen = Counter(filter(holders.__contains__, ids_of(dump.opaque)))
     met = {item for item in seen if seen[item] > noted[item]}
     return [found for found, items in owned if any(holders[item] > 1 or item in met for item in items)]
 
@@ -532,8 +533,8 @@ def _shared_owners(dump: Dump) -> frozenset[int]:
         seen.setdefault(id(owner_of(array)), set()).add(id(array))
     windows = {id(owner_of(array)) for array in arrays if overlaps_itself(array)}
     several = frozenset(owner for owner, arrays in seen.items() if len(arrays) > 1 or owner in windows)
-    of_labels = set(map(id, dump.label_references))
-    blocks = Counter(map(id, dump.references))
+    of_labels = set(ids_of(dump.label_references))
+    blocks = Counter(ids_of(dump.references))
     return several.union(held for held, count in blocks.items() if count > 1 or held in of_labels)
 
 

@@ -17,6 +17,7 @@ import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.classes import DICTS, Content, containers_below
 from agent_kernel.values.restore.objects import set_content
 from agent_kernel.values.summaries.reading import bases_of, class_dict, module_name
@@ -190,7 +191,7 @@ def _holds(container: Any, content: Any) -> bool:
 
 def _parts(container: object, items: Any) -> list[int]:
     if type(items) is dict:
-        return [*map(id, items), *map(id, items.values())]
+        return [*ids_of(items), *ids_of(items.values())]
     if issubclass(type(container), DICTS):
         return [id(part) for item in items for part in item]
-    return list(map(id, items))
+    return list(ids_of(items))

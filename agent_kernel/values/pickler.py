@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from xxhash import xxh3_128
 
 from agent_kernel.values import reducers, references, restore
-from agent_kernel.values.addresses import addresses, ids_in
+from agent_kernel.values.addresses import addresses, ids_in, ids_of
 from agent_kernel.values.dump import OBJECTS, CannotSaveError, Components, Dump, LiveNames, Loss, MemoryUse
 from agent_kernel.values.memory import owner_of
 from agent_kernel.values.restore.objects import own_dict_state
@@ -145,12 +145,12 @@ class Pickler(pickle.Pickler):
         if not doubtful:
             return frozenset()
         # Few among many: no set is made of all that the memo holds.
-        met = set(doubtful).intersection(map(id, self.saved()))
+        met = set(doubtful).intersection(ids_of(self.saved()))
         return frozenset(item for item, owners in doubtful.items() if len(owners) > 1 or item in met)
 
     def memo_ids(self) -> frozenset[int]:
         """The ids of what the memo holds."""
-        return frozenset(map(id, self.saved()))
+        return frozenset(ids_of(self.saved()))
 
     def digest_met(self) -> bytes:
         """Covers which objects that can change were pickled, and where the memory is that they look at; else empty."""
@@ -159,9 +159,9 @@ class Pickler(pickle.Pickler):
             return b""
         own = set(map(id, (*vars(self).values(), vars(self))))
         found = gc.get_referents(self)  # what the memo holds, first of all
-        mutable = compress(found, map(_MUTABLE_IDS.__contains__, map(id, map(type, found))))
+        mutable = compress(found, map(_MUTABLE_IDS.__contains__, ids_of(map(type, found))))
         # In order, for the memo's own depends on what else was put into it, and on where that lies.
-        ids = _in_order(array("Q", filterfalse(own.__contains__, map(id, mutable))))
+        ids = _in_order(array("Q", filterfalse(own.__contains__, ids_of(mutable))))
         uses = [(use.space, use.low, use.high, use.private) for use in dump.memory]
         others = (dump.instances, dump.opaque, dump.object_arrays, dump.references)
         parts = (ids.tobytes(), *map(addresses, others), repr(uses).encode())
@@ -188,11 +188,11 @@ class Pickler(pickle.Pickler):
     def _sum_held(self, without: object) -> bytes:
         """Without what reducing an object makes: nothing but the memo holds that."""
         found = gc.get_referents(self)
-        mutable = list(compress(found, map(_MUTABLE_IDS.__contains__, map(id, map(type, found)))))
+        mutable = list(compress(found, map(_MUTABLE_IDS.__contains__, ids_of(map(type, found)))))
         del found
         held = compress(mutable, map(_OF_MADE.__lt__, map(sys.getrefcount, mutable)))
         own = set(map(id, (*vars(self).values(), vars(self), self.dispatch_table, without)))
-        return _sum_of(array("Q", filterfalse(own.__contains__, map(id, held))).tobytes(), 0)
+        return _sum_of(array("Q", filterfalse(own.__contains__, ids_of(held))).tobytes(), 0)
 
     def saved(self) -> list[object]:
         """What the memo holds, and some objects of the pickler's own."""
@@ -418,7 +418,7 @@ class Pickler(pickle.Pickler):
             pickler.dump(value)
         except FOREIGN as error:
             return explain(error)
-        self._sound.update(map(id, probe.instances), map(id, probe.opaque), (id(value),))
+        self._sound.update(ids_of(probe.instances), ids_of(probe.opaque), (id(value),))
         self.kept.append(probe)
         return ""
 

@@ -39,6 +39,7 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_128_hexdigest
 
+from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.definitions import names_used
 from agent_kernel.values.summaries.reading import bases_of, class_dict, derives_from, loaded, module_dict, module_name
 
@@ -218,11 +219,11 @@ def _add(item: int, module: str, name: str) -> None:
 
 def _counting(values: Collection[object]) -> list[bool | None]:
     """Of each value whether it is noted."""
-    counts = list(map(_COUNTS.get, map(id, map(type, values))))
+    counts = list(map(_COUNTS.get, ids_of(map(type, values))))
     if None in counts:
         for value in compress(values, map(is_, counts, repeat(None))):
             _counts(type(value))
-        counts = list(map(_COUNTS.get, map(id, map(type, values))))
+        counts = list(map(_COUNTS.get, ids_of(map(type, values))))
     return counts
 
 
@@ -618,7 +619,7 @@ def _note_inner(noted: dict[str, list[Any]]) -> None:
             values.append(_standing(module, name))
             _add(id(values[-1]), module, name)
     inner = _walk(values, _fresh)
-    containers = map(id, compress(inner, map(_CONTAINERS.__contains__, map(id, map(type, inner)))))
+    containers = ids_of(compress(inner, map(_CONTAINERS.__contains__, ids_of(map(type, inner)))))
     _inner.update(dict.fromkeys(set(containers).difference(HELD, _inner), _Batch(tuple(libraries))))
 
 
@@ -637,7 +638,7 @@ def _walk(values: list[Any], counting: Callable[[list[Any]], list[Any]]) -> list
 
 def _below(level: list[Any]) -> list[Any]:
     """What these lead to by a name or a key; of a very long dict nothing, for that is data."""
-    leading = compress(level, map(_LEADING.get, map(id, map(type, level))))
+    leading = compress(level, map(_LEADING.get, ids_of(map(type, level))))
     return gc.get_referents(*[item for item in leading if type(item) is not dict or len(item) <= _LONGEST])
 
 
@@ -648,7 +649,7 @@ _entered: set[int] = set()  # ids of what was met once
 def _once(found: list[Any]) -> list[Any]:
     """Those that may be a library's own, each once."""
     counting = list(compress(found, _counting(found)))
-    return list(dict(zip(map(id, counting), counting, strict=True)).values())
+    return list(dict(zip(ids_of(counting), counting, strict=True)).values())
 
 
 def _fresh(found: list[Any]) -> list[Any]:
@@ -707,7 +708,7 @@ def _modules_above(item: int) -> list[str]:
     if batch.above is None:
         batch.above = {}
         for module in batch.modules:
-            for other in set(map(id, _walk(_noted_by((module,)), _once))) & _inner.keys():
+            for other in set(ids_of(_walk(_noted_by((module,)), _once))) & _inner.keys():
                 batch.above.setdefault(other, []).append(module)
     found = batch.above.get(item, [])
     return [*found, "logging"] if "logging" in batch.modules and "logging" not in found else found
@@ -756,7 +757,7 @@ def _leads_to(owner: object, item: int, hops: int, known: dict[tuple[int, int], 
     key = id(owner), hops
     if key not in known:
         below = [value for _, value in _parts(owner)]
-        known[key] = item in map(id, below) or (
+        known[key] = item in ids_of(below) or (
             hops > 1 and any(_counts(type(value)) and _leads_to(value, item, hops - 1, known) for value in below)
         )
     return known[key]

@@ -28,7 +28,7 @@ import msgspec
 from xxhash import xxh3_128_digest
 
 from agent_kernel.values import aliases, reducers
-from agent_kernel.values.addresses import ADDRESS_BYTES, addresses, ids_in
+from agent_kernel.values.addresses import ADDRESS_BYTES, addresses, ids_in, ids_of
 from agent_kernel.values.cutting import LENGTH, Cuts, cut
 from agent_kernel.values.dump import Dump, LiveNames
 from agent_kernel.values.pickler import FOREIGN, Pickler
@@ -51,7 +51,7 @@ def find_long(values: Iterable[object]) -> list[Any]:
     """
     found: dict[int, Any] = {}
     waiting: list[Any] = list(values)
-    seen = set(map(id, waiting))
+    seen = set(ids_of(waiting))
     left = _MOST_LOOKED_AT
     while waiting:
         value = waiting.pop()
@@ -63,7 +63,7 @@ def find_long(values: Iterable[object]) -> list[Any]:
         if left < 0:
             return []
         waiting += [item for item in below if id(item) not in seen]
-        seen.update(map(id, below))
+        seen.update(ids_of(below))
     return list(found.values())
 
 
@@ -128,7 +128,7 @@ class Segments(msgspec.Struct):
         if not all(self._walk(segment, anchors) for segment in fresh):
             return False
         unexplained = len(self.reach.ids) > len(self.values) and any(
-            held not in anchors for held in self.reach.ids.difference(map(id, self.values))
+            held not in anchors for held in self.reach.ids.difference(ids_of(self.values))
         )
         return not unexplained or self.walk_rest(anchors)
 
@@ -170,7 +170,7 @@ def dump_segments(
         notes_met: note for each segment what was pickled.
     """
     made = Segments(list(values), [], [])
-    made.reach.ids.update(map(id, values))
+    made.reach.ids.update(ids_of(values))
     made.reach.complete = False
     for value, starts in zip(values, before, strict=True):
         found = dumped.get(id(value)) if dumped is not None else None

@@ -63,7 +63,8 @@ def asks(place: Place, step: str) -> str:
 
 def asked(place: Place, steps: Sequence[str]) -> dict[str, str]:
     found = {step: why for step in steps if (why := asks(place, step))}
-    sys.modules["matplotlib.pyplot"].close("all")
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
     return found
 
 

@@ -101,7 +101,7 @@ class Jupyter:
             "IPYTHONDIR": str(self.home / "ipython"),
             "XDG_DATA_HOME": str(self.home / "xdg"),
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
-            "PYTHONPATH": str(_ROOT),
+            "PYTHONPATH": os.pathsep.join((str(_ROOT), str(_ROOT / "tests" / "absent"))),
         }
 
     def log(self) -> str:

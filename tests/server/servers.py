@@ -52,7 +52,7 @@ class Server:
         environment = {
             **os.environ,
             **{f"JUPYTER_{name}": str(home / name) for name in folders},
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "tests" / "absent"))),
         }
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)

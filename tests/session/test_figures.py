@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
@@ -616,6 +617,20 @@ def test_what_a_commit_does_for_a_figure_grows_with_its_artists(
         nb.run("ax.set_title('t')")
         found.append(sum(visited.values()) + sum(calls.values()))
     assert found[2] - found[1] <= 2.2 * (found[1] - found[0])
+
+
+def test_what_stands_where_a_figure_died_is_not_taken_for_it(nb: Notebook, visited: dict[str, int]) -> None:
+    nb.run("other = matplotlib.figure.Figure()\nfig = matplotlib.figure.Figure()\nax = fig.subplots()")
+    there = id(nb.look("other.patch"))
+    for group in (nb.session.workspace.tracking.groups[name] for name in ("fig", "ax")):
+        # As if it had been given the address since.
+        group.roots = {
+            name: tuple((there, digest, weakref.ref(set[int]())) for _, digest, _ in roots)
+            for name, roots in group.roots.items()
+        }
+    visited.clear()
+    nb.run("fig, ax = other, other.subplots()\nax.set_title('t')\nother = None")
+    assert visited["Figure"] == 1
 
 
 def test_of_an_ordinary_figure_nothing_is_written_twice(nb: Notebook) -> None:

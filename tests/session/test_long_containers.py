@@ -9,7 +9,7 @@ import pytest
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
 from agent_kernel.testing.notebooks import Notebook, names_changed
-from agent_kernel.values import groups, segments
+from agent_kernel.values import aliases, atoms, groups, segments
 from agent_kernel.values.aliases import reach
 from agent_kernel.values.dump import Dump
 
@@ -53,7 +53,23 @@ OF_TUPLES = {
 }
 
 
-@pytest.mark.parametrize("size", [100, 5_000, 25_000])
+_SIZES = {"short": 100, "long": segments.FROM_LENGTH + 100, "very long": segments.FROM_LENGTH + 500}
+_VERY_LONG = 25_000  # above all bounds from which containers are treated in another way
+
+
+@pytest.fixture
+def early_bounds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The number of rows. What is very long is so from a tenth of the length on, but for the one with all its rows."""
+    if request.param == "all its rows":
+        return _VERY_LONG
+    if request.param == "very long":
+        monkeypatch.setattr(aliases, "LARGE", aliases.LARGE // 10)
+        monkeypatch.setattr(segments, "FROM_LENGTH_WITHIN", segments.FROM_LENGTH)
+        monkeypatch.setattr(atoms, "LONG", atoms.LONG // 10)
+    return _SIZES[request.param]
+
+
+@pytest.mark.parametrize("early_bounds", [*_SIZES, pytest.param("all its rows", marks=pytest.mark.slow)], indirect=True)
 @pytest.mark.parametrize(("made", "row"), OF_TUPLES.values(), ids=OF_TUPLES)
 @pytest.mark.parametrize(
     ("holds", "held"),
@@ -61,13 +77,15 @@ OF_TUPLES = {
         ("t = {row}", "t"),
         ("t = [{row}]", "t[0]"),
         ("t = ({row}, 1)", "t[0]"),
-        ("t = [{row}, *map(str, range(25_000))]", "t[0]"),
+        ("t = [{row}, *map(str, range(M))]", "t[0]"),
     ],
 )
 @pytest.mark.parametrize("apart", [False, True], ids=["one cell", "two cells"])
 def test_what_holds_a_tuple_holds_what_is_in_it(
-    size: int, made: str, row: str, holds: str, held: str, *, apart: bool
+    early_bounds: int, made: str, row: str, holds: str, held: str, *, apart: bool
 ) -> None:
+    size = early_bounds
+    holds = holds.replace("M", str(_VERY_LONG if size == _VERY_LONG else _SIZES["very long"]))
     cells = [made.replace("N", str(size)), holds.format(row=row)]
     store = MemoryStore()
     with Notebook(Repository.open(store)) as nb:

@@ -186,9 +186,24 @@ class Model:
             assert again.repo.verify().is_sound
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(st.lists(steps, min_size=3, max_size=14))
+QUIET = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+histories = st.lists(steps, min_size=3, max_size=14)
+
+
+@settings(QUIET, max_examples=50)
+@given(histories)
 def test_nothing_is_lost_and_nothing_comes_unasked(history: list[tuple[str, str]]) -> None:
+    go_through(history)
+
+
+@pytest.mark.slow
+@settings(QUIET, max_examples=200)
+@given(histories)
+def test_nothing_is_lost_and_nothing_comes_unasked_in_many_histories(history: list[tuple[str, str]]) -> None:
+    go_through(history)
+
+
+def go_through(history: list[tuple[str, str]]) -> None:
     model = Model()
     try:
         model.step("run", SETUP)
@@ -200,7 +215,7 @@ def test_nothing_is_lost_and_nothing_comes_unasked(history: list[tuple[str, str]
     model.end()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(QUIET, max_examples=60)
 @given(*[st.lists(cells(), min_size=1, max_size=3) for _ in range(3)], st.booleans())
 def test_two_kernels_take_over_what_the_other_made_and_deleted_and_nothing_else(
     before: list[str], ours: list[str], theirs: list[str], back: bool

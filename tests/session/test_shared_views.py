@@ -169,7 +169,8 @@ def write(made, item):
 """
 
 
-ALL_OVER = ("integers", "objects", "gaps among integers", "categories", "texts of Arrow")
+ALL_OVER = ("integers", "objects")
+ALL_OVER_TOO = ("gaps among integers", "categories", "texts of Arrow")  # with all that was made over them: slow
 MOST_TELLING = (
     *("every other", "an index", "an index backwards", "rows", "columns", "a series backwards", "a column and rows"),
     *("a row index that is set", "intervals"),
@@ -179,7 +180,9 @@ MATRIX = {
     **{kind: (*line, OVER_LINES if kind in ALL_OVER else FEW_OVER_LINES) for kind, line in LINES.items()},
     **{kind: (*plane, OVER_PLANES) for kind, plane in PLANES.items()},
     **{kind: (*records, OVER_RECORDS) for kind, records in RECORDS.items()},
+    **{f"{kind}, all": (*LINES[kind], OVER_LINES) for kind in ALL_OVER_TOO},
 }
+KINDS = [pytest.param(kind, marks=[pytest.mark.slow] if kind.endswith(", all") else []) for kind in MATRIX]
 
 
 class Seen(NamedTuple):
@@ -194,7 +197,7 @@ class Seen(NamedTuple):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", MATRIX)
+@pytest.mark.parametrize("kind", KINDS)
 def test_what_is_made_over_an_array_is_one_with_it_as_before(kind: str) -> None:
     base, item, holders = MATRIX[kind]
     store, wrong, seen = MemoryStore(), list[str](), list[Seen]()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from agent_kernel.values.addresses import Versions
+import pytest
+
+from agent_kernel.values.addresses import Versions, ids_of
 
 
 class Base:
@@ -33,3 +35,9 @@ def test_a_class_that_was_changed_and_changed_back_is_not_the_same() -> None:
 
 def test_nothing_is_said_to_be_the_same_where_there_is_no_class() -> None:
     assert not Versions().are_same()
+
+
+@pytest.mark.parametrize("number", [0, 1, 31, 32, 5_000])
+def test_the_ids_of_many_are_what_id_says_of_each(number: int) -> None:
+    given: list[object] = [[n] for n in range(number)]
+    assert list(ids_of(given)) == list(ids_of(iter(given))) == list(map(id, given))

@@ -333,24 +333,27 @@ def test_the_items_of_a_set_that_stays_as_it_was_are_not_read_again(monkeypatch:
 
 @given(st.data())
 def test_a_set_has_the_digest_that_it_had_only_with_the_same_items(data: st.DataObject) -> None:
-    pool: list[object] = [*(f"w{n}" for n in range(2 * N)), *range(1, 9), *(float(n) for n in range(1, 9))]
-    value = set(pool[:N])
-    seen: dict[bytes, set[int]] = {}
-    for _ in range(8):
-        some = data.draw(st.lists(st.sampled_from(pool), max_size=5))
-        act = data.draw(st.sampled_from(["add", "discard", "again", "grow", "clear"]))
-        if act == "add":
-            value.update(some)
-        elif act == "discard":
-            value.difference_update(some)
-        elif act == "again":
-            value.difference_update(some)
-            value.update(reversed(some))
-        elif act == "grow":
-            value.update(pool[N : 2 * N])
-        elif len(some) == 5:
-            value.clear()
-            value.update(pool[: N + 1])
-        digest = atoms.digest_of(value)
-        if digest:
-            assert seen.setdefault(digest, set(map(id, value))) == set(map(id, value))
+    long = N // 20
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(atoms, "LONG", long)
+        pool: list[object] = [*(f"w{n}" for n in range(2 * long)), *range(1, 9), *(float(n) for n in range(1, 9))]
+        value = set(pool[:long])
+        seen: dict[bytes, set[int]] = {}
+        for _ in range(8):
+            some = data.draw(st.lists(st.sampled_from(pool), max_size=5))
+            act = data.draw(st.sampled_from(["add", "discard", "again", "grow", "clear"]))
+            if act == "add":
+                value.update(some)
+            elif act == "discard":
+                value.difference_update(some)
+            elif act == "again":
+                value.difference_update(some)
+                value.update(reversed(some))
+            elif act == "grow":
+                value.update(pool[long : 2 * long])
+            elif len(some) == 5:
+                value.clear()
+                value.update(pool[: long + 1])
+            digest = atoms.digest_of(value)
+            if digest:
+                assert seen.setdefault(digest, set(map(id, value))) == set(map(id, value))

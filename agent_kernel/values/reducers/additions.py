@@ -12,6 +12,7 @@ from __future__ import annotations
 import copyreg
 import dis
 import enum
+import functools
 import itertools
 import types
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ _SAY_HOW = ("__reduce_ex__", "__reduce__", "__getstate__")
 _DEPTH = 3
 # Of what compiled code sets nothing can be read: such as the seconds of a span, once somebody asks for them.
 _COMPILED_MOMENTS = "pandas._libs.tslibs"
+_MOST_READ = 10_000  # functions of libraries: a table has a thousand, which take half a second to read
 _MISSING = object()
 
 
@@ -122,10 +124,17 @@ def _names_set(kind: type) -> set[str]:
         for held in list(class_dict(base).values()):
             function = getattr(held, "__func__", held)
             if type(function) is types.FunctionType:
-                for code in nested_codes(function.__code__):
-                    names.update(step.argval for step in dis.get_instructions(code) if step.opname == "STORE_ATTR")
-                    names.update(text for text in code.co_consts if type(text) is str and text.startswith("_"))
+                names |= _names_set_by(function.__code__)
     return names
+
+
+@functools.lru_cache(_MOST_READ)
+def _names_set_by(code: types.CodeType) -> frozenset[str]:
+    names: set[str] = set()
+    for one in nested_codes(code):
+        names.update(step.argval for step in dis.get_instructions(one) if step.opname == "STORE_ATTR")
+        names.update(text for text in one.co_consts if type(text) is str and text.startswith("_"))
+    return frozenset(names)
 
 
 def _names(kind: type, parts: Any, depth: int) -> bool:

@@ -16,6 +16,7 @@ from operator import not_
 from types import MappingProxyType, ModuleType
 from typing import Any, cast
 
+from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.summaries.wording import clean, cut
 
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made at run time, so its __module__ is an entry of its dict
@@ -168,12 +169,12 @@ def referents(values: Iterable[Any]) -> list[Any]:
     below = gc.get_referents(*values)
     if not _INLINE_VALUES:
         return below
-    types = list(map(id, map(type, values)))
+    types = list(ids_of(map(type, values)))
     inline = {item for item, kind in dict(zip(types, map(type, values), strict=True)).items() if _shows_inline(kind)}
     attributes = list(
         map(object.__getattribute__, compress(values, map(inline.__contains__, types)), repeat("__dict__"))
     )
-    told = set(map(id, attributes))  # what is in these was told with the object
+    told = set(ids_of(attributes))  # what is in these was told with the object
     looking = [one for one in _looking_elsewhere(values) if id(one) not in told]
     return [*below, *attributes, *chain.from_iterable(one.values() for one in looking)]
 
@@ -189,7 +190,7 @@ def that_lead_on(containers: list[Any]) -> list[Any]:
 
 def _looking_elsewhere(values: list[Any]) -> list[dict[Any, Any]]:
     """The dicts among these that hold something, though the collector finds nothing in them."""
-    dicts: list[dict[Any, Any]] = list(compress(values, map(id(dict).__eq__, map(id, map(type, values)))))
+    dicts: list[dict[Any, Any]] = list(compress(values, map(id(dict).__eq__, ids_of(map(type, values)))))
     return list(filter(None, compress(dicts, map(not_, map(gc.get_referents, dicts)))))
 
 
