@@ -142,16 +142,20 @@ class Components:
         return self._lead(members) is not None
 
     def dump_led(
-        self, members: Mapping[str, object], *, defer: bool = False, named: Collection[int] = ()
+        self, members: Mapping[str, object], *, defer: bool = False, named: Collection[int] = (), expects: bytes = b""
     ) -> saving.Compared | None:
-        """Dump members that lead to a figure behind it; None if they lead to none."""
+        """Dump members that lead to a figure behind it; None if they lead to none.
+
+        Args:
+            expects: their signature as it was, if these were all members.
+        """
         self._defer, self._named = defer, named
         try:
-            return self._dump_led(members)
+            return self._dump_led(members, expects)
         finally:
             self._defer, self._named = False, ()
 
-    def _dump_led(self, members: Mapping[str, object]) -> saving.Compared | None:
+    def _dump_led(self, members: Mapping[str, object], expects: bytes) -> saving.Compared | None:
         lead = self._lead(members)
         if lead is None:
             return None
@@ -167,7 +171,11 @@ class Components:
             lead.compared.dumped.dump = again.dumped.dump
         dumped = dump_group(members, self._names, self._namespace, defer=self._defer, lead=lead.compared.dumped)
         dumped.pickler = None
-        return saving.compare(dumped)
+        compared = saving.compare(dumped)
+        if expects and compared.signature != expects:
+            lead.compared.dumped.reopen()  # it changed, and may have other members now
+        lead.compared.dumped.spent = None  # its memo would hold all that it met
+        return compared
 
     def _lead(self, members: Mapping[str, object]) -> Component | None:
         if any(map(is_long, members.values())) or any(name.startswith(CLASS_PREFIX) for name in members):

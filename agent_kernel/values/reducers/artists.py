@@ -58,7 +58,7 @@ def constant(made: tuple[object, ...]) -> tuple[object, ...]:
 
 
 def reduce_marker(pickler: Pickler, style: Any) -> Any:
-    if not pickler.packs or pickler.careful:
+    if pickler.careful:
         return ordinary(pickler, style)
     attributes = _attributes_of(style, "__dict__")
     made = _told_of_marker(style, attributes) if getrefcount(attributes) <= OF_VARIABLE else None

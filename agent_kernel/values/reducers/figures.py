@@ -157,9 +157,6 @@ def class_of(module: str, name: str) -> Any:
 
 
 def reduce_figure(pickler: Pickler, figure: Any) -> Any:
-    from agent_kernel.values.reducers.transforms import forget_linear
-
-    forget_linear()
     _work_out_size(figure)
     parts = reduced(figure)
     pickler.dump_record.instances.append(figure)

@@ -15,7 +15,7 @@ from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 from weakref import getweakrefcount
 
-import numpy as np
+import msgspec
 
 from agent_kernel.values.reducers import HANDLERS, handler_for
 from agent_kernel.values.reducers.arrays import bytes_of
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
 
 _attributes_of = object.__getattribute__
+_HANDLERS = HANDLERS.by_id
 
 
 def reduce_transform(pack: Pack, pickler: Pickler, node: Any) -> Any:
-    if not pickler.packs or (pickler.muted and id(node) in pickler.muted):
+    if pickler.careful or (pickler.muted and id(node) in pickler.muted):
         return pickler.custom(node)
     kind: Any = type(node)
     name = kind.__name__
@@ -38,15 +39,15 @@ def reduce_transform(pack: Pack, pickler: Pickler, node: Any) -> Any:
     pickler.note_class_level(kind)
     attributes: dict[str, Any] = node.__dict__
     if attributes.get("_invalid") and name not in _PASS_ON and name not in _PATHS:
-        _work_out(node, attributes)
+        _work_out(node, attributes, pickler.linear)
     if name == "TransformedBbox":
-        told = _told_of_box(node, attributes)
+        told = _told_of_box(node, attributes, pickler.linear)
         if told is not None:
             return NEW, (kind,), told, None, None, told_box
     state = _state_of_transform(name, node, attributes)
     if name in _PATHS:
         return NEW, (kind,), state, None, None, transformed_path
-    return with_arrays(kind, state, () if name in _PASS_ON else pack(pickler, node, state, state))
+    return with_arrays(kind, state, () if name in _PASS_ON or not pickler.packs else pack(pickler, node, state, state))
 
 
 # These keep a path as it was transformed when it was drawn last.
@@ -64,7 +65,7 @@ def _follows(parent: Any, child: object) -> bool:
 
 def _is_loaded_here(kind: type) -> bool:
     """Whether `reduce_transform` says how objects of this type are saved."""
-    handler = HANDLERS.by_id.get(id(kind)) or handler_for(kind)
+    handler: Any = _HANDLERS.get(id(kind)) or handler_for(kind)
     return type(handler) is partial and handler.func is reduce_transform
 
 
@@ -97,8 +98,8 @@ def _state_of_transform(name: str, node: Any, attributes: dict[str, Any]) -> dic
 _OF_AN_INVERSE = 3  # the transform, `state`, and getrefcount's argument
 
 
-def _work_out(node: Any, attributes: dict[str, Any]) -> None:
-    if not _is_plain(node, attributes):
+def _work_out(node: Any, attributes: dict[str, Any], linear: dict[int, bool]) -> None:
+    if not _is_linear(node, attributes, linear):
         return
     ask = node.get_matrix if "_mtx" in attributes else getattr(node, "get_points", None)
     if "_boxin" in attributes:  # it may be empty, and is divided by
@@ -109,14 +110,14 @@ def _work_out(node: Any, attributes: dict[str, Any]) -> None:
         ask()
 
 
-def _is_plain(node: Any, attributes: dict[str, Any]) -> bool:
+def _is_linear(node: Any, attributes: dict[str, Any], linear: dict[int, bool]) -> bool:
     """Whether what a part of a transform is worked out from is linear, and all of matplotlib's own."""
-    known = _plain.get(id(node))
+    known = linear.get(id(node))
     if known is None:
         below = [attributes[name] for name in _BELOW if name in attributes]
         leaves = (class_of("matplotlib.transforms", "Bbox"), class_of("matplotlib.transforms", "AffineBase"))
         ours = type(node).__module__.startswith("matplotlib.") and (bool(below) or isinstance(node, leaves))
-        known = _plain[id(node)] = ours and all(_is_plain(found, found.__dict__) for found in below)
+        known = linear[id(node)] = ours and all(_is_linear(found, found.__dict__, linear) for found in below)
     return known
 
 
@@ -133,18 +134,12 @@ _BELOW = (
     "_x",
     "_y",
 )
-_plain: dict[int, bool] = {}  # by the ids of parts of the figure that is dumped now
-
-
-def forget_linear() -> None:
-    """Another figure is dumped now."""
-    _plain.clear()
 
 
 # -- clip boxes
 
 
-def _told_of_box(box: Any, attributes: dict[str, Any]) -> tuple[object, ...] | None:
+def _told_of_box(box: Any, attributes: dict[str, Any], linear: dict[int, bool]) -> tuple[object, ...] | None:
     """The constants of a box that nothing follows, and the transforms that lie below it and are not its own.
 
     The clip box of an artist is the unit box, turned by a transform that goes to where the patch of the axes is, and from
@@ -153,53 +148,77 @@ def _told_of_box(box: Any, attributes: dict[str, Any]) -> tuple[object, ...] | N
     if attributes["_parents"]:
         return None
     shared: list[object] = []
-    told = _told_of_node(box, attributes, shared)
+    told = _told_of_node(box, attributes, shared, linear)
     return None if told is None else (constant(told), *shared)
 
 
-def _told_of_node(node: Any, attributes: dict[str, Any], shared: list[object]) -> tuple[object, ...] | None:
-    names = tuple(attributes)
-    followed = 0
-    told: list[object] = [type(node).__name__, names]
-    for name in names:
+def _told_of_node(
+    node: Any, attributes: dict[str, Any], shared: list[object], linear: dict[int, bool]
+) -> tuple[object, ...] | None:
+    kind = type(node)
+    form = _forms.get(id(kind))
+    if form is None or form.names != (*attributes,):
+        form = _note_form(kind, (*attributes,))
+    told: list[object] = [form.names]
+    for name, how in form.told:
         value = attributes[name]
-        kind = type(value)
-        if name == "_parents":
-            continue
-        if name == "_invalid" or name == "input_dims" or name == "output_dims":
-            if kind is not int:
-                return None
-            if name == "_invalid" and told[0] in _PASS_ON:
-                value = 1
-        elif name == "_shorthand_name":
-            if kind is not str:
-                return None
-        elif name == "_ignore":
-            if kind is not bool:
-                return None
-        elif kind is np.ndarray:
+        if how == "array" and value is not None:
             points = bytes_of(value, OF_VARIABLE_GIVEN)
             if points is None:
                 return None
             value = points, value.shape
-        elif name in CHILDREN:
-            followed += 1
-            value = _told_of_child(value, node, shared)
+        elif how == "child":
+            value = _told_of_child(value, node, shared, linear)
             if value is None:
                 return None
-        elif name == "_inverted":
+        elif how == "passed on":
+            value = 1
+        elif how == "inverse":
             if value is not None and getrefcount(value) > OF_VARIABLE:
                 return None
             value = None
-        elif value is not None:
+        elif value is not None and type(value) is not how:
             return None
         told.append(value)
-    if getweakrefcount(node) != followed:  # its children know it by weak references
+    if getweakrefcount(node) != form.followed:  # its children know it by weak references
         return None
-    return tuple(told)
+    told.append(form.name)
+    return (*told,)
 
 
-def _told_of_child(child: Any, parent: object, shared: list[object]) -> tuple[object, ...] | None:
+class _Form(msgspec.Struct, frozen=True):
+    """How objects of a type are told of: by each attribute but those that follow it. `followed`: how many are its children."""
+
+    kind: type  # kept, so that no other comes to have its id
+    name: str
+    names: tuple[str, ...]
+    told: tuple[tuple[str, Any], ...]
+    followed: int
+
+
+_forms: dict[int, _Form] = {}
+_HOW: dict[str, Any] = {
+    **dict.fromkeys(("_invalid", "input_dims", "output_dims"), int),
+    **dict.fromkeys(("_points", "_points_orig", "_minpos", "_mtx"), "array"),
+    **dict.fromkeys(CHILDREN, "child"),
+    "_shorthand_name": str,
+    "_ignore": bool,
+    "_inverted": "inverse",
+}
+
+
+def _note_form(kind: type, names: tuple[str, ...]) -> _Form:
+    hows = [(name, _HOW.get(name, type(None))) for name in names if name != "_parents"]
+    if kind.__name__ in _PASS_ON:
+        hows = [(name, "passed on" if name == "_invalid" else how) for name, how in hows]
+    followed = sum(how == "child" for _, how in hows)
+    made = _forms[id(kind)] = _Form(kind, kind.__name__, names, tuple(hows), followed)
+    return made
+
+
+def _told_of_child(
+    child: Any, parent: object, shared: list[object], linear: dict[int, bool]
+) -> tuple[object, ...] | None:
     """The constants of what only its parent has, or the number of what others have too; None if that is unknown."""
     kind = type(child)
     if not _is_loaded_here(kind):
@@ -208,12 +227,15 @@ def _told_of_child(child: Any, parent: object, shared: list[object]) -> tuple[ob
         shared.append(child)
         return (len(shared) - 1,)
     attributes = _attributes_of(child, "__dict__")
-    parents = [known() for known in attributes["_parents"].values()]
-    if len(parents) != 1 or parents[0] is not parent:
+    parents = attributes["_parents"]
+    if len(parents) != 1:
+        return None
+    (known,) = parents.values()
+    if known() is not parent:
         return None
     if attributes["_invalid"] and kind.__name__ not in _PASS_ON:
-        _work_out(child, attributes)
-    return _told_of_node(child, attributes, shared)
+        _work_out(child, attributes, linear)
+    return _told_of_node(child, attributes, shared, linear)
 
 
 _OWN = frozenset({"Bbox", "BboxTransformTo", "Affine2D", "CompositeGenericTransform", "IdentityTransform"})

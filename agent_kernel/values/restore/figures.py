@@ -1,4 +1,6 @@
 """Parts of matplotlib's figures."""
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+# What was told of them is of any type.
 
 from __future__ import annotations
 
@@ -97,7 +99,7 @@ def told_box(box: Any, told: tuple[Any, ...]) -> None:
 def _tell(node: Any, told: tuple[Any, ...], shared: tuple[Any, ...]) -> None:
     from matplotlib import transforms
 
-    _, names, *values = told
+    names, *values, _ = told
     rest = iter(values)
     attributes = node.__dict__
     followed = attributes.get("_parents", {})
@@ -111,7 +113,7 @@ def _tell(node: Any, told: tuple[Any, ...], shared: tuple[Any, ...]) -> None:
             if len(value) == 1:
                 child = shared[value[0]]
             else:
-                kind: Any = getattr(transforms, value[0])
+                kind: Any = getattr(transforms, value[-1])
                 child = kind.__new__(kind)
                 _tell(child, value, shared)
             follow(node, child)
