@@ -130,6 +130,8 @@ class Components:
 
     def let_go(self) -> None:
         """The commit ends: what figures hold of matplotlib's modules is known."""
+        for component in self._roots.values():
+            component.compared.dumped.spent = None
         if _FIGURES in sys.modules:
             from agent_kernel.values.constants import look_into
 
@@ -163,18 +165,21 @@ class Components:
         if len(members) == 1 and all(value is lead.root for value in members.values()) and not lead.dump.loose:
             lead.find_reach()
             return lead.compared
-        if lead.compared.dumped.pickler is None:  # it has been gone on with
+        first = lead.compared.dumped
+        first.reopen()
+        if first.pickler is None:  # it has been gone on with
             again = self._make(lead.root)
             if again is None:
                 return None
-            lead.compared.dumped.pickler = again.dumped.pickler
-            lead.compared.dumped.dump = again.dumped.dump
-        dumped = dump_group(members, self._names, self._namespace, defer=self._defer, lead=lead.compared.dumped)
+            first.pickler = again.dumped.pickler
+            first.dump = again.dumped.dump
+        first.is_marked = bool(expects)
+        dumped = dump_group(members, self._names, self._namespace, defer=self._defer, lead=first)
         dumped.pickler = None
         compared = saving.compare(dumped)
-        if expects and compared.signature != expects:
-            lead.compared.dumped.reopen()  # it changed, and may have other members now
-        lead.compared.dumped.spent = None  # its memo would hold all that it met
+        # What changed may have other members now. The memo holds what it met: that is to be no object beside the figure.
+        if compared.signature == expects or len(dumped.dump.instances) > len(first.dump.instances):
+            first.spent = None
         return compared
 
     def _lead(self, members: Mapping[str, object]) -> Component | None:
