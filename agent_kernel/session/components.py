@@ -130,6 +130,8 @@ class Components:
 
     def let_go(self) -> None:
         """The commit ends: what figures hold of matplotlib's modules is known."""
+        for component in self._roots.values():
+            component.compared.dumped.spent = None
         if _FIGURES in sys.modules:
             from agent_kernel.values.constants import look_into
 
@@ -142,16 +144,20 @@ class Components:
         return self._lead(members) is not None
 
     def dump_led(
-        self, members: Mapping[str, object], *, defer: bool = False, named: Collection[int] = ()
+        self, members: Mapping[str, object], *, defer: bool = False, named: Collection[int] = (), expects: bytes = b""
     ) -> saving.Compared | None:
-        """Dump members that lead to a figure behind it; None if they lead to none."""
+        """Dump members that lead to a figure behind it; None if they lead to none.
+
+        Args:
+            expects: their signature as it was, if these were all members.
+        """
         self._defer, self._named = defer, named
         try:
-            return self._dump_led(members)
+            return self._dump_led(members, expects)
         finally:
             self._defer, self._named = False, ()
 
-    def _dump_led(self, members: Mapping[str, object]) -> saving.Compared | None:
+    def _dump_led(self, members: Mapping[str, object], expects: bytes) -> saving.Compared | None:
         lead = self._lead(members)
         if lead is None:
             return None
@@ -159,15 +165,22 @@ class Components:
         if len(members) == 1 and all(value is lead.root for value in members.values()) and not lead.dump.loose:
             lead.find_reach()
             return lead.compared
-        if lead.compared.dumped.pickler is None:  # it has been gone on with
+        first = lead.compared.dumped
+        first.reopen()
+        if first.pickler is None:  # it has been gone on with
             again = self._make(lead.root)
             if again is None:
                 return None
-            lead.compared.dumped.pickler = again.dumped.pickler
-            lead.compared.dumped.dump = again.dumped.dump
-        dumped = dump_group(members, self._names, self._namespace, defer=self._defer, lead=lead.compared.dumped)
+            first.pickler = again.dumped.pickler
+            first.dump = again.dumped.dump
+        first.is_marked = bool(expects)
+        dumped = dump_group(members, self._names, self._namespace, defer=self._defer, lead=first)
         dumped.pickler = None
-        return saving.compare(dumped)
+        compared = saving.compare(dumped)
+        # What changed may have other members now. The memo holds what it met: that is to be no object beside the figure.
+        if compared.signature == expects or len(dumped.dump.instances) > len(first.dump.instances):
+            first.spent = None
+        return compared
 
     def _lead(self, members: Mapping[str, object]) -> Component | None:
         if any(map(is_long, members.values())) or any(name.startswith(CLASS_PREFIX) for name in members):

@@ -270,6 +270,8 @@ class Dumps:
                 group.met = compared.dumped.met
             group.digest = compared.dumped.digest
             self.staged.unchanged.append((group, compared.dumped))
+            if len(group.members) > 1 and compared.dumped.layout.long < 0:
+                self.joint[group.members] = compared  # they may be found to share something, and be staged again
             return self._new_classes(compared.dumped)
         if len(group.members) == 1 and compared.dumped.reach.deferred:
             compared.dumped.reach = reach_of(members, compared.dumped.dump)
@@ -457,7 +459,8 @@ class Dumps:
         """Dump the members behind the figure that they lead to; None if they lead to none."""
         try:
             named = before.reach.named if before is not None else ()
-            return self.components.dump_led(members, defer=defer and before is not None, named=named)
+            expects = before.signature if before is not None and before.members == tuple(members) else b""
+            return self.components.dump_led(members, defer=defer and before is not None, named=named, expects=expects)
         except FOREIGN:
             return None
 

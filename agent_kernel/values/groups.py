@@ -31,6 +31,7 @@ from agent_kernel.values.pickler import (
     FOREIGN,
     PROTOCOL,
     Later,
+    Mark,
     NamespaceMetError,
     Phases,
     Pickler,
@@ -89,6 +90,15 @@ class Dumped(msgspec.Struct):
     met: bytes = b""  # which objects were pickled: where it is the same, the value reaches what it reached before
     pickler: Pickler | None = None
     remembers: Pickler | None = None  # of a figure whose reach is not known yet: it tells that
+    is_marked: bool = False  # whether it is noted where it was gone on from
+    spent: tuple[Pickler, Mark] | None = None  # gone on with, and where it can go on from again
+
+    def reopen(self) -> None:
+        """Let other members be dumped behind this, though some were."""
+        if self.spent is not None:
+            self.pickler, mark = self.spent
+            self.pickler.rewind(mark)
+            self.spent = None
 
     @property
     def streams(self) -> int:
@@ -292,6 +302,7 @@ def _gone_on(members: Mapping[str, object], lead: Dumped, namespace: dict[str, o
     if pickler is None or lead.layout.names > 1:
         return None
     dump = lead.dump.copy()
+    lead.spent = (pickler, pickler.mark()) if lead.is_marked else None
     leads = 1
     try:
         pickler.go_on(_all_of(members), dump)

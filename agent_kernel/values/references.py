@@ -27,6 +27,7 @@ import re
 import sys
 import types
 import weakref
+from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
@@ -70,6 +71,7 @@ _LEFT_OUT = (
 )
 _LEFT_OUT_MODULES = frozenset({"typing", "typing_extensions", "re", "datetime", "_ctypes", "__future__", "pathlib"})
 _LEFT_OUT_BASES = frozenset(map(id, (type, enum.Enum)))
+_WITH_ITEMS = frozenset(map(id, (dict, list, set, tuple, frozenset, deque)))
 _COUNTS = dict.fromkeys(map(id, _LEFT_OUT), False)  # by the id of a type: whether its objects are noted
 _OF_EVERY_MODULE = frozenset(
     {"__builtins__", "__spec__", "__loader__", "__path__", "__annotations__", "__all__", "__warningregistry__"}
@@ -113,6 +115,9 @@ HELD: dict[int, list[tuple[str, str]]] = {}
 # counted last; 0 for the dict of a module.
 _containers: dict[int, int] = {}
 _LEADING: dict[int, bool] = {id(dict): True}  # by the id of a type: whether what is below its objects is looked at
+_HOLDING: dict[
+    int, bool
+] = {}  # whether its objects hold items, too, to which no way leads: of those the attributes count
 _kinds: list[type] = []  # kept, so that no other type comes to have the id of one that is left out
 _found: dict[int, Reference | None] = {}
 
@@ -234,7 +239,9 @@ def _counts(kind: type) -> bool:
         bases = set(map(id, bases_of(kind)))
         known = bases.isdisjoint(_LEFT_OUT_BASES) and module_name(kind) not in _LEFT_OUT_MODULES
         _COUNTS[id(kind)] = known
-        _LEADING.setdefault(id(kind), known and _has_attributes(kind) and "__code__" not in class_dict(kind))
+        leading = known and _has_attributes(kind) and "__code__" not in class_dict(kind)
+        _HOLDING[id(kind)] = leading and not bases.isdisjoint(_WITH_ITEMS)
+        _LEADING.setdefault(id(kind), leading and not _HOLDING[id(kind)])
         _kinds.append(kind)
     return known
 
@@ -638,8 +645,12 @@ def _walk(values: list[Any], counting: Callable[[list[Any]], list[Any]]) -> list
 
 def _below(level: list[Any]) -> list[Any]:
     """What these lead to by a name or a key; of a very long dict nothing, for that is data."""
-    leading = compress(level, map(_LEADING.get, ids_of(map(type, level))))
-    return gc.get_referents(*[item for item in leading if type(item) is not dict or len(item) <= _LONGEST])
+    kinds = list(ids_of(map(type, level)))
+    leading = compress(level, map(_LEADING.get, kinds))
+    # Such as `rcParams`, whose items are settings that a person makes.
+    holding = compress(level, map(_HOLDING.get, kinds))
+    attributes = [object.__getattribute__(item, "__dict__") for item in holding]
+    return gc.get_referents(*attributes, *[item for item in leading if type(item) is not dict or len(item) <= _LONGEST])
 
 
 _LONGEST = 2_000

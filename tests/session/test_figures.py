@@ -781,6 +781,13 @@ HIDDEN = {
     "by the points of a mark like a tick's, in place": "mark.get_xydata()[0] = 1.5",
     "by the path of a mark like a tick's": "mark.get_path()._interpolation_steps = 9",
     "by the place of a tick's line": "ax.xaxis.get_major_ticks()[0].tick1line.set_ydata([0.5])",
+    "by a marker": "mark.set_marker('^')",
+    "by the matrix of a marker, in place": "mark._marker._transform._mtx[0, 0] = 3",
+    "by the state of a marker": "mark._marker._filled = not mark._marker._filled",
+    "by a clip box": "line.set_clip_box(mt.TransformedBbox(mt.Bbox([[0, 0], [0.5, 0.5]]), ax.transAxes))",
+    "by the points of a clip box, in place": "line.clipbox._bbox._points[1, 1] = 0.5; line.clipbox.invalidate()",
+    "by what a clip box follows": "line.clipbox._transform._a = mt.Affine2D().scale(0.5); line.clipbox._transform.invalidate()",
+    "by the attributes of a clip box": "line.clipbox._transform.note = 1",
 }
 
 
@@ -816,6 +823,61 @@ def test_lines_and_clip_paths_that_came_back_follow_their_transforms(nb: Noteboo
     assert nb.look("fig.canvas.draw()") is None
     nb.run(source)
     assert nb.look(PIXELS) == drawn
+
+
+@pytest.mark.parametrize("lines", [10, 20, 40])
+def test_of_markers_and_clip_boxes_what_only_they_have_is_not_pickled(
+    nb: Notebook, visited: dict[str, int], lines: int
+) -> None:
+    nb.run("fig, ax = plt.subplots()\nfig.canvas.draw()\nplt.close()")
+    visited.clear()
+    nb.run(f"for i in range({lines}): ax.plot([i, 2.0, 3.0], 'o-')\nfig.canvas.draw()")
+    assert visited["MarkerStyle"] <= int(str(nb.look("len(fig.findobj(matplotlib.lines.Line2D))")))
+    assert visited["TransformedBbox"] > lines
+    few = ("Bbox", "BboxTransformTo", "CompositeGenericTransform", "Affine2D", "IdentityTransform")
+    assert sum(visited.get(name, 0) for name in few) < 100
+
+
+def test_what_a_marker_or_clip_box_has_for_itself_stays_what_a_name_holds_of_it(nb: Notebook) -> None:
+    nb.run("fig, ax = plt.subplots()\nline, = ax.plot([1, 2], 'o-')\nother, = ax.plot([2, 1], 's')\nfig.canvas.draw()")
+    assert changed(nb, "style, box = line._marker, line.clipbox") == {"style", "box"}
+    made = nb.run("turn, follows = other._marker._transform, other.clipbox._transform")
+    assert nb.look("turn is other._marker._transform and follows is other.clipbox._transform")
+    assert changed(nb, "turn.scale(3)") >= {"turn", "fig", "ax", "other"}
+    nb.checkout(made)
+    held = "style is line._marker and box is line.clipbox and turn is other._marker._transform"
+    assert nb.look(f"{held} and follows is other.clipbox._transform")
+    assert nb.look("[type(style).__name__, style._marker_function.__self__ is style]") == ["MarkerStyle", True]
+    assert changed(nb, "style._filled = None") >= {"style", "fig", "ax", "line"}
+
+
+def test_transforms_that_came_back_follow_those_below_them_whoever_holds_them(nb: Notebook) -> None:
+    made = nb.run(
+        "import matplotlib.transforms as mt\nfig, ax = plt.subplots()\nline, = ax.plot([1, 2], 'o-')\n"
+        "both = mt.Affine2D().translate(1, 0) + ax.transData\nfig.canvas.draw()\nseen = both.transform((0, 0))"
+    )
+    assert changed(nb, "fig.canvas.draw()") == set()
+    nb.run("fig = ax = line = both = None")
+    nb.checkout(made)
+    assert nb.look("both.transform((0, 0)).tolist() == seen.tolist()")
+    nb.run("ax.set_xlim(0, 50)\nax.set_position([0, 0, 0.5, 0.5])\nfig.canvas.draw()")
+    assert nb.look("both.transform((0, 0)).tolist() == ax.transData.transform((1, 0)).tolist()")
+    assert nb.look(
+        "line.clipbox.extents.tolist() == ax.bbox.extents.tolist() == ax.patch.get_window_extent().extents.tolist()"
+    )
+    assert changed(nb, "fig.canvas.draw()") == set()
+
+
+def test_a_figure_that_changes_and_gets_another_name_is_pickled_once(nb: Notebook, visited: dict[str, int]) -> None:
+    made = nb.run("fig, ax = plt.subplots()\nline, = ax.plot([1, 2])\nplt.close()")
+    visited.clear()
+    assert changed(nb, "bars = ax.bar([1, 2], [3, 4])\nheld = {'notes': [1], 'bars': bars}") >= {"fig", "ax", "bars"}
+    assert visited["Figure"] == 1
+    after = nb.run("x = 1")
+    nb.checkout(made)
+    assert nb.look("(ax.figure is fig, len(ax.patches))") == (True, 0)
+    nb.checkout(after)
+    assert nb.look("held['bars'] is bars and bars[0] is ax.patches[0] and ax.lines[0] is line and held['notes'] == [1]")
 
 
 def test_callbacks_come_back_as_those_of_a_plain_copy_and_each_artist_has_its_own(nb: Notebook) -> None:

@@ -211,6 +211,13 @@ def goes_whole(kind: type, handler: Handler) -> bool:
     return module not in _OPEN_MODULES and not is_notebook_type(kind)
 
 
+_CONTAINER_IDS = frozenset(map(id, (list, dict, set, tuple, frozenset)))
+
+
+def _is_container(value: object) -> bool:
+    return id(type(value)) in _CONTAINER_IDS
+
+
 _class_level: TypeCache[frozenset[int]] = TypeCache()
 
 
@@ -219,8 +226,7 @@ def class_level(kind: type) -> frozenset[int]:
     known = _class_level.get(kind)
     if known is None:
         held = () if is_notebook_type(kind) else (found for base in kind.__mro__ for found in vars(base).values())
-        containers = (list, dict, set, tuple, frozenset)
-        ids = frozenset(id(found) for found in held if any(type(found) is container for container in containers))
+        ids = frozenset(map(id, filter(_is_container, held)))
         known = _class_level.keep(kind, ids)
     return known
 

@@ -207,7 +207,30 @@ _OF_VIEW = 0x401
 _PLAIN = _OF_VIEW | 0x4
 _packed: dict[tuple[object, ...], tuple[object, ...]] = {}
 _MOST_PACKED = 1_000
+_FLOATS = np.dtype(np.float64)
 _DTYPES = {id(dtype): (dtype, dtype.str) for dtype in (np.dtype(np.float64), np.dtype(np.int64))}
+
+
+def bytes_of(array: Any, holds: int) -> bytes | None:
+    """The bytes of a small array of floats that nobody else has, nor its memory; None of any other.
+
+    Args:
+        holds: how many references are counted to one that a single dict holds, and the caller.
+    """
+    if type(array) is not np.ndarray or array.dtype is not _FLOATS or array.nbytes > _SMALL_BYTES:
+        return None
+    if getrefcount(array) > holds or getweakrefcount(array):
+        return None
+    base = array.base
+    flags = array.flags.num & _PLAIN
+    if base is None:
+        return array.tobytes() if flags == _PLAIN else None
+    if flags != _OF_VIEW or not _is_whole(array, base):
+        return None
+    del base
+    if _count_holds(array.base) > _BASE_ALONE or getweakrefcount(array.base):
+        return None
+    return array.tobytes()
 
 
 def _is_whole(array: Any, base: Any) -> bool:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Puts small arrays into the state of their holder: see `arrays.pack`.
 Pack = Callable[["Pickler", Any, dict[str, Any], Iterable[str]], tuple[object, ...]]
 
-_NEW: Any = copyreg.__newobj__  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+NEW: Any = copyreg.__newobj__  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def handler_for(kind: type) -> Handler | None:
@@ -39,12 +39,16 @@ def handler_for(kind: type) -> Handler | None:
         return reduce_part
     if ("matplotlib.colors", "Colormap") in names and kind.__module__ == "matplotlib.colors":
         return reduce_colormap
+    if kind.__module__ == "matplotlib.markers" and kind.__name__ == "MarkerStyle" and _is_saved_by_attributes(kind):
+        from agent_kernel.values.reducers.artists import reduce_marker
+
+        return reduce_marker
     is_line = ("matplotlib.lines", "Line2D") in names
-    reduce = _reduce_packed_line if is_line else reduce_transform
     if _says_only(kind, ("matplotlib.artist", "Artist") if is_line else ("matplotlib.transforms", "TransformNode")):
         from agent_kernel.values.reducers.arrays import pack
+        from agent_kernel.values.reducers.transforms import reduce_transform
 
-        return partial(reduce, pack)
+        return partial(_reduce_packed_line, pack) if is_line else partial(reduce_transform, pack)
     return reduce_line if is_line else None
 
 
@@ -63,7 +67,7 @@ def reduce_colormap(pickler: Pickler, colormap: Any) -> Any:
     if not _has_empty_table():
         del undrawn["_lut"]
     functions = any(map(callable, getattr(colormap, "_segmentdata", {}).values()))
-    twin: Any = _NEW(type(colormap))
+    twin: Any = NEW(type(colormap))
     twin.__dict__.update(undrawn)
     if functions or (twin._init() is None and twin._lut.tobytes() != table.tobytes()):
         return parts
@@ -83,7 +87,7 @@ def _has_empty_table() -> bool:
 def root_of(artist: object) -> object | None:
     """The figure that an artist leads to, by the attributes that it is saved with; None for anything else."""
     found: Any = artist
-    if not issubclass(type(found), _class_of("matplotlib.artist", "Artist")):
+    if not issubclass(type(found), class_of("matplotlib.artist", "Artist")):
         return None
     for _ in range(_MOST_NESTED):
         attributes = object.__getattribute__(found, "__dict__")
@@ -92,7 +96,7 @@ def root_of(artist: object) -> object | None:
         if figure is found:
             break
         found = figure
-    return found if issubclass(type(found), _class_of("matplotlib.figure", "Figure")) else None
+    return found if issubclass(type(found), class_of("matplotlib.figure", "Figure")) else None
 
 
 def is_saved_with_root(artist: object) -> bool:
@@ -147,13 +151,12 @@ def _held_by(value: Any) -> Iterable[object]:
 _SHUT_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None), FunctionType, BuiltinFunctionType)))
 
 
-def _class_of(module: str, name: str) -> Any:
+def class_of(module: str, name: str) -> Any:
     """A class of matplotlib, or an empty tuple, which nothing is an instance of, where that is not imported yet."""
     return getattr(sys.modules.get(module), name, ())
 
 
 def reduce_figure(pickler: Pickler, figure: Any) -> Any:
-    _plain.clear()
     _work_out_size(figure)
     parts = reduced(figure)
     pickler.dump_record.instances.append(figure)
@@ -182,13 +185,21 @@ def reduce_part(pickler: Pickler, part: Any) -> Any:
 def _work_out_size(figure: Any) -> None:
     """A figure works out its size when it is first shown, and keeps it: that is to make no difference."""
     box = object.__getattribute__(figure, "__dict__").get("bbox")
-    if type(box) is _class_of("matplotlib.transforms", "TransformedBbox"):
+    if type(box) is class_of("matplotlib.transforms", "TransformedBbox"):
         box.get_points()
+
+
+def _is_saved_by_attributes(kind: type) -> bool:
+    """Whether pickle saves an object of this type by its attribute dict."""
+    hooks = ("__getstate__", "__setstate__", "__reduce__", "__reduce_ex__")
+    return kind not in dispatch_table() and all(
+        getattr(kind, hook, None) is getattr(object, hook, None) for hook in hooks
+    )
 
 
 def _says_only(kind: type, base: tuple[str, str]) -> bool:
     """Whether this is a class of matplotlib's whose objects are saved as that base class says."""
-    says: Any = _class_of(*base)
+    says: Any = class_of(*base)
     if not issubclass(kind, says) or not kind.__module__.startswith("matplotlib.") or kind in dispatch_table():
         return False
     hooks = ("__getstate__", "__setstate__", "__reduce__", "__reduce_ex__")
@@ -210,9 +221,9 @@ def _reduce_packed_line(pack: Pack, pickler: Pickler, line: Any) -> Any:
         return noted
     state = kind.__getstate__(line)
     if _is_tick_mark(line.__dict__):
-        return _with_arrays(kind, state | _UNDRAWN, ())
+        return with_arrays(kind, state | _UNDRAWN, ())
     state["_transformed_path"] = None  # made anew when the line is drawn
-    return _with_arrays(kind, state, pack(pickler, line, state, _OF_LINE))
+    return with_arrays(kind, state, pack(pickler, line, state, _OF_LINE))
 
 
 def _is_tick_mark(attributes: dict[str, Any]) -> bool:
@@ -247,10 +258,10 @@ _UNDRAWN: dict[str, object] = {
 }
 
 
-def _with_arrays(kind: type, state: Any, packed: Any) -> Any:
+def with_arrays(kind: type, state: Any, packed: Any) -> Any:
     from agent_kernel.values.restore.arrays import packed_arrays
 
-    return _NEW, (kind,), (state, packed), None, None, packed_arrays
+    return NEW, (kind,), (state, packed), None, None, packed_arrays
 
 
 _OF_LINE = ("_xorig", "_yorig", "_x", "_y")
@@ -260,12 +271,13 @@ def reduce_callbacks(pickler: Pickler, registry: Any) -> Any:
     """Its own `__getstate__` takes the next number from a counter: reading the state changed it."""
     pickler.dump_record.instances.append(registry)
     attributes = object.__getattribute__(registry, "__dict__")
-    if not any(attributes["callbacks"].values()):
+    called: Any = attributes["callbacks"]
+    if not called or not any(called.values()):
         idle = _idle(type(registry), attributes)
         if idle is not None:
             return idle
         state = {**attributes, "callbacks": {signal: {} for signal in attributes["callbacks"]}}
-        return _NEW, (type(registry),), _numbered(state | {"_func_cid_map": None}, 0)
+        return NEW, (type(registry),), _numbered(state | {"_func_cid_map": None}, 0)
     following = registry._cid_gen.__reduce__()[1][0]
     parts = registry.__reduce_ex__(5)
     registry._cid_gen = itertools.count(following)
@@ -281,16 +293,17 @@ def _numbered(state: dict[str, Any], following: int) -> dict[str, Any]:
 
 def _idle(kind: type, attributes: dict[str, Any]) -> tuple[object, ...] | None:
     """How one is saved that calls nobody, as each of the thousand artists of a figure has one; None if it is another."""
-    signals: Any = attributes.get("_signals")
-    held = (attributes["callbacks"], attributes.get("_pickled_cids"), signals)
-    if attributes.keys() != _OF_CALLBACKS or tuple(map(type, held)) != _TYPES_OF_CALLBACKS or any(held[:2]):
+    if attributes.keys() != _OF_CALLBACKS:
         return None
-    if any(map(_OWN_HOLDS.__lt__, map(sys.getrefcount, held))) or any(type(signal) is not str for signal in signals):
+    callbacks, numbers, signals = attributes["callbacks"], attributes["_pickled_cids"], attributes["_signals"]
+    if type(callbacks) is not dict or type(numbers) is not set or type(signals) is not list or callbacks or numbers:
+        return None
+    if _holds(callbacks) > _OWN_HOLDS or _holds(numbers) > _OWN_HOLDS or _holds(signals) > _OWN_HOLDS:
         return None
     handler = attributes["exception_handler"]
-    key = (kind, *signals, id(handler))
+    key = (id(kind), id(handler), *signals) if all(type(signal) is str for signal in signals) else ()
     known = _idles.get(key)
-    if known is None:
+    if known is None and key:
         from agent_kernel.values.restore.figures import idle_callbacks
 
         # The handler is kept with it, so that no other comes to have its id.
@@ -301,103 +314,15 @@ def _idle(kind: type, attributes: dict[str, Any]) -> tuple[object, ...] | None:
 
 
 _OF_CALLBACKS = {"_signals", "exception_handler", "callbacks", "_cid_gen", "_func_cid_map", "_pickled_cids"}
-_TYPES_OF_CALLBACKS = (dict, set, list)
 _idles: dict[tuple[object, ...], tuple[object, ...]] = {}
 _MOST_IDLE = 100
+_holds = sys.getrefcount
 
 
 def _holds_of_callbacks() -> int:
     attributes: dict[str, Any] = {"callbacks": {}, "_pickled_cids": set[int](), "_signals": []}
-    signals: Any = attributes.get("_signals")
-    held = (attributes["callbacks"], attributes.get("_pickled_cids"), signals)
-    return max(map(sys.getrefcount, held))
+    callbacks, numbers, signals = attributes["callbacks"], attributes["_pickled_cids"], attributes["_signals"]
+    return max(_holds(callbacks), _holds(numbers), _holds(signals))
 
 
 _OWN_HOLDS = _holds_of_callbacks()
-
-
-def reduce_transform(pack: Pack, pickler: Pickler, node: Any) -> Any:
-    if not pickler.packs or (pickler.muted and id(node) in pickler.muted):
-        return pickler.custom(node)
-    kind: Any = type(node)
-    name = kind.__name__
-    state = _state_of_transform(name, node)
-    pickler.dump_record.opaque.append(node)
-    pickler.note_class_level(kind)
-    if name in _PATHS:
-        from agent_kernel.values.restore.figures import transformed_path
-
-        return _NEW, (kind,), state, None, None, transformed_path
-    return _with_arrays(kind, state, () if name in _PASS_ON else pack(pickler, node, state, state))
-
-
-# These keep a path as it was transformed when it was drawn last.
-_PATHS = frozenset({"TransformedPath", "TransformedPatchPath"})
-# All that changes below passes through these, whatever they say of themselves.
-_PASS_ON = frozenset({"CompositeGenericTransform", "TransformWrapper", "BlendedGenericTransform"})
-_UNTRANSFORMED: dict[str, object] = {"_transformed_path": None, "_transformed_points": None, "_invalid": 1}
-
-
-def _state_of_transform(name: str, node: Any) -> dict[str, Any]:
-    """What a part of a transform is saved with: the same before it was drawn, or asked for anything, and afterwards.
-
-    It keeps matrices and points until what they are worked out from changes. Those are worked out now, unless code that
-    is not matplotlib's would run. Lines that are drawn make transformed paths, which tell of themselves what they follow.
-    """
-    attributes: dict[str, Any] = node.__dict__
-    if attributes.get("_invalid") and name not in _PASS_ON and name not in _PATHS:
-        _work_out(node, attributes)
-    state = attributes.copy()  # as matplotlib does it, but for those that are left out
-    parents = [found for known in attributes["_parents"].values() if (found := known()) is not None]
-    state["_parents"] = dict(enumerate(found for found in parents if type(found).__name__ not in _PATHS))
-    if name in _PATHS:
-        state |= _UNTRANSFORMED
-    elif name in _PASS_ON:
-        state["_invalid"] = 1
-        if "_affine" in state:
-            state["_affine"] = None
-    elif state.get("_inverted") is not None and sys.getrefcount(state["_inverted"]) <= _OF_AN_INVERSE:
-        state["_inverted"] = None
-    return state
-
-
-_OF_AN_INVERSE = 3  # the transform, `state`, and getrefcount's argument
-
-
-def _work_out(node: Any, attributes: dict[str, Any]) -> None:
-    if not _is_plain(node, attributes):
-        return
-    ask = node.get_matrix if "_mtx" in attributes else getattr(node, "get_points", None)
-    if "_boxin" in attributes:  # it may be empty, and is divided by
-        numpy: Any = sys.modules["numpy"]
-        with numpy.errstate(all="ignore"):
-            node.get_matrix()
-    elif ask is not None:
-        ask()
-
-
-def _is_plain(node: Any, attributes: dict[str, Any]) -> bool:
-    """Whether what a part of a transform is worked out from is linear, and all of matplotlib's own."""
-    known = _plain.get(id(node))
-    if known is None:
-        below = [attributes[name] for name in _BELOW if name in attributes]
-        leaves = (_class_of("matplotlib.transforms", "Bbox"), _class_of("matplotlib.transforms", "AffineBase"))
-        ours = type(node).__module__.startswith("matplotlib.") and (bool(below) or isinstance(node, leaves))
-        known = _plain[id(node)] = ours and all(_is_plain(found, found.__dict__) for found in below)
-    return known
-
-
-_BELOW = (
-    "_bbox",
-    "_boxin",
-    "_boxout",
-    "_transform",
-    "_base_transform",
-    "_scale_trans",
-    "_child",
-    "_a",
-    "_b",
-    "_x",
-    "_y",
-)
-_plain: dict[int, bool] = {}  # by the ids of parts of the figure that is dumped now

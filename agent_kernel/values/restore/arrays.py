@@ -42,12 +42,16 @@ def packed_arrays(holder: Any, made: tuple[dict[str, Any], tuple[tuple[Any, ...]
         else:
             state[name] = small_array(state[name], rest[0], rest[1], True)
     if hasattr(type(holder), "__setstate__"):
-        followed = vars(holder).get("_parents")
+        followed = vars(holder).get("_parents", {})
         holder.__setstate__(
             {sys.intern(name): value for name, value in state.items()}
         )  # as attributes that are set are
-        if followed:  # by a transformed path that was there before
-            holder._parents.update(followed)
+        if "_parents" in state:
+            from agent_kernel.values.restore.figures import follow, follow_children
+
+            for known in followed.values():  # what was there before, and follows this
+                follow(known(), holder)
+            follow_children(holder)
     else:
         vars(holder).update(state)
 

@@ -1,0 +1,241 @@
+"""matplotlib: parts of transforms, saved alike whether they were used before or not, and boxes with all that is theirs.
+
+Each part knows what follows it by weak references. What it follows itself it holds, so it is saved without the others,
+and loaded so that it tells them of itself.
+"""
+
+# What is looked through here is of any type.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any
+from weakref import getweakrefcount
+
+import msgspec
+
+from agent_kernel.values.reducers import HANDLERS, handler_for
+from agent_kernel.values.reducers.arrays import bytes_of
+from agent_kernel.values.reducers.artists import OF_VARIABLE, OF_VARIABLE_GIVEN, constant
+from agent_kernel.values.reducers.figures import NEW, Pack, class_of, with_arrays
+from agent_kernel.values.restore.figures import CHILDREN, told_box, transformed_path
+
+if TYPE_CHECKING:
+    from agent_kernel.values.pickler import Pickler
+
+_attributes_of = object.__getattribute__
+_HANDLERS = HANDLERS.by_id
+
+
+def reduce_transform(pack: Pack, pickler: Pickler, node: Any) -> Any:
+    if pickler.careful or (pickler.muted and id(node) in pickler.muted):
+        return pickler.custom(node)
+    kind: Any = type(node)
+    name = kind.__name__
+    pickler.dump_record.opaque.append(node)
+    pickler.note_class_level(kind)
+    attributes: dict[str, Any] = node.__dict__
+    if attributes.get("_invalid") and name not in _PASS_ON and name not in _PATHS:
+        _work_out(node, attributes, pickler.linear)
+    if name == "TransformedBbox":
+        told = _told_of_box(node, attributes, pickler.linear)
+        if told is not None:
+            return NEW, (kind,), told, None, None, told_box
+    state = _state_of_transform(name, node, attributes)
+    if name in _PATHS:
+        return NEW, (kind,), state, None, None, transformed_path
+    return with_arrays(kind, state, () if name in _PASS_ON or not pickler.packs else pack(pickler, node, state, state))
+
+
+# These keep a path as it was transformed when it was drawn last.
+_PATHS = frozenset({"TransformedPath", "TransformedPatchPath"})
+
+
+def _follows(parent: Any, child: object) -> bool:
+    """Whether a part of a transform is loaded so that it follows this one again."""
+    kind = type(parent)
+    if not _is_loaded_here(kind):
+        return False
+    attributes = _attributes_of(parent, "__dict__")
+    return kind.__name__ in _PATHS or any(attributes.get(name) is child for name in CHILDREN)
+
+
+def _is_loaded_here(kind: type) -> bool:
+    """Whether `reduce_transform` says how objects of this type are saved."""
+    handler: Any = _HANDLERS.get(id(kind)) or handler_for(kind)
+    return type(handler) is partial and handler.func is reduce_transform
+
+
+# All that changes below passes through these, whatever they say of themselves.
+_PASS_ON = frozenset({"CompositeGenericTransform", "TransformWrapper", "BlendedGenericTransform"})
+_UNTRANSFORMED: dict[str, object] = {"_transformed_path": None, "_transformed_points": None, "_invalid": 1}
+
+
+def _state_of_transform(name: str, node: Any, attributes: dict[str, Any]) -> dict[str, Any]:
+    """What a part of a transform is saved with: the same before it was drawn, or asked for anything, and afterwards.
+
+    It keeps matrices and points until what they are worked out from changes. Those are worked out now, unless code that
+    is not matplotlib's would run. Of what follows it only that is saved which does not tell of itself what it follows,
+    as parts of transforms do, and transformed paths that are made when lines are drawn.
+    """
+    state = attributes.copy()  # as matplotlib does it, but for those that are left out
+    parents = [found for known in attributes["_parents"].values() if (found := known()) is not None]
+    state["_parents"] = dict(enumerate(found for found in parents if not _follows(found, node)))
+    if name in _PATHS:
+        state |= _UNTRANSFORMED
+    elif name in _PASS_ON:
+        state["_invalid"] = 1
+        if "_affine" in state:
+            state["_affine"] = None
+    elif state.get("_inverted") is not None and sys.getrefcount(state["_inverted"]) <= _OF_AN_INVERSE:
+        state["_inverted"] = None
+    return state
+
+
+_OF_AN_INVERSE = 3  # the transform, `state`, and getrefcount's argument
+
+
+def _work_out(node: Any, attributes: dict[str, Any], linear: dict[int, bool]) -> None:
+    if not _is_linear(node, attributes, linear):
+        return
+    ask = node.get_matrix if "_mtx" in attributes else getattr(node, "get_points", None)
+    if "_boxin" in attributes:  # it may be empty, and is divided by
+        numpy: Any = sys.modules["numpy"]
+        with numpy.errstate(all="ignore"):
+            node.get_matrix()
+    elif ask is not None:
+        ask()
+
+
+def _is_linear(node: Any, attributes: dict[str, Any], linear: dict[int, bool]) -> bool:
+    """Whether what a part of a transform is worked out from is linear, and all of matplotlib's own."""
+    known = linear.get(id(node))
+    if known is None:
+        below = [attributes[name] for name in _BELOW if name in attributes]
+        leaves = (class_of("matplotlib.transforms", "Bbox"), class_of("matplotlib.transforms", "AffineBase"))
+        ours = type(node).__module__.startswith("matplotlib.") and (bool(below) or isinstance(node, leaves))
+        known = linear[id(node)] = ours and all(_is_linear(found, found.__dict__, linear) for found in below)
+    return known
+
+
+_BELOW = (
+    "_bbox",
+    "_boxin",
+    "_boxout",
+    "_transform",
+    "_base_transform",
+    "_scale_trans",
+    "_child",
+    "_a",
+    "_b",
+    "_x",
+    "_y",
+)
+
+
+# -- clip boxes
+
+
+def _told_of_box(box: Any, attributes: dict[str, Any], linear: dict[int, bool]) -> tuple[object, ...] | None:
+    """The constants of a box that nothing follows, and the transforms that lie below it and are not its own.
+
+    The clip box of an artist is the unit box, turned by a transform that goes to where the patch of the axes is, and from
+    there to where these are. All in between is its own, and made anew with it.
+    """
+    if attributes["_parents"]:
+        return None
+    shared: list[object] = []
+    told = _told_of_node(box, attributes, shared, linear)
+    return None if told is None else (constant(told), *shared)
+
+
+def _told_of_node(
+    node: Any, attributes: dict[str, Any], shared: list[object], linear: dict[int, bool]
+) -> tuple[object, ...] | None:
+    kind = type(node)
+    form = _forms.get(id(kind))
+    if form is None or form.names != (*attributes,):
+        form = _note_form(kind, (*attributes,))
+    told: list[object] = [form.names]
+    for name, how in form.told:
+        value = attributes[name]
+        if how == "array" and value is not None:
+            points = bytes_of(value, OF_VARIABLE_GIVEN)
+            if points is None:
+                return None
+            value = points, value.shape
+        elif how == "child":
+            value = _told_of_child(value, node, shared, linear)
+            if value is None:
+                return None
+        elif how == "passed on":
+            value = 1
+        elif how == "inverse":
+            if value is not None and getrefcount(value) > OF_VARIABLE:
+                return None
+            value = None
+        elif value is not None and type(value) is not how:
+            return None
+        told.append(value)
+    if getweakrefcount(node) != form.followed:  # its children know it by weak references
+        return None
+    told.append(form.name)
+    return (*told,)
+
+
+class _Form(msgspec.Struct, frozen=True):
+    """How objects of a type are told of: by each attribute but those that follow it. `followed`: how many are its children."""
+
+    kind: type  # kept, so that no other comes to have its id
+    name: str
+    names: tuple[str, ...]
+    told: tuple[tuple[str, Any], ...]
+    followed: int
+
+
+_forms: dict[int, _Form] = {}
+_HOW: dict[str, Any] = {
+    **dict.fromkeys(("_invalid", "input_dims", "output_dims"), int),
+    **dict.fromkeys(("_points", "_points_orig", "_minpos", "_mtx"), "array"),
+    **dict.fromkeys(CHILDREN, "child"),
+    "_shorthand_name": str,
+    "_ignore": bool,
+    "_inverted": "inverse",
+}
+
+
+def _note_form(kind: type, names: tuple[str, ...]) -> _Form:
+    hows = [(name, _HOW.get(name, type(None))) for name in names if name != "_parents"]
+    if kind.__name__ in _PASS_ON:
+        hows = [(name, "passed on" if name == "_invalid" else how) for name, how in hows]
+    followed = sum(how == "child" for _, how in hows)
+    made = _forms[id(kind)] = _Form(kind, kind.__name__, names, tuple(hows), followed)
+    return made
+
+
+def _told_of_child(
+    child: Any, parent: object, shared: list[object], linear: dict[int, bool]
+) -> tuple[object, ...] | None:
+    """The constants of what only its parent has, or the number of what others have too; None if that is unknown."""
+    kind = type(child)
+    if not _is_loaded_here(kind):
+        return None
+    if getrefcount(child) > OF_VARIABLE_GIVEN or kind.__name__ not in _OWN:
+        shared.append(child)
+        return (len(shared) - 1,)
+    attributes = _attributes_of(child, "__dict__")
+    parents = attributes["_parents"]
+    if len(parents) != 1:
+        return None
+    (known,) = parents.values()
+    if known() is not parent:
+        return None
+    if attributes["_invalid"] and kind.__name__ not in _PASS_ON:
+        _work_out(child, attributes, linear)
+    return _told_of_node(child, attributes, shared, linear)
+
+
+_OWN = frozenset({"Bbox", "BboxTransformTo", "Affine2D", "CompositeGenericTransform", "IdentityTransform"})
