@@ -29,6 +29,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
+from agent_kernel.agents import compiled
+
 if TYPE_CHECKING:
     from agent_kernel.agents.gate import Gate
 
@@ -126,9 +128,13 @@ class _Ear:
                 _tell_of_the_unaudited()
                 _follow_pools()
                 _follow_finalizers()
+                compiled.tell_of_compiled(self.hear, self.is_listening)
                 self.is_guarding = True
         _keep_in_threads()
         _tell_of_handles()
+
+    def is_listening(self) -> bool:
+        return bool(self.wanted)
 
     def hear(self, event: str, args: Args) -> None:
         """Something happens, and a step is going on.
@@ -140,6 +146,8 @@ class _Ear:
             _keep_in_threads()
             _tell_of_handles()
         told = _HEARD.get(event) or _ONLY_STOPPED.get(event)
+        if event == "sqlite3.connect/handle" and self.gate() is not None:
+            compiled.opened_connection(args[0])
         if (told is None and event not in _THREAD_STARTS) or getattr(self.busy, "now", False):
             return
         self.busy.now = True
@@ -600,12 +608,17 @@ _HEARD: Final[dict[str, Callable[[Args], Told]]] = {
     "shutil.rmtree": _first("deletes"),
     "sqlite3.connect": _database,
     "smtplib.send": lambda args: ("sends mail", ""),
+    compiled.WRITES: _first("writes"),
+    compiled.OPENS: _first("opens database"),
+    compiled.REQUESTS: _first("requests"),
+    compiled.CONNECTS: _first("connects"),
     "ftplib.connect": lambda args: ("connects", _text(args[1]) if len(args) > 1 else ""),
 }
 _RIGHTS: Final = (
     *("setuid", "seteuid", "setreuid", "setresuid", "setgid", "setegid", "setregid", "setresgid", "setgroups"),
     *("initgroups", "chroot", "setsid", "setpgid"),
 )
+_SCHEDULING: Final = ("nice", "setpriority", "sched_setaffinity", "sched_setscheduler", "sched_setparam")
 # What changes nothing that going back would have to cover, or what other events tell of as well: only a gate asks for it.
 _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     "tempfile.mkstemp": _first("makes"),
@@ -625,6 +638,8 @@ _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     "socket.sethostname": _first("changes name of"),
     "syslog.syslog": lambda args: ("writes", "the log of the system"),
     "sqlite3.enable_load_extension": lambda args: ("loads", "an extension of SQLite"),
+    compiled.LOADS: _first("loads"),
+    compiled.SETS_AUTHORIZER: lambda args: ("hooks", "what a connection of SQLite may do"),
     "logging.Handler.handle": _logged,
     "socket.socket.send": _sent,
     "socket.socket.sendall": _sent,
@@ -634,7 +649,7 @@ _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     **{f"os.{name}": _written(0) for name in ("write", "pwrite", "writev", "pwritev", "sendfile")},
     **{f"os.{name}": _written(1) for name in ("splice", "copy_file_range")},
     **{f"os.{name}": lambda args: ("changes rights of", "this process") for name in _RIGHTS},
-    "os.nice": lambda args: ("limits", "this process"),
+    **{f"os.{name}": lambda args: ("limits", "a process") for name in _SCHEDULING},
     "os.umask": lambda args: ("limits", "this process"),
     "webbrowser.open": _first("opens in the browser"),
     "import": _loaded,
@@ -669,7 +684,7 @@ _UNAUDITED: Final = (
     ("_posixshmem", "shm_open"),
     ("_cffi_backend", "load_library"),
     ("atexit", "register"),
-    *(("os", name) for name in ("mkfifo", "mknod", "_exit", "abort", "nice", "umask", *_RIGHTS)),
+    *(("os", name) for name in ("mkfifo", "mknod", "_exit", "abort", "umask", *_SCHEDULING, *_RIGHTS)),
     *(("os", name) for name in ("write", "pwrite", "writev", "pwritev", "sendfile", "splice", "copy_file_range")),
     *(("signal", name) for name in ("pidfd_send_signal", "raise_signal", "alarm", "setitimer")),
     *(("readline", name) for name in ("write_history_file", "append_history_file")),
@@ -704,6 +719,8 @@ _PATHS: Final[dict[str, tuple[tuple[int, int | None], ...]]] = {
     "os.mknod": ((0, None),),
     "shutil.rmtree": ((0, 1),),
     "sqlite3.connect": ((0, None),),
+    compiled.WRITES: ((0, None),),
+    compiled.OPENS: ((0, None),),
     **{f"os.{name}": ((0, None),) for name in ("write", "pwrite", "writev", "pwritev", "sendfile")},
     **{f"os.{name}": ((1, None),) for name in ("splice", "copy_file_range")},
     "socket.connect": ((1, None),),
