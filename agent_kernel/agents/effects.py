@@ -25,7 +25,7 @@ from contextvars import ContextVar
 from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
@@ -35,17 +35,22 @@ if TYPE_CHECKING:
     from agent_kernel.agents.gate import Gate
 
 __all__ = [
+    "STEP",
     "Recorder",
     "gate_here",
+    "is_left_by_a_step",
     "is_on_a_steps_thread",
     "is_own",
+    "is_steps_code",
     "lineage",
+    "names_step",
     "owns",
     "real_path",
     "recorded",
     "threads_followed",
 ]
 
+STEP: Final = "<agent step"  # how the code of a step is called, where no notebook calls it
 _MOST: Final = 100  # different effects that one step may have recorded
 _LONGEST: Final = 300
 _WRITE_FLAGS: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -439,6 +444,35 @@ def is_on_a_steps_thread() -> bool:
     thread = _THREADS.get(here)
     started = _ear.started.get(thread, ()) if thread is not None else ()
     return any(one in _ear.recording for one in started)
+
+
+_files_of_steps: Final[set[str]] = set()  # what notebooks call the code of steps
+
+
+def names_step(file: str) -> None:
+    """The code of a step is called so."""
+    _files_of_steps.add(file)
+
+
+def is_steps_code(code: CodeType) -> bool:
+    """Whether code is called as that of a step is."""
+    return code.co_filename in _files_of_steps or code.co_filename.startswith(STEP)
+
+
+def is_left_by_a_step() -> bool:
+    """Whether code acts here that a step left behind: on its threads, in its contexts, or by functions that it defined.
+
+    What a notebook calls a step by its text, it calls a cell of the same text, too: their top levels look the same.
+    """
+    thread = _THREADS.get(threading.get_ident())
+    is_started = (
+        thread is not None and not thread.name.startswith("agent-kernel") and _ear.started.get(thread, ()) != ()
+    )
+    frame = _caller()
+    while frame is not None and not is_started:
+        is_started = frame.f_code.co_name != "<module>" and is_steps_code(frame.f_code)
+        frame = frame.f_back
+    return is_started or _token.get() is not None
 
 
 def _is_quiet(target: str) -> bool:
