@@ -14,6 +14,7 @@ import msgspec
 from agent_kernel.agents import approving, moves, outcomes
 from agent_kernel.agents.conversation import open_action
 from agent_kernel.agents.current import guard_pages
+from agent_kernel.agents.effects import is_steps_code
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -92,7 +93,8 @@ def gate(course: Course, code: str) -> Gate | None:
         if mode == "never"
         else review(code, names=place.names(), allowed=setup.allowed, namespace=place.namespace, is_gated=True)
     )
-    codes = given_codes(setup.offers.values())
+    # What a step made, or gave to its sub-agent, has no more rights than the step.
+    codes = frozenset(code for code in given_codes(setup.offers.values()) if not is_steps_code(code))
     url = place.session.repo.store.url if place.session is not None else ""
     shows = shown_by(course.log.events) | {kind for one in approved if (kind := shown_kind(one))}
     return Gate(Allowed(found, approved, shows, setup.allowed, codes), url, place.masked, withholds=mode == "never")

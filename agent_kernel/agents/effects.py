@@ -25,25 +25,32 @@ from contextvars import ContextVar
 from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from weakref import WeakKeyDictionary
+
+from agent_kernel.agents import compiled
 
 if TYPE_CHECKING:
     from agent_kernel.agents.gate import Gate
 
 __all__ = [
+    "STEP",
     "Recorder",
     "gate_here",
+    "is_left_by_a_step",
     "is_on_a_steps_thread",
     "is_own",
+    "is_steps_code",
     "lineage",
+    "names_step",
     "owns",
     "real_path",
     "recorded",
     "threads_followed",
 ]
 
+STEP: Final = "<agent step"  # how the code of a step is called, where no notebook calls it
 _MOST: Final = 100  # different effects that one step may have recorded
 _LONGEST: Final = 300
 _WRITE_FLAGS: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -126,9 +133,13 @@ class _Ear:
                 _tell_of_the_unaudited()
                 _follow_pools()
                 _follow_finalizers()
+                compiled.tell_of_compiled(self.hear, self.is_listening)
                 self.is_guarding = True
         _keep_in_threads()
         _tell_of_handles()
+
+    def is_listening(self) -> bool:
+        return bool(self.wanted)
 
     def hear(self, event: str, args: Args) -> None:
         """Something happens, and a step is going on.
@@ -140,6 +151,8 @@ class _Ear:
             _keep_in_threads()
             _tell_of_handles()
         told = _HEARD.get(event) or _ONLY_STOPPED.get(event)
+        if event == "sqlite3.connect/handle" and self.gate() is not None:
+            compiled.opened_connection(args[0])
         if (told is None and event not in _THREAD_STARTS) or getattr(self.busy, "now", False):
             return
         self.busy.now = True
@@ -435,6 +448,35 @@ def is_on_a_steps_thread() -> bool:
     return any(one in _ear.recording for one in started)
 
 
+_files_of_steps: Final[set[str]] = set()  # what notebooks call the code of steps
+
+
+def names_step(file: str) -> None:
+    """The code of a step is called so."""
+    _files_of_steps.add(file)
+
+
+def is_steps_code(code: CodeType) -> bool:
+    """Whether code is called as that of a step is."""
+    return code.co_filename in _files_of_steps or code.co_filename.startswith(STEP)
+
+
+def is_left_by_a_step() -> bool:
+    """Whether code acts here that a step left behind: on its threads, in its contexts, or by functions that it defined.
+
+    What a notebook calls a step by its text, it calls a cell of the same text, too: their top levels look the same.
+    """
+    thread = _THREADS.get(threading.get_ident())
+    is_started = (
+        thread is not None and not thread.name.startswith("agent-kernel") and _ear.started.get(thread, ()) != ()
+    )
+    frame = _caller()
+    while frame is not None and not is_started:
+        is_started = frame.f_code.co_name != "<module>" and is_steps_code(frame.f_code)
+        frame = frame.f_back
+    return is_started or _token.get() is not None
+
+
 def _is_quiet(target: str) -> bool:
     if target.startswith(_QUIET_STARTS):
         return True
@@ -602,12 +644,17 @@ _HEARD: Final[dict[str, Callable[[Args], Told]]] = {
     "shutil.rmtree": _first("deletes"),
     "sqlite3.connect": _database,
     "smtplib.send": lambda args: ("sends mail", ""),
+    compiled.WRITES: _first("writes"),
+    compiled.OPENS: _first("opens database"),
+    compiled.REQUESTS: _first("requests"),
+    compiled.CONNECTS: _first("connects"),
     "ftplib.connect": lambda args: ("connects", _text(args[1]) if len(args) > 1 else ""),
 }
 _RIGHTS: Final = (
     *("setuid", "seteuid", "setreuid", "setresuid", "setgid", "setegid", "setregid", "setresgid", "setgroups"),
     *("initgroups", "chroot", "setsid", "setpgid"),
 )
+_SCHEDULING: Final = ("nice", "setpriority", "sched_setaffinity", "sched_setscheduler", "sched_setparam")
 # What changes nothing that going back would have to cover, or what other events tell of as well: only a gate asks for it.
 _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     "tempfile.mkstemp": _first("makes"),
@@ -627,6 +674,8 @@ _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     "socket.sethostname": _first("changes name of"),
     "syslog.syslog": lambda args: ("writes", "the log of the system"),
     "sqlite3.enable_load_extension": lambda args: ("loads", "an extension of SQLite"),
+    compiled.LOADS: _first("loads"),
+    compiled.SETS_AUTHORIZER: lambda args: ("hooks", "what a connection of SQLite may do"),
     "logging.Handler.handle": _logged,
     "socket.socket.send": _sent,
     "socket.socket.sendall": _sent,
@@ -636,7 +685,7 @@ _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     **{f"os.{name}": _written(0) for name in ("write", "pwrite", "writev", "pwritev", "sendfile")},
     **{f"os.{name}": _written(1) for name in ("splice", "copy_file_range")},
     **{f"os.{name}": lambda args: ("changes rights of", "this process") for name in _RIGHTS},
-    "os.nice": lambda args: ("limits", "this process"),
+    **{f"os.{name}": lambda args: ("limits", "a process") for name in _SCHEDULING},
     "os.umask": lambda args: ("limits", "this process"),
     "webbrowser.open": _first("opens in the browser"),
     "import": _loaded,
@@ -671,7 +720,7 @@ _UNAUDITED: Final = (
     ("_posixshmem", "shm_open"),
     ("_cffi_backend", "load_library"),
     ("atexit", "register"),
-    *(("os", name) for name in ("mkfifo", "mknod", "_exit", "abort", "nice", "umask", *_RIGHTS)),
+    *(("os", name) for name in ("mkfifo", "mknod", "_exit", "abort", "umask", *_SCHEDULING, *_RIGHTS)),
     *(("os", name) for name in ("write", "pwrite", "writev", "pwritev", "sendfile", "splice", "copy_file_range")),
     *(("signal", name) for name in ("pidfd_send_signal", "raise_signal", "alarm", "setitimer")),
     *(("readline", name) for name in ("write_history_file", "append_history_file")),
@@ -706,6 +755,8 @@ _PATHS: Final[dict[str, tuple[tuple[int, int | None], ...]]] = {
     "os.mknod": ((0, None),),
     "shutil.rmtree": ((0, 1),),
     "sqlite3.connect": ((0, None),),
+    compiled.WRITES: ((0, None),),
+    compiled.OPENS: ((0, None),),
     **{f"os.{name}": ((0, None),) for name in ("write", "pwrite", "writev", "pwritev", "sendfile")},
     **{f"os.{name}": ((1, None),) for name in ("splice", "copy_file_range")},
     "socket.connect": ((1, None),),

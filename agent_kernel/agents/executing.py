@@ -18,8 +18,9 @@ import msgspec
 
 from agent_kernel.agents.capturing import captured
 from agent_kernel.agents.deadlines import StepTimeout, within
+from agent_kernel.agents.effects import STEP
 from agent_kernel.agents.events import Part
-from agent_kernel.agents.gate import STEP, EffectStopped
+from agent_kernel.agents.gate import EffectStopped
 from agent_kernel.agents.settling import Settled
 from agent_kernel.session.history import written
 

@@ -29,12 +29,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from agent_kernel.agents.effects import is_own, owns, real_path
+from agent_kernel.agents.effects import STEP, is_own, owns, real_path
 from agent_kernel.agents.events import ApprovalDecided, ApprovalRequested, Event, Finding
 from agent_kernel.agents.review.reaching import BUILTINS, FUNCTIONS, SINKS
 
 __all__ = [
-    "STEP",
     "THAT",
     "Allowed",
     "EffectStopped",
@@ -73,6 +72,7 @@ _VERBS: Final[Mapping[str, frozenset[str]]] = {
 }
 _DELETING: Final = ("remove", "unlink", "rmdir", "rmtree", "delete", "move", "rename", "replace", "empor")
 _IMPORTING: Final = frozenset({"_find_and_load", "_find_and_load_unlocked"})
+_IMPORTS: Final = vars(sys.modules["_frozen_importlib"])
 _NO_PACKAGE: Final = frozenset({"frozen", "standard", "ours", "storage"})
 _LOADERS: Final = frozenset({"CDLL", "PyDLL", "LoadLibrary", "cdll", "pythonapi", "find_library"})
 _RUN: Final = frozenset({"run", "Popen", "call", "check_call", "check_output", "getoutput", "getstatusoutput"})
@@ -81,7 +81,6 @@ _TRIES: Final = ("::1:0", "127.0.0.1:0")  # to see whether this computer has add
 _PIPE: Final = -1
 _LONGEST: Final = 300
 THAT: Final = " that "  # between what is shown and what that does
-STEP: Final = "<agent step"  # how the code of a step is called, where no notebook calls it
 
 
 class EffectStopped(BaseException):
@@ -283,7 +282,7 @@ class Gate:
                 return _Actor(is_free=True)
             if kind == "":
                 break
-            if kind == "frozen" and code.co_name in _IMPORTING:
+            if frame.f_globals is _IMPORTS and code.co_name in _IMPORTING:
                 return _Actor(library=library, names=names, says_command=says_command, imports=True)
             if kind == "standard" and code.co_qualname == "Popen.__init__":
                 begins = frame.f_locals

@@ -126,8 +126,15 @@ def _of_object(value: object) -> Iterator[PutBack]:
 
 def _contents(value: object) -> Iterator[PutBack]:
     if type(value) is dict:
-        given = cast("dict[str, object]", value)
+        given = cast("dict[str, Any]", value)
         yield _items(given, dict(given))
+        for one in given.values():  # a given function acts freely, whatever its code is
+            value = getattr(one, "value", None)
+            bare = getattr(value, "__func__", value)
+            if isinstance(bare, FunctionType):
+                yield _function(bare)
+            elif isinstance(bare, type) and bare.__module__ == "__main__":
+                yield from _of_class(bare)
     elif value is not None:
         yield _class_of(value, type(value))
         attributes = vars(value)

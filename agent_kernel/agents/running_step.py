@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from agent_kernel.agents import rights
-from agent_kernel.agents.effects import is_on_a_steps_thread
+from agent_kernel.agents.effects import is_left_by_a_step, is_on_a_steps_thread
 from agent_kernel.errors import WithinStepError
 
 if TYPE_CHECKING:
@@ -67,16 +67,25 @@ def is_within() -> bool:
     return running_course() is not None or is_on_a_steps_thread()
 
 
+def _whose() -> str:
+    """The key of the step whose code acts here, or left behind what does; "": a person's code."""
+    return _key.get() or ("left" if is_within() or is_left_by_a_step() else "")
+
+
 def refuse(what: str) -> None:
-    """Raise WithinStepError where this is code of a step. `what`: what only a person may do, as in "approve a step"."""
-    if is_within():
+    """Raise WithinStepError where this is code of a step, or what one left behind.
+
+    Args:
+        what: what only a person may do, as in "approve a step".
+    """
+    if _whose():
         raise WithinStepError(what)
 
 
 def was_made(agent: Agent) -> None:
     """An agent was made; by a step, perhaps."""
-    if running_course() is not None:
-        _made[agent] = _key.get()
+    if whose := _whose():
+        _made[agent] = whose
 
 
 def was_changed(agent: Agent) -> None:
@@ -87,5 +96,6 @@ def was_changed(agent: Agent) -> None:
 
 def may_change(agent: Agent) -> None:
     """Raise WithinStepError where code of a step changes an agent that it has not made itself."""
-    if is_within() and _made.get(agent) != _key.get():
+    whose = _whose()
+    if whose and _made.get(agent) != whose:
         raise WithinStepError("change an agent")

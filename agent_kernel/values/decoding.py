@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import html
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -19,6 +20,13 @@ __all__ = ["ClosedError", "TooLargeError", "characters", "from_bytes", "from_int
 _TELLING: Final = 8  # characters of a part of a text that is a value by itself
 _WHOLE: Final = re.compile(r"[A-Za-z0-9+/_\-\s]{11,}={0,2}\s*")
 _HEX: Final = re.compile(r"(?:[0-9A-Fa-f]{2}[\s:]?){8,}")
+_BASE32: Final = re.compile(r"[A-Z2-7\s]{13,}=*\s*")
+_BASE85: Final = re.compile(r"(?=[^a-z]*[a-z])(?=[^A-Z]*[A-Z])[!-~]{10,}")
+_SETTING: Final = re.compile(
+    r"""(?m)^[ \t-]*(?:export )?[\w.-]+[ \t]*(?:=|:(?=\s))[ \t]*["']?(.*?)["']?[,;]?[ \t]*$|^[ \t]*- (.*)$"""
+)
+_TOKEN: Final = re.compile(r"[\w-]{8,}(?:\.[\w-]{8,}){1,4}")
+_CODE: Final = re.compile(r"\\[uxU]((?<=u)[0-9A-Fa-f]{4}|(?<=x)[0-9A-Fa-f]{2}|(?<=U)[0-9A-Fa-f]{8})")
 _NO_LETTER: Final = re.compile(r"[\s:]+")
 _QUERY: Final = re.compile(r"[\w.%+-]+=[^&\s=]+(?:&[\w.%+-]+=[^&\s=]*)*")
 _TAG: Final = re.compile(r"<[^<>]*>")
@@ -79,6 +87,13 @@ def from_text(text: str) -> Iterator[object]:
             return
     if "\n" in text:
         yield from filter(_is_telling, _fields(text))
+    yield from (part for found in _SETTING.findall(text) for part in found if len(part) >= _TELLING and part != text)
+    if _TOKEN.fullmatch(text):
+        yield from text.split(".")
+    if "&" in text and (plain := html.unescape(text)) != text:
+        yield plain
+    if _CODE.search(text):
+        yield _CODE.sub(lambda found: chr(int(found[1], 16) % 0x110000), text)
     if "<" in text:
         yield from (part for piece in _TAG.split(text) if len(part := piece.strip()) >= _TELLING and part != text)
     if "://" in text:
@@ -89,7 +104,7 @@ def from_text(text: str) -> Iterator[object]:
         yield plain
     if "\\" in text and (plain := _ESCAPED.sub(r"\1", text)) != text:
         yield plain
-    for decode in (_base64, _hex):
+    for decode in (_base64, _base32, _base85, _hex):
         content = decode(text)
         if content and (_is_packed(content) or _decoded(content, "utf-8")):
             yield content
@@ -119,10 +134,15 @@ def from_int(number: int) -> bytes:
     return next((one for one in (content, content[::-1]) if _decoded(one, "utf-8")), b"")
 
 
+_HEX_NUMBER: Final = re.compile(r"(?:0x|\\x)?[0-9A-Fa-f]{2}")
+
+
 def characters(items: list[Any]) -> str:
     """The text that a sequence spells: single characters, or their numbers. Returns "" where it spells none."""
     if len(items) < _TELLING:
         return ""
+    if all(type(one) is str and _HEX_NUMBER.fullmatch(one) for one in items):
+        items = [int(one, 16) for one in items]
     if all(type(one) is str and len(one) == 1 for one in items):
         return "".join(items)
     if not all(type(one) is int and 9 <= one < 0x110000 for one in items):
@@ -160,6 +180,9 @@ def _wide(content: bytes) -> str:
     return "utf-16-be" if few[0::2].count(0) > half and few[1::2].count(0) <= half // 4 else ""
 
 
+_FULL: Final = (0, 2, 4, 5, 7)  # characters of base32 that whole bytes may leave over
+
+
 def _base64(text: str) -> bytes:
     if not _WHOLE.fullmatch(text):
         return b""
@@ -167,6 +190,24 @@ def _base64(text: str) -> bytes:
     try:
         return base64.b64decode(plain + "=" * (-len(plain) % 4))
     except binascii.Error:
+        return b""
+
+
+def _base32(text: str) -> bytes:
+    plain = "".join(text.split()).rstrip("=")
+    return (
+        base64.b32decode(plain + "=" * (-len(plain) % 8))
+        if _BASE32.fullmatch(text) and len(plain) % 8 in _FULL
+        else b""
+    )
+
+
+def _base85(text: str) -> bytes:
+    if not _BASE85.fullmatch(text):
+        return b""
+    try:
+        return base64.b85decode(text)
+    except ValueError:
         return b""
 
 

@@ -442,7 +442,9 @@ class Reader:
         if derives_from(kind, loaded("numpy", "ndarray")):
             return self._array(value, hide, depth)
         if derives_from(kind, loaded("pandas", "Index")):
-            return self._cells(cast("Any", value), hide, depth)
+            index: Any = value
+            names = [(name, True, depth + 1) for name in index.names] if hide else []
+            return [*names, *self._cells(index, hide, depth)]
         items = list(self._items(value, kind, hide, depth))
         found = [*items, *_attributes(value, kind, hide, depth)]
         if hide and not items and _is_compiled(kind):  # no attribute may show what it holds
@@ -471,7 +473,7 @@ class Reader:
         )
         if any(type(part) in (bytes, bytearray) for part in parts):  # or what it holds is written in a way of its own
             self.has_closed = True
-        return [part for part in parts if type(part) is not str]
+        return [part for part in parts if type(part) is not str or not part.replace(".", "").isidentifier()]
 
     def _decoded(self, value: object, kind: type) -> list[object]:
         """What a text, bytes or a large number was made from, one layer below."""
@@ -568,6 +570,8 @@ class Reader:
             said = {str(value), repr(value), str(value).removesuffix(" 00:00:00")}
             if derives_from(kind, datetime.date):
                 said |= self._moments(cast("Any", value), kind)
+            if kind is uuid.UUID:
+                self._learn(cast("uuid.UUID", value).bytes, bytes)
             if derives_from(kind, pathlib.PurePath):
                 said |= {part for part in cast("pathlib.PurePath", value).parts if len(part) >= _TELLING}
             self._texts.update(face for face in said if len(face) >= SHORTEST)
@@ -693,6 +697,8 @@ class Reader:
         if kind in ("i", "u", "f") and hide and words:
             self._learn_numbers(cells)
             return
+        if hide and (categories := getattr(getattr(cells, "dtype", None), "categories", None)) is not None:
+            yield categories, True, depth + 1  # also of those that no cell has
         for held in _unlike(cells, self._left + 1 if words else 2 * _MOST_OF_ONE):
             text = exact_str(held)
             if words or not (text and text.isalpha() and len(text) < _TELLING):

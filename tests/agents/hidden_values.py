@@ -8,6 +8,23 @@ __all__ = ["CLOSED", "HOLDERS", "ROUTES"]
 
 # By what it is called, code that binds `held` to something that holds the text {0!r}.
 HOLDERS: Final[dict[str, str]] = {
+    "unused category": "import pandas as pd\nheld=pd.Series(pd.Categorical(['x'],categories=['x',{0!r}]))",
+    "unused category of an index": "import pandas as pd\nheld=pd.CategoricalIndex(['x'],categories=['x',{0!r}])",
+    "name of columns": "import pandas as pd\nheld=pd.DataFrame({{'a':[1]}})\nheld.columns.name={0!r}",
+    "name of a level of columns": "import pandas as pd\nheld=pd.DataFrame([[1]],columns=pd.MultiIndex.from_tuples([('a','b')],names=[{0!r},'y']))",
+    "name of an index alone": "import pandas as pd\nheld=pd.Index([1],name={0!r})",
+    "yaml text": "import yaml\nheld=yaml.dump({{'a':{0!r},'b':[{0!r}]}})",
+    "settings": "held='USER=ann\\nAPI_KEY='+{0!r}+'\\n'",
+    "quoted setting": "held='[a]\\nkey = \"'+{0!r}+'\"\\n'",
+    "one setting": "held='password: '+{0!r}",
+    "entities": "held=''.join(f'&#{{ord(c)}};' for c in {0!r})",
+    "unicode escapes": "held=''.join(f'\\\\u{{ord(c):04x}}' for c in {0!r})",
+    "base32": "import base64\nheld=base64.b32encode({0!r}.encode())",
+    "base85": "import base64\nheld=base64.b85encode({0!r}.encode())",
+    "json web token": "import base64,json\nheld='.'.join(base64.urlsafe_b64encode(one).decode().rstrip('=') for one in (b'{{\"alg\":1}}',json.dumps({{'a':{0!r}}}).encode(),b'signature'))",
+    "hex numbers": "held=[hex(c) for c in {0!r}.encode()]",
+    "field of arrow": "import pyarrow as pa\nheld=pa.field({0!r},pa.int64())",
+    "uuids": "import uuid\nheld=[uuid.UUID(bytes={0!r}.encode()[:16]),{0!r}.encode()[8:]]",
     "open text file": "open('f.txt','w').write('id\\n'+{0!r}+'\\n')\nheld = open('f.txt')",
     "file read to its end": "open('f2','w').write({0!r})\nheld = open('f2')\nheld.read()",
     "raw file": "open('f3','w').write({0!r})\nimport io\nheld = io.FileIO('f3')",

@@ -17,10 +17,7 @@ import agent_kernel as ak
 from agent_kernel.agents import allowing
 from agent_kernel.agents.events import Output
 from agent_kernel.agents.review.report import is_risky, review
-from tests.agents.effect_steps import EFFECTS, MORE_EFFECTS, ON_OPEN, OPEN, PREPARED
-
-# What acts in compiled code that opens files without Python. Only the operating system could stop these (design/002).
-UNSEEN = {"sqlite, attached", "sqlite, a backup", "pyarrow", "polars", "duckdb", "parquet of a table", "torch"}
+from tests.agents.effect_steps import COMPILED, EFFECTS, MORE_EFFECTS, ON_OPEN, OPEN, PREPARED
 
 
 @pytest.fixture
@@ -65,8 +62,6 @@ def test_an_effect_is_asked_about_or_denied(folder: Path, way: str, approve: str
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("way", EFFECTS)
 def test_an_effect_is_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-    if way in UNSEEN:
-        pytest.xfail("compiled code that opens files without Python")
     monkeypatch.setattr(allowing, "review", lambda *_, **__: ())
     before, here = seen(folder), Path.cwd()
     assert status(EFFECTS[way]) == "pending"
@@ -90,11 +85,60 @@ def test_nor_does_another_interpreter_begin(folder: Path) -> None:
     assert not (folder / "out").exists()
 
 
-@pytest.mark.parametrize("way", sorted(UNSEEN))
-def test_what_the_gate_does_not_see_is_read_from_the_code_where_it_is_spelled_out(folder: Path, way: str) -> None:
-    state: dict[str, object] = {}
-    exec(PREPARED, state)
-    assert is_risky(review(EFFECTS[way], names=state, namespace=state))
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("way", COMPILED)
+def test_an_effect_of_compiled_code_is_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    for library in ("duckdb", "lmdb", "polars", "pyarrow", "torch", "zmq"):
+        if library in COMPILED[way] or (library == "pyarrow" and way.startswith("pandas")):
+            pytest.importorskip(library)
+    monkeypatch.setattr(allowing, "review", lambda *_, **__: ())
+    before, here = seen(folder), Path.cwd()
+    assert status(COMPILED[way], "never") == "denied"
+    assert (seen(folder), Path.cwd()) == (before, here)
+
+
+COMPILED_READING = """
+import pyarrow as pa, pyarrow.csv, pyarrow.parquet, pyarrow.fs, polars as pl, duckdb, sqlite3, io
+table = pyarrow.csv.read_csv("rows.csv")
+out = io.BytesIO()
+pyarrow.parquet.write_table(table, out)
+sink = pa.BufferOutputStream()
+with pa.ipc.new_file(sink, table.schema) as writer: writer.write_table(table)
+pa.OSFile("rows.csv").read(), pa.memory_map("rows.csv").read(), pyarrow.fs.LocalFileSystem().open_input_file("rows.csv").read()
+pl.scan_csv("rows.csv").collect().write_csv(), pl.read_csv("rows.csv").write_parquet(io.BytesIO())
+base = duckdb.connect()
+base.execute("create table t as select * from 'rows.csv'; copy t from 'rows.csv'; set threads = 2")
+duckdb.sql("explain select 1").fetchall(), base.sql("select * from t where a > 1").fetchall()
+lite = sqlite3.connect(":memory:")
+lite.execute("attach ':memory:' as other"); lite.execute("create table other.t (a)"); lite.execute("vacuum")
+isinstance(sink, pa.NativeFile), isinstance(pa.OSFile("rows.csv"), pa.OSFile)
+"""
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_compiled_code_reads_and_keeps_in_memory_passes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for library in ("duckdb", "polars", "pyarrow"):
+        pytest.importorskip(library)
+    (folder / "rows.csv").write_text("a,b\n1,2\n")
+    monkeypatch.setattr(allowing, "review", lambda *_, **__: ())
+    assert status(COMPILED_READING, "never") == "completed"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_compiled_code_writes_to_a_temporary_folder_of_the_step_passes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    duck = pytest.importorskip("duckdb").__name__
+    polars = pytest.importorskip("polars").__name__
+    monkeypatch.setattr(allowing, "review", lambda *_, **__: ())
+    code = f"""
+import {duck}, {polars}, sqlite3, tempfile
+with tempfile.TemporaryDirectory() as own:
+    {polars}.DataFrame({{"a": [1]}}).write_parquet(f"{{own}}/a")
+    {duck}.sql(f"copy (select 1) to '{{own}}/b'")
+    sqlite3.connect(":memory:").execute(f"attach '{{own}}/c' as c")
+"""
+    assert status(code, "never") == "completed"
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +189,6 @@ def test_what_only_reads_what_is_open_is_not_asked_about(opened: dict[str, Any],
     assert not is_risky(found), [one for one in found if one.risky]
 
 
-def test_of_150_effects_few_are_unseen() -> None:
+def test_there_are_200_effects() -> None:
     assert len(EFFECTS) >= 145
-    assert len(UNSEEN) <= 7
+    assert len(COMPILED) >= 70

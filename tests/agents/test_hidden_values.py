@@ -10,6 +10,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from agent_kernel.values import summaries
@@ -102,12 +104,15 @@ def test_what_is_no_value_of_a_hidden_variable_is_told_in_any_form() -> None:
         ("'a,b\\n1,north-4711\\n'", "a, b, 1 and north-4712"),
         ("'https://example.com/?q=north-4711'", "https://example.com/?q=south"),
         ("open('notes', 'w+')", "notes of 2024"),
+        ("'USER=ann\\nAPI_KEY=north-4711\\n'", "USER, API_KEY and north-4712 of ann"),
+        ("pd.Series(pd.Categorical(['north'], categories=['north', 'south-4711']))", "southern and south-4712"),
+        ("np.random.default_rng(3)", "PCG64 of numpy.random"),
         ("list(b'12345678')", "49, 50, 51"),
         ("lambda: 'north-4711'", "lambda: north"),
     ],
 )
 def test_whole_values_are_masked_and_nothing_that_is_like_one(held: str, shown: str) -> None:
-    value = eval(held)
+    value = eval(held, {"pd": pd, "np": np})
     told, _ = sent({"held": value}, f"print({shown!r})", hide=("held",))
     close(value)
     assert f"\n\n{shown}\n" in told

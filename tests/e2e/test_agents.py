@@ -183,7 +183,7 @@ def test_a_race_is_picked_from_after_a_restart(opened: OpenNew, photograph: Phot
     assert document.ask("prices, best") == "[1, 2, 3] 1"
 
 
-WAITS = "import time\nwhile True:\n    time.sleep(0.05)"
+WAITS = "import time\nprint(len(df), 'rows wait')\nwhile True:\n    time.sleep(0.05)"
 STOPS = f"""from agent_kernel import ScriptedModel
 before = 1
 stops = ScriptedModel(["df = list(range(40))", {WAITS!r}, "kept = df[:3]", "task.success(len(kept))"], name="stops")
@@ -196,7 +196,7 @@ def stopped(opened: OpenNew) -> Document:
     document = opened(STOPS, "%%agent analyst --approve auto\nKeep the first rows, please.", "%agent history", "")
     document.run(1)
     cell = document.start(2)
-    expect(cell).to_contain_text("while True:")
+    expect(cell).to_contain_text("40 rows wait")
     expect(cell).to_contain_text("running")
     document.page.wait_for_timeout(300)
     document.command(1, "i", "i")
@@ -265,7 +265,7 @@ def test_after_the_kernel_died_its_cell_says_so_in_the_page_and_when_opened_agai
     )
     document.run(1)
     cell = document.start(2)
-    expect(cell).to_contain_text("running")
+    expect(cell).to_contain_text("40 rows wait")  # its second step runs, and not the first any more
     kill(document)
     line = cell.get_by_role("group", name=re.compile("^Commit"))
     expect(line).to_contain_text("stopped in step 2 (the kernel ended)")

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from agent_kernel.agents.effects import gate_here
+from agent_kernel.agents.effects import gate_here, names_step
 from agent_kernel.agents.running_step import running_course
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def called_by_its_step(shell: Shell) -> Generator[None]:
             number = _Step(number)
             number.said = said
         name = cache(transformed_code, number, raw_code)
+        names_step(name)
         if gate is not None:
             gate.files.add(name)
         return name

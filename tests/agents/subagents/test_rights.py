@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import sys
 import threading
+import time
+from pathlib import Path
 
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents import approving, gate, rights, running_step, starting, subagents
+from agent_kernel.agents import allowing, approving, gate, rights, running_step, starting, subagents
 from agent_kernel.agents.events import ApprovalRequested, Error, Event, Output
 from tests.agents.subagents.family import pair, scripted
 
@@ -82,6 +86,45 @@ def waiting() -> ak.Run[object]:
     with pytest.raises(ak.TaskPendingError):
         run.result()
     return run
+
+
+@pytest.mark.parametrize("approve", ["auto", "risky", "never"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "threading.Thread(target=later).start()",
+        "threading.Timer(0.1, pending.approve).start()",
+        "threading.Thread(target=lambda: (gate.wait(), setattr(child, 'approve', 'auto'))).start()",
+        "pool = ThreadPoolExecutor(1)\npool.submit(later)",
+        "loop = asyncio.new_event_loop()\nloop.call_later(0.1, pending.approve)\nthreading.Thread(target=lambda: loop.run_until_complete(asyncio.sleep(0.2))).start()",
+        "gc.callbacks.append(lambda *_: pending.approve())",
+        "def kept():\n    try: yield\n    finally: pending.approve()\nmade = kept(); next(made); keep.append(made); del made",
+    ],
+)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_what_a_step_leaves_behind_decides_nothing_either(
+    approve: str, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "gc." in code:
+        monkeypatch.setattr(gc, "callbacks", list[object]())
+    pending, child, keep, ended = waiting(), scripted("child", ENDS, approve="never"), list[object](), threading.Event()
+    set_up = "import asyncio, gc, threading\nfrom concurrent.futures import ThreadPoolExecutor\ndef later():\n    gate.wait()\n    pending.approve()\n"
+    state: dict[str, object] = {"pending": pending, "child": child, "keep": keep, "gate": ended}
+    run = scripted("lead", set_up + code, ENDS, approve=approve, state=state).start("Work")
+    threads = set(threading.enumerate())
+    list(run)
+    for call in list(gc.callbacks) if "gc." in code else ():
+        with contextlib.suppress(ak.AgentKernelError):
+            call("start", {})
+    ended.set()
+    with contextlib.suppress(ak.AgentKernelError):
+        keep.clear()
+    for thread in set(threading.enumerate()) - threads:
+        if "Pool" not in thread.name:
+            thread.join(5)
+    time.sleep(0.05)
+    assert (pending.status, child.approve) == ("pending", "never")
 
 
 @pytest.mark.parametrize("approve", ["auto", "never"])
@@ -261,3 +304,34 @@ def test_a_person_changes_an_agent_while_a_step_runs() -> None:
     person.join()
     assert helper.approve == "risky"
     assert "len" in helper.registry
+
+
+GIVEN = """import agent_kernel as ak
+made = ak.Agent('made', model=ak.ScriptedModel(['gift()', "task.success('by itself')"]), approve='auto')
+@made.fn
+def gift():
+    "Give something."
+    getattr(__import__('o' + 's'), 'mk' + 'dir')('out')
+made('Work')"""
+REPLACED = "setattr(gift, '__co' + 'de__', (lambda: getattr(__import__('o' + 's'), 'mk' + 'dir')('out')).__code__)"
+SPELLED = "exec(compile('def _find_and_load():\\n import os; os.system(\"mkdir out\")\\n_find_and_load()', '<frozen x>', 'exec'))"
+
+
+@pytest.mark.parametrize("steps", [[GIVEN], [REPLACED, "gift()"], [SPELLED]], ids=["given", "replaced", "spelled"])
+@pytest.mark.parametrize("approve", ["risky", "never"])
+def test_no_function_that_a_step_gives_or_changes_acts_more_freely_than_the_step(
+    steps: list[str], approve: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(allowing, "review", lambda *_, **__: ())
+    agent = scripted("lead", *steps, ENDS, approve=approve)
+
+    @agent.fn
+    def gift() -> int:
+        """Give one."""
+        return 1
+
+    for _ in agent.start("Work"):
+        pass
+    assert gift() == 1
+    assert list(tmp_path.iterdir()) == []
