@@ -892,6 +892,18 @@ def test_callbacks_come_back_as_those_of_a_plain_copy_and_each_artist_has_its_ow
     nb.run("del calls")
 
 
+def test_registries_that_call_nobody_are_written_as_one(nb: Notebook) -> None:
+    nb.run("fig, ax = plt.subplots()\nfor i in range(20): ax.plot([i, 2])\nfig.canvas.draw()\nplt.close()")
+    component = Components(Living(), nb.namespace).made_of(nb.look("fig"))
+    assert component is not None
+    stream = component.dump.streams[0]
+    opened = [registry for registry in component.dump.instances if type(registry).__name__ == "CallbackRegistry"]
+    assert len(opened) > 40
+    assert stream.count(b"idle_callbacks") == 1
+    # One with a state of its own writes two dicts and an empty set.
+    assert stream.count(b"\x8f\x94") < len(opened) / 4
+
+
 def test_a_list_that_a_name_holds_of_an_idle_registry_stays_one(nb: Notebook) -> None:
     made = nb.run("fig, ax = plt.subplots()\nsignals = ax._callbacks._signals")
     assert changed(nb, "signals.append('other')") >= {"signals", "fig"}

@@ -271,8 +271,7 @@ def reduce_callbacks(pickler: Pickler, registry: Any) -> Any:
     """Its own `__getstate__` takes the next number from a counter: reading the state changed it."""
     pickler.dump_record.instances.append(registry)
     attributes = object.__getattribute__(registry, "__dict__")
-    called: Any = attributes["callbacks"]
-    if not called or not any(called.values()):
+    if not attributes["callbacks"] or not any(attributes["callbacks"].values()):  # in no variable: holders are counted
         idle = _idle(type(registry), attributes)
         if idle is not None:
             return idle
