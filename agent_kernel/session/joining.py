@@ -117,7 +117,7 @@ class Joining(Moving):
     def _draft_of_step(self, tip: ObjectId) -> Draft:
         """What the merge of a step says: it is the agent's work, as the step itself is."""
         made = self.repo.commit_at(tip)
-        message = f"take on step {made.step} of {made.author.name} as it was previewed"
+        message = f"apply step {made.step} of {made.author.name} as previewed"
         return Draft(kind="merge", author=made.author, message=message, run=made.run, step=made.step)
 
     def cherry_pick(

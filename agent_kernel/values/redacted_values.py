@@ -473,6 +473,9 @@ class Reader:
         )
         if any(type(part) in (bytes, bytearray) for part in parts):  # or what it holds is written in a way of its own
             self.has_closed = True
+        # Its own class's name, which numpy's generators write among their numbers, says nothing of what it holds.
+        named = type.__getattribute__(kind, "__name__")
+        parts = [_without_value(part, named) if type(part) is dict else part for part in parts]
         return [part for part in parts if type(part) is not str or not part.replace(".", "").isidentifier()]
 
     def _decoded(self, value: object, kind: type) -> list[object]:
@@ -749,6 +752,10 @@ DATABASE_MODULES: Final = "psycopg2 psycopg pymysql pymongo redis oracledb pyodb
 _TALKING: Final = frozenset(name.partition(".")[0] for name in f"{NETWORK_MODULES} {DATABASE_MODULES}".split())
 
 _SEARCHED_NO_FURTHER = _PLAIN | frozenset(map(id, (int, float, complex, str, bytes)))
+
+
+def _without_value(state: dict[object, object], text: str) -> dict[object, object]:
+    return {key: value for key, value in state.items() if type(value) is not str or value != text}
 
 
 def _is_bytes(kind: type) -> bool:

@@ -88,7 +88,7 @@ def test_what_a_previewed_run_did_is_its_agents_and_its_undo_is_the_persons(shel
     assert (shell.ns["x"], shell.ns["other"]) == (1, 3)
     me = shell.extension.notebook.session.author.name  # type: ignore[union-attr]
     accepted = shell.log()[0]
-    assert (accepted["author"]["name"], accepted["message"]) == ("pv", "take on step 1 of pv as it was previewed")
+    assert (accepted["author"]["name"], accepted["message"]) == ("pv", "apply step 1 of pv as previewed")
     for verb in ("undo", "redo"):
         shell.run(f"%agent {verb}")
         reversed_ = shell.log()[0]

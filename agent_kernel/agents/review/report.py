@@ -242,7 +242,7 @@ class _Reader:
         if kind := kind_of_open(self._namespace[name]):
             yield Finding(kind, f"{name}, which is open", line, risky=True)
         elif kind := kind_reached(self._namespace[name], attribute):
-            yield Finding(kind, f"{name}, which writes to what is open", line, risky=True)
+            yield Finding(kind, f"{name}, which writes to an open file or connection", line, risky=True)
 
     def _open_in_modules(self, node: ast.expr, line: int) -> Iterator[Finding]:
         """The same of what a module of the user's holds, and of what a register of Python's leads to."""
@@ -252,7 +252,7 @@ class _Reader:
             return
         held = named_in_modules(self._meant.dotted(node))
         if held is not None and (kind := kind_of_open(held) or kind_reached(held)):
-            yield Finding(kind, f"{shown(node)}, which writes to what is open", line, risky=True)
+            yield Finding(kind, f"{shown(node)}, which writes to an open file or connection", line, risky=True)
 
     def _names_alone(self) -> Iterator[int]:
         """Calls of `globals` of which no more is asked than names and types, or what goes by a name that is written there."""
@@ -280,7 +280,7 @@ class _Reader:
         """All variables, by names that only running the code tells."""
         for name, value in list(self._namespace.items()):
             if not self._is_allowed(name) and (kind := kind_of_open(value)):
-                yield Finding(kind, f"{shown(node)}, where {name} is open", line, risky=True)
+                yield Finding(kind, f"{shown(node)}, while {name} is open", line, risky=True)
                 return
 
     def _module_handed_on(self, node: ast.expr, line: int) -> Iterator[Finding]:
@@ -337,7 +337,7 @@ class _Reader:
     def _open_in_star(self, module: str, line: int) -> Iterator[Finding]:
         for name, held in list(module_dict(sys.modules[module]).items()):
             if not name.startswith("_") and (kind := kind_of_open(held) or kind_reached(held)):
-                yield Finding(kind, f"{module}.{name}, which writes to what is open", line, risky=True)
+                yield Finding(kind, f"{module}.{name}, which writes to an open file or connection", line, risky=True)
 
     # -- calls
 
