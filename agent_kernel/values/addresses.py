@@ -40,7 +40,9 @@ def ids_of(values: Iterable[object]) -> Iterable[int]:
     Each call is an event for the audit hooks of the process, of which agents have one: that takes five times as long.
     """
     items = tuple(values)
-    return ids_in(addresses(items)) if len(items) >= _MANY else map(id, items)
+    if len(items) < _MANY:
+        return map(id, items)
+    return memoryview(_copy_memory(id(items) + _HEADER, len(items) * ADDRESS_BYTES)).cast("P")
 
 
 def ids_in(found: bytes) -> memoryview[int]:

@@ -1,11 +1,15 @@
 """The work of a cell or a checkout grows with the names that it is about, and not with their square.
 
-Counted are the lines of the package that run, at n, 2n and 4n names: no clock is asked.
+Counted are the lines of the package that run, at n, 2n and 4n names: no clock is asked. It is done in a process of its own.
+Where thousands of tests ran, an object often lies where one that a module held was before, and each of those takes a look.
 """
 
 from __future__ import annotations
 
 import gc
+import json
+import os
+import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -87,28 +91,48 @@ WORK = {
     "what a library holds in all": (HELD, APPEND),
     "classes changed": (CLASSES, each("g[f'K{{i}}'].x = None")),
 }
+IN_ALL = "one, some and many names changed in place"
 
 
-@pytest.fixture(autouse=True)
-def only_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is counted that runs once in a process, nor what depends on the time between cells."""
-    monkeypatch.setattr(watching, "_ROLLING_S", 0.0)
+@pytest.fixture(scope="module")
+def counts() -> dict[str, list[tuple[int, ...]]]:
+    """The lines of each work, at n, 2n and 4n names, and of all `IN_ALL` at 1, 2n and 24n."""
+    code = "from tests.session.test_many_names import tell_counts; tell_counts()"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    return {title: [tuple(lines) for lines in found] for title, found in json.loads(done.stdout).items()}
+
+
+def tell_counts() -> None:
+    """The other process. Nothing is counted that runs once in a process, nor what depends on the time between cells."""
+    watching._ROLLING_S = 0.0
     with Notebook() as nb:
         before = nb.run("v = [1]")
         nb.run("v.append(2)")
         nb.checkout(before)
+    found = {title: counts_of(*work) for title, work in WORK.items()}
+    found[IN_ALL] = [lines_of(SINGLE.format(n=n), APPEND.format(n=n)) for n in (1, 2 * NUMBER, 24 * NUMBER)]
+    print(json.dumps(found))
 
 
-@pytest.mark.parametrize(("make", "change"), WORK.values(), ids=WORK.keys())
-def test_a_cell_and_the_way_back_cost_in_proportion_to_the_names(make: str, change: str) -> None:
+def counts_of(make: str, change: str) -> list[tuple[int, ...]]:
     numbers = (NUMBER, 2 * NUMBER, 4 * NUMBER)
     counts = [lines_of(make.format(n=n), change.format(n=n)) for n in numbers]
     if growth_of(counts) > MOST_FOR_TWICE_THE_NAMES:
         # Now and then an object lies where one that a module held was before, which takes a look: not twice in a row.
         again = [lines_of(make.format(n=n), change.format(n=n)) for n in numbers]
         counts = [tuple(map(min, one, other)) for one, other in zip(counts, again, strict=True)]
-    assert min(counts[0]) > NUMBER
-    assert growth_of(counts) <= MOST_FOR_TWICE_THE_NAMES, counts
+    return counts
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("title", WORK)
+def test_a_cell_and_the_way_back_cost_in_proportion_to_the_names(
+    counts: dict[str, list[tuple[int, ...]]], title: str
+) -> None:
+    assert min(counts[title][0]) > NUMBER
+    assert growth_of(counts[title]) <= MOST_FOR_TWICE_THE_NAMES, counts[title]
 
 
 def growth_of(counts: list[tuple[int, ...]]) -> float:
@@ -129,8 +153,11 @@ def lines_of(make: str, change: str) -> tuple[int, ...]:
         return made.count, changed.count, back.count
 
 
-def test_a_loop_over_all_names_for_each_name_shows_where_there_are_many() -> None:
+@pytest.mark.timeout(600)
+def test_a_loop_over_all_names_for_each_name_shows_where_there_are_many(
+    counts: dict[str, list[tuple[int, ...]]],
+) -> None:
     """Few lines for each pair of names are hidden by many for each name, until there are hundreds."""
-    one, few, many = (lines_of(SINGLE.format(n=n), APPEND.format(n=n)) for n in (1, 2 * NUMBER, 24 * NUMBER))
+    one, few, many = counts[IN_ALL]
     growth = [(most - least) / (some - least) for least, some, most in zip(one, few, many, strict=True)]
     assert max(growth) <= MOST_FOR_TWELVE_TIMES_THE_NAMES
