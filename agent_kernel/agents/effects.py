@@ -151,8 +151,6 @@ class _Ear:
             _keep_in_threads()
             _tell_of_handles()
         told = _HEARD.get(event) or _ONLY_STOPPED.get(event)
-        if event == "sqlite3.connect/handle" and self.gate() is not None:
-            compiled.opened_connection(args[0])
         if (told is None and event not in _THREAD_STARTS) or getattr(self.busy, "now", False):
             return
         self.busy.now = True
@@ -645,9 +643,6 @@ _HEARD: Final[dict[str, Callable[[Args], Told]]] = {
     "sqlite3.connect": _database,
     "smtplib.send": lambda args: ("sends mail", ""),
     compiled.WRITES: _first("writes"),
-    compiled.OPENS: _first("opens database"),
-    compiled.REQUESTS: _first("requests"),
-    compiled.CONNECTS: _first("connects"),
     "ftplib.connect": lambda args: ("connects", _text(args[1]) if len(args) > 1 else ""),
 }
 _RIGHTS: Final = (
@@ -674,8 +669,6 @@ _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     "socket.sethostname": _first("changes name of"),
     "syslog.syslog": lambda args: ("writes", "the log of the system"),
     "sqlite3.enable_load_extension": lambda args: ("loads", "an extension of SQLite"),
-    compiled.LOADS: _first("loads"),
-    compiled.SETS_AUTHORIZER: lambda args: ("hooks", "what a connection of SQLite may do"),
     "logging.Handler.handle": _logged,
     "socket.socket.send": _sent,
     "socket.socket.sendall": _sent,
@@ -756,7 +749,6 @@ _PATHS: Final[dict[str, tuple[tuple[int, int | None], ...]]] = {
     "shutil.rmtree": ((0, 1),),
     "sqlite3.connect": ((0, None),),
     compiled.WRITES: ((0, None),),
-    compiled.OPENS: ((0, None),),
     **{f"os.{name}": ((0, None),) for name in ("write", "pwrite", "writev", "pwritev", "sendfile")},
     **{f"os.{name}": ((1, None),) for name in ("splice", "copy_file_range")},
     "socket.connect": ((1, None),),

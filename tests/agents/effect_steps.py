@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["COMPILED", "EFFECTS", "MORE_EFFECTS", "ON_OPEN", "OPEN", "PREPARED"]
+__all__ = ["COMPILED", "EFFECTS", "MORE_EFFECTS", "ON_OPEN", "OPEN", "PREPARED", "UNSEEN"]
 
 PREPARED: Final = """
 import pandas as pd, numpy as np, os, io, pathlib
@@ -443,8 +443,6 @@ COMPILED: Final[dict[str, str]] = {
     "polars partition object": "import polars as pl\nP = getattr(pl, 'Part'+'itionBy')\ngetattr(pl.LazyFrame({'a':[1]}), 'sink_'+'csv')(P('out/', key='a'), mkdir=True)",
     "polars serialize": "import polars as pl\ngetattr(pl.DataFrame({'a':[1]}), 'serial'+'ize')('out')",
     "polars lazy serialize": "import polars as pl\ngetattr(pl.LazyFrame({'a':[1]}), 'serial'+'ize')('out')",
-    "polars scan http": "import polars as pl\npl.scan_parquet('http://127.0.0.1:9/x.parquet').collect()",
-    "polars scan s3": "import polars as pl\npl.scan_csv('s3://nothing/x.csv').collect()",
     "duckdb connect": "import duckdb\ngetattr(duckdb, 'con'+'nect')('out')",
     "duckdb cursor": "import duckdb\ngetattr(duckdb.connect().cursor(), 'exe'+'cute')(\"co\" \"py (select 1) to 'out'\")",
     "duckdb export": 'import duckdb\nc = duckdb.connect(); c.execute(\'create table t as select 1 a\'); c.sql("ex" "port data" "base \'out\'")',
@@ -455,13 +453,10 @@ COMPILED: Final[dict[str, str]] = {
     "duckdb relation parquet": "import duckdb\ngetattr(duckdb.sql('select 1 as a'), 'write_'+'parquet')('out')",
     "duckdb relation query": "import duckdb\nduckdb.sql('select 1 as a').query('v', \"co\" \"py v to 'out'\")",
     "duckdb write_csv": "import duckdb\ngetattr(duckdb, 'write_'+'csv')(df, 'out')",
-    "duckdb http": 'import duckdb\nduckdb.sql("select * from \'ht" "tp://127.0.0.1:9/x.csv\'").fetchall()',
-    "duckdb install": "import duckdb\nduckdb.execute('inst' 'all httpfs')",
     "duckdb two statements": 'import duckdb\nduckdb.execute("select 1; co" "py (select 1) to \'out\'")',
     "duckdb comment": 'import duckdb\nduckdb.execute("/* x */ co" "py/**/(select 1)/**/to/**/\'out\'")',
     "duckdb getvariable": 'import duckdb\nc = duckdb.connect(); c.execute("set variable o = \'out\'"); c.execute("co" "py (select 1) to (getvariable(\'o\'))")',
     "duckdb temp dir": "import duckdb\nduckdb.execute(\"set temp_directory='out'\")",
-    "duckdb secret": "import duckdb\nduckdb.execute(\"create persistent secret s (type s3, key_id 'x', secret 'y')\")",
     "sqlite uri attach": "import sqlite3\nsqlite3.connect('file::memory:', uri=True).execute(\"att\" \"ach 'file:out?mode=rwc' as o\").execute('create table o.t(a)')",
     "sqlite attach param": "import sqlite3\nsqlite3.connect(':memory:').execute('att' 'ach ? as o', ('out',)).execute('create table o.t(a)')",
     "sqlite unset authorizer": "import sqlite3\nc = sqlite3.connect(':memory:'); getattr(c, 'set_'+'authorizer')(None)\nc.execute(\"att\" \"ach 'out' as o\").execute('create table o.t(a)')",
@@ -480,9 +475,62 @@ COMPILED: Final[dict[str, str]] = {
     "torch export": "import torch\ne = torch.export.export(torch.nn.ReLU(), (torch.ones(2),))\ngetattr(torch.export, 'sa'+'ve')(e, 'out')",
     "lmdb": "import lmdb\ngetattr(lmdb, 'op'+'en')('out')",
     "lmdb cpython": "import lmdb.cpython as l\nvars(l)['op'+'en']('out')",
-    "zmq connect": "import zmq\ns = zmq.Context.instance().socket(zmq.PUSH)\ngetattr(s, 'con'+'nect')('tcp://127.0.0.1:9')",
-    "zmq bind": "import zmq\ns = zmq.Context.instance().socket(zmq.PUSH)\ngetattr(s, 'bi'+'nd')('ipc://out')",
-    "zmq low": "import zmq\nfrom zmq.backend import Socket\ns = Socket(zmq.Context.instance(), zmq.PUSH)\ngetattr(s, 'bi'+'nd')('ipc://out')",
     "sched affinity": "os.sched_setaffinity(0, {0})",
     "priority": "os.setpriority(os.PRIO_PROCESS, 0, 1)",
 }
+
+# Of both what acts in compiled code that nothing tells of. Only the operating system could stop it (design/002).
+UNSEEN: Final = frozenset(
+    {
+        "arrow OSFile",
+        "arrow OSFile mode word",
+        "arrow csv",
+        "arrow csv low",
+        "arrow csv writer",
+        "arrow dataset",
+        "arrow feather",
+        "arrow fs copy",
+        "arrow fs delete",
+        "arrow fs from uri",
+        "arrow fs mkdir",
+        "arrow fs move",
+        "arrow fs stream",
+        "arrow ipc file",
+        "arrow ipc stream",
+        "arrow lib OSFile",
+        "arrow memory map",
+        "arrow memory map rw",
+        "arrow output_stream",
+        "arrow parquet to dataset",
+        "duckdb",
+        "duckdb comment",
+        "duckdb connect",
+        "duckdb cursor",
+        "duckdb explain",
+        "duckdb export",
+        "duckdb getvariable",
+        "duckdb prepare",
+        "duckdb relation csv",
+        "duckdb relation parquet",
+        "duckdb relation query",
+        "duckdb statement object",
+        "duckdb temp dir",
+        "duckdb two statements",
+        "duckdb write_csv",
+        "lmdb",
+        "lmdb cpython",
+        "sqlite attach param",
+        "sqlite class",
+        "sqlite factory",
+        "sqlite low",
+        "sqlite script",
+        "sqlite subclass",
+        "sqlite to pandas",
+        "sqlite unset authorizer",
+        "sqlite, a backup",
+        "sqlite, attached",
+        "torch from_file",
+        "torch profile",
+        "torch storage from_file",
+    }
+)

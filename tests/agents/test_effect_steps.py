@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,14 @@ import agent_kernel as ak
 from agent_kernel.agents import allowing
 from agent_kernel.agents.events import Output
 from agent_kernel.agents.review.report import is_risky, review
-from tests.agents.effect_steps import COMPILED, EFFECTS, MORE_EFFECTS, ON_OPEN, OPEN, PREPARED
+from agent_kernel.testing.notebooks import Notebook, names_changed
+from tests.agents.effect_steps import COMPILED, EFFECTS, MORE_EFFECTS, ON_OPEN, OPEN, PREPARED, UNSEEN
+
+_NOT_SEEN = pytest.mark.xfail(reason="compiled code that opens files without Python", strict=True)
+
+
+def as_params(ways: Iterable[str]) -> list[object]:
+    return [pytest.param(way, marks=_NOT_SEEN if way in UNSEEN else ()) for way in ways]
 
 
 @pytest.fixture
@@ -60,7 +67,7 @@ def test_an_effect_is_asked_about_or_denied(folder: Path, way: str, approve: str
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("way", EFFECTS)
+@pytest.mark.parametrize("way", as_params(EFFECTS))
 def test_an_effect_is_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     monkeypatch.setattr(allowing, "review", lambda *_, **__: ())
     before, here = seen(folder), Path.cwd()
@@ -86,15 +93,43 @@ def test_nor_does_another_interpreter_begin(folder: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("way", COMPILED)
+@pytest.mark.parametrize("way", as_params(COMPILED))
 def test_an_effect_of_compiled_code_is_stopped(folder: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-    for library in ("duckdb", "lmdb", "polars", "pyarrow", "torch", "zmq"):
+    for library in ("duckdb", "lmdb", "polars", "pyarrow", "torch"):
         if library in COMPILED[way] or (library == "pyarrow" and way.startswith("pandas")):
             pytest.importorskip(library)
     monkeypatch.setattr(allowing, "review", lambda *_, **__: ())
     before, here = seen(folder), Path.cwd()
     assert status(COMPILED[way], "never") == "denied"
     assert (seen(folder), Path.cwd()) == (before, here)
+
+
+@pytest.mark.parametrize("way", sorted(UNSEEN & EFFECTS.keys()))
+def test_what_the_gate_does_not_see_is_read_from_the_code_where_it_is_spelled_out(folder: Path, way: str) -> None:
+    state: dict[str, object] = {}
+    exec(PREPARED, state)
+    assert is_risky(review(EFFECTS[way], names=state, namespace=state))
+
+
+NAMES_OF_LIBRARIES = """
+import duckdb, polars, pyarrow, sqlite3, pandas
+from duckdb import sql
+from pyarrow import OSFile, memory_map
+from polars import read_csv, DataFrame
+rows = pandas.DataFrame({"a": [1, 2]})
+"""
+
+
+def test_what_modules_of_libraries_hold_stays_what_it_is_and_finds_the_variables_of_a_cell(folder: Path) -> None:
+    for library in ("duckdb", "polars", "pyarrow"):
+        pytest.importorskip(library)
+    with Notebook() as nb:
+        nb.run(NAMES_OF_LIBRARIES)
+        assert status("x = 1") == "completed"  # the hook of agents is there from now on
+        report = nb.run("total = sql('select sum(a) from rows').fetchall(), OSFile, memory_map, read_csv, DataFrame")
+        assert names_changed(report) == {"total"}
+        assert not report.unsaved
+        assert nb.look("total[0], duckdb.connect().execute('select a from rows').fetchall()") == ([(3,)], [(1,), (2,)])
 
 
 COMPILED_READING = """
@@ -191,4 +226,5 @@ def test_what_only_reads_what_is_open_is_not_asked_about(opened: dict[str, Any],
 
 def test_there_are_200_effects() -> None:
     assert len(EFFECTS) >= 145
-    assert len(COMPILED) >= 70
+    assert len(COMPILED) >= 65
+    assert EFFECTS.keys() | COMPILED.keys() >= UNSEEN
