@@ -18,8 +18,7 @@ from itertools import islice
 
 import msgspec
 
-from agent_kernel.values.addresses import Rows, differences, ids_in
-from agent_kernel.values.atoms import ATOM_IDS
+from agent_kernel.values.addresses import ATOM_IDS, Rows, differences, ids_in
 
 HELD_BYTES = 4_096
 # By id: hashing a type runs its metaclass.

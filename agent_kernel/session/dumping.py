@@ -19,9 +19,8 @@ from agent_kernel.session import saving
 from agent_kernel.session.components import Component, Components, roots_of
 from agent_kernel.session.tracking import LEAST_COST_S, NO_OWN, Group, Tracking
 from agent_kernel.values import references
-from agent_kernel.values.addresses import ids_of
+from agent_kernel.values.addresses import ATOM_IDS, ids_of
 from agent_kernel.values.aliases import Reach, find, ids_of_items, joined
-from agent_kernel.values.atoms import ATOM_IDS
 from agent_kernel.values.dump import Dump
 from agent_kernel.values.entries import CLASS_PREFIX, class_entry
 from agent_kernel.values.groups import Dumped, Layout, dump_group, is_same, plain_stream, reach_of

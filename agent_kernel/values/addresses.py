@@ -13,7 +13,6 @@ import functools
 import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from ctypes import string_at
 from itertools import chain, repeat, tee
 from operator import add, attrgetter, itemgetter, mul
 from typing import Any, TypeVar, cast
@@ -24,14 +23,20 @@ ADDRESS_BYTES = tuple.__itemsize__
 ROW_BYTES = 2 * ADDRESS_BYTES
 _HEADER = tuple.__basicsize__
 _value = attrgetter("value")
-_copy_memory: Any = ctypes._string_at  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+# Not `ctypes.string_at`: it tells audit hooks, and where one is written in Python, as that of agents is, threads take turns there.
+_copy_memory = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)(
+    ("PyBytes_FromStringAndSize", ctypes.pythonapi)
+)
 _MANY = 32  # objects, from which it pays
+# One number, text or None: by id, for hashing a type runs its metaclass.
+ATOM_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))
 
 
 def addresses(values: Iterable[object]) -> bytes:
     """The addresses of the objects, one after the other. An address is used again when its object is gone."""
     items = tuple(values)
-    return string_at(id(items) + _HEADER, len(items) * ADDRESS_BYTES)
+    found: bytes = _copy_memory(id(items) + _HEADER, len(items) * ADDRESS_BYTES)
+    return found
 
 
 def ids_of(values: Iterable[object]) -> Iterable[int]:

@@ -41,7 +41,6 @@ _REDUCED = (complex, decimal.Decimal, datetime.date, datetime.timedelta)
 _REDUCERS: dict[type, object] = {complex: copyreg.dispatch_table.get(complex)}
 # By id: hashing a type runs its metaclass.
 _SCALAR_IDS = frozenset(map(id, _SCALARS))
-ATOM_IDS = frozenset(map(id, (*_SCALARS, complex)))  # what is not worth a look: one number, text or None
 _CONTAINER_IDS = frozenset(map(id, (list, tuple, dict, set)))
 
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from xxhash import xxh3_128_digest
 
-from agent_kernel.values.atoms import ATOM_IDS
+from agent_kernel.values.addresses import ATOM_IDS
 from agent_kernel.values.generated import is_made_again
 from agent_kernel.values.pickler import Later, Pickler
 from agent_kernel.values.reducers.code import digest_of_function, holds_only_atoms, is_easy

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from agent_kernel.values import atoms, references, segments
-from agent_kernel.values.addresses import ids_of
+from agent_kernel.values.addresses import ATOM_IDS, ids_of
 from agent_kernel.values.aliases import Reach, find, held_elsewhere, joined, reach, reach_of_saved
 from agent_kernel.values.cutting import NOWHERE, Cuts
 from agent_kernel.values.dump import Components, Dump, LiveNames, Loss, Memory
@@ -224,7 +224,7 @@ def _dump_naming(
 ) -> Dumped:
     if len(members) == 1 and not pins:
         (value,) = members.values()
-        if id(type(value)) in atoms.ATOM_IDS:
+        if id(type(value)) in ATOM_IDS:
             return Dumped(_PLAIN, [pickle.dumps(value, PROTOCOL)], [], Dump(), Reach())
         stream = plain_stream(value, namespace)
         if stream is not None:
@@ -484,9 +484,9 @@ def _holds_only_atoms(value: object) -> bool:
     if id(kind) not in _SHORT_IDS or len(value) > _SHORT:  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
         return False
     items: Any = value
-    if not all(map(atoms.ATOM_IDS.__contains__, map(id, map(type, items)))):
+    if not all(map(ATOM_IDS.__contains__, map(id, map(type, items)))):
         return False
-    return kind is not dict or all(map(atoms.ATOM_IDS.__contains__, map(id, map(type, items.values()))))
+    return kind is not dict or all(map(ATOM_IDS.__contains__, map(id, map(type, items.values()))))
 
 
 def _bodies(kinds: Iterable[object], kinds_in: Callable[[object], set[int]]) -> list[classes.Body]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from agent_kernel.values.addresses import Versions, ids_of
@@ -41,3 +44,37 @@ def test_nothing_is_said_to_be_the_same_where_there_is_no_class() -> None:
 def test_the_ids_of_many_are_what_id_says_of_each(number: int) -> None:
     given: list[object] = [[n] for n in range(number)]
     assert list(ids_of(given)) == list(ids_of(iter(given))) == list(map(id, given))
+
+
+_TABLES_THAT_MOVE = """
+import sys, threading
+from agent_kernel.values.addresses import Rows, addresses, set_table_and_items
+
+sys.addaudithook(lambda event, args: None)  # in Python, where threads take turns
+some, own, is_over = {f"v{n}": n for n in range(50)}, set(range(10)), threading.Event()
+kept = addresses([part for item in some.items() for part in item])
+
+def change():
+    while not is_over.is_set():
+        some.update(more := {f"w{n}": n for n in range(5_000)})
+        for name in more:
+            del some[name]
+        own.update(range(1_000, 6_000))
+        own.difference_update(range(1_000, 6_000))
+
+thread = threading.Thread(target=change)
+sys.setswitchinterval(1e-5)
+rows = Rows(some)
+thread.start()
+try:
+    for _ in range(2_000):
+        assert rows.read().startswith(kept)
+        assert set(set_table_and_items(own)[1]) >= set(range(10))
+finally:
+    is_over.set()
+    thread.join()
+"""
+
+
+def test_tables_are_read_whole_though_another_thread_moves_them_and_a_hook_hears_of_all_that_is_done() -> None:
+    subprocess.run([sys.executable, "-c", _TABLES_THAT_MOVE], check=True)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from xxhash import xxh3_128_digest
 
 from agent_kernel.values import references
-from agent_kernel.values.atoms import ATOM_IDS
+from agent_kernel.values.addresses import ATOM_IDS
 from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, define, names_used
 from agent_kernel.values.pickler import Later, is_dict_doubtful, is_dict_shared
 from agent_kernel.values.reducers import OWN_HOLDS, Handler, caches, is_importable, leaf, own_modules

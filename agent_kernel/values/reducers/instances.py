@@ -14,7 +14,7 @@ import itertools
 import types
 from typing import TYPE_CHECKING, Any
 
-from agent_kernel.values.atoms import ATOM_IDS
+from agent_kernel.values.addresses import ATOM_IDS
 from agent_kernel.values.pickler import is_dict_doubtful, is_dict_shared, reduced, with_copied_dict, with_shared_dict
 from agent_kernel.values.reducers import Handler, is_notebook_type
 from agent_kernel.values.restore import objects as restore
