@@ -127,7 +127,7 @@ def _is_telling(part: object) -> bool:
 
 
 def from_int(number: int) -> bytes:
-    """The text that a large number is written from: `int.from_bytes`. Returns b"" where it is none."""
+    """The text that a large number is written from: `int.from_bytes`. Returns b"" for any other number."""
     if number.bit_length() <= 64 or number < 0 or number.bit_length() > 80_000:
         return b""
     content = number.to_bytes(-(-number.bit_length() // 8), "big")
@@ -164,7 +164,7 @@ _BREAKS: Final = dict.fromkeys(map(ord, "\n\r\t\0\ufeff"), " ")
 
 
 def _wide(content: bytes) -> str:
-    """The encoding of text of two or four bytes a character. Returns "" where it is none."""
+    """The encoding of text of two or four bytes a character. Returns "" for any other bytes."""
     few = content[:400]
     if few.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
         return "utf-32"
