@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
+import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -47,6 +50,21 @@ def quick_collections() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def nothing_goes_on() -> Iterator[None]:
+    """No test leaves a step that runs, or another `__main__`: the next one would be told what it is not."""
+    main = sys.modules["__main__"]
+    yield
+    assert sys.modules["__main__"] is main
+    if effects := sys.modules.get("agent_kernel.agents.effects"):
+        going_on: list[Any] = vars(effects)["_ear"].recording
+        until = time.monotonic() + 10
+        while going_on and time.monotonic() < until:
+            time.sleep(0.01)
+        frames = sys._current_frames()
+        assert not going_on, [traceback.format_stack(frames.get(one.thread)) for one in going_on]
 
 
 @pytest.fixture

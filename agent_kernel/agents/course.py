@@ -286,9 +286,14 @@ class Course:
                 offered(self.offers, self.place.namespace),
                 running_step.entered(self) as put_back,
             ):
-                ran = self.code.run(
-                    lambda: self.place.executor.run(code, timeout_s=self.step_s()), is_stopped=lambda: self.stopped
-                )
+                try:
+                    ran = self.code.run(
+                        lambda: self.place.executor.run(code, timeout_s=self.step_s()), is_stopped=lambda: self.stopped
+                    )
+                except KeyboardInterrupt:
+                    if self.stopped or gate is None or not gate.interrupts or len(arrived or ()) > gate.interrupts:
+                        raise
+                    ran = Executed()  # by the gate alone, as the code ended
                 if is_raised_by_code(ran.error) and not (arrived or self.stopped):
                     ran = msgspec.structs.replace(ran, error=RaisedInterrupt())
                 if put_back():

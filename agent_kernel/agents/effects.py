@@ -199,14 +199,18 @@ class _Ear:
 
     def _theirs(self) -> tuple[Recorder, ...]:
         """The steps that what happens on this thread belongs to."""
-        here = threading.get_ident()
-        mine = tuple(one for one in self.recording if one.thread == here)
-        if mine:
-            return mine
-        thread = _THREADS.get(here)
-        if thread is not None and thread in self.started:
-            return tuple(one for one in self.started[thread] if one in self.recording)
+        surely = self._surely_theirs(threading.get_ident())
+        if surely is not None:
+            return surely
         return tuple(self.recording) if len({one.thread for one in self.recording}) == 1 else ()
+
+    def _surely_theirs(self, here: int) -> tuple[Recorder, ...] | None:
+        """The same, of a thread that runs a step or was started by one; None of others."""
+        mine = tuple(one for one in self.recording if one.thread == here)
+        thread = _THREADS.get(here)
+        if mine or thread is None or thread not in self.started:
+            return mine or None
+        return tuple(one for one in self.started[thread] if one in self.recording)
 
     def _thread_starts(self, args: Args) -> BaseException | None:
         thread = getattr(args[0], "__self__", None)
@@ -214,11 +218,18 @@ class _Ear:
             gate = self.gate()  # such a thread has no object by which it could be followed
             return None if gate is None else gate.check("starts a thread of", _text(args[0]), (), _caller())
         parent = _THREADS.get(threading.get_ident())
-        inherited = self.started.get(parent, ()) if parent is not None else ()
-        self.started[thread] = self._theirs() or tuple(one for one in inherited if one.gate is not None)
         if parent is not None:
             self.parents[thread] = parent
+        if its := self._who_starts(parent):
+            self.started[thread] = its
         return None
+
+    def _who_starts(self, parent: threading.Thread | None) -> tuple[Recorder, ...]:
+        """The steps that a thread belongs to which this thread starts. A person's threads belong to none."""
+        token = _token.get()
+        left = [*(self.started.get(parent, ()) if parent is not None else ()), self.gated.get(token) if token else None]
+        its = self._surely_theirs(threading.get_ident()) or tuple(one for one in left if one is not None and one.gate)
+        return its or (self._theirs() if _is_called_by_a_step() else ())
 
     def token_of(self, recorder: Recorder) -> _Token:
         """What stands for a step in contexts. As long as one of them is kept, what happens is heard."""
@@ -468,11 +479,17 @@ def is_left_by_a_step() -> bool:
     is_started = (
         thread is not None and not thread.name.startswith("agent-kernel") and _ear.started.get(thread, ()) != ()
     )
+    return is_started or _is_called_by_a_step() or _token.get() is not None
+
+
+def _is_called_by_a_step() -> bool:
+    """Whether a function that a step defined is among what calls here."""
     frame = _caller()
-    while frame is not None and not is_started:
-        is_started = frame.f_code.co_name != "<module>" and is_steps_code(frame.f_code)
+    while frame is not None:
+        if frame.f_code.co_name != "<module>" and is_steps_code(frame.f_code):
+            return True
         frame = frame.f_back
-    return is_started or _token.get() is not None
+    return False
 
 
 def _is_quiet(target: str) -> bool:

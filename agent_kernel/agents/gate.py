@@ -13,6 +13,7 @@ It is a gate in this process, no fence: code that opens files without Python (C+
 
 from __future__ import annotations
 
+import math
 import os
 import site
 import socket
@@ -20,6 +21,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -80,6 +82,7 @@ _SYSTEM: Final = ("/usr", "/lib", "/lib64", "/opt", "/nix", "/snap", "/System", 
 _TRIES: Final = ("::1:0", "127.0.0.1:0")  # to see whether this computer has addresses of a kind
 _PIPE: Final = -1
 _LONGEST: Final = 300
+_AGAIN_S: Final = 0.5  # what a step that was interrupted has for tidying up
 THAT: Final = " that "  # between what is shown and what that does
 
 
@@ -172,7 +175,9 @@ class Gate:
         self.files: set[str] = set()  # what the code of the step is called
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self.when_stopped: Callable[[], object] | None = None  # ends the step, while it runs
+        self.when_stopped: Callable[[], bool] | None = None  # interrupts the step; whether it ran still
+        self.interrupts = 0  # so many times
+        self._interrupted_at = -math.inf
         self._thread = threading.get_ident()
         self._temporary = real_path(tempfile.gettempdir())  # which tries what it may write to, the first time
 
@@ -219,9 +224,18 @@ class Gate:
         """Remember that this was stopped. A pool may lose it on its way from another thread, and wait for ever."""
         with self._lock:
             self.stopped[what, target] = None
-        if self.when_stopped is not None and threading.get_ident() != self._thread:
-            self.when_stopped()
+        if self.when_stopped is not None and threading.get_ident() != self._thread and self._is_time():
+            self.interrupts += bool(self.when_stopped())
         return EffectStopped(what, target)
+
+    def _is_time(self) -> bool:
+        """Whether to interrupt the step, again if it went on: another interrupt at once would arrive as the first is told."""
+        with self._lock:
+            now = time.monotonic()
+            is_time = now - self._interrupted_at > _AGAIN_S
+            if is_time:
+                self._interrupted_at = now
+            return is_time
 
     def _passes(self, what: str, target: str, paths: Collection[str], frame: FrameType | None) -> bool:
         if what == "ends" and os.getpid() != self._process:

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.agents import Agent, ScriptedModel
-from agent_kernel.agents.effects import _hook, recorded
+from agent_kernel.agents.effects import _hook, is_left_by_a_step, is_on_a_steps_thread, recorded
 from agent_kernel.agents.events import Effect
 from agent_kernel.session.versioned import Versioned
 
@@ -185,6 +185,27 @@ def test_steps_at_the_same_time_are_not_blamed_for_each_other(tmp_path: Path) ->
         gate.wait()
         for number, one in enumerate(steps):
             assert one.result() == {("writes", str(tmp_path / f"{number}-{turn}")): 1 for turn in range(20)}
+
+
+def test_a_thread_that_a_person_starts_beside_a_step_is_not_the_step_s() -> None:
+    """Also beside the only one there is, which may go on for as long as it likes: the person decides about steps still."""
+    begun, ended = threading.Event(), threading.Event()
+
+    def goes_on() -> None:
+        with recorded():
+            begun.set()
+            ended.wait(30)
+
+    found: list[bool] = []
+    other = threading.Thread(target=goes_on)
+    other.start()
+    begun.wait(30)
+    mine = threading.Thread(target=lambda: found.append(is_on_a_steps_thread() or is_left_by_a_step()))
+    mine.start()
+    mine.join(30)
+    ended.set()
+    other.join(30)
+    assert found == [False]
 
 
 def test_counting_from_many_threads_loses_nothing(tmp_path: Path) -> None:

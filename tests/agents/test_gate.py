@@ -368,6 +368,39 @@ def test_a_step_ends_where_a_pool_loses_what_was_stopped(tmp_path: Path, pool: s
     assert asked.stopped == (("writes", str(tmp_path / "x")),)
 
 
+@pytest.mark.parametrize("pause_s", [0.0, 0.6])
+def test_a_second_stop_as_the_first_is_told_of_is_no_interrupt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pause_s: float
+) -> None:
+    """Two threads of a step are stopped, the second when the step has just been ended for the first."""
+    told, stopped = threading.Event(), threading.Event()
+
+    def slowly(error: BaseException, filename: str) -> str:
+        time.sleep(pause_s)
+        told.set()
+        stopped.wait(10)
+        return f"{error!r} in {filename}\n" + "".join(str(number) for number in range(1000))
+
+    monkeypatch.setattr("agent_kernel.agents.executing._traceback", slowly)
+
+    def act(first: bool) -> None:
+        if not first:
+            told.wait(10)
+        try:
+            (tmp_path / f"{first}").touch()
+        except EffectStopped:
+            if not first:
+                stopped.set()
+
+    code = (
+        "import threading, time\nfor first in (False, True):\n    threading.Thread(target=act, args=(first,)).start()\n"
+        "while True: time.sleep(0.01)"
+    )
+    asked = pending(started({"act": act}, code))
+    assert {path for _, path in asked.stopped} == {str(tmp_path / "True"), str(tmp_path / "False")}
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("more", ["", ", backend='loky'", ", backend='multiprocessing'"])
 def test_joblib_works_on_threads_behind_a_gate(tmp_path: Path, more: str) -> None:
