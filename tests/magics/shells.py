@@ -19,15 +19,19 @@ from agent_kernel.magics.extension import AgentKernel
 
 
 def plain_shell(**options: object) -> Any:
-    """A shell of its own, with a `__main__` of its own and no history file."""
+    """A shell of its own, with a `__main__` of its own until it is left, and no history file."""
     module = ModuleType("__main__")
     config = Config({"AgentKernel": options, "HistoryManager": {"enabled": False}})
-    shell: Any = InteractiveShell
-    return shell(user_module=module, user_ns=vars(module), config=config)
+    kind: Any = InteractiveShell
+    before = sys.modules["__main__"]
+    shell = kind(user_module=module, user_ns=vars(module), config=config)
+    shell.main_before = before
+    return shell
 
 
 def leave(shell: Any) -> None:
-    """Do now what the shell would do when Python ends."""
+    """Do now what the shell would do when Python ends, and put back the `__main__` from before."""
+    sys.modules["__main__"] = shell.main_before
     atexit.unregister(shell.atexit_operations)
     shell.atexit_operations()
 
@@ -49,7 +53,6 @@ class Shell:
     """`with Shell() as shell: shell.run("x = 1")`"""
 
     def __init__(self, **options: object) -> None:
-        self._before = sys.modules["__main__"]  # a shell puts itself there as it is made
         self.ip: Any = plain_shell(**options)
         self.loaded = ""
 
@@ -62,7 +65,6 @@ class Shell:
 
     def __exit__(self, *exc: object) -> None:
         unload_ipython_extension(self.ip)
-        sys.modules["__main__"] = self._before
         leave(self.ip)
 
     @property
