@@ -33,7 +33,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from importlib import machinery
-from itertools import compress, repeat
+from itertools import chain, compress, repeat
 from operator import call, is_
 from typing import Any
 
@@ -124,8 +124,7 @@ _found: dict[int, Reference | None] = {}
 
 def begin() -> None:
     """A session begins: what it works with from now on may be other objects than those of an earlier one."""
-    again = [name for name in _REPLACED if name in sys.modules]
-    _note_inner({name: note(name) for name in again})
+    _note_inner(note(name for name in _REPLACED if name in sys.modules))
     _seen.total = -1
     _seen.loggers = -1
     _seen.names_of_loggers.clear()
@@ -147,7 +146,7 @@ def look() -> None:
     _seen.total = len(sys.modules)
     fresh = _fresh_modules()
     with _without_collections():
-        _note_inner({name: note(name) for name in fresh})
+        _note_inner(note(fresh))
 
 
 def _fresh_modules() -> list[str]:
@@ -172,8 +171,21 @@ def _without_collections() -> Generator[None]:
             gc.enable()
 
 
-def note(name: str) -> list[Any]:
-    """Note what a module holds, and return it. Thousands of functions and classes are passed over in C."""
+def note(names: Iterable[str]) -> dict[str, list[Any]]:
+    """Note what modules hold, and return it by module. Thousands of functions and classes are passed over in C."""
+    attributes = {name: module_dict(module) for name in names if (module := _met(name)) is not None}
+    for name, held in attributes.items():
+        _containers.setdefault(id(held), 0)
+        _add(id(held), name, "__dict__")
+    containers = _note_attributes(attributes)
+    for module, name in containers:  # counted now that nothing here holds it
+        held = attributes[module]
+        _containers[id(held.get(name))] = sys.getrefcount(held.get(name))
+    return {name: list(map(held.get, _names[name])) for name, held in attributes.items()}
+
+
+def _met(name: str) -> types.ModuleType | None:
+    """The module of this name, which counts as looked at from now on; None where nothing of it is noted."""
     module = sys.modules.get(name)
     _seen.modules.pop(name, None)
     _seen.odd.pop(name, None)
@@ -185,50 +197,50 @@ def note(name: str) -> list[Any]:
         _containers.setdefault(id(module_dict(module)), 0)
         _add(id(module_dict(module)), name, "__dict__")
     if name.partition(".")[0] in _EXCLUDED or not _is_module(module):
-        return []
-    attributes = module_dict(module)
+        return None
     if not is_library(name):
         _sources[name] = id(module), _digest_source(name)
-    _containers.setdefault(id(attributes), 0)
-    _add(id(attributes), name, "__dict__")
-    noted = _note_attributes(name, attributes)
-    _names[name] = tuple(noted)
-    for attribute, is_container in noted.items():
-        if is_container:  # counted now that nothing here holds it
-            _containers[id(attributes.get(attribute))] = sys.getrefcount(attributes.get(attribute))
-    return list(map(attributes.get, noted))
+    return module
 
 
 def _is_module(value: object) -> bool:
     return type(value) is types.ModuleType or derives_from(type(value), types.ModuleType)
 
 
-def _note_attributes(module: str, attributes: dict[str, object]) -> dict[str, bool]:
-    """Note where objects stand; returns under which names, and whether each is a list, dict or set."""
-    attributes = attributes.copy()  # another thread may import
-    found: dict[str, bool] = {}
-    for name, value in compress(attributes.items(), _counting(attributes.values())):
+def _note_attributes(attributes: dict[str, dict[str, object]]) -> list[tuple[str, str]]:
+    """Note where objects stand in these modules; returns where lists, dicts and sets do."""
+    copies = [held.copy() for held in attributes.values()]  # another thread may import
+    owners = chain.from_iterable(map(repeat, attributes, map(len, copies)))
+    values = list(chain.from_iterable(held.values() for held in copies))
+    noted: dict[str, list[str]] = {name: [] for name in attributes}
+    containers: list[tuple[str, str]] = []
+    for module, name, value in compress(
+        zip(owners, chain.from_iterable(copies), values, strict=True), _counting(values)
+    ):
         if name not in _OF_EVERY_MODULE:
             _add(id(value), module, name)
-            found[name] = id(type(value)) in _CONTAINERS
-    return found
+            noted[module].append(name)
+            if id(type(value)) in _CONTAINERS:
+                containers.append((module, name))
+    _names.update((module, tuple(names)) for module, names in noted.items())
+    return containers
 
 
 def _add(item: int, module: str, name: str) -> None:
-    places = HELD.get(item)
-    if places is None:
-        HELD[item] = [(module, name)]
-    elif (module, name) not in places:
-        places.append((module, name))
+    place = module, name
+    places = HELD.setdefault(item, [place])
+    if place not in places:
+        places.append(place)
 
 
 def _counting(values: Collection[object]) -> list[bool | None]:
     """Of each value whether it is noted."""
     counts = list(map(_COUNTS.get, ids_of(map(type, values))))
     if None in counts:
-        for value in compress(values, map(is_, counts, repeat(None))):
-            _counts(type(value))
-        counts = list(map(_COUNTS.get, ids_of(map(type, values))))
+        unknown = map(type, compress(values, map(is_, counts, repeat(None))))
+        counted = list(map(_counts, unknown))
+        for place, count in zip([place for place, count in enumerate(counts) if count is None], counted, strict=True):
+            counts[place] = count
     return counts
 
 

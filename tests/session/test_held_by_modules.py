@@ -7,7 +7,7 @@ import importlib
 import subprocess
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -776,8 +776,7 @@ class TestTheCost:
             monkeypatch.setitem(sys.modules, module.__name__, module)
         inner, walk = vars(references)["_inner"], vars(references)["_walk"]
         names = tuple(f"oddlib{number}" for number in range(modules))
-        for name in names:
-            references.note(name)
+        references.note(names)
         gone: list[list[int]] = [[], [], []]
         walks: list[object] = []
         batch = vars(references)["_Batch"](names)
@@ -800,9 +799,9 @@ class TestTheCost:
             looks: list[str] = []
             note = references.note
 
-            def counted(name: str) -> None:
-                looks.append(name)
-                note(name)
+            def counted(names: Iterable[str]) -> dict[str, list[object]]:
+                looks.extend(names := list(names))
+                return note(names)
 
             monkeypatch.setattr(references, "note", counted)
             for n in range(5):
