@@ -36,7 +36,7 @@ from agent_kernel.browsing.wording import cleaned, prompts, subject_of
 from agent_kernel.errors import RunNotFoundError
 from agent_kernel.repository import hex_of
 from agent_kernel.values import summaries
-from agent_kernel.verbs.interest import by_name, ranks
+from agent_kernel.verbs.describe import by_name, ranks
 from agent_kernel.verbs.text import clean_lines
 
 if TYPE_CHECKING:

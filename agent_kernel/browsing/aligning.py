@@ -14,8 +14,7 @@ import msgspec
 from agent_kernel.browsing.frames import Frame
 from agent_kernel.browsing.memory import UNREAD, Chained, Elements, Numbers, Steps, all_of, differ
 from agent_kernel.browsing.moved_rows import MovedRows, match_rows
-from agent_kernel.verbs.contents import same_column, unlike_column
-from agent_kernel.verbs.stored import same
+from agent_kernel.verbs.contents import same, same_column, unlike_column
 
 __all__ = ["FEWEST", "SHOWN", "SOME", "UNKNOWN", "Rows", "rows_of"]
 

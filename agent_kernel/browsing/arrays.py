@@ -14,7 +14,7 @@ from agent_kernel.browsing.elements import elements_of
 from agent_kernel.browsing.faces import ArrayFace, ArrayRow
 from agent_kernel.browsing.memory import Elements, Numbers
 from agent_kernel.values.peeking import Buffer, Call
-from agent_kernel.verbs.stored import ARRAY, Stored, columns_of, integers
+from agent_kernel.verbs.contents import ARRAY, Stored, columns_of, integers
 
 __all__ = ["MOST_READ", "array_face", "numbers_in"]
 

@@ -20,8 +20,7 @@ from agent_kernel.browsing.runs import where_stopped
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.repository import Commit, ObjectId
 from agent_kernel.session.branches import person
-from agent_kernel.verbs.searching import Finder
-from agent_kernel.verbs.timeline import Timeline, View
+from agent_kernel.verbs.timeline import Finder, Timeline, View
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import ApprovalRequested, Clarify

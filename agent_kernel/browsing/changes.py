@@ -19,8 +19,8 @@ from agent_kernel.values import summaries
 from agent_kernel.values.summaries.wording import MORE
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.comparing import Differing, details_of
-from agent_kernel.verbs.interest import most_interesting_first
-from agent_kernel.verbs.stored import stored
+from agent_kernel.verbs.contents import stored
+from agent_kernel.verbs.describe import most_interesting_first
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository

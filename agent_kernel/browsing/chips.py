@@ -13,7 +13,7 @@ from agent_kernel.verbs.text import plural
 if TYPE_CHECKING:
     from agent_kernel.repository import Change, Commit, Unsaved
     from agent_kernel.values.summaries import Summary
-    from agent_kernel.verbs.interest import Rank
+    from agent_kernel.verbs.describe import Rank
 
 __all__ = ["Changed", "changed_by", "chips_of", "counts_of", "growth", "sign_of"]
 

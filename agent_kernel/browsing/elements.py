@@ -22,7 +22,7 @@ from agent_kernel.browsing.memory import (
     Things,
 )
 from agent_kernel.values.peeking import Buffer, Call, calls
-from agent_kernel.verbs.stored import ARRAY, OBJECTS, Stored, atoms_of, code_size, integers, items_of
+from agent_kernel.verbs.contents import ARRAY, OBJECTS, Stored, atoms_of, code_size, integers, items_of
 
 __all__ = ["elements_of", "numbers_of"]
 

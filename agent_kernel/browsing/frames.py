@@ -9,7 +9,7 @@ from agent_kernel.browsing.memory import Elements
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.values import summaries
 from agent_kernel.values.peeking import calls
-from agent_kernel.verbs.stored import Part, Stored, columns_of, items_of
+from agent_kernel.verbs.contents import Part, Stored, columns_of, items_of
 
 __all__ = ["Frame", "frame_of"]
 

@@ -6,7 +6,7 @@ from agent_kernel.browsing.memory import Elements, Numbers, Steps, all_of
 from agent_kernel.values.peeking import Call
 from agent_kernel.values.summaries import MASK, Summary
 from agent_kernel.values.summaries.masking import labels_a_secret, speaks_of_secrets
-from agent_kernel.verbs.stored import Stored, items_of
+from agent_kernel.verbs.contents import Stored, items_of
 
 __all__ = ["is_hidden", "is_named_a_secret", "may_name_a_secret"]
 

@@ -19,7 +19,7 @@ from agent_kernel.browsing.colours import Colours
 from agent_kernel.browsing.gathering import Piece, day_of, pieces_of
 from agent_kernel.repository import ObjectId, hex_of
 from agent_kernel.session.labels import Kernels
-from agent_kernel.verbs.lanes import Step, Strand, assign
+from agent_kernel.verbs.history import Step, Strand, assign
 from agent_kernel.verbs.timeline import Record, View
 
 __all__ = ["Fold", "Item", "Listing", "listing_of"]

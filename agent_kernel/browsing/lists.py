@@ -18,7 +18,7 @@ from agent_kernel.browsing.wording import called, cleaned
 from agent_kernel.repository import Kind, hex_of
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.session.labels import prompt
-from agent_kernel.verbs.pages import page_of
+from agent_kernel.verbs.showing import page_of
 from agent_kernel.verbs.text import plural
 from agent_kernel.verbs.timeline import reached
 

@@ -15,7 +15,7 @@ from typing import Final, Literal, Protocol
 from agent_kernel.repository import Blob, Kind
 from agent_kernel.repository.blobs import chunks_of
 from agent_kernel.values.peeking import Buffer, Name
-from agent_kernel.verbs.stored import Stored
+from agent_kernel.verbs.contents import Stored
 
 __all__ = [
     "FORMATS",

@@ -12,7 +12,7 @@ from agent_kernel.browsing.arguments import One
 from agent_kernel.browsing.book import Book
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.errors import TooLargeError
-from agent_kernel.verbs.pages import page_of
+from agent_kernel.verbs.showing import page_of
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Cell

@@ -14,7 +14,7 @@ from agent_kernel.values import summaries
 from agent_kernel.values.peeking import Call
 from agent_kernel.values.summaries import Summary
 from agent_kernel.values.summaries.wording import MORE, counted, shape_text
-from agent_kernel.verbs.stored import ARRAY, Stored, integers, items_of, same
+from agent_kernel.verbs.contents import ARRAY, Stored, integers, items_of, same
 
 __all__ = ["attribute_rows", "has_attributes", "key_rows"]
 

@@ -30,7 +30,7 @@ from agent_kernel.session.unloaded import commits_of_cells
 from agent_kernel.values import summaries
 from agent_kernel.values.groups import decode_layout, losses_of
 from agent_kernel.verbs.comparing import details_of
-from agent_kernel.verbs.interest import rank_of
+from agent_kernel.verbs.describe import rank_of
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Conflict as Clash

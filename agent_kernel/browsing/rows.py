@@ -12,7 +12,7 @@ from agent_kernel.browsing.runs import run_row, stopped_row, wait_row
 from agent_kernel.browsing.wording import cleaned, prompts, step_called, subject_of
 from agent_kernel.repository import Commit, ObjectId, hex_of, short
 from agent_kernel.session.labels import prompt, shown
-from agent_kernel.verbs.interest import by_name, ranks_of
+from agent_kernel.verbs.describe import by_name, ranks_of
 from agent_kernel.verbs.text import plural
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from agent_kernel.browsing.wording import cleaned, prompts, subject_of
 from agent_kernel.repository import hex_of
 from agent_kernel.session.labels import about
 from agent_kernel.values import summaries
-from agent_kernel.verbs.interest import by_name, ranks
+from agent_kernel.verbs.describe import by_name, ranks
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import Event

@@ -14,7 +14,7 @@ from agent_kernel.browsing.arguments import One
 from agent_kernel.browsing.book import Book
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.repository import Commit, Face, Output
-from agent_kernel.verbs.outputs import ShownOutputs, outputs_of
+from agent_kernel.verbs.showing import ShownOutputs, outputs_of
 
 __all__ = ["Shown", "outputs", "picture_of"]
 

@@ -10,7 +10,7 @@ from agent_kernel.browsing.book import Book
 from agent_kernel.browsing.chips import sign_of
 from agent_kernel.browsing.wording import called, cleaned
 from agent_kernel.repository import Commit
-from agent_kernel.verbs.environments import environment_changes, environment_facts, environment_of
+from agent_kernel.verbs.comparing import environment_changes, environment_facts, environment_of
 
 __all__ = ["EnvironmentDiff", "between", "environment"]
 

@@ -29,7 +29,7 @@ from agent_kernel.values import summaries
 from agent_kernel.values.summaries import Summary
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.comparing import details_of, differing
-from agent_kernel.verbs.stored import Stored, stored
+from agent_kernel.verbs.contents import Stored, stored
 
 __all__ = ["VariableDiff", "variable"]
 

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING
 
 from agent_kernel.cli.progress import progress_bar
 from agent_kernel.errors import AgentKernelError, BranchInUseError
-from agent_kernel.verbs.ansi import colours_wanted
 from agent_kernel.verbs.describe import living_holders
-from agent_kernel.verbs.output import Result, Said
+from agent_kernel.verbs.output import Result, Said, colours_wanted
 from agent_kernel.verbs.parsing import Helped, Parser, Question, UsageProblem, Verb
 from agent_kernel.verbs.places import find_store
 from agent_kernel.verbs.scope import Scope

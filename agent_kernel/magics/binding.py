@@ -201,7 +201,7 @@ class Binding:
         store = open_store(place, create=create, durability=self._options.durability)
         try:
             if origin:
-                from agent_kernel.verbs.copying import copy_store
+                from agent_kernel.verbs.adoption import copy_store
 
                 here = self.session if self.repo is not None and self.repo.store.url == store.url else None
                 copy_store(origin, store, here)

@@ -135,7 +135,7 @@ class AgentMagics(Magics):
 
     def _print(self, result: Result) -> None:
         """Print the answer as wide as the terminal. In a pipe or under `%%capture`, print it uncut and without colour."""
-        from agent_kernel.verbs.ansi import colours_wanted, is_terminal
+        from agent_kernel.verbs.output import colours_wanted, is_terminal
 
         width = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
         colour = colours_wanted(sys.stdout) and str(getattr(self._shell, "colors", "")).lower() != "nocolor"

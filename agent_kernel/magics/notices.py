@@ -53,7 +53,7 @@ class Notices:
         if beside(report, news):
             news = []
         elif not self._is_quiet() and report.commit is not None:
-            from agent_kernel.verbs.chips import chip_line
+            from agent_kernel.verbs.describe import chip_line
 
             chips = chip_line((change.how, change.name, 0) for change in report.changed)
             self.say(f"{short(report.commit)} {chips or 'no change'}, {size_text(report.written_bytes)}")

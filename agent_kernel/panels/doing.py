@@ -28,10 +28,9 @@ from agent_kernel.panels.asked import (
 from agent_kernel.panels.standing import name_of
 from agent_kernel.repository import hex_of
 from agent_kernel.verbs import describe
+from agent_kernel.verbs.moving import redo, told, undo
 from agent_kernel.verbs.parsing import UsageProblem
 from agent_kernel.verbs.text import clean, plural
-from agent_kernel.verbs.uncovered import told
-from agent_kernel.verbs.undoing import redo, undo
 
 if TYPE_CHECKING:
     from agent_kernel.panels.desk import Answer, Desk

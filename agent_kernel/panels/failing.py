@@ -8,7 +8,7 @@ from agent_kernel.browsing import failure
 from agent_kernel.errors import AgentKernelError, DamagedObjectError, LoadError
 from agent_kernel.panels.desk import GoneError
 from agent_kernel.verbs.parsing import UsageProblem
-from agent_kernel.verbs.text import clean
+from agent_kernel.verbs.text import clean, spelled
 
 __all__ = ["failed_act", "failed_question"]
 
@@ -41,7 +41,7 @@ def failed_act(error: BaseException, *, moved: bool) -> dict[str, str]:
     elif damaged := _damaged(error):
         code, reason = "damaged", damaged
     elif isinstance(error, LoadError):
-        code, reason = "refused", f"{_spelled(error.names)} could not be loaded: {clean(error.reason)}"
+        code, reason = "refused", f"{spelled(error.names, 5)} could not be loaded: {clean(error.reason)}"
     else:
         told = failed_question(error)
         code, reason = told["code"], told["message"]
@@ -52,16 +52,11 @@ def failed_act(error: BaseException, *, moved: bool) -> dict[str, str]:
 def _damaged(error: BaseException) -> str:
     """What is damaged, if that is why."""
     if isinstance(error, LoadError) and isinstance(error.__cause__, DamagedObjectError):
-        return f"{_spelled(error.names)} {'is' if len(error.names) == 1 else 'are'} damaged in the store"
+        return f"{spelled(error.names, 5)} {'is' if len(error.names) == 1 else 'are'} damaged in the store"
     if isinstance(error, DamagedObjectError):
         names = error.names
-        return f"{_spelled(names)} {'is' if len(names) == 1 else 'are'} damaged in the store" if names else _STORE
+        return f"{spelled(names, 5)} {'is' if len(names) == 1 else 'are'} damaged in the store" if names else _STORE
     return ""
 
 
 _STORE = "the store is damaged"
-
-
-def _spelled(names: tuple[str, ...], most: int = 5) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return clean(", ".join(names[:most])) + more

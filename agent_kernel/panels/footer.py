@@ -18,8 +18,7 @@ from agent_kernel.browsing.mime import FOOTER
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.repository import hex_of, short
 from agent_kernel.values import summaries
-from agent_kernel.verbs.describe import unsaved_names
-from agent_kernel.verbs.interest import by_name, ranks_of
+from agent_kernel.verbs.describe import by_name, ranks_of, unsaved_names
 from agent_kernel.verbs.text import duration, money, plural, size_text
 
 if TYPE_CHECKING:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 from agent_kernel.errors import NotBoundError
 from agent_kernel.repository import Commit, ObjectId, hex_of
 from agent_kernel.verbs import describe
-from agent_kernel.verbs.chips import chip_line
-from agent_kernel.verbs.interest import by_name, live_ranks
+from agent_kernel.verbs.describe import by_name, chip_line, live_ranks
 from agent_kernel.verbs.moving import Moved
 from agent_kernel.verbs.output import Block, Json, Line, Result, Said
 from agent_kernel.verbs.parsing import Parser, UsageProblem
 from agent_kernel.verbs.scope import Notebook, Scope
-from agent_kernel.verbs.text import clean, place_text, plural, size_text
+from agent_kernel.verbs.text import clean, place_text, plural, size_text, spelled
 
 if TYPE_CHECKING:
     from agent_kernel.session import Status
@@ -30,7 +29,6 @@ __all__ = [
     "off_arguments",
     "on",
     "on_arguments",
-    "spelled",
     "status",
     "status_arguments",
     "trust",
@@ -149,11 +147,6 @@ def _where(branch: str | None, at: tuple[ObjectId, Commit] | None) -> str:
 
 def _are(names: Sequence[str]) -> str:
     return "is" if len(names) == 1 else "are"
-
-
-def spelled(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return clean(", ".join(names[:_NAMES])) + more
 
 
 def commit_arguments(parser: Parser) -> None:

@@ -6,34 +6,350 @@ same and are not even read; of the others the bytes are compared. Nothing is unp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from math import prod
-from typing import Final, cast
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import accumulate, compress, count
+from math import isnan, prod
+from operator import ne
+from typing import Final, NamedTuple, TypeAlias, cast
+
+import msgspec
 
 from agent_kernel.errors import StoreError
-from agent_kernel.repository import Entry
-from agent_kernel.repository.blobs import read_blob
+from agent_kernel.repository import Blob, Entry, Kind, Manifest, ObjectId
+from agent_kernel.repository.blobs import chunks_of, read_blob
+from agent_kernel.repository.cuts import PIECE
 from agent_kernel.session import Repository
-from agent_kernel.values.peeking import Buffer, Call, calls
+from agent_kernel.values.groups import decode_layout
+from agent_kernel.values.peeking import Buffer, Call, Name, calls, peek
 from agent_kernel.values.summaries import Summary
-from agent_kernel.verbs.stored import (
-    ARRAY,
-    OBJECTS,
-    Part,
-    Stored,
-    atoms_of,
-    code_size,
-    columns_of,
-    integers,
-    items_of,
-    only_call,
-    same,
-    stored,
-)
 from agent_kernel.verbs.text import clean, plural
-from agent_kernel.verbs.unlike import Unlike, in_units, unlike, unlike_numbers
 
-__all__ = ["differences", "same_column", "unlike_column"]
+__all__ = [
+    "ARRAY",
+    "OBJECTS",
+    "Part",
+    "Stored",
+    "Unlike",
+    "atoms_of",
+    "code_size",
+    "columns_of",
+    "dense_array",
+    "differences",
+    "in_units",
+    "integers",
+    "items_of",
+    "only_call",
+    "same",
+    "same_column",
+    "stored",
+    "unlike",
+    "unlike_column",
+    "unlike_numbers",
+]
+
+
+# -- what a stored array or table is made of, told from its pickle stream without building anything
+#
+# The stream is read as a description (`values.peeking`): which calls with which arguments, and which of the buffers stored
+# beside it is the memory of which array.
+
+ARRAY: Final = "agent_kernel.values.restore.arrays.array"
+OBJECTS: Final = "agent_kernel.values.restore.arrays.object_column"
+_BLOCK: Final = "pandas._libs.internals._unpickle_block"
+_SHARED_BLOCK: Final = "agent_kernel.values.restore.frames.block"
+_SERIES: Final = "pandas.core.internals.managers.SingleBlockManager"
+_MOST_STREAM: Final = 1_000_000  # bytes
+_MOST_PLACES: Final = 100_000  # columns of one block
+_MOST_ATOMS: Final = 16_000_000  # bytes
+_MOST_ATOM_STEPS: Final = 400_000
+
+Part: TypeAlias = "tuple[Call, int]"  # a block of a table, and which row of it is the column
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """One stored version."""
+
+    repo: Repository
+    blobs: tuple[Blob, ...]  # of the buffers
+    value: object  # its description
+    atoms: dict[int, tuple[object, ...]] = msgspec.field(default_factory=dict[int, "tuple[object, ...]"])  # once read
+
+
+def stored(repo: Repository, entry: Entry) -> Stored | None:
+    """The value of an entry as it is stored; None where it is in several parts, or of a kind that is not read."""
+    manifest: Manifest = repo.read_manifest(entry)
+    layout = decode_layout(manifest.layout)
+    if layout.skeletons or layout.streams != 1 or layout.form or not manifest.blobs:
+        return None
+    stream = manifest.blobs[0]
+    if stream.size > _MOST_STREAM:
+        return None
+    value = peek(bytes(read_blob(repo.objects, stream)), layout.lead + (layout.names > 0))
+    if manifest.slots > 1:  # the values of all names that share something
+        values = items_of(value)
+        value = values[entry.slot] if 0 <= entry.slot < len(values) == manifest.slots else None
+    return None if value is None else Stored(repo, manifest.blobs[1:], value)
+
+
+def columns_of(side: Stored) -> dict[int, Part] | None:
+    """By position: the block that holds the column. None: it is no table as pandas stores it."""
+    if calls(side.value, _SERIES):
+        return _single(side)
+    found: dict[int, Part] = {}
+    for block in _blocks(side.value):
+        if len(block.args) != 3:
+            return None
+        places = _placement(side, block.args[1])
+        if places is None:
+            return None
+        found |= {place: (block, row) for row, place in enumerate(places)}
+    return found or None
+
+
+def _blocks(value: object) -> list[Call]:
+    """The blocks of a table; those that share memory with others are made by a function of their own."""
+    shared = [
+        Call(_BLOCK, items_of(block.args[1]))
+        for block in calls(value, _SHARED_BLOCK)
+        if len(block.args) == 3 and block.args[0] == Name(_BLOCK)
+    ]
+    return calls(value, _BLOCK) + shared
+
+
+def _single(side: Stored) -> dict[int, Part] | None:
+    """The one array of a series: of its block, or as earlier releases wrote it, in the state of its manager."""
+    managers = calls(side.value, _SERIES)
+    if len(managers) != 1:
+        return None
+    if managers[0].args:
+        blocks = _blocks(managers[0])
+        return {0: (blocks[0], 0)} if len(blocks) == 1 and blocks[0].args else None
+    state = items_of(managers[0].state[0]) if managers[0].state else ()
+    values = items_of(state[1]) if len(state) > 1 else ()
+    return {0: (Call(_BLOCK, (values[0],)), 0)} if len(values) == 1 else None
+
+
+def _placement(side: Stored, where: object) -> Sequence[int] | None:
+    if not isinstance(where, Call):
+        return None
+    if where.name == "builtins.slice":
+        bounds = integers(where.args)
+        places = range(bounds[0], bounds[1], bounds[2]) if len(bounds) == 3 and bounds[2] else range(0)
+        return places if 0 < len(places) <= _MOST_PLACES else None
+    if where.name == ARRAY and where.args[1] == "<i8" and isinstance(where.args[0], Buffer):
+        blob = side.blobs[where.args[0].position]
+        return list(memoryview(bytes(read_blob(side.repo.objects, blob))).cast("q"))
+    return None
+
+
+def dense_array(values: object) -> Call | None:
+    """The one array that holds the values of a block; None where there are several (codes and categories, chunks)."""
+    return only_call(values, ARRAY)
+
+
+def only_call(values: object, name: str) -> Call | None:
+    """The only call of this name. Returns None if there are several, or no such call."""
+    found = calls(values, name)
+    return found[0] if len(found) == 1 else None
+
+
+def atoms_of(side: Stored, array: Call) -> tuple[object, ...] | None:
+    """The distinct objects of a long array of them, described; None where they are too many, or cannot be read."""
+    codes, atoms = array.args[:2]
+    shape = integers(array.args[2])
+    if not isinstance(codes, Buffer) or not isinstance(atoms, Buffer) or not shape or min(shape) < 0:
+        return None
+    if atoms.position not in side.atoms:
+        blob = side.blobs[atoms.position]
+        stream = bytes(read_blob(side.repo.objects, blob)) if blob.size <= _MOST_ATOMS else b""
+        side.atoms[atoms.position] = items_of(peek(stream, most_steps=_MOST_ATOM_STEPS) if stream else None)
+    found, size = side.atoms[atoms.position], side.blobs[codes.position].size
+    fits = size == prod(shape) * code_size(len(found)) if size else prod(shape) == len(found)
+    return found if found and fits else None
+
+
+def code_size(distinct: int) -> int:
+    """The bytes of a code of so many objects, as `restore.arrays.code_type` says."""
+    return next((size for size in (1, 2, 4) if distinct <= 1 << 8 * size), 8)
+
+
+def items_of(found: object) -> tuple[object, ...]:
+    """The items of a tuple or list in a description; nothing for anything else."""
+    return tuple(cast("Sequence[object]", found)) if isinstance(found, (tuple, list)) else ()
+
+
+def integers(found: object) -> tuple[int, ...]:
+    """The whole numbers among the items."""
+    return tuple(one for one in items_of(found) if isinstance(one, int))
+
+
+def same(before: Stored, after: Stored, old: object, new: object, but: frozenset[int] = frozenset()) -> bool:
+    """Whether two descriptions, and the buffers that they speak of, are equal. `but`: calls to pass over, by identity."""
+    return _same(before, after, old, new, but, set())
+
+
+def _same(
+    before: Stored, after: Stored, old: object, new: object, but: frozenset[int], seen: set[tuple[int, int]]
+) -> bool:
+    """`seen`: pairs that are equal if all else is. A stream may speak of the same tuple very often."""
+    if isinstance(old, (Call, tuple, list)):
+        pair = id(cast("object", old)), id(new)
+        if pair in seen:
+            return True
+        seen.add(pair)
+    if isinstance(old, Buffer) and isinstance(new, Buffer):
+        # The same content is stored under the same ids, cut at the same places.
+        return before.blobs[old.position] == after.blobs[new.position]
+    if isinstance(old, Call) and isinstance(new, Call):
+        if id(old) in but and id(new) in but:
+            return True
+        parts = ((old.args, new.args), (old.state, new.state))
+        return old.name == new.name and all(_same(before, after, one, other, but, seen) for one, other in parts)
+    if isinstance(old, (tuple, list)) and isinstance(new, (tuple, list)):
+        one, other = items_of(cast("object", old)), items_of(cast("object", new))
+        return len(one) == len(other) and all(
+            _same(before, after, *both, but, seen) for both in zip(one, other, strict=True)
+        )
+    if isinstance(old, float) and isinstance(new, float) and isnan(old):
+        return isnan(new)  # the missing value of a column
+    return old == new
+
+
+# -- which elements of two stored arrays differ, found piece by piece: pieces of the same id are not even read
+
+_MOST_COMPARED: Final = 64_000_000  # bytes of both sides; of more the first pieces that differ are compared
+_LONGEST_S: Final = 1.0  # of work, after which no other piece is compared
+_MOST_LISTED: Final = 200
+
+_Read: TypeAlias = Callable[[], bytes]
+
+
+class Unlike(msgspec.Struct):
+    """How many elements differ, the first and the last of them, and where the first hundreds are.
+
+    `left`: elements of pieces that differ and were not compared, because that takes long.
+    """
+
+    many: int = 0
+    first: int = -1
+    last: int = -1
+    places: list[int] = msgspec.field(default_factory=list[int])
+    left: int = 0
+
+    def add(self, place: int, limit: int) -> None:
+        if 0 <= place < limit and place != self.last:  # one element may be compared in several parts
+            self.many += 1
+            self.last = place
+            if self.first < 0:
+                self.first = place
+            if len(self.places) < _MOST_LISTED:
+                self.places.append(place)
+
+    def add_all(self, places: list[int], shift: int, limit: int) -> None:
+        """The same for many in order, each of another element. `shift`: what has to be added to each place."""
+        places = places[bisect_left(places, -shift) : bisect_left(places, limit - shift)]
+        if not places:
+            return
+        self.many += len(places)
+        self.last = places[-1] + shift
+        if self.first < 0:
+            self.first = places[0] + shift
+        self.places += [place + shift for place in places[: max(0, _MOST_LISTED - len(self.places))]]
+
+    def told(self, total: int, noun: str, row: int) -> str:
+        """`2 of 1,000 rows differ, between rows 5 and 17`; a single one is `row 5`. `row`: elements in one; 0: unknown."""
+        if self.left:
+            least = f"at least {self.many:,} of {plural(total, noun)} differ"
+            return f"{least} ({min(self.left, total):,} more lie in pieces that differ and were not compared)"
+        said = f"{self.many:,} of {plural(total, noun)} {'differs' if self.many == 1 else 'differ'}"
+        if not row:
+            return said
+        first, last = self.first // row, self.last // row
+        return f"{said}: row {first:,}" if first == last else f"{said}, between rows {first:,} and {last:,}"
+
+
+def unlike(repo: Repository, one: Blob, other: Blob, whole: int, start: int, many: int) -> Unlike | None:
+    """How `many` elements from `start` on differ, counted from there; None where that cannot be told.
+
+    Args:
+        whole: how many elements the memory holds in all.
+    """
+    if not whole or one.size != other.size or other.size % whole:
+        return None
+    item = other.size // whole
+    pieces = _pieces(repo, one, other, start * item, (start + many) * item)
+    if pieces is None:
+        return None
+    found = Unlike()
+    left, end_s = pieces.left, time.thread_time() + _LONGEST_S
+    for at, size, first, second in pieces.compared:
+        if time.thread_time() > end_s:
+            left += size
+            continue
+        old, new = first(), second()
+        unit = next(size for size in (8, 4, 2, 1) if not (item % size or at % size or len(old) % size))
+        differ = compress(count(), map(ne, in_units(old, unit), in_units(new, unit)))
+        if unit == item:
+            found.add_all(list(differ), at // item - start, many)
+        else:
+            for place in differ:
+                found.add((at + place * unit) // item - start, many)
+    found.left = left // item
+    return found
+
+
+def unlike_numbers(old: Iterable[int], new: Iterable[int], many: int) -> Unlike:
+    """How many of `many` elements differ. Those of the same number are equal."""
+    found = Unlike()
+    found.add_all(list(compress(count(), map(ne, old, new))), 0, many)
+    return found
+
+
+def in_units(piece: bytes, size: int) -> memoryview[int]:
+    """The bytes as numbers of this size: fewer to compare."""
+    view = memoryview(piece)
+    return view.cast("Q") if size == 8 else view.cast("I") if size == 4 else view.cast("H") if size == 2 else view
+
+
+class _Pieces(NamedTuple):
+    """Where each begins, how long it is, and what reads either side; and the bytes of those that are not compared."""
+
+    compared: Sequence[tuple[int, int, _Read, _Read]]
+    left: int = 0
+
+
+def _pieces(repo: Repository, one: Blob, other: Blob, low: int, high: int) -> _Pieces | None:
+    """The pieces between two offsets that differ; None: they are cut at other places."""
+    if one.inline is not None or other.inline is not None:
+        return _Pieces([(0, one.size, partial(_whole, repo, one), partial(_whole, repo, other))])
+    sides = [chunks_of(repo.objects, blob) for blob in (one, other)]
+    lengths = [[size for _, size in side] for side in sides]
+    if lengths[0] != lengths[1]:
+        return None
+    starts = accumulate(lengths[0], initial=0)
+    unlike = [
+        (at, size, first, second)
+        for at, (first, size), (second, _) in zip(starts, *sides, strict=False)
+        if first != second and at < high and at + size > low
+    ]
+    room = _MOST_COMPARED // (2 * PIECE)
+    compared = [
+        (at, size, partial(_chunk, repo, first), partial(_chunk, repo, second))
+        for at, size, first, second in unlike[:room]
+    ]
+    return _Pieces(compared, sum(size for _, size, _, _ in unlike[room:]))
+
+
+def _whole(repo: Repository, blob: Blob) -> bytes:
+    return bytes(read_blob(repo.objects, blob))
+
+
+def _chunk(repo: Repository, id: ObjectId) -> bytes:
+    return repo.objects.get(Kind.CHUNK, id)
+
 
 _MOST_COLUMNS: Final = 8  # that are told
 _MOST_CODES: Final = 4_000_000  # objects of a column

@@ -6,45 +6,47 @@ Nothing here loads a value: a commit's record and the summaries beside its entri
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent_kernel.repository import (
-    Change,
-    Commit,
-    Entry,
-    Head,
-    Holder,
-    ObjectId,
-    Unsaved,
-    hex_of,
-)
+from agent_kernel.errors import StoreError
+from agent_kernel.repository import Change, Commit, Entry, Head, Holder, ObjectId, Unsaved, hex_of
 from agent_kernel.session.history import size_of
 from agent_kernel.session.labels import is_code, label, prompt, shown, title, without_code
 from agent_kernel.values import summaries
-from agent_kernel.verbs.output import Json, Line
-from agent_kernel.verbs.text import clean, exact_time
+from agent_kernel.verbs.output import SIGNS, SPACE, Json, Line, Piece, plain
+from agent_kernel.verbs.text import clean, exact_time, size_text
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
-    from agent_kernel.verbs.interest import Rank
+    from agent_kernel.verbs.comparing import Differing
 
 __all__ = [
     "SIZES",
+    "Rank",
+    "by_name",
+    "by_size",
     "change_count",
     "change_line",
     "changes_json",
+    "chip_line",
+    "chip_pieces",
     "commit_json",
     "decorations",
     "entry_line",
     "entry_outline",
     "is_code",
     "label",
+    "live_ranks",
     "living_holders",
+    "most_interesting_first",
     "names_close_to",
     "prompt",
+    "rank_of",
+    "ranks",
+    "ranks_of",
     "shown",
     "summary_of",
     "title",
@@ -56,6 +58,7 @@ __all__ = [
     "unsaved_names",
     "without_code",
 ]
+
 
 SIZES = (
     "A size is that of the value as it is stored, before pieces are shared and compressed; in log, diff and show alike.\n"
@@ -255,3 +258,95 @@ def names_close_to(repo: Repository, commit: Commit, name: str) -> tuple[str, ..
 
     known = [other for other in repo.tree(commit.tree).names() if not other.startswith("\0")]
     return tuple(get_close_matches(name, known, 3))
+
+
+# -- the names that a commit changed, in a few words: `~df 1.2 MB +model −tmp, 2 more`
+
+_WORTH_TELLING = 1_000  # bytes; a smaller size says nothing beside a name
+
+
+def by_size(name: str) -> int:
+    """The rank of names of which only the size says anything."""
+    return 0
+
+
+def chip_line(changes: Iterable[tuple[str, str, int]], *, most: int = 4, rank: Rank = by_size) -> str:
+    """Changed names as text; see `chip_pieces`."""
+    return plain(chip_pieces(changes, most=most, rank=rank))
+
+
+def chip_pieces(changes: Iterable[tuple[str, str, int]], *, most: int = 4, rank: Rank = by_size) -> list[Piece]:
+    """Changed names in pieces, each with its colour. The first one tells its size, from 1 kB on.
+
+    Args:
+        changes: how a name changed, the name, and the bytes of its value.
+        rank: how interesting a name is, 0 the most; of equal names the largest comes first.
+    """
+    ranked = sorted(changes, key=lambda change: (rank(change[1]), -change[2]))
+    found: list[Piece] = []
+    for how, name, size in ranked[:most]:
+        if found:
+            found.append(SPACE)
+        found.append((f"{'−' if how == '-' else how}{clean(name)}", SIGNS[how]))
+        if len(found) == 1 and size >= _WORTH_TELLING:
+            found.append((f" {size_text(size)}", "quiet"))
+    if len(ranked) > most:
+        found.append((f", {len(ranked) - most} more", "quiet"))
+    return found
+
+
+# -- which changes to name first: those of tables, models, single values and figures, then the others. See `summaries.interest`
+
+Rank = Callable[[str], int]
+
+_MOST: Final = 64  # names whose kind is looked at, the largest first
+
+
+def by_name(known: Mapping[str, int]) -> Rank:
+    """The rank of a name; of one that is not known the last."""
+    return lambda name: known.get(name, summaries.LEAST)
+
+
+def ranks_of(repo: Repository, commit: Commit) -> dict[str, int]:
+    """The ranks of what a commit changed."""
+    return ranks(repo, commit.changed, commit)
+
+
+def ranks(repo: Repository, changes: Sequence[Change], after: Commit) -> dict[str, int]:
+    """The ranks of changed names. What was removed is not among them, and so comes last.
+
+    Nothing is read where there is nothing to sort.
+    """
+    if len(changes) < 2:
+        return {}
+    looked_at = sorted(changes, key=lambda change: -change.size)[:_MOST]
+    tree = repo.tree(after.tree)
+    return {change.name: rank_of(repo, tree.get(change.name)) for change in looked_at if change.how != "-"}
+
+
+def rank_of(repo: Repository, entry: Entry | None) -> int:
+    """The rank of a stored value, by what was noted about it when it was committed."""
+    try:
+        stored = b"" if entry is None else repo.read_summary(entry)
+        return summaries.interest(summaries.decode(stored)) if stored else summaries.LEAST
+    except (StoreError, msgspec.MsgspecError):
+        return summaries.LEAST
+
+
+def most_interesting_first(repo: Repository, found: Sequence[Differing], most: int | None = None) -> list[Differing]:
+    """What differs, in the one order in which changes are told: by interest, and the larger first; then what was removed.
+
+    Args:
+        most: so many at most, the largest.
+    """
+    places = {"~": 0, "+": 0, "-": 1, "=": 2}
+    sizes = {one.name: max(0 if side is None else size_of(repo, side) for side in (one.old, one.new)) for one in found}
+    told = sorted(found, key=lambda one: (places[one.how], -sizes[one.name]))[:most]
+    rank = {one.name: rank_of(repo, one.new or one.old) for one in told}
+    return sorted(told, key=lambda one: (places[one.how], rank[one.name]))
+
+
+def live_ranks(namespace: Mapping[str, object], names: Iterable[str]) -> dict[str, int]:
+    """The ranks of variables that are in memory."""
+    first = [name for name, _ in zip(names, range(_MOST), strict=False)]
+    return {name: summaries.interest(summaries.summarize(namespace[name], name)) for name in first if name in namespace}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -27,6 +27,7 @@ __all__ = [
     "place_text",
     "plural",
     "size_text",
+    "spelled",
     "width_of",
 ]
 
@@ -147,3 +148,9 @@ def money(dollars: float) -> str:
     if dollars == 0 or dollars >= 0.01:
         return f"${dollars:.2f}"
     return f"${dollars:.{min(8, 1 - math.floor(math.log10(dollars)))}f}"
+
+
+def spelled(names: Sequence[str], most: int = 8) -> str:
+    """`a, b, c and 4 more`."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return clean(", ".join(names[:most])) + more

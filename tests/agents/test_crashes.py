@@ -23,7 +23,7 @@ from agent_kernel.agents.leftovers import tidy
 from agent_kernel.agents.run import Run
 from agent_kernel.repository import Head, hex_of
 from agent_kernel.session import Repository
-from agent_kernel.verbs.runs import runs
+from agent_kernel.verbs.agents import runs
 from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.upkeep import gc
 

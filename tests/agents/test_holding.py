@@ -29,7 +29,7 @@ from agent_kernel.agents.run import Run
 from agent_kernel.mcp.stepping import Steps
 from agent_kernel.repository import Holder, hex_of
 from agent_kernel.storage import LmdbStore
-from agent_kernel.verbs.copying import copy_store
+from agent_kernel.verbs.adoption import copy_store
 
 # Its model says that it is asked, and answers when it is told to.
 CHILD = """

@@ -32,7 +32,7 @@ from agent_kernel.repository.runs import told_values
 from agent_kernel.session import Repository, Session
 from agent_kernel.storage import LmdbStore, MemoryStore
 from agent_kernel.values import summaries
-from agent_kernel.verbs.copying import copy_store
+from agent_kernel.verbs.adoption import copy_store
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 SECRET = "tangerine-4711"

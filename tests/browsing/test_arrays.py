@@ -15,12 +15,12 @@ def test_a_long_array_is_compared_exactly_by_the_pieces_that_differ(nb: Notebook
 
 
 def test_where_comparing_takes_long_it_is_said_what_is_left(nb: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_kernel.verbs.unlike._MOST_COMPARED", 2_000_000)
+    monkeypatch.setattr("agent_kernel.verbs.contents._MOST_COMPARED", 2_000_000)
     nb.cells("import numpy as np\nz = np.arange(600_000.0)", "z = z + 1")
     (line,) = nb.ask("variable", id="HEAD", name="z")["lines"]
     assert line.startswith("at least ")
     assert line.endswith(" more lie in pieces that differ and were not compared)")
-    monkeypatch.setattr("agent_kernel.verbs.unlike._LONGEST_S", -1.0)
+    monkeypatch.setattr("agent_kernel.verbs.contents._LONGEST_S", -1.0)
     (line,) = nb.ask("variable", id="HEAD", name="z")["lines"]
     assert line.startswith("at least 0 of 600,000 values differ (600,000 more lie")
 

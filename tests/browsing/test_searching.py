@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from agent_kernel.verbs.searching import moment, terms_of
+from agent_kernel.verbs.timeline import moment, terms_of
 from tests.browsing.histories import Notebook, notebook
 
 SECRET = "correct horse battery"

@@ -15,7 +15,7 @@ from agent_kernel.agents.events import ApprovalRequested
 from agent_kernel.agents.journal import Journal
 from agent_kernel.browsing.cards import card_faces
 from agent_kernel.browsing.tried import keeps, note_of
-from agent_kernel.verbs.asking import Asked
+from agent_kernel.verbs.agents import Asked
 from tests.browsing.histories import Notebook, notebook
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")

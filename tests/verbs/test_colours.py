@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.session import Repository
-from agent_kernel.verbs.ansi import colours_wanted, painted
+from agent_kernel.verbs.output import colours_wanted, painted
 from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.table import answer
 from agent_kernel.verbs.text import width_of
