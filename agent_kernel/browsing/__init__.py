@@ -11,12 +11,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from agent_kernel.browsing.failures import failure as failure
     from agent_kernel.browsing.reader import Reader as Reader
+    from agent_kernel.browsing.reader import failure as failure
 
 __all__ = ["Reader", "failure"]
 
-_HOME = {"Reader": "agent_kernel.browsing.reader", "failure": "agent_kernel.browsing.failures"}
+_HOME = {"Reader": "agent_kernel.browsing.reader", "failure": "agent_kernel.browsing.reader"}
 
 
 def __getattr__(name: str) -> object:

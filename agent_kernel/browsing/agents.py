@@ -25,13 +25,15 @@ from agent_kernel.agents.events import (
 )
 from agent_kernel.agents.journal import Journal, short_run
 from agent_kernel.agents.log import state_of, usage_of
+from agent_kernel.agents.racing.standings import data_of
+from agent_kernel.agents.racing.told import told
 from agent_kernel.browsing.answers import Author, Ref, Sign, Stopped
 from agent_kernel.browsing.arguments import OfRun
 from agent_kernel.browsing.asking import Asks, asks_of
+from agent_kernel.browsing.book import Book
 from agent_kernel.browsing.changes import summary_of
-from agent_kernel.browsing.chips import changed_by, chips_of, growth
-from agent_kernel.browsing.rows import node_of, why
-from agent_kernel.browsing.runs import code_line, status_of, stopped_of
+from agent_kernel.browsing.listing import changed_by, chips_of, code_line, growth, status_of, stopped_of
+from agent_kernel.browsing.lists import node_of, why
 from agent_kernel.browsing.wording import cleaned, prompts, subject_of
 from agent_kernel.errors import RunNotFoundError
 from agent_kernel.repository import hex_of
@@ -41,11 +43,11 @@ from agent_kernel.verbs.text import clean_lines
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import Event
-    from agent_kernel.browsing.book import Book
     from agent_kernel.repository import Commit, ObjectId
     from agent_kernel.verbs.timeline import Record
 
-__all__ = ["RunDetails", "RunQuestion", "RunStep", "run"]
+__all__ = ["RaceCandidate", "RaceRow", "RaceStanding", "RunDetails", "RunQuestion", "RunStep", "race", "run"]
+
 
 Node: TypeAlias = Literal["cell", "agent", "merge", "failed", "interrupted", "denied", "running"]
 _STOPPED = ("failed", "interrupted", "cancelled")
@@ -285,3 +287,51 @@ def _why(node: Node, denied: str, error: str, committed: str) -> str:
     if node == "denied":
         return _said(f"denied: {denied}" if denied else "denied", 200)
     return committed or (_said(error.strip().rpartition("\n")[2], 200) if node == "failed" else "")
+
+
+# -- `race`: the candidates of a race side by side, which was picked, and what discarding them would delete
+
+
+class RaceCandidate(msgspec.Struct, frozen=True):
+    """One of them: the head of its column. `tip`: the last commit of its branch; "": it is gone."""
+
+    number: int
+    title: str
+    best: bool
+    done: bool
+    tip: str
+
+
+class RaceRow(msgspec.Struct, frozen=True):
+    """A measure: for each candidate its lines, each of parts with their manner."""
+
+    label: str
+    cells: tuple[tuple[tuple[tuple[str, str], ...], ...], ...]
+
+
+class RaceStanding(msgspec.Struct, frozen=True):
+    """A race as it stands. `picked`: from which candidate the variables here go on; null where that was undone."""
+
+    id: str
+    short: str
+    task: str
+    start: str
+    counts: str
+    over: bool
+    picked: int | None
+    discarded: bool
+    deletes: str  # what is gone for good with the branches, in a sentence
+    notes: tuple[str, ...]
+    candidates: tuple[RaceCandidate, ...]
+    rows: tuple[RaceRow, ...]
+
+
+def race(book: Book, args: OfRun) -> RaceStanding:
+    """A race, as it stands for the session that the book is of.
+
+    Raises:
+        RunNotFoundError: there is none of this id.
+    """
+    head = book.spread().view.head.commit
+    found = told(book.repo, Journal(book.repo.store), args.id, head)
+    return msgspec.convert(data_of(found, book.repo), RaceStanding)

@@ -13,10 +13,7 @@ from agent_kernel.agents.asides import among
 from agent_kernel.agents.deciding import asked_by
 from agent_kernel.agents.journal import Journal
 from agent_kernel.browsing.answers import Author, Ref
-from agent_kernel.browsing.colours import Colours, colours_of
-from agent_kernel.browsing.listing import Listing, listing_of
-from agent_kernel.browsing.refs import refs_by_commit
-from agent_kernel.browsing.runs import where_stopped
+from agent_kernel.browsing.listing import Colours, Listing, colours_of, listing_of, where_stopped
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.repository import Commit, ObjectId
 from agent_kernel.session.branches import person
@@ -26,7 +23,34 @@ if TYPE_CHECKING:
     from agent_kernel.agents.events import ApprovalRequested, Clarify
     from agent_kernel.session import Repository
 
-__all__ = ["Book", "Query", "Spread", "store_id"]
+__all__ = ["Book", "Query", "Spread", "refs_by_commit", "store_id"]
+
+
+# -- the names that point at commits
+
+_MOST_REFS = 20  # at one commit, HEAD's first
+
+
+def refs_by_commit(view: View, colours: Colours, asides: Mapping[str, str]) -> dict[ObjectId, tuple[Ref, ...]]:
+    """The names that point at each commit: HEAD's branch first, then branches, then tags. `asides`: in words."""
+    found: dict[ObjectId, list[Ref]] = {}
+    head = view.head
+    if head.commit is not None and head.branch is None:
+        found[head.commit] = [Ref("head", "HEAD", True, None)]
+    for name, at in sorted(view.branches.items(), key=lambda branch: (branch[0] != head.branch, branch[0])):
+        said = "" if name == head.branch else asides.get(name, "")
+        ref = _branch(name, said, name == head.branch, colours.branches[name])
+        found.setdefault(at, []).append(ref)
+    for name, at in sorted(view.tags.items()):
+        found.setdefault(at, []).append(Ref("tag", cleaned(name, 200), False, None))
+    return {at: tuple(refs[:_MOST_REFS]) for at, refs in found.items()}
+
+
+def _branch(name: str, said: str, is_here: bool, lane: int) -> Ref:
+    if said:
+        return Ref("aside", said, False, lane, cleaned(name, 200))
+    return Ref("branch", cleaned(name, 200), is_here, lane)
+
 
 _MOST_LISTS = 4  # of one version that are kept
 

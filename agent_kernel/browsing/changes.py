@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_kernel.browsing.answers import Sign
-from agent_kernel.browsing.chips import sign_of
-from agent_kernel.browsing.hiding import is_hidden
-from agent_kernel.browsing.pairs import has_attributes
+from agent_kernel.browsing.faces import has_attributes
+from agent_kernel.browsing.listing import sign_of
+from agent_kernel.browsing.memory import is_hidden
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.errors import StoreError
 from agent_kernel.repository import Entry

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import islice
 from typing import TypeAlias
 
 import msgspec
 
 from agent_kernel.browsing.answers import Sign
 from agent_kernel.browsing.lines import DiffLine
+from agent_kernel.browsing.memory import Numbers, elements_of
+from agent_kernel.browsing.wording import cleaned, text_of
+from agent_kernel.values import summaries
+from agent_kernel.values.peeking import Call
+from agent_kernel.values.summaries import Summary
+from agent_kernel.values.summaries.wording import MORE, counted, shape_text
+from agent_kernel.verbs.contents import ARRAY, Stored, integers, items_of, same
 
 __all__ = [
     "ArrayFace",
@@ -22,7 +31,11 @@ __all__ = [
     "TableFace",
     "TableRow",
     "TextFace",
+    "attribute_rows",
+    "has_attributes",
+    "key_rows",
 ]
+
 
 Mark: TypeAlias = "Sign | str"  # "" where nothing changed
 
@@ -102,3 +115,109 @@ class PicturesFace(msgspec.Struct, frozen=True, tag="pictures", tag_field="kind"
 
 
 Face: TypeAlias = TableFace | ArrayFace | TextFace | PairsFace | PicturesFace
+
+
+# -- dicts by their keys and objects by their attributes, side by side
+
+_MOST = 100
+_FEW = 6  # numbers of a small array
+_LONGEST = 80
+
+
+def key_rows(before: Summary | None, after: Summary | None, old: Stored | None, new: Stored | None) -> tuple[Pair, ...]:
+    """The first keys of a dict. Two values that read the same in short are compared as they are stored."""
+    was, now = _noted(before), _noted(after)
+    kept = _kept(old, was), _kept(new, now)
+    rows: list[Pair] = []
+    for key in islice(dict.fromkeys([*now, *was]), _MOST):
+        differ = was.get(key) != now.get(key)
+        if not differ and old is not None and new is not None and key in kept[0] and key in kept[1]:
+            differ = not same(old, new, kept[0][key], kept[1][key])
+        rows.append(Pair(cleaned(key), was.get(key), now.get(key), differ and before is not None and after is not None))
+    return tuple(rows)
+
+
+def _noted(summary: Summary | None) -> dict[str, str]:
+    if summary is None:
+        return {}
+    return {column.name: cleaned(column.of, _LONGEST) for column in summary.columns}
+
+
+def _kept(stored: Stored | None, noted: Mapping[str, str]) -> dict[str, object]:
+    """The stored value of each key: a dict is described as its keys and values by turns, in order."""
+    found = items_of(stored.value) if stored is not None else ()
+    return dict(zip(noted, found[1::2], strict=False)) if len(found) % 2 == 0 else {}
+
+
+def attribute_rows(old: Stored | None, new: Stored | None) -> tuple[Pair, ...]:
+    """The attributes of an object that is stored as its class and its attributes; none where it is not."""
+    was, now = _attributes(old), _attributes(new)
+    rows: list[Pair] = []
+    for name in islice(dict.fromkeys([*now, *was]), _MOST):
+        texts = [
+            None if stored is None or name not in side else _said(stored, name, side[name])
+            for stored, side in ((old, was), (new, now))
+        ]
+        both = old is not None and new is not None
+        differ = both and (
+            name not in was
+            or name not in now
+            or (old is not None and new is not None and not same(old, new, was[name], now[name]))
+        )
+        rows.append(Pair(cleaned(name), texts[0], texts[1], differ))
+    return tuple(rows)
+
+
+def has_attributes(stored: Stored | None) -> bool:
+    """Whether there are attributes to show."""
+    return bool(_attributes(stored))
+
+
+def _attributes(stored: Stored | None) -> dict[str, object]:
+    value = stored.value if stored is not None else None
+    state = items_of(value.state[0]) if isinstance(value, Call) and len(value.state) == 1 else ()
+    names = state[::2]
+    if len(state) % 2 or not all(isinstance(name, str) for name in names):
+        return {}
+    return {str(name): held for name, held in zip(names, state[1::2], strict=True) if not str(name).startswith("__")}
+
+
+def _said(stored: Stored, name: str, held: object) -> str:
+    """An attribute in short."""
+    if summaries.names_a_secret(name):
+        return summaries.MASK
+    if held is None or isinstance(held, (bool, int, float)):
+        return "None" if held is None else text_of(held)
+    if isinstance(held, str):
+        return cleaned(f"'{text_of(held)}'", _LONGEST)
+    if isinstance(held, Call):
+        return cleaned(_of_call(stored, held), _LONGEST)
+    return f"({MORE})" if isinstance(held, tuple) else MORE
+
+
+def _of_call(stored: Stored, held: Call) -> str:
+    if held.name == ARRAY:
+        shape = integers(held.args[2])
+        numbers = elements_of(stored, held) if len(shape) == 1 else None
+        if isinstance(numbers, Numbers) and 0 < numbers.count <= _FEW:
+            return f"[{', '.join(text_of(numbers.at(place)) for place in range(numbers.count))}]"
+        return f"array {shape_text(shape)}"
+    if held.name.endswith(".scalar"):
+        return text_of(_scalar(held))
+    count = len(items_of(held.args[0])) if held.args else 0
+    kind = held.name.rpartition(".")[2].lstrip("_")
+    return f"{kind}, {counted(count, 'item')}" if kind in ("list", "set", "dict") else kind
+
+
+def _scalar(held: Call) -> object:
+    """A number of numpy's own types: its bytes stand in the stream."""
+    import struct
+
+    dtype = held.args[0] if held.args else None
+    said = str(dtype.args[0]) if isinstance(dtype, Call) and dtype.args else ""
+    content = held.args[1] if len(held.args) > 1 else None
+    code = {"f8": "<d", "f4": "<f", "i8": "<q", "i4": "<i", "b1": "<?"}.get(said)
+    if code is None or not isinstance(content, bytes) or struct.calcsize(code) != len(content):
+        return ...
+    found: tuple[object, ...] = struct.unpack(code, content)
+    return found[0]

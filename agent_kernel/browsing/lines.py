@@ -2,15 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Literal, TypeAlias
+import io
+import keyword
+import re
+import token
+import tokenize
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from difflib import Match, SequenceMatcher
+from html import escape
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from agent_kernel.browsing.matching import Budget, words_of
 from agent_kernel.verbs.text import clean
 
-__all__ = ["DiffLine", "count_of", "diff_lines"]
+__all__ = ["Budget", "DiffLine", "Piece", "count_of", "diff_lines", "html_of", "pieces_of", "words_of"]
+
+
+# -- find what two texts have in common, and spend no more than a bounded time on all texts of one question
+#
+# Python's matcher takes time by the cube of the length where texts repeat themselves, as rows of zeros and ones do. So it is
+# counted what each search costs, and once the budget is spent whatever was not matched by then counts as changed.
+
+_WORD: Final = re.compile(r"\w+|\s+|.", re.DOTALL)
+_PAIR, _PLACE, _LOOK = 10, 10, 40  # steps: for two equal elements, for an element of a search, for one in a quick look
+_MOST_STEPS: Final = 100_000_000  # about a second, on lines and as much on what stands within them
+
+
+class Budget:
+    """What one question may spend. Lines have a part of their own, so that words never leave later texts without any."""
+
+    def __init__(self) -> None:
+        self._for_lines = _Purse()
+        self._for_words = _Purse()
+
+    def lines(self, old: Sequence[str], new: Sequence[str]) -> SequenceMatcher[str]:
+        """Match whole lines."""
+        return _Matcher(old, new, self._for_lines)
+
+    def words(self, old: Sequence[str], new: Sequence[str]) -> SequenceMatcher[str]:
+        """Match words, or characters, within lines."""
+        return _Matcher(old, new, self._for_words)
+
+    def allows_a_look(self, old: Sized, new: Sized) -> bool:
+        """Whether it can be afforded to look whether two lines may be alike at all."""
+        return self._for_words.spend(_LOOK * (len(old) + len(new)))
+
+
+def words_of(text: str) -> list[str]:
+    """Words, and what stands between them; joined, they are the text."""
+    return _WORD.findall(text)
+
+
+class _Purse:
+    def __init__(self) -> None:
+        self._left = _MOST_STEPS
+
+    def spend(self, steps: int) -> bool:
+        self._left -= steps
+        return self._left >= 0
+
+
+class _Matcher(SequenceMatcher[str]):
+    """A matcher that pays for each search before it makes it."""
+
+    def __init__(self, old: Sequence[str], new: Sequence[str], purse: _Purse) -> None:
+        super().__init__(None, old, new, autojunk=False)
+        self._old, self._many = old, Counter(new)
+        self._purse = purse
+
+    def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Match:
+        end = len(self._old) if ahi is None else ahi
+        pairs = sum(self._many[self._old[at]] for at in range(alo, end))
+        if not self._purse.spend(_PAIR * pairs + _PLACE * (end - alo)):
+            return Match(alo, blo, 0)
+        return super().find_longest_match(alo, ahi, blo, bhi)
+
 
 _AROUND = 3  # equal lines that are shown beside a change
 _MOST_LINES = 2_000  # of each side; of more the beginning is compared
@@ -150,3 +218,94 @@ def _bounded(words: Words) -> Words:
         room -= len(text)
         found.append((text, changed))
     return tuple(found)
+
+
+# -- python in pieces that a panel colours: keywords, strings, numbers, comments, and the rest
+#
+# The pieces together are the code as it was given. Code that is no Python (magics, a step cut short) is coloured as far as
+# it can be read, and the rest of it is one plain piece.
+
+Kind: TypeAlias = Literal["", "keyword", "string", "number", "comment"]
+Piece: TypeAlias = "tuple[Kind, str]"
+
+_STRINGS = {token.STRING} | {
+    kind
+    for name in ("FSTRING_START", "FSTRING_MIDDLE", "FSTRING_END")
+    if (kind := getattr(token, name, None)) is not None
+}
+
+
+# For what stays in a saved notebook, where no style sheet is: mixed with the page's text, to read on light and on dark.
+_COLOURS: Final = {
+    "keyword": "color:color-mix(in srgb,#2e9d42 76%,currentColor)",
+    "string": "color:color-mix(in srgb,#d33c3c 80%,currentColor)",
+    "number": "color:color-mix(in srgb,#2e9d42 76%,currentColor)",
+    "comment": "opacity:.7",
+}
+
+
+def html_of(pieces: Iterable[Piece]) -> str:
+    """The pieces as HTML that needs no style sheet, everything escaped.
+
+    >>> html_of([("", "a < "), ("comment", "# b")])
+    'a &lt; <span style="opacity:.7"># b</span>'
+    """
+    return "".join(
+        f'<span style="{_COLOURS[kind]}">{escape(text)}</span>' if kind else escape(text) for kind, text in pieces
+    )
+
+
+def pieces_of(code: str) -> tuple[Piece, ...]:
+    """The code in its order.
+
+    >>> pieces_of("import x")
+    (('keyword', 'import'), ('', ' x'))
+    """
+    found: list[Piece] = []
+    done = 0
+    starts = _line_starts(code)
+    for kind, (from_row, from_column), (to_row, to_column) in _coloured(code):
+        start, end = starts[from_row - 1] + from_column, starts[to_row - 1] + to_column
+        if start < done:
+            continue
+        _add_piece(found, "", code[done:start])
+        _add_piece(found, kind, code[start:end])
+        done = end
+    _add_piece(found, "", code[done:])
+    return tuple(found)
+
+
+def _add_piece(found: list[Piece], kind: Kind, text: str) -> None:
+    if not text:
+        return
+    if found and found[-1][0] == kind:
+        text = found.pop()[1] + text
+    found.append((kind, text))
+
+
+def _coloured(code: str) -> Iterator[tuple[Kind, tuple[int, int], tuple[int, int]]]:
+    try:
+        for found in tokenize.generate_tokens(io.StringIO(code).readline):
+            kind = _kind_of(found)
+            if kind:
+                yield kind, found.start, found.end
+    except (tokenize.TokenError, SyntaxError):
+        return
+
+
+def _kind_of(found: tokenize.TokenInfo) -> Kind:
+    if found.type in _STRINGS:
+        return "string"
+    if found.type == token.COMMENT:
+        return "comment"
+    if found.type == token.NUMBER:
+        return "number"
+    return "keyword" if found.type == token.NAME and keyword.iskeyword(found.string) else ""
+
+
+def _line_starts(code: str) -> list[int]:
+    # As the tokenizer counts lines: str.splitlines would also break at a form feed.
+    starts = [0]
+    for line in io.StringIO(code):
+        starts.append(starts[-1] + len(line))
+    return starts

@@ -8,21 +8,234 @@ parents are the nearest ancestors that are listed, and the line to one that is n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent_kernel.browsing.answers import Graph, Line, Part
-from agent_kernel.browsing.colours import Colours
-from agent_kernel.browsing.gathering import Piece, day_of, pieces_of
+from agent_kernel.agents import elsewhere
+from agent_kernel.agents.conversation import begun, open_action
+from agent_kernel.agents.counting import steps_in
+from agent_kernel.agents.deciding import standing
+from agent_kernel.agents.events import (
+    Action,
+    ApprovalDecided,
+    ApprovalRequested,
+    Cancelled,
+    Clarify,
+    Fail,
+    Output,
+    StepStart,
+    TaskStart,
+)
+from agent_kernel.agents.journal import Journal, short_run
+from agent_kernel.agents.log import usage_of
+from agent_kernel.agents.racing.raced import is_race
+from agent_kernel.browsing.answers import (
+    Author,
+    FoldRow,
+    Graph,
+    Line,
+    Part,
+    RunFacts,
+    RunStatus,
+    Sign,
+    Stopped,
+    WaitRow,
+)
+from agent_kernel.browsing.wording import cleaned, prompts, subject_of
 from agent_kernel.repository import ObjectId, hex_of
-from agent_kernel.session.labels import Kernels
+from agent_kernel.session.labels import Kernels, about
+from agent_kernel.values import summaries
+from agent_kernel.verbs.describe import by_name, ranks
 from agent_kernel.verbs.history import Step, Strand, assign
-from agent_kernel.verbs.timeline import Record, View
+from agent_kernel.verbs.text import plural
+from agent_kernel.verbs.timeline import NOTHING, Record, View
 
-__all__ = ["Fold", "Item", "Listing", "listing_of"]
+if TYPE_CHECKING:
+    from agent_kernel.agents.events import Event
+    from agent_kernel.browsing.book import Book, Spread
+    from agent_kernel.repository import Change, Commit, Unsaved
+    from agent_kernel.storage import Store
+    from agent_kernel.values.summaries import Summary
+    from agent_kernel.verbs.describe import Rank
+
+__all__ = [
+    "Changed",
+    "Colours",
+    "Fold",
+    "Item",
+    "Listing",
+    "Piece",
+    "changed_by",
+    "chips_of",
+    "code_line",
+    "colours_of",
+    "counts_of",
+    "day_of",
+    "growth",
+    "listing_of",
+    "pieces_of",
+    "run_row",
+    "sign_of",
+    "status_of",
+    "stopped_of",
+    "stopped_row",
+    "task_of",
+    "wait_row",
+    "where_stopped",
+]
+
+
+# -- which commits stand together in the list: the steps of an agent's run, cells that changed nothing, runs of one cell
+#
+# The list has the order of time, but the commits of a run stand together, and those of its sub-agents with them, also where
+# others were made meanwhile. No commit may stand below its parent, so a run is in several pieces where somebody else's
+# commits lie between its own.
+
+
+class Piece:
+    """Commits that stand next to each other, newest first. `run`: the agent's run that they are."""
+
+    __slots__ = ("day", "records", "run")
+
+    def __init__(self, record: Record, day: int, run: str) -> None:
+        self.records = [record]
+        self.day = day
+        self.run = run
+
+    @property
+    def why(self) -> str:
+        """Why they may stand as one row: run, nothing, repeated; "": they may not."""
+        if self.run:
+            return "run"
+        return "" if len(self.records) < 2 else "nothing" if self.records[0].mark == NOTHING else "repeated"
+
+
+def pieces_of(view: View, tz_s: int) -> list[Piece]:
+    """Commits one by one or, where they may stand as one row, together."""
+    pinned = {view.head.commit, *view.branches.values(), *view.tags.values()}
+    pieces: list[Piece] = []
+    roots = _roots(view)
+    last_of: dict[str, int] = {}  # where the piece of a run stands that may still grow
+    floor: dict[ObjectId, int] = {}  # no piece before this one may hold it: one of its children stands there
+    for record in view.order:
+        day = day_of(record.time_ns, tz_s)
+        root = roots.get(record.run or record.id, record.run)
+        at = last_of.get(root, -1) if root else len(pieces) - 1
+        fits = at >= floor.get(record.id, 0)
+        if root and at >= 0 and fits:
+            pieces[at].records.append(record)
+        elif (
+            not root and pieces and not pieces[-1].run and day == pieces[-1].day and _folds(pieces[-1], record, pinned)
+        ):
+            pieces[-1].records.append(record)
+        else:
+            pieces.append(Piece(record, day, root))
+            at = len(pieces) - 1
+            if root:
+                last_of[root] = at
+        for parent in record.parents:
+            floor[parent] = max(floor.get(parent, 0), at)
+    return pieces
+
+
+def _roots(view: View) -> dict[str | ObjectId, str]:
+    """The outermost run that each run of a sub-agent belongs to: one of its commits merged theirs.
+
+    What a sub-agent left uncommitted is committed before the merge, as no step of any run: by its id.
+    """
+    outer: dict[str | ObjectId, str] = {}
+    for record in view.order:
+        if not record.run:
+            continue
+        for merged in (view.order[view.places[parent]] for parent in record.parents[1:]):
+            inner = merged
+            if not merged.run and merged.parents:
+                inner = view.order[view.places[merged.parents[0]]]
+            if inner.run and inner.run != record.run:
+                outer.setdefault(inner.run, record.run)
+                outer.setdefault(merged.id, record.run)
+    return {one: _outermost(one, outer) for one in outer}
+
+
+def _outermost(one: str | ObjectId, outer: Mapping[str | ObjectId, str]) -> str:
+    seen = {one}
+    while one in outer and outer[one] not in seen:
+        one = outer[one]
+        seen.add(one)
+    return str(one)
+
+
+def _folds(newer: Piece, older: Record, pinned: Collection[ObjectId | None]) -> bool:
+    """Whether two neighbours may stand as one row. What a name points at stays in sight."""
+    last = newer.records[-1]
+    alike = last.mark == older.mark != 0 and last.parents == (older.id,)
+    return alike and last.id not in pinned and older.id not in pinned
+
+
+def day_of(time_ns: int, tz_s: int) -> int:
+    """The reader's day, counted from 1970."""
+    return (time_ns // 1_000_000_000 + tz_s) // 86_400
+
+
+# -- which colour a commit has: that of the branch on whose line it was made
+#
+# A branch's line is its tip, the tip's first parent, and so on. Where lines run together, the part that they share
+# belongs to the first of them: main (or, without one, the branch of HEAD), then the others by name. Colours are numbers:
+# 0 is that first branch, the others count on from the oldest, so that a new branch changes no other's colour. Lines of
+# branches that are gone come last.
+
+_MAIN = "main"
+
+
+class Colours(msgspec.Struct, frozen=True):
+    """Colours of commits and of branches."""
+
+    commits: Mapping[ObjectId, int]
+    branches: Mapping[str, int]
+    first: str | None  # the branch of colour 0
+
+
+def colours_of(view: View) -> Colours:
+    """The colours of everything in the view."""
+    first = _MAIN if _MAIN in view.branches else view.head.branch if view.head.branch in view.branches else None
+    names = sorted(view.branches, key=lambda name: (name != first, name))
+    lines: dict[ObjectId, str] = {}
+    own: dict[str, int] = {}  # when the oldest commit of its own was made
+    for name in names:
+        for id in _line(view, view.branches[name], lines):
+            lines[id] = name
+            own[name] = view.order[view.places[id]].time_ns
+    newest = view.order[0].time_ns if view.order else 0
+    ranked = sorted(names, key=lambda name: (name != first, own.get(name, newest + 1), name))
+    branches = {name: colour for colour, name in enumerate(ranked)}
+    commits = {id: branches[name] for id, name in lines.items()}
+    _colour_rest(view, commits, len(branches))
+    return Colours(commits, branches, first)
+
+
+def _line(view: View, tip: ObjectId, taken: Container[ObjectId]) -> Iterator[ObjectId]:
+    id: ObjectId | None = tip
+    while id is not None and id not in taken and id in view.places:
+        yield id
+        parents = view.order[view.places[id]].parents
+        id = parents[0] if parents else None
+
+
+def _colour_rest(view: View, commits: dict[ObjectId, int], colour: int) -> None:
+    """What no branch is on any more: each line a colour of its own, the oldest first."""
+    lines: list[list[ObjectId]] = []
+    taken = set(commits)
+    for record in view.order:
+        if record.id not in taken:
+            lines.append(list(_line(view, record.id, taken)))
+            taken.update(lines[-1])
+    for number, line in enumerate(reversed(lines), colour):
+        commits.update(dict.fromkeys(line, number))
+
 
 _LAST_LANE = 6  # lanes beyond the sixth are drawn as one
 _MOST_PARENTS = 8  # of a listed commit, nearest first, where others are filtered out
@@ -297,3 +510,265 @@ def _tip_of_first(view: View, colours: Colours, node_of: Mapping[ObjectId, int])
         parents = view.order[view.places[id]].parents
         id = parents[0] if parents else None
     return None
+
+
+# -- what a commit, or all steps of a run together, changed, as a row shows it: the largest names, and counts
+
+_CHIPS: Final = 4
+# What the lengths of a value count, by its kind.
+_UNITS: Final = {
+    "container": ("item",),
+    "frame": ("row", "column"),
+    "mapping": ("key",),
+    "series": ("value",),
+}
+Changed = tuple["Sequence[Change]", "Sequence[Unsaved]"]
+
+
+def changed_by(commits: Iterable[Commit]) -> Changed:
+    """What several commits, the oldest first, changed together: a name that came and went is not among it."""
+    changes: dict[str, Change] = {}
+    unsaved: dict[str, Unsaved] = {}
+    for commit in commits:
+        for change in commit.changed:
+            before = changes.pop(change.name, None)
+            if before is not None and before.how == "+":
+                if change.how != "-":
+                    changes[change.name] = type(change)(change.name, "+", change.size)
+            elif before is not None and before.how == "-" and change.how == "+":
+                changes[change.name] = type(change)(change.name, "~", change.size)
+            else:
+                changes[change.name] = change
+        unsaved = {one.name: one for one in commit.unsaved}
+    return tuple(changes.values()), tuple(unsaved.values())
+
+
+def chips_of(changed: Changed, rank: Rank) -> tuple[tuple[tuple[Sign, str, int], ...], int]:
+    """The changed names, the most interesting first, and how many there are beyond these. One that is not saved is among them.
+
+    Args:
+        rank: how interesting a name is, 0 the most; of equal names the largest comes first.
+    """
+    saved, not_saved = _apart(changed)
+    saved.sort(key=lambda change: (rank(change.name), -change.size))
+    room = _CHIPS - bool(not_saved)
+    chips = [_chip(sign_of(change.how), change.name, change.size) for change in saved[:room]]
+    chips += [_chip("!", name) for name in not_saved[: _CHIPS - len(chips)]]
+    return tuple(chips), len(saved) + len(not_saved) - len(chips)
+
+
+def _apart(changed: Changed) -> tuple[list[Change], list[str]]:
+    """What changed and is saved, and the names that are not, each once: some that belong together are told as one."""
+    not_saved = dict.fromkeys(name for one in changed[1] for name in one.name.split(", "))
+    return [change for change in changed[0] if change.name not in not_saved], list(not_saved)
+
+
+def _chip(sign: Sign, name: str, size: int = 0) -> tuple[Sign, str, int]:
+    return sign, cleaned(name, 60), size
+
+
+def counts_of(changed: Changed) -> dict[Sign, int]:
+    saved, not_saved = _apart(changed)
+    counts: Counter[Sign] = Counter(sign_of(change.how) for change in saved)
+    if not_saved:
+        counts["!"] = len(not_saved)
+    return dict(counts)
+
+
+def sign_of(how: str) -> Sign:
+    return "+" if how == "+" else "-" if how == "-" else "~"
+
+
+def growth(old: Summary, new: Summary) -> str:
+    """How much longer or wider a value became: `−17 rows`, `+2 columns`; "": neither, or it is another kind of value.
+
+    >>> from agent_kernel.values.summaries import Summary
+    >>> growth(Summary("frame", "DataFrame", shape=(40, 2)), Summary("frame", "DataFrame", shape=(23, 3)))
+    '−17 rows, +1 column'
+    """
+    if old.kind != new.kind or -1 in (*old.shape, *new.shape):
+        return ""
+    grown = zip(_UNITS.get(old.kind, ()), old.shape, new.shape, strict=False)
+    return ", ".join(
+        f"{'+' if now > was else '−'}{plural(abs(now - was), unit)}" for unit, was, now in grown if now != was
+    )
+
+
+# -- an agent's run as one row: its task, how it stands, what all its steps together changed, and what it took
+#
+# What the run's events say is read where they are still there; a run of which they were forgotten still has its commits.
+
+_TASK = 200
+_NOT_DONE = ("denied", "interrupted", "unknown")  # outputs of steps that did not run to their end
+
+
+def run_row(book: Book, fold: Fold, spread: Spread, graph: Graph) -> FoldRow:
+    """The row of a run, whose steps follow where it is open."""
+    commits = [book.repo.commit_at(record.id) for record in fold.members]
+    own = [commit for commit in commits if commit.run == fold.run] or commits
+    events = tuple(Journal(book.repo.store).of(fold.run))
+    usage = usage_of(events)
+    changed = changed_by(reversed(commits))
+    chips, more = chips_of(changed, by_name(ranks(book.repo, changed[0], commits[0])))
+    return FoldRow(
+        id=fold.id,
+        why="run",
+        n=len(commits),
+        matching=fold.matching,
+        prompt=prompts(own[0], own[-1]),
+        subject=task_of(events) or subject_of(own[0])[0],
+        unfolded=fold.is_open,
+        took_s=sum(commit.cell.duration_s for commit in own if commit.cell is not None),
+        time_ms=commits[0].time_ns // 1_000_000,
+        graph=graph,
+        run=RunFacts(
+            id=fold.run,
+            short=short_run(fold.run),
+            author=book.author(own[0]),
+            status=status_of(book.repo.store, events, spread.view.undone),
+            part=fold.part,
+            # Of a run in several rows each says its own.
+            steps=(0 if fold.part else steps_in(events)) or _steps(own),
+            tokens=usage.tokens,
+            cost=usage.cost,
+            tip=hex_of(fold.members[0].id),
+            refs=tuple(ref for record in fold.members for ref in spread.refs.get(record.id, ())),
+            chips=chips,
+            more=more,
+            counts=counts_of(changed),
+            stopped=stopped_of(book, events) if fold.part in ("", "last") else None,
+        ),
+    )
+
+
+def stopped_row(book: Book, run: str, graph: Graph) -> WaitRow:
+    """The row of a run that stopped before its first commit."""
+    events = tuple(Journal(book.repo.store).of(run))
+    start = events[0]
+    number = start.number if isinstance(start, TaskStart) else None
+    return WaitRow(
+        id=f"w{run}",
+        run=run,
+        depth=0,
+        prompt="" if number is None else f"[{number}]",
+        subject=task_of(events),
+        is_code=False,
+        author=Author(cleaned(start.agent), "agent", False),
+        waits_for="resume",
+        time_ms=events[-1].time_ns // 1_000_000,
+        graph=graph,
+        stopped=stopped_of(book, events),
+    )
+
+
+def stopped_of(book: Book, events: Sequence[Event]) -> Stopped | None:
+    """Where a run stopped that can go on; None: it did not stop."""
+    said, step = where_stopped(Journal(book.repo.store), events)
+    if not said:
+        return None
+    away = elsewhere.away(book.position(), events)
+    done = [event for event in events if isinstance(event, Output) and event.step is not None]
+    return Stopped(
+        said=_masked(said),
+        code=_code_of(events, step),
+        done=sum(event.status not in _NOT_DONE for event in done),
+        refused="" if away is None else f"{away.lies}: {away.way}",
+        at=events[-1].seq,
+        died=standing(Journal(book.repo.store), events) == "stopped",
+    )
+
+
+def where_stopped(journal: Journal, events: Sequence[Event]) -> tuple[str, int | None]:
+    """Where a run stopped, in words, and in which step; "": it is done, waits, goes on, or belongs to one that can go on."""
+    if not events or events[0].parent_run or is_race(events[0]):
+        return "", None
+    state = standing(journal, events)
+    if state == "failed":
+        failed = next(event for event in reversed(events) if isinstance(event, Fail))
+        return (f"stopped at a limit: {failed.reason}" if failed.limit else ""), None
+    action, since = open_action(events)
+    step = action.step if action is not None else None
+    if state == "decided":
+        decided = next(event for event in reversed(since) if isinstance(event, ApprovalDecided))
+        said = "denied" if decided.decision == "deny" else "approved"
+        return f"step {step} was {said}, but the run has not resumed", step
+    if state not in ("interrupted", "stopped"):
+        return "", None
+    last = next((event for event in reversed(events) if isinstance(event, Cancelled)), Cancelled())
+    if state == "stopped":
+        last = Cancelled(during="model", reason=_end_of_process(journal, events[0]))  # nobody noted where
+    return f"stopped {_moment(last, step, since)}{f' ({last.reason})' if last.reason else ''}", step or last.step
+
+
+def _end_of_process(journal: Journal, start: Event) -> str:
+    """That the process ended which drove a run; "" where it let the run go."""
+    if not journal.is_left_behind(start.run):
+        return ""
+    return "the kernel ended" if isinstance(start, TaskStart) and start.cell else "its process ended"
+
+
+def _moment(last: Cancelled, step: int | None, since: Sequence[Event]) -> str:
+    if step is not None:
+        return f"{'in' if begun(since) is not None else 'before'} step {step}"
+    if last.step is not None:
+        return f"in step {last.step}"
+    return "while the model answered" if last.during == "model" else "between two steps"
+
+
+def _code_of(events: Sequence[Event], step: int | None) -> str:
+    """A line of the code that a step ran, or would have run."""
+    if step is None:
+        return ""
+    own = [event for event in events if event.step == step]
+    ran = next((event.code for event in reversed(own) if isinstance(event, StepStart)), "")
+    meant = next((event.code or "" for event in own if isinstance(event, Action)), "")
+    return code_line(ran or meant)[0]
+
+
+def status_of(store: Store, events: Sequence[Event], undone: Collection[str]) -> RunStatus:
+    """How a run stands. One that is not done and that nobody drives was interrupted: its process died, if nothing else."""
+    if not events:
+        return "completed"  # they were forgotten, its commits were not
+    found = standing(Journal(store), events, undone)
+    return "interrupted" if found == "stopped" else found
+
+
+def _steps(own: Sequence[Commit]) -> int:
+    return len({commit.step for commit in own if commit.step is not None}) or len(own)
+
+
+def wait_row(book: Book, run: str, asked: ApprovalRequested | Clarify, graph: Graph, *, depth: int) -> WaitRow:
+    """The row of what a run asks a person. It stands by itself where the run has made no commit yet."""
+    is_step = isinstance(asked, ApprovalRequested)
+    said, is_code = code_line(asked.code) if isinstance(asked, ApprovalRequested) else (_masked(asked.question), False)
+    if not depth and is_step:
+        said, is_code = task_of((Journal(book.repo.store).first(run),)), False
+    return WaitRow(
+        id=f"w{run}",
+        run=run,
+        depth=depth,
+        prompt=f".{asked.step}" if asked.step is not None else "",
+        subject=said,
+        is_code=is_code,
+        author=Author(cleaned(asked.agent), "agent", False),
+        waits_for="approval" if is_step else "answer",
+        time_ms=asked.time_ns // 1_000_000,
+        graph=graph,
+    )
+
+
+def code_line(code: str) -> tuple[str, bool]:
+    """The line that stands for a piece of code, and whether it is code and no comment."""
+    masked, _ = summaries.mask_code(code)
+    said, is_code = about("", masked)
+    return cleaned(said, _TASK), is_code
+
+
+def task_of(events: Sequence[Event]) -> str:
+    """The first line of what a run was given to do; "" where that was forgotten."""
+    start = events[0] if events else None
+    return _masked(start.task) if isinstance(start, TaskStart) else ""
+
+
+def _masked(text: str) -> str:
+    return cleaned(summaries.mask_text(text.strip().partition("\n")[0]), _TASK)

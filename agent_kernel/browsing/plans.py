@@ -11,7 +11,7 @@ import msgspec
 from agent_kernel.browsing.arguments import Planned
 from agent_kernel.browsing.book import Book
 from agent_kernel.browsing.changes import summary_of
-from agent_kernel.browsing.comparison import Side, side_of
+from agent_kernel.browsing.details import Side, side_of
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.errors import (
     DamagedObjectError,

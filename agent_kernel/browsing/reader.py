@@ -5,19 +5,30 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from agent_kernel.browsing import arguments as ask_for
 from agent_kernel.browsing.book import Book
 from agent_kernel.browsing.wording import cleaned
-from agent_kernel.errors import RequestError
+from agent_kernel.errors import (
+    AgentKernelError,
+    AmbiguousRefError,
+    DamagedObjectError,
+    NewerFormatError,
+    NotAStoreError,
+    NotFoundError,
+    RequestError,
+    StoreUnavailableError,
+    TooLargeError,
+)
+from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["Reader"]
+__all__ = ["Code", "Failure", "Reader", "failure"]
 
 
 class Question(NamedTuple):
@@ -74,17 +85,52 @@ _NAMES = {"open": "open_"}
 
 QUESTIONS: Mapping[str, Question] = {
     "branches": Question(ask_for.Nothing, "lists"),
-    "cells": Question(ask_for.One, "pages"),
-    "code": Question(ask_for.At, "code"),
+    "cells": Question(ask_for.One, "shown"),
+    "code": Question(ask_for.At, "details"),
     "commit": Question(ask_for.At, "details"),
-    "compare": Question(ask_for.Between, "comparison"),
-    "environment": Question(ask_for.At, "surroundings"),
+    "compare": Question(ask_for.Between, "details"),
+    "environment": Question(ask_for.At, "details"),
     "locate": Question(ask_for.Located, "lists"),
     "open": Question(ask_for.Opened, "lists"),
     "outputs": Question(ask_for.One, "shown"),
     "plan": Question(ask_for.Planned, "plans"),
-    "race": Question(ask_for.OfRun, "races"),
+    "race": Question(ask_for.OfRun, "agents"),
     "rows": Question(ask_for.Listed, "lists"),
     "run": Question(ask_for.OfRun, "agents"),
     "variable": Question(ask_for.OfVariable, "variables"),
 }
+
+
+# -- what a panel is told where something could not be answered
+
+Code: TypeAlias = Literal["not_found", "ambiguous", "refused", "damaged", "too_large", "gone", "failed"]
+
+# The first that fits.
+_CODES: tuple[tuple[type[AgentKernelError], Code], ...] = (
+    (AmbiguousRefError, "ambiguous"),
+    (NotFoundError, "not_found"),
+    (DamagedObjectError, "damaged"),
+    (TooLargeError, "too_large"),
+    (NotAStoreError, "gone"),
+    (NewerFormatError, "failed"),
+    (StoreUnavailableError, "gone"),
+    (AgentKernelError, "refused"),
+)
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why there is no answer: a word for programs, a sentence for people."""
+
+    code: Code
+    message: str
+
+
+def failure(error: BaseException) -> dict[str, str]:
+    """The failure as data. Of an error that nobody raised on purpose only the type is told."""
+    codes: list[Code] = [code for kind, code in _CODES if isinstance(error, kind)]
+    known = isinstance(error, AgentKernelError)
+    said = str(error) if known else f"it could not be read ({type(error).__name__})"
+    # A message of several lines, as that of a merge conflict, is told in one.
+    told = summaries.clean(summaries.mask_text(" ".join(said.split())))
+    found: dict[str, str] = msgspec.to_builtins(Failure(codes[0] if codes else "failed", told))
+    return found

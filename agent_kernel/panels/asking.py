@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, cast
 
-from agent_kernel.browsing.cards import card_faces, question_faces
+from agent_kernel.browsing.asking import card_faces, question_faces
 from agent_kernel.panels.faces import standing_for
 from agent_kernel.panels.widget import HistoryPanel
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from agent_kernel.agents.journal import short_run
-from agent_kernel.browsing.chips import chips_of
+from agent_kernel.browsing.listing import chips_of
 from agent_kernel.browsing.mime import FOOTER
 from agent_kernel.browsing.wording import cleaned
 from agent_kernel.repository import hex_of, short

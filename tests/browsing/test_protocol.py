@@ -14,18 +14,12 @@ from agent_kernel.browsing import (
     answers,
     asking,
     changes,
-    code,
-    comparison,
     details,
     faces,
-    failures,
     lines,
-    pages,
     plans,
-    races,
     reader,
     shown,
-    surroundings,
     variables,
 )
 
@@ -35,17 +29,17 @@ MODULES = (
     answers,
     asking,
     changes,
-    code,
-    comparison,
+    details,
+    details,
     details,
     faces,
-    failures,
+    reader,
     lines,
-    pages,
-    plans,
-    races,
     shown,
-    surroundings,
+    plans,
+    agents,
+    shown,
+    details,
     variables,
 )
 STRUCTS = {
@@ -142,4 +136,4 @@ def test_every_kind_of_face_is_in_the_contract() -> None:
 
 def test_failures_use_the_words_of_the_contract() -> None:
     line = next(line for line in CONTRACT.read_text().splitlines() if "interface Failure" in line)
-    assert set(re.findall(r'"(\w+)"', line)) == set(get_args(failures.Code))
+    assert set(re.findall(r'"(\w+)"', line)) == set(get_args(reader.Code))

@@ -11,7 +11,7 @@ from agent_kernel.agents import holding
 from agent_kernel.agents.agent import place_of, started
 from agent_kernel.agents.deciding import decide, log_of
 from agent_kernel.agents.journal import Journal
-from agent_kernel.browsing.runs import where_stopped
+from agent_kernel.browsing.listing import where_stopped
 from agent_kernel.browsing.static import faces
 from tests.browsing.histories import Notebook
 

@@ -12,7 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from agent_kernel.agents.events import TaskStart
-from agent_kernel.browsing.highlighting import html_of, pieces_of
+from agent_kernel.browsing.lines import html_of, pieces_of
 from agent_kernel.browsing.mime import RUN
 from agent_kernel.verbs.text import clean, clean_lines
 
