@@ -12,23 +12,66 @@ import re
 import shutil
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Generator, Sequence
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
-from agent_kernel.cli.progress import progress_bar
 from agent_kernel.errors import AgentKernelError, BranchInUseError
 from agent_kernel.verbs.describe import living_holders
 from agent_kernel.verbs.output import Result, Said, colours_wanted
 from agent_kernel.verbs.parsing import Helped, Parser, Question, UsageProblem, Verb
 from agent_kernel.verbs.places import find_store
-from agent_kernel.verbs.scope import Scope
+from agent_kernel.verbs.scope import Progress, Scope
 from agent_kernel.verbs.table import VERBS, Overview, as_asked, error_json, parser_of, run, verb_named, wants_json
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["main"]
+__all__ = ["main", "progress_bar"]
+
+
+# -- A bar on standard error while something long is running, where someone is there to see it
+
+
+@contextmanager
+def progress_bar() -> Generator[Progress | None]:
+    """Yield what a long verb reports to; None where standard error is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    bars: list[_Bar] = []
+
+    def report(doing: str, done: int, total: int) -> None:
+        # rich is slow to import: only once something long has begun.
+        if not bars:
+            bars.append(_Bar())
+        bars[0].move(doing, done, total)
+
+    try:
+        yield report
+    finally:
+        for bar in bars:
+            bar.close()
+
+
+class _Bar:
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import Progress as RichProgress
+        from rich.progress import TaskID
+
+        self._shown = RichProgress(console=Console(stderr=True), transient=True)
+        self._tasks: dict[str, TaskID] = {}
+        self._shown.start()
+
+    def move(self, doing: str, done: int, total: int) -> None:
+        if doing not in self._tasks:
+            self._tasks[doing] = self._shown.add_task(doing, total=None)
+        self._shown.update(self._tasks[doing], completed=done, total=total or None)
+
+    def close(self) -> None:
+        self._shown.stop()
+
 
 _COMMAND = "agent-kernel"
 _IN_A_NOTEBOOK = "run %agent {} in the notebook that has it open. {}"

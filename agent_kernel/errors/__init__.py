@@ -11,48 +11,38 @@ from typing import TYPE_CHECKING
 
 from agent_kernel.errors.base import (
     AgentKernelError,
-    MissingExtraError,
-    NotFoundError,
-)
-from agent_kernel.errors.base import _bare as _bare  # pyright: ignore[reportPrivateUsage]  # its pickled name
-from agent_kernel.errors.doors import (
-    RequestError,
-    TooLargeError,
-)
-from agent_kernel.errors.repository import (
     AmbiguousRefError,
     BranchInUseError,
     BranchMovedError,
+    DamagedObjectError,
     InvalidRefNameError,
+    LoadError,
+    LostValueError,
     MergeChoiceError,
     MergeCommitError,
     MergeConflictError,
-    RefExistsError,
-    RefNotFoundError,
-    UnmergedBranchError,
-    UnrelatedHistoriesError,
-)
-from agent_kernel.errors.session import (
-    NotBoundError,
-    NothingToUndoError,
-    SessionClosedError,
-    UntrustedStoreError,
-)
-from agent_kernel.errors.storage import (
-    DamagedObjectError,
+    MissingCodeError,
+    MissingExtraError,
+    NameNotFoundError,
     NewerFormatError,
     NotAStoreError,
+    NotBoundError,
+    NotFoundError,
+    NothingToUndoError,
+    RefExistsError,
+    RefNotFoundError,
+    RequestError,
+    SessionClosedError,
     StoreError,
     StoreFullError,
     StoreReadOnlyError,
     StoreUnavailableError,
+    TooLargeError,
+    UnmergedBranchError,
+    UnrelatedHistoriesError,
+    UntrustedStoreError,
 )
-from agent_kernel.errors.values import (
-    LoadError,
-    LostValueError,
-    MissingCodeError,
-    NameNotFoundError,
-)
+from agent_kernel.errors.base import _bare as _bare  # pyright: ignore[reportPrivateUsage]  # its pickled name
 
 if TYPE_CHECKING:
     from agent_kernel.errors.agents import (

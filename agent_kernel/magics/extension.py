@@ -7,32 +7,32 @@ or while it runs (`%config AgentKernel.quiet = False`). What counts only as a st
 from __future__ import annotations
 
 import atexit
+import logging
+import sys
 from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar, cast
 from weakref import WeakKeyDictionary
 
-from IPython.core.completer import (
-    CompletionContext,
-    SimpleCompletion,
-    SimpleMatcherResult,
-)
+from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult
 from traitlets import Bool, Enum, Unicode
 from traitlets.config import Configurable
 
 from agent_kernel.agents.current import stands_here
-from agent_kernel.magics.beside import Nothing
+from agent_kernel.magics.binding import Nothing
 from agent_kernel.magics.cells import CellHooks
 from agent_kernel.magics.magic import AgentMagics, Blanker, VerbHelp, open_conflicts
 from agent_kernel.magics.notebook import LiveNotebook, starts_with_the_kernel
+from agent_kernel.values.summaries.reading import module_dict
 
 if TYPE_CHECKING:
     from agent_kernel.agents.place import Place
-    from agent_kernel.magics.beside import MakesBeside
-    from agent_kernel.magics.binding import Options
+    from agent_kernel.magics.binding import MakesBeside, Options
     from agent_kernel.magics.shell import Shell
     from agent_kernel.storage import Durability
 
-__all__ = ["AgentKernel"]
+__all__ = ["AgentKernel", "draw_inline"]
 
 
 class AgentKernel(Configurable):
@@ -173,3 +173,34 @@ def _matcher(notebook: LiveNotebook) -> Callable[[CompletionContext], SimpleMatc
     # What IPython's decorator for matchers does, and gives no types for.
     vars(agent_matcher).update(matcher_api_version=2, matcher_identifier="agent_kernel", matcher_priority=0)
     return agent_matcher
+
+
+# -- let figures that were loaded draw, as those do that a cell makes
+#
+# A kernel learns to draw figures when pyplot opens its first one: that imports the backend, which sets up the shell. A
+# figure that comes back never goes through pyplot, so without this it would show as `<Figure size 640x480 with 1 Axes>`.
+
+logger = logging.getLogger(__name__)
+
+_BACKEND = "matplotlib_inline.backend_inline"
+_NAMES = ("inline", f"module://{_BACKEND}")
+
+
+def draw_inline() -> None:
+    """Import the backend that draws in the page, if figures are there and it is the one that pyplot would take."""
+    if "matplotlib.figure" not in sys.modules or _BACKEND in sys.modules or _chosen() not in _NAMES:
+        return
+    try:
+        import_module(_BACKEND)
+    except Exception:  # a move must not fail for the sake of a picture
+        logger.exception("loaded figures cannot be drawn in the page")
+
+
+def _chosen() -> object:
+    """The backend that is set. Asking matplotlib itself would choose one where none is, and may start a window toolkit."""
+    matplotlib = sys.modules.get("matplotlib")
+    settings: object = module_dict(matplotlib).get("rcParams") if isinstance(matplotlib, ModuleType) else None
+    if not isinstance(settings, dict):
+        return None
+    # Its own `get` would ask it: a dict's tells what it holds.
+    return dict[str, object].get(cast("dict[str, object]", settings), "backend", None)

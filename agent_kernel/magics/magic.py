@@ -144,7 +144,7 @@ class AgentMagics(Magics):
     def _cell(self, line: str, cell: str) -> object:
         """Do what is left of a `%%agent` cell when the input transformer did not take it: a task, above all."""
         from agent_kernel.magics.agent_cell import header_parser, is_python, read_header, reading_of
-        from agent_kernel.magics.tasks.choice import QUESTION, choices, in_words
+        from agent_kernel.magics.tasks.door import QUESTION, choices, in_words
         from agent_kernel.verbs.parsing import Helped, UsageProblem
 
         try:

@@ -111,9 +111,8 @@ def _seconds(text: str) -> float:
 def _serve(options: Namespace) -> None:
     if find_spec("mcp") is None:
         raise MissingExtraError("mcp", "mcp")
-    from agent_kernel.mcp.hands import Hands
-    from agent_kernel.mcp.noinput import without_input
-    from agent_kernel.mcp.serving import over_http, over_stdio, server_of
+    from agent_kernel.mcp.serving import Hands, over_http, over_stdio, server_of
+    from agent_kernel.mcp.stepping import without_input
 
     check_ref_name(options.agent or _AGENT)
     if options.approve not in MODES:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from agent_kernel.errors import NotAStoreError
-from agent_kernel.mcp.inside import Answer, Asked
+from agent_kernel.mcp.stepping import Answer, Asked
 from agent_kernel.mcp.tools import Told
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Kernel", "connected"]
 
-_CALL: Final = "__import__('agent_kernel.mcp.inside', fromlist=['answered']).answered({request!r})"
+_CALL: Final = "__import__('agent_kernel.mcp.stepping', fromlist=['answered']).answered({request!r})"
 _BUSY: Final = "The kernel is busy with something else; nothing was done. Ask again when it has ended."
 _GONE: Final = "The kernel has ended, or does not answer any more; it is not known what came of this call."
 

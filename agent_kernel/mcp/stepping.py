@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from agent_kernel.agents import approving, deciding
 from agent_kernel.agents.agent import Agent, reopened, started
+from agent_kernel.agents.current import here
 from agent_kernel.agents.events import Action, ApprovalRequested, Effect, Event, Output, StateChange
 from agent_kernel.agents.journal import short_run
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.log import state_of
 from agent_kernel.agents.moves import CHANGES, KIND, SOURCE, findings
 from agent_kernel.agents.outside import outside
-from agent_kernel.errors import MoveNotMadeError, RunNotFoundError
+from agent_kernel.errors import AgentKernelError, MoveNotMadeError, NotBoundError, RunNotFoundError
+from agent_kernel.mcp.tools import Told, Tools
 from agent_kernel.repository import Author
 
 if TYPE_CHECKING:
@@ -21,7 +30,8 @@ if TYPE_CHECKING:
     from agent_kernel.agents.place import Place
     from agent_kernel.agents.run import Run
 
-__all__ = ["Steps"]
+__all__ = ["Answer", "Asked", "Steps", "answered", "without_input"]
+
 
 _MOST_TASK: Final = 120
 _STOPPED = (
@@ -148,3 +158,79 @@ class Steps:
                 f"Then call result with run={run!r}. Until then, do without it or ask the person.",
             ]
         )
+
+
+# -- nobody types anything for code that an agent outside runs: what it reads is at its end
+#
+# Over standard input and output the client speaks there. The transport serves it from copies of its own, with the null
+# device in their place, so that no process that the code starts can read a request. Here `sys.stdin` is replaced besides,
+# anew for each call, whatever it is and whatever earlier code did to it: over HTTP it would be a terminal.
+
+
+@contextmanager
+def without_input() -> Generator[None]:
+    """While the block runs, `input()` raises EOFError, and `sys.stdin` has nothing to read."""
+    # A pipe that nobody writes to, and no text in memory: code may give it to a process.
+    reads, writes = os.pipe()
+    os.close(writes)
+    before = sys.stdin
+    with os.fdopen(reads, encoding="utf-8") as nothing:
+        sys.stdin = nothing
+        try:
+            yield
+        finally:
+            sys.stdin = before
+
+
+# -- what a kernel does for an agent outside. It is asked by a silent execution, which is no cell and no commit of its own
+
+_DECIDES = (
+    "The person allows it in the notebook with %agent approve --run {run}, or denies it with %agent deny --run {run}."
+)
+_UNBOUND = "No notebook is bound in this kernel: the person runs %load_ext agent_kernel there first."
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A call of a tool.
+
+    Attributes:
+        until: seconds since 1970, after which nobody waits for it any more, so that it must not begin.
+    """
+
+    tool: str
+    arguments: dict[str, object]
+    agent: str
+    approve: str
+    step_s: float | None
+    until: float
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What came of it. `late`: it did not begin. Its repr is JSON, which is how it leaves the kernel."""
+
+    text: str = ""
+    failed: bool = False
+    late: bool = False
+
+    def __repr__(self) -> str:
+        return json.dumps(msgspec.to_builtins(self))
+
+
+def answered(request: str) -> Answer:
+    """Do what is asked, in the notebook of this kernel."""
+    asked = msgspec.json.decode(request, type=Asked)
+    if time.time() > asked.until:
+        return Answer(late=True)
+    try:
+        place = here()
+    except NotBoundError:
+        return Answer(_UNBOUND, failed=True)
+    except AgentKernelError as error:
+        return Answer(str(error), failed=True)
+    steps = Steps(lambda: place, agent=asked.agent, approve=asked.approve, step_s=asked.step_s, decides=_DECIDES)
+    repo = place.session.repo if place.session is not None else None
+    try:
+        told: Told = Tools(repo, lambda: place, steps).call(asked.tool, asked.arguments)
+    finally:
+        place.moved()  # this was no cell, at the end of which panels are told
+    return Answer(told.text, told.failed)

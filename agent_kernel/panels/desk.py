@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Protocol, cast
+
+import msgspec
 
 from agent_kernel.browsing import Reader
 from agent_kernel.browsing.book import store_id
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.repository.pointers import EPOCH
+from agent_kernel.session.notebooks import NotebookCell, page_of
 
 if TYPE_CHECKING:
+    from agent_kernel.panels.channels import Comm
     from agent_kernel.session import Repository, Session
+    from agent_kernel.session.notebooks import NotebookSnapshot
+    from agent_kernel.verbs.scope import Scope
 
-__all__ = ["Answer", "Desk", "GoneError"]
+__all__ = ["Answer", "Desk", "GoneError", "Notebook", "PageChannel"]
+
 
 logger = logging.getLogger(__name__)
 
@@ -124,3 +132,85 @@ class Desk:
         with self._lock:
             self._bound = self._reader = None
             self.gone = why
+
+
+# -- what the front end says of the notebook's page: its cells, as they stand in the open document
+#
+# The lab extension sends them before each cell runs, so that the commit holds the page as the person saw it, saved or not.
+
+
+class _Cell(msgspec.Struct, frozen=True):
+    id: Annotated[str, msgspec.Meta(max_length=1_000)]
+    type: Literal["code", "markdown", "raw"]
+    source: str
+
+
+class _Page(msgspec.Struct, frozen=True):
+    cells: Annotated[tuple[_Cell, ...], msgspec.Meta(max_length=100_000)]
+    name: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
+    language: Annotated[str, msgspec.Meta(max_length=100)] = ""
+
+
+class PageChannel:
+    """Hears of the page over one comm."""
+
+    def __init__(self, notebook: Notebook, comm: Comm, hung_up: Callable[[PageChannel], None]) -> None:
+        self._notebook = notebook
+        self._comm = comm
+        self._hung_up = hung_up
+        comm.on_msg(self._hear)
+        comm.on_close(self._closed)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._comm.on_msg(None)
+        self._comm.on_close(None)
+        self._comm.close()
+
+    def _hear(self, message: Mapping[str, object]) -> None:
+        content = cast("Mapping[str, object]", message["content"])
+        try:
+            told = msgspec.convert(content["data"], _Page)
+            cells = (NotebookCell(cell.id, cell.type, cell.source) for cell in told.cells)
+            self._notebook.tell_page(page_of(told.name, told.language, cells))
+        except (msgspec.ValidationError, ValueError) as error:  # the file, as it was saved, has to do
+            logger.warning("the page that the front end told is not kept: %s", error)
+
+    def _closed(self, _message: object) -> None:
+        self._hung_up(self)
+
+
+# -- what panels need of the notebook that they stand in; the extension gives it
+
+
+class Notebook(Protocol):
+    """A kernel's namespace, and the store that it is bound to now, if any."""
+
+    @property
+    def session(self) -> Session | None: ...
+    @property
+    def repo(self) -> Repository | None: ...
+    @property
+    def footer(self) -> bool:
+        """Whether a line under a cell may say what it changed."""
+        ...
+
+    def path(self) -> Path | None:
+        """The notebook's file, if it is one."""
+        ...
+
+    def names(self) -> list[str]:
+        """The user's variables."""
+        ...
+
+    def scope(self) -> Scope:
+        """What a verb acts on when it is used here."""
+        ...
+
+    def bind_ahead(self) -> None:
+        """Bind before the first cell, if there is a history already."""
+        ...
+
+    def tell_page(self, page: NotebookSnapshot) -> None:
+        """The front end says what the notebook's cells are now."""
+        ...

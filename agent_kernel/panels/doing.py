@@ -6,13 +6,18 @@ made by the verbs.
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+import msgspec
+
+from agent_kernel.browsing.plans import told_changes
 from agent_kernel.browsing.wording import called, cleaned
-from agent_kernel.errors import MergeConflictError
-from agent_kernel.panels.asked import (
+from agent_kernel.errors import MergeConflictError, RequestError
+from agent_kernel.panels.acts import (
     Act,
     Aimed,
     Branched,
@@ -20,12 +25,14 @@ from agent_kernel.panels.asked import (
     Decided,
     Discarded,
     Merged,
+    Named,
     Picked,
     Resumed,
     Switched,
+    Tagged,
     Undone,
+    name_of,
 )
-from agent_kernel.panels.standing import name_of
 from agent_kernel.repository import hex_of
 from agent_kernel.verbs import describe
 from agent_kernel.verbs.moving import redo, told, undo
@@ -33,14 +40,15 @@ from agent_kernel.verbs.parsing import UsageProblem
 from agent_kernel.verbs.text import clean, plural
 
 if TYPE_CHECKING:
-    from agent_kernel.panels.desk import Answer, Desk
-    from agent_kernel.repository import Change
-    from agent_kernel.session import Report, Session
+    from agent_kernel.panels.desk import Answer, Desk, Notebook
+    from agent_kernel.repository import Change, ObjectId
+    from agent_kernel.session import Report, Repository, Session
     from agent_kernel.session.operations import Operation
     from agent_kernel.verbs.moving import Moved
     from agent_kernel.verbs.scope import Scope
 
-__all__ = ["check", "counted", "do"]
+__all__ = ["check", "counted", "do", "planned", "tag", "write_notebook"]
+
 
 A = TypeVar("A")
 
@@ -330,3 +338,130 @@ def _spelled(names: Sequence[str], most: int = 5) -> str:
 def _args(act: Act, shape: type[A]) -> A:
     assert isinstance(act.args, shape)
     return act.args
+
+
+# -- the acts that change neither a variable nor HEAD, and so wait for no cell: `tag`, and `write_notebook`
+
+_SHORT = 8  # digits of a commit's id
+_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # nbformat 4.5; formats before it have none
+_INDENT = 1  # as Jupyter writes its files
+
+
+def tag(desk: Desk, notebook: Notebook, act: Act) -> Answer:
+    """Name a commit."""
+    assert isinstance(act.args, Tagged)
+    with desk.inside() as (repo, session):
+        at = repo.resolve(act.args.at, session.id)
+        repo.create_tag(act.args.name, at)
+        said = f"Tagged {called(repo.commit_at(at))} as {act.label}."
+    return {"done": said, "notes": [], "undo": False, "head": desk.head(), "cells": None}
+
+
+def write_notebook(desk: Desk, notebook: Notebook, act: Act) -> Answer:
+    """Write the page that was stored with a commit to a file of its own, beside the notebook."""
+    assert isinstance(act.args, Named)
+    page = cast("Answer | None", desk.ask("cells", {"id": act.args.id}))
+    if page is None:
+        raise RequestError("write_notebook", f"no page of the notebook was stored with {act.label}")
+    path = notebook.path()
+    folder, name = (Path.cwd(), Path(str(page["name"])).name) if path is None else (path.parent, path.name)
+    stem = name.removesuffix(".ipynb")
+    written = _write(folder, f"{stem}@{act.id[:_SHORT]}", _notebook(page, path))
+    where = "beside the notebook" if path is not None else f"in {folder}"
+    said = f"Wrote {written.name} {where}."
+    return {"done": said, "notes": [], "undo": False, "head": desk.head(), "cells": None}
+
+
+def _write(folder: Path, stem: str, content: bytes) -> Path:
+    """Write a new file; one of the same name that says something else stays, and the new one gets a number."""
+    number = 1
+    while True:
+        path = folder / (f"{stem}.ipynb" if number == 1 else f"{stem}-{number}.ipynb")
+        try:
+            with path.open("xb") as file:
+                file.write(content)
+        except FileExistsError:
+            if path.read_bytes() != content:
+                number += 1
+                continue
+        except OSError as error:
+            raise RequestError("write_notebook", f"{path} cannot be written: {error.strerror}") from error
+        return path
+
+
+def _notebook(page: Answer, path: Path | None) -> bytes:
+    """The page as a notebook file, with the metadata that the notebook has now.
+
+    Of today's format, or of the one before it where the cells have no ids, or some that are none.
+    """
+    cells = cast("list[dict[str, str]]", page["cells"])
+    ids = [cell["id"] for cell in cells]
+    has_ids = all(_ID.fullmatch(id) for id in ids) and len(set(ids)) == len(ids)
+    document = {
+        "cells": [_cell(cell, has_ids=has_ids) for cell in cells],
+        "metadata": _metadata(path),
+        "nbformat": 4,
+        "nbformat_minor": 5 if has_ids else 4,
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=_INDENT) + b"\n"
+
+
+def _cell(cell: dict[str, str], *, has_ids: bool) -> Answer:
+    named: Answer = {"id": cell["id"]} if has_ids else {}
+    lines = cell["source"].splitlines(keepends=True)
+    made: Answer = {"cell_type": cell["type"], **named, "metadata": {}, "source": lines}
+    return {**made, "execution_count": None, "outputs": []} if cell["type"] == "code" else made
+
+
+class _File(msgspec.Struct):
+    metadata: dict[str, object] = msgspec.field(default_factory=dict[str, object])
+
+
+def _metadata(path: Path | None) -> dict[str, object]:
+    """The kernel and the language, as the notebook's file names them."""
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=_File).metadata if path is not None else {}
+    except (OSError, msgspec.MsgspecError):  # not saved yet
+        return {}
+    return {key: found[key] for key in ("kernelspec", "language_info") if key in found}
+
+
+# -- what a move would do to what is live, beyond what the store says of it
+
+_NAMES = 3
+
+
+def planned(desk: Desk, args: Mapping[str, object], found: Answer) -> Answer:
+    """The answer to `plan`, completed. On the main thread, between cells."""
+    with desk.inside() as (repo, session):
+        to = repo.resolve(str(cast("Answer", found["to"])["id"]), session.id)
+        cannot = cast("list[Answer]", found["cannot"])
+        alive = session.alive(to, [str(one["name"]) for one in cannot])
+        uncommitted = [change.name for change in session.status(names=False).changed]
+        live = _compared(repo, session, args, to)
+    return {
+        **found,
+        **live,
+        "cannot": [{**one, "stays": one["name"] in alive} for one in cannot],
+        "notes": [*_first(uncommitted), *cast("list[str]", found["notes"])],
+    }
+
+
+def _compared(repo: Repository, session: Session, args: Mapping[str, object], to: ObjectId) -> Answer:
+    """What changes, where a restart took variables of HEAD out of memory that nobody brought back."""
+    if args["op"] in ("merge", "cherry_pick") or not session.carried():
+        return {}
+    branch = repo.branch_meant(str(args["to"]), session.id) if args["op"] == "checkout" else None
+    changes = session.foreseen(to, is_here=branch is not None and branch == session.branch)
+    return told_changes(repo, repo.tree_at(to), changes)
+
+
+def _first(names: Sequence[str]) -> list[str]:
+    """That what is not committed yet is committed before anything moves."""
+    if not names:
+        return []
+    shown = [clean(name) for name in names[:_NAMES]]
+    more = len(names) - len(shown)
+    listed = ", ".join(shown[:-1])
+    said = f"{', '.join(shown)} and {more} more" if more else f"{listed} and {shown[-1]}" if listed else shown[0]
+    return [f"{said} {'is' if len(names) == 1 else 'are'} committed first."]

@@ -9,23 +9,61 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Protocol, cast
 
 import msgspec
 
-from agent_kernel.panels.asked import ACTS, Act, Claimed, act_of
+from agent_kernel.panels.acts import ACTS, Act, Claimed, Outcome, Standing, Wanted, act_of, failed_question
 from agent_kernel.panels.desk import Answer, Desk, GoneError
-from agent_kernel.panels.failing import failed_question
-from agent_kernel.panels.replies import Listener, Reply
-from agent_kernel.panels.standing import Standing
-from agent_kernel.panels.wanted import Outcome, Wanted
 
 if TYPE_CHECKING:
-    from agent_kernel.panels.notebook import Notebook
+    from agent_kernel.panels.desk import Notebook
     from agent_kernel.panels.turns import Turns
 
-__all__ = ["Hub"]
+__all__ = ["Hub", "Listener", "Reply", "opened", "with_ways_on"]
+
+
+# -- who asks, and the answer that each question gets: once, whoever gives it
+
+
+class Listener(Protocol):
+    """One panel, or whatever else asks as one."""
+
+    @property
+    def desk(self) -> Desk | None:
+        """The binding that it shows; None: whatever the notebook is bound to."""
+        ...
+
+    def send(self, content: Mapping[str, object], /) -> None:
+        """Give it a message. Whoever is not there any more hears nothing; nothing is raised."""
+        ...
+
+
+class Reply:
+    """The answer to one message."""
+
+    def __init__(self, listener: Listener, id: int | str) -> None:
+        self._listener = listener
+        self._id = id
+        self._lock = threading.Lock()
+        self._given = False
+
+    def ok(self, answer: object) -> bool:
+        """Give the answer, unless one was given before; return whether it was given now."""
+        return self._give("ok", answer)
+
+    def error(self, failed: Mapping[str, str]) -> bool:
+        """Say why there is none, unless one was given before."""
+        return self._give("error", failed)
+
+    def _give(self, key: str, value: object) -> bool:
+        with self._lock:
+            given, self._given = self._given, True
+        if not given:
+            self._listener.send({"id": self._id, key: value})
+        return not given
+
 
 logger = logging.getLogger(__name__)
 
@@ -172,15 +210,11 @@ class Hub:
     def look(self, desk: Desk, op: str, args: Mapping[str, object]) -> Answer:
         found = desk.ask(op, args)
         if op in _MAY_TELL_OF_RUNS and not self._turns.is_running:  # else the variables are the cell's
-            from agent_kernel.panels.opening import with_ways_on
-
             found = with_ways_on(found, self._notebook)
         if op == "open":
-            from agent_kernel.panels.opening import opened
-
             return opened(found, self.state(desk), self._notebook)
         if op == "plan" and self._turns.is_free:
-            from agent_kernel.panels.planning import planned
+            from agent_kernel.panels.doing import planned
 
             return planned(desk, args, found)
         return found
@@ -202,9 +236,9 @@ class Hub:
             answer.ok(self._standing.claim(act.args.turn))
             self.tell()
         elif op in _AT_ONCE:
-            from agent_kernel.panels import naming
+            from agent_kernel.panels import doing
 
-            answer.ok(getattr(naming, op)(desk, self._notebook, act))
+            answer.ok(getattr(doing, op)(desk, self._notebook, act))
             self.tell()
         else:
             self._standing.act_begins()
@@ -234,3 +268,42 @@ class Hub:
 
 _MAY_TELL_OF_RUNS = frozenset({"open", "rows", "run"})
 _AT_ONCE = frozenset({"tag", "write_notebook"})
+
+
+# -- what the kernel knows beyond the store of what a panel shows at first
+
+
+def opened(found: Answer, state: Answer, notebook: Notebook) -> Answer:
+    """The answer to `open`, completed."""
+    path = notebook.path()
+    title = found["title"] if path is None else path.name
+    is_empty = cast("Answer", found["page"])["commits"] == 0
+    # Only the thread that cells run on may look at the variables.
+    here = threading.current_thread() is threading.main_thread()
+    return {
+        **found,
+        "title": title,
+        "state": state,
+        "unsaved_names": len(notebook.names()) if is_empty and here else 0,
+    }
+
+
+def with_ways_on(found: Answer, notebook: Notebook) -> Answer:
+    """An answer that may tell of runs that stopped, with what the kernel knows of how they go on."""
+    for run, stopped in list(_stopped_in(found)):
+        tasks = notebook.scope().notebook
+        if tasks is not None:
+            stopped["refused"], stopped["cell"] = tasks.tasks.way_on(run)
+            stopped["checked"] = True
+    return found
+
+
+def _stopped_in(found: object) -> Iterator[tuple[str, Answer]]:
+    """The runs that stopped, by their ids, wherever an answer names them."""
+    answer = cast("Answer", found)
+    if stopped := answer.get("stopped"):
+        yield str(answer.get("run") or answer["id"]), cast("Answer", stopped)
+    for row in cast("list[Answer]", answer.get("rows") or []):
+        yield from _stopped_in(row["run"] if row["kind"] == "fold" and row["run"] else row)
+    if "page" in answer:
+        yield from _stopped_in(answer["page"])

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from agent_kernel.errors import MergeConflictError
     from agent_kernel.panels.asking import Card
     from agent_kernel.panels.channels import Comm
+    from agent_kernel.panels.desk import Notebook
     from agent_kernel.panels.hub import Hub
-    from agent_kernel.panels.notebook import Notebook
     from agent_kernel.panels.widget import HistoryPanel
     from agent_kernel.repository import Unsaved
     from agent_kernel.session import Report
@@ -209,7 +209,7 @@ class Panels:
 
         These are given out here: what IPython's formatter is told of a class stands in place of the object's own bundle.
         """
-        from agent_kernel.panels.racing import faces_of_race, race_panel
+        from agent_kernel.panels.asking import faces_of_race, race_panel
 
         if not self._is_rich():
             return faces_of_race(race), {}
@@ -246,7 +246,7 @@ class Panels:
     def offers(self, question: str, choices: Sequence[tuple[str, Callable[[], None]]]) -> bool:
         if not self._is_rich():
             return False
-        from agent_kernel.panels.offering import Offer
+        from agent_kernel.panels.asking import Offer
 
         try:
             self._shell.display_pub.publish(Offer(self._turns, question, choices).bundle())
@@ -293,13 +293,13 @@ class Panels:
                 raise
             except Exception:  # of the libraries for widgets: what is shown without them will do
                 logger.exception("the panel cannot be shown")
-        from agent_kernel.panels.faces import faces_of
+        from agent_kernel.panels.widget import faces_of
 
         self._shell.display_pub.publish(faces_of(hub.desk(), result, opens))
         return True
 
     def _show_widget(self, hub: Hub, result: Result, opens: Opens) -> None:
-        from agent_kernel.panels.showing import shown
+        from agent_kernel.panels.widget import shown
 
         panel = shown(hub, result, opens)
         self._panels.append(panel)
@@ -339,7 +339,7 @@ class Panels:
             self.moved()
 
     def _open_notebook(self, comm: Comm, _message: dict[str, object]) -> None:
-        from agent_kernel.panels.page import PageChannel
+        from agent_kernel.panels.desk import PageChannel
 
         self._channels.append(PageChannel(self._notebook, comm, self._hung_up))
 

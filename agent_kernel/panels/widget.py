@@ -6,23 +6,55 @@ for whoever opens the notebook without this kernel.
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import logging
+import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anywidget
 import traitlets
 
+from agent_kernel.browsing.mime import CARD, HISTORY
 from agent_kernel.errors import AgentKernelError
-from agent_kernel.panels import assets
 from agent_kernel.panels.channels import keep_thread
 
 if TYPE_CHECKING:
     from agent_kernel.panels.channels import Comm
     from agent_kernel.panels.desk import Answer, Desk
     from agent_kernel.panels.hub import Hub
+    from agent_kernel.verbs.output import Opens, Result
 
-__all__ = ["ROWS", "HistoryPanel"]
+__all__ = ["ROWS", "HistoryPanel", "faces_of", "history", "shown", "standing_for", "start_of"]
+
+
+# -- the panel's code and style, as one module and one sheet for the front end
+#
+# An installed package carries them, made when it was built; in a checkout they are put together from the sources.
+
+_BUILT = Path(__file__).parent / "static"
+_SOURCES = Path(__file__).parents[2] / "widgets"
+
+
+@functools.cache
+def history() -> tuple[str, str]:
+    """The history panel's module, and its style."""
+    if (_SOURCES / "bundle.py").is_file():
+        bundle = _bundle()
+        return bundle.module(_SOURCES / "history" / "widget.js"), bundle.style(_SOURCES / "history")
+    return (_BUILT / "history.js").read_text("utf-8"), (_BUILT / "history.css").read_text("utf-8")
+
+
+def _bundle() -> Any:
+    spec = importlib.util.spec_from_file_location("agent_kernel_bundle", _SOURCES / "bundle.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +71,7 @@ class HistoryPanel(anywidget.AnyWidget):
         faces: what is shown of it where there is no kernel, by MIME type.
     """
 
-    _esm, _css = assets.history()
+    _esm, _css = history()
 
     opening = traitlets.Dict().tag(sync=True)
     start = traitlets.Dict().tag(sync=True)
@@ -138,3 +170,57 @@ class HistoryPanel(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         return self.bundle()
+
+
+# -- what a panel shows of itself where there is no kernel: in a saved notebook, on a web page, in a console
+
+_FORMAT: Final = 1  # of what stands for a card
+
+
+def faces_of(desk: Desk, result: Result, opens: Opens) -> Answer:
+    """What is shown where there is no kernel, by MIME type. It stays in the notebook's file, so it holds no code and no values."""
+    faces, start = desk.faces(), start_of(opens)
+    if not opens.commit and opens.compared is None and opens.conflict is None:
+        return faces
+    preview = {**cast("Answer", faces[HISTORY]), "start": start}
+    kept = result.outline()
+    return {HISTORY: preview, "text/html": kept.to_html(), "text/plain": kept.to_text(100)}
+
+
+def standing_for(desk: Desk, start: Answer) -> Answer:
+    """What tells a front end which card, question or race this is, so that it shows it, or its HTML, where the widget is gone."""
+    return {CARD: {"version": _FORMAT, "store": desk.store, **start}}
+
+
+def start_of(opens: Opens) -> Answer:
+    """The same, as the view wants it."""
+    if opens.compared is not None:
+        older, newer = opens.compared
+        return {"compare": {"a": older, "b": newer, **({"name": opens.name} if opens.name else {})}}
+    if opens.conflict is not None:
+        conflict = opens.conflict
+        said = {"message": conflict.message, "partial": conflict.partial, "picks": conflict.picks}
+        told = {key: value for key, value in said.items() if value}
+        sides = {"ours": list(conflict.ours), "theirs": list(conflict.theirs)}
+        return {"conflicts": {"branch": conflict.rev, **sides, **told}}
+    if opens.commit:
+        return {"commit": opens.commit}
+    return {"text": opens.search} if opens.search else {}
+
+
+# -- make the panel that shows a verb's answer, with all its faces
+
+
+def shown(hub: Hub, result: Result, opens: Opens) -> HistoryPanel:
+    """The panel, opened where the answer is.
+
+    Raises:
+        AgentKernelError: the history cannot be read.
+    """
+    desk = hub.desk()
+    faces = faces_of(desk, result, opens)
+    args: Answer = {"text": opens.search, "show": "all", "tz_s": time.localtime().tm_gmtoff, "unfolded": []}
+    opening = hub.look(desk, "open", {**args, "n": ROWS})
+    # The cell that runs is the one that shows the panel: it has ended when somebody looks.
+    opening["state"] = {**cast("Answer", opening["state"]), "busy": None}
+    return HistoryPanel(hub, desk, {"args": args, "ok": opening}, start_of(opens), faces)

@@ -8,8 +8,7 @@ from jupyter_server.extension.application import ExtensionApp
 from traitlets import Float, List, Unicode
 
 from agent_kernel.server.handlers import ROUTES
-from agent_kernel.server.roots import Roots
-from agent_kernel.server.shelf import Shelf
+from agent_kernel.server.shelf import Roots, Shelf
 
 __all__ = ["AgentKernelServer"]
 

@@ -7,9 +7,10 @@ is answered may be kept by the browser, which asks each time whether it still ho
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 from jupyter_server.auth.decorator import authorized
@@ -18,14 +19,138 @@ from jupyter_server.extension.handler import ExtensionHandlerMixin
 from jupyter_server.utils import ensure_async
 from tornado import web
 
-from agent_kernel.server.problems import ProblemError
-from agent_kernel.server.questions import QUESTIONS, Parameter, arguments
+from agent_kernel.browsing import failure
+from agent_kernel.errors import AgentKernelError
 
 if TYPE_CHECKING:
-    from agent_kernel.server.roots import Roots
-    from agent_kernel.server.shelf import Shelf, Shelved
+    from agent_kernel.server.shelf import Roots, Shelf, Shelved
 
-__all__ = ["ROUTES"]
+__all__ = ["FOREIGN", "QUESTIONS", "ROUTES", "Parameter", "ProblemError", "Question", "arguments", "problem_of"]
+
+
+# -- why a request is not answered: a status for the protocol, a word for programs, one line for people
+
+FOREIGN = "this history was made elsewhere or was moved; open its notebook with a kernel, or say %agent trust there"
+
+_STATUS = {
+    "ambiguous": 409,
+    "damaged": 500,
+    "failed": 500,
+    "gone": 404,
+    "not_found": 404,
+    "refused": 400,
+    "too_large": 413,
+}
+_CODE = {403: "refused", 404: "not_found", 405: "refused", 409: "refused", 413: "too_large"}
+
+
+class ProblemError(Exception):
+    """Answered in place of what was asked for. `code`: a word of the panel's contract; `retry_s`: when to ask again."""
+
+    def __init__(self, status: int, said: str, code: str = "", *, retry_s: int = 0) -> None:
+        super().__init__(said)
+        self.status = status
+        self.said = said
+        self.retry_s = retry_s
+        self.code = code or _CODE.get(status, "failed" if status >= 500 else "refused")
+
+    def body(self) -> dict[str, object]:
+        """The answer. `message` stands outside too, where Jupyter's own clients look for it."""
+        return {"error": {"code": self.code, "message": self.said}, "message": self.said}
+
+
+def problem_of(error: AgentKernelError) -> ProblemError:
+    """What to answer where the repository raised."""
+    found = failure(error)
+    return ProblemError(_STATUS[found["code"]], found["message"], found["code"])
+
+
+# -- the questions that can be asked of a store, and how their arguments are written in a URL
+
+# Of Jupyter's own: a token, what keeps a request from counting as activity, and its clients' way around caches.
+_OTHERS = frozenset({"token", "no_track_activity"})
+
+
+class Parameter(NamedTuple):
+    """One argument. `texts` may be given several times."""
+
+    name: str
+    type: Literal["text", "number", "texts"] = "text"
+    is_required: bool = False
+
+
+class Question(NamedTuple):
+    """One of the Reads that a panel makes.
+
+    Args:
+        is_versioned: the answer is the same as long as the version of the history is.
+    """
+
+    parameters: tuple[Parameter, ...]
+    is_versioned: bool = True
+
+
+_QUERY = (Parameter("text"), Parameter("show"), Parameter("tz_s", "number"), Parameter("unfolded", "texts"))
+_ID = Parameter("id", is_required=True)
+_AGAINST = Parameter("against")
+
+QUESTIONS: Mapping[str, Question] = {
+    "branches": Question((), is_versioned=False),  # who holds one depends on which processes live
+    "cells": Question((_ID,)),
+    "code": Question((_ID, _AGAINST)),
+    "commit": Question((_ID, _AGAINST)),
+    "compare": Question((Parameter("a", is_required=True), Parameter("b", is_required=True))),
+    "environment": Question((_ID, _AGAINST)),
+    "locate": Question((*_QUERY, _ID)),
+    "open": Question((*_QUERY, Parameter("n", "number"))),
+    "outputs": Question((_ID,)),
+    "plan": Question((Parameter("op", is_required=True), Parameter("to", is_required=True)), is_versioned=False),
+    "race": Question((_ID,), is_versioned=False),  # the events of its candidates go on between two versions
+    "rows": Question((*_QUERY, Parameter("from", "number"), Parameter("n", "number"), Parameter("version"))),
+    "run": Question((_ID,), is_versioned=False),  # its events go on between two versions
+    "variable": Question((_ID, _AGAINST, Parameter("name", is_required=True))),
+}
+
+
+def arguments(given: Mapping[str, Sequence[bytes]], parameters: Sequence[Parameter]) -> dict[str, object]:
+    """The arguments of a URL as data.
+
+    Raises:
+        ProblemError: one is missing, unknown, given twice, or not of its type.
+    """
+    known = {parameter.name: parameter for parameter in parameters}
+    found: dict[str, object] = {}
+    for name, values in given.items():
+        if name in _OTHERS or (name.isdecimal() and values == [b""]):
+            continue
+        if name not in known:
+            raise ProblemError(400, f"there is no parameter {name[:40]!r} (there are: {', '.join(known) or 'none'})")
+        found[name] = _read(known[name], [_text(name, value) for value in values])
+    missing = [name for name, parameter in known.items() if parameter.is_required and name not in found]
+    if missing:
+        raise ProblemError(400, f"the parameter {missing[0]!r} is missing")
+    return found
+
+
+def _read(parameter: Parameter, values: list[str]) -> object:
+    if parameter.type == "texts":
+        return values
+    if len(values) != 1:
+        raise ProblemError(400, f"the parameter {parameter.name!r} is given twice")
+    if parameter.type == "text":
+        return values[0]
+    digits = values[0].removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 12):
+        raise ProblemError(400, f"the parameter {parameter.name!r} is a whole number")
+    return int(values[0])
+
+
+def _text(name: str, value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise ProblemError(400, f"the parameter {name!r} is not UTF-8") from error
+
 
 _API = "/agent-kernel/api/v1"
 _STORE = rf"{_API}/stores/(?P<id>[0-9a-f]{{32}})"

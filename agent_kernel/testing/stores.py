@@ -6,15 +6,236 @@ store, in `swaps` of what moves together, in `capabilities` of what only some en
 
 from __future__ import annotations
 
+import threading
+import time
 from array import array
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from agent_kernel.errors import StoreUnavailableError
-from agent_kernel.storage.protocol import MAX_KEY_BYTES, Store
-from agent_kernel.testing.capabilities import CapabilityConformance
-from agent_kernel.testing.payloads import LARGE, PIECE, pattern
-from agent_kernel.testing.swaps import SwapConformance
+from agent_kernel.storage.protocol import (
+    MAX_KEY_BYTES,
+    Store,
+    SupportsPresence,
+    SupportsSize,
+    SupportsVersion,
+    SupportsViews,
+)
+
+# -- values of the sizes at which stores differ
+
+PIECE = 262_128  # the largest stored piece of an array: a header and 64 pages less LMDB's own bytes
+LARGE = 5_000_000
+
+
+def pattern(nbytes: int, seed: int = 0) -> bytes:
+    """So many bytes, in which no page equals the next."""
+    unit = bytes((i * 131 + seed) % 251 for i in range(251))
+    return (unit * (nbytes // 251 + 1))[:nbytes]
+
+
+# -- what only some stores offer: views, presence, size and version. The tests skip an engine that does not
+
+
+class CapabilityConformance:
+    """The tests of what an engine may offer, a part of `StoreConformance`."""
+
+    def test_views_show_what_is_there(self, store: Store) -> None:
+        viewed = _viewable(store)
+        items = {b"a": b"", b"b": pattern(PIECE), b"c": b"x"}
+        store.put_many(items)
+        seen: dict[bytes, bytes] = {}
+
+        def visit(key: bytes, view: memoryview) -> None:
+            assert view.readonly
+            assert view.nbytes == len(items[key])
+            seen[key] = bytes(view)
+
+        viewed.view_many([b"a", b"absent", b"b", b"c"], visit)
+        assert seen == items
+
+    def test_a_view_is_released_when_the_visit_ends(self, store: Store) -> None:
+        viewed = _viewable(store)
+        store.put_many({b"a": b"1", b"b": b"2"})
+        kept: list[memoryview] = []
+        viewed.view_many([b"a", b"b"], lambda _, view: kept.append(view))
+        assert len(kept) == 2
+        for view in kept:
+            with pytest.raises(ValueError, match="released"):
+                bytes(view)
+
+    def test_an_error_of_a_visit_comes_out_and_leaves_the_store_usable(self, store: Store) -> None:
+        viewed = _viewable(store)
+        store.put_many({b"a": b"1"})
+
+        def fail(key: bytes, view: memoryview) -> None:
+            raise LookupError(key, bytes(view))
+
+        with pytest.raises(LookupError):
+            viewed.view_many([b"a"], fail)
+        assert store.swap({}, {b"ref": b"1"})
+
+    def test_a_visit_may_read_more(self, store: Store) -> None:
+        viewed = _viewable(store)
+        store.put_many({b"a": b"b", b"b": b"end"})
+        found: list[bytes] = []
+        viewed.view_many([b"a"], lambda _, view: found.extend(store.get_many([bytes(view)]).values()))
+        assert found == [b"end"]
+
+    def test_presence_is_known_without_reading(self, store: Store) -> None:
+        if not isinstance(store, SupportsPresence):
+            pytest.skip("this engine cannot")
+        store.put_many({b"a": b"", b"b": pattern(LARGE)})
+        assert store.present([b"a", b"aa", b"b", b"c"]) == {b"a", b"b"}
+        assert store.present([]) == set()
+
+    def test_the_size_counts_entries_and_bytes(self, store: Store) -> None:
+        if not isinstance(store, SupportsSize):
+            pytest.skip("this engine cannot")
+        store.put_many({b"%d" % i: pattern(50_000) for i in range(20)})
+        full = store.size()
+        assert full.entries == 20
+        assert 1_000_000 <= full.used_bytes <= full.disk_bytes <= 2_000_000
+        store.delete_many(b"%d" % i for i in range(15))
+        emptied = store.size()
+        assert emptied.entries == 5
+        assert emptied.used_bytes < full.used_bytes / 2
+
+    def test_the_version_differs_after_every_change(self, store: Store) -> None:
+        if not isinstance(store, SupportsVersion):
+            pytest.skip("this engine cannot")
+        changes: list[Callable[[], object]] = [
+            lambda: store.put_many({b"a": b"1"}),
+            lambda: store.swap({b"a": b"1"}, {b"a": b"2"}),
+            lambda: store.swap({b"a": b"2"}, {b"a": b"1"}),
+            lambda: store.delete_many([b"a"]),
+        ]
+        versions = [store.data_version()]
+        for change in changes:
+            change()
+            versions.append(store.data_version())
+            assert store.data_version() == versions[-1]
+        assert len(set(versions)) == len(versions)
+
+
+def _viewable(store: Store) -> SupportsViews:
+    if not isinstance(store, SupportsViews):
+        pytest.skip("this engine cannot")
+    return store
+
+
+# -- what every store must do when keys move together, and when several threads write: all of a swap, or none of it
+
+
+class SwapConformance:
+    """The tests of `swap`, a part of `StoreConformance`."""
+
+    def test_a_swap_creates_changes_and_deletes(self, store: Store) -> None:
+        assert store.swap({b"ref": None}, {b"ref": b"1"})
+        assert store.swap({b"ref": b"1"}, {b"ref": b"2"})
+        assert store.get_many([b"ref"]) == {b"ref": b"2"}
+        assert store.swap({b"ref": b"2"}, {b"ref": None})
+        assert store.get_many([b"ref"]) == {}
+
+    def test_expecting_none_means_absent_and_an_empty_value_is_not(self, store: Store) -> None:
+        assert store.swap({b"ref": None}, {b"ref": b""})
+        assert not store.swap({b"ref": None}, {b"ref": b"1"})
+        assert store.swap({b"ref": b""}, {b"ref": b"1"})
+        assert not store.swap({b"gone": b""}, {b"gone": b"1"})
+        assert store.get_many([b"ref", b"gone"]) == {b"ref": b"1"}
+
+    def test_deleting_what_is_absent_by_swap_is_no_conflict(self, store: Store) -> None:
+        assert store.swap({b"ref": None}, {b"ref": None, b"other": None})
+
+    def test_a_swap_moves_all_keys_or_none(self, store: Store) -> None:
+        store.put_many({b"a": b"1", b"b": b"1", b"doomed": b"1"})
+        new = {b"a": b"2", b"b": b"2", b"c": b"2", b"doomed": None}
+        assert not store.swap({b"a": b"1", b"b": b"other"}, new, {b"object": b"x"})
+        assert not store.swap({b"a": b"1", b"c": b"there"}, new, {b"object": b"x"})
+        before = {b"a": b"1", b"b": b"1", b"doomed": b"1"}
+        assert store.get_many([b"a", b"b", b"c", b"doomed", b"object"]) == before
+        assert store.swap({b"a": b"1", b"b": b"1", b"c": None}, new, {b"object": [b"x", b"y"]})
+        after = {b"a": b"2", b"b": b"2", b"c": b"2", b"object": b"xy"}
+        assert store.get_many([b"a", b"b", b"c", b"doomed", b"object"]) == after
+
+    def test_a_swap_may_expect_keys_that_it_leaves_alone(self, store: Store) -> None:
+        store.put_many({b"epoch": b"7"})
+        assert not store.swap({b"epoch": b"6"}, {b"ref": b"1"})
+        assert store.swap({b"epoch": b"7"}, {b"ref": b"1"})
+        assert store.get_many([b"epoch", b"ref"]) == {b"epoch": b"7", b"ref": b"1"}
+
+    def test_items_of_a_swap_that_are_there_keep_their_value(self, store: Store) -> None:
+        store.put_many({b"object": b"first"})
+        assert store.swap({}, {b"ref": b"1"}, {b"object": b"second"})
+        assert store.get_many([b"object"]) == {b"object": b"first"}
+
+    def test_large_items_travel_with_a_swap(self, store: Store) -> None:
+        items = {b"b%03d" % i: pattern(PIECE, i) for i in range(70)}  # 18 MB
+        assert store.swap({b"ref": None}, {b"ref": b"1"}, items)
+        assert not store.swap({b"ref": None}, {b"ref": b"2"}, {b"other": b"1"})
+        assert store.get_many([*items, b"ref"]) == {**items, b"ref": b"1"}
+
+    def test_one_writer_wins_each_swap(self, store: Store) -> None:
+        rounds, writers = 200, 8
+        gate = threading.Barrier(writers)
+
+        def claim(writer: int) -> int:
+            wins = 0
+            for round_ in range(rounds):
+                gate.wait()
+                key = b"%d" % round_
+                wins += store.swap({key: None}, {key: b"%d" % writer})
+            return wins
+
+        with ThreadPoolExecutor(writers) as pool:
+            assert sum(pool.map(claim, range(writers))) == rounds
+
+    def test_no_increment_is_lost(self, store: Store) -> None:
+        def count(_: int) -> None:
+            for _ in range(50):
+                while True:
+                    held = store.get_many([b"n"]).get(b"n")
+                    if store.swap({b"n": held}, {b"n": b"%d" % (int(held or 0) + 1)}):
+                        break
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(count, range(4)))
+        assert store.get_many([b"n"]) == {b"n": b"200"}
+
+    def test_readers_never_see_half_a_swap(self, store: Store) -> None:
+        store.swap({}, {b"x": b"0", b"y": b"0"})
+        done = threading.Event()
+        torn: list[dict[bytes, bytes]] = []
+
+        def read() -> None:
+            while not done.is_set():
+                time.sleep(0.0005)  # or readers keep the interpreter to themselves
+                seen = store.get_many([b"x", b"y"])
+                if seen[b"x"] != seen[b"y"]:
+                    torn.append(seen)
+
+        with ThreadPoolExecutor(2) as pool:
+            readers = [pool.submit(read) for _ in range(2)]
+            for i in range(200):
+                store.swap({}, {b"x": b"%d" % i, b"y": b"%d" % i})
+            done.set()
+            for reader in readers:
+                reader.result()
+        assert not torn
+
+    def test_threads_write_and_read_at_once(self, store: Store) -> None:
+        def work(writer: int) -> bool:
+            items = {b"%d/%d" % (writer, i): pattern(3_000 * (i % 5), i) for i in range(60)}
+            for key, value in items.items():
+                store.put_many({key: value})
+            store.delete_many(list(items)[:10])
+            return store.get_many(items) == dict(list(items.items())[10:])
+
+        with ThreadPoolExecutor(6) as pool:
+            assert all(pool.map(work, range(6)))
+        assert len(store.keys(b"")) == 300
 
 
 class StoreConformance(SwapConformance, CapabilityConformance):

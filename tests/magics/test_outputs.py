@@ -6,9 +6,7 @@ import threading
 
 import pytest
 
-from agent_kernel.magics.outputs.collecting import Collector
-from agent_kernel.magics.outputs.items import ROOM, Place
-from agent_kernel.magics.outputs.overtyping import Line
+from agent_kernel.magics.outputs.collecting import ROOM, Collector, Line, Place
 from tests.magics.collected import kept, texts
 
 

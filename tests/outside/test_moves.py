@@ -15,7 +15,7 @@ import agent_kernel as ak
 from agent_kernel.agents.moves import Move
 from agent_kernel.cli.command import main
 from agent_kernel.errors import MoveNotMadeError
-from agent_kernel.mcp.inside import Asked, answered
+from agent_kernel.mcp.stepping import Asked, answered
 from agent_kernel.mcp.store import opened
 from tests.panels.fronts import Front
 

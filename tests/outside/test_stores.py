@@ -10,7 +10,7 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.__main__ import main
 from agent_kernel.agents import Agent
-from agent_kernel.mcp.noinput import without_input
+from agent_kernel.mcp.stepping import without_input
 from agent_kernel.mcp.store import opened
 from tests.outside.clients import over_stdio, run
 

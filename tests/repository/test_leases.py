@@ -17,7 +17,7 @@ from agent_kernel.errors import BranchInUseError
 from agent_kernel.repository.leases import Holder, _Lease, boot_id, start_of  # pyright: ignore[reportPrivateUsage]
 from agent_kernel.repository.pointers import LEASES
 from agent_kernel.repository.repository import Repository
-from agent_kernel.storage._liveness import Liveness
+from agent_kernel.storage._folder import Liveness
 
 HERE = Holder.here("mine")
 

@@ -18,8 +18,7 @@ from agent_kernel.agents.agent import place_of, started
 from agent_kernel.agents.journal import Journal
 from agent_kernel.agents.racing.raced import is_race
 from agent_kernel.browsing.reader import Reader
-from agent_kernel.server.handlers import ROUTES
-from agent_kernel.server.questions import QUESTIONS
+from agent_kernel.server.handlers import QUESTIONS, ROUTES
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
 from agent_kernel.verbs.places import store_beside

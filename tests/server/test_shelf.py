@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.server.problems import ProblemError
+from agent_kernel.server.handlers import ProblemError
 from agent_kernel.server.shelf import Shelf, Shelved
 from tests.server.servers import run
 

@@ -7,16 +7,210 @@ from a thread of their own.
 
 from __future__ import annotations
 
+import binascii
+import json
+import re
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
-from agent_kernel.magics.outputs.items import HERE, ITEM, PICTURE_ROOM, ROOM, Item, Place, bytes_of, fitting
-from agent_kernel.magics.outputs.overtyping import Line
+from agent_kernel.repository import Blob, Face, Output, Outputs
+from agent_kernel.repository.outputs import VERSION
 
-if TYPE_CHECKING:
-    from agent_kernel.repository import Outputs
+__all__ = ["seal"]
+
+
+# -- one output as it was published, before it is stored: nothing of it is asked for twice, or made again
+
+ROOM: Final = 256 << 10  # bytes of text a cell
+PICTURE_ROOM: Final = 16 << 20  # bytes of pictures a cell, as base64
+ITEM: Final = 64  # bytes that an output takes besides what it says
+
+ItemFace: TypeAlias = tuple[str, str, str | bytes | None, int]  # MIME type, form, content, bytes
+
+
+class Place(NamedTuple):
+    """Where an output appears: in an output widget, or under an earlier cell."""
+
+    widget: str = ""
+    under: int | None = None
+
+
+HERE: Final = Place()
+
+
+class Item:
+    """One output on its way into the store."""
+
+    __slots__ = ("display", "faces", "kind", "metadata", "name", "number", "parts", "pictures", "place", "size")
+
+    def __init__(self, kind: str, place: Place, name: str = "") -> None:
+        self.kind = kind
+        self.place = place
+        self.name = name
+        self.parts: deque[str] = deque()  # of a stream; of an error what it says, and the traceback
+        self.faces: list[ItemFace] = []
+        self.metadata = ""
+        self.number: int | None = None
+        self.display = ""
+        self.size = ITEM
+        self.pictures = 0
+
+    def show(self, data: Mapping[str, object], metadata: object) -> None:
+        """Take over a MIME bundle as it was published; what cannot be stored is left out."""
+        named = [(mime, value) for mime, value in data.items() if type(mime) is str]
+        self.faces = [face for mime, value in named if (face := _face(mime, value)) is not None]
+        self.metadata = _json(metadata) or "" if metadata else ""
+        self._measure()
+        while self.size > ROOM:
+            if not self._drop_largest(text=True):
+                self.metadata = ""
+                break
+        while self.pictures > PICTURE_ROOM and self._drop_largest(text=False):
+            pass
+        self._measure()
+
+    def _drop_largest(self, *, text: bool) -> bool:
+        kept = [at for at, face in enumerate(self.faces) if face[2] is not None and _is_text(face) == text]
+        if not kept:
+            return False
+        largest = max(kept, key=lambda at: self.faces[at][3])
+        mime, form, _, size = self.faces[largest]
+        self.faces[largest] = (mime, form, None, size)
+        self._measure()
+        return True
+
+    def _measure(self) -> None:
+        kept = [face for face in self.faces if face[2] is not None]
+        self.size = ITEM + len(self.metadata) + sum(face[3] for face in kept if _is_text(face))
+        self.pictures = sum(len(face[2]) for face in kept if face[2] is not None and not _is_text(face))
+
+
+def bytes_of(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def fitting(lines: list[str], room: int) -> list[str]:
+    """The lines, without some from the middle if they are too long together."""
+    if sum(map(len, lines)) <= room:
+        return lines
+    first, *rest = lines
+    kept: deque[str] = deque()
+    room -= len(first)
+    for line in reversed(rest):
+        if room <= 0:
+            break
+        kept.appendleft(line[-room:])
+        room -= len(line)
+    return [first, *kept]
+
+
+def _face(mime: str, value: object) -> ItemFace | None:
+    if type(value) is bytes:
+        return mime, "bytes", value, len(value)
+    if type(value) is str:
+        if is_base64(mime):
+            return mime, "bytes", value, len(value) * 3 // 4
+        return mime, "text", value, bytes_of(value)
+    text = _json(value)
+    return None if text is None else (mime, "json", text, bytes_of(text))
+
+
+def _is_text(face: ItemFace) -> bool:
+    """Whether the content counts as text: drawings are pictures too."""
+    return face[1] != "bytes" and not face[0].startswith("image/")
+
+
+def is_base64(mime: str) -> bool:
+    """Whether messages carry this MIME type in base64."""
+    kind = mime.partition(";")[0].lower()
+    if kind.startswith(("image/", "audio/", "video/", "font/")):
+        return not kind.endswith("+xml")
+    return kind in ("application/pdf", "application/octet-stream", "application/zip")
+
+
+def _json(value: object) -> str | None:
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):
+        return None  # nothing that a front end could have got
+
+
+# -- text as a terminal shows it: carriage returns and backspaces type over what stands on the line
+#
+# A progress bar prints its line anew ten thousand times; only the last one is to be kept.
+
+# What begins a line anew, and what erases (a part of) it.
+_TYPES_OVER: Final = re.compile("[\r\b]|\x1b\\[[012]?K")
+_MOVES: Final = re.compile("\r+|\b+|\x1b\\[[012]?K")
+
+
+class Line:
+    """The last line of a stream, which may still be typed over."""
+
+    __slots__ = ("column", "text")
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.column = 0
+
+    def take(self) -> str:
+        """What stands on the line; it is empty then."""
+        text, self.text, self.column = self.text, "", 0
+        return text
+
+    def type(self, text: str) -> str:
+        r"""Print the text here; return the lines that are finished by it.
+
+        >>> line = Line()
+        >>> line.type("10 %\r20 %\rdone\n1"), line.text
+        ('done\n', '1')
+        """
+        if _TYPES_OVER.search(text) is None and self.column == len(self.text):
+            end = text.rfind("\n") + 1
+            finished = self.take() + text[:end] if end else ""
+            self.text += text[end:]
+            self.column = len(self.text)
+            return finished
+        *lines, rest = text.split("\n")
+        finished = ""
+        if lines:
+            done: list[str] = []
+            for line in lines:
+                self._overtype(line)
+                done.append(self.take())
+            finished = "\n".join(done) + "\n"
+        self._overtype(rest)
+        return finished
+
+    def _overtype(self, text: str) -> None:
+        start = 0
+        for move in _MOVES.finditer(text):
+            self._put(text[start : move.start()])
+            start = move.end()
+            kind = move[0][0]
+            if kind == "\r":
+                self.column = 0
+            elif kind == "\b":
+                self.column = max(0, self.column - len(move[0]))
+            elif move[0][2] == "K" or move[0][2] == "0":
+                self.text = self.text[: self.column]
+            elif move[0][2] == "2":
+                self.text, self.column = "", 0
+            else:
+                self.text = " " * self.column + self.text[self.column :]
+        self._put(text[start:])
+
+    def _put(self, text: str) -> None:
+        if not text:
+            return
+        end = self.column + len(text)
+        # Colours take characters but no columns: what they are in is replaced rather than mixed.
+        rest = "" if "\x1b" in text or "\x1b" in self.text else self.text[end:]
+        self.text = self.text[: self.column] + text + rest
+        self.column = end
+
 
 _LONGEST_LINE: Final = 32 << 10  # characters that can still be typed over
 
@@ -123,7 +317,6 @@ class Collector:
             self._finish_line()
             kept, last, dropped = self._head, list(self._tail), tuple(self._dropped)
             self.forget()
-        from agent_kernel.magics.outputs.sealing import seal
 
         return seal(kept, last, dropped[0], dropped[1])
 
@@ -238,3 +431,69 @@ def _append(items: list[Item] | deque[Item], name: str, place: Place, text: str,
     last.parts.append(text)
     last.size += size
     return size + added
+
+
+# -- turn what a cell showed into the form that is stored
+
+_INLINE_DRAWING = 4 << 10
+
+
+def seal(first: Sequence[Item], last: Sequence[Item], dropped_outputs: int, dropped_bytes: int) -> Outputs | None:
+    """The outputs, with a gap between the first and the last ones if anything was dropped there."""
+    gap = [Output(kind="gap", size=dropped_bytes)] if dropped_bytes or dropped_outputs else []
+    outputs = (*map(_output, first), *gap, *map(_output, last))
+    left_out = [face for output in outputs for face in output.faces if not face.is_kept]
+    if not outputs:
+        return None
+    return Outputs(
+        version=VERSION,
+        outputs=outputs,
+        dropped_outputs=dropped_outputs,
+        dropped_bytes=dropped_bytes + sum(face.size for face in left_out),
+    )
+
+
+def _output(item: Item) -> Output:
+    texts = [_written(part) for part in item.parts]
+    is_error = item.kind == "error"
+    return Output(
+        kind=item.kind,
+        name=_written(item.name),
+        text=texts[0] if is_error else "".join(texts),
+        traceback=tuple(texts[1:]) if is_error else (),
+        faces=tuple(_faces(item.faces)),
+        metadata=_written(item.metadata),
+        number=item.number,
+        display=_written(item.display),
+        widget=_written(item.place.widget),
+        under=item.place.under,
+    )
+
+
+def _faces(found: Iterable[ItemFace]) -> Iterable[Face]:
+    for mime, form, content, size in found:
+        if content is None:
+            yield Face(mime, form, size)
+        elif isinstance(content, bytes):
+            yield Face(mime, form, size, blob=Blob(size, inline=content))
+        elif form == "bytes":
+            yield _picture(mime, content)
+        elif mime.startswith("image/") and size > _INLINE_DRAWING:
+            payload = _written(content).encode()
+            yield Face(mime, form, len(payload), blob=Blob(len(payload), inline=payload))
+        else:
+            yield Face(mime, form, size, _written(content))
+
+
+def _picture(mime: str, content: str) -> Face:
+    try:
+        payload = binascii.a2b_base64(content)
+    except (binascii.Error, ValueError):  # a library that does not keep to the protocol: as it stands
+        payload = _written(content).encode()
+        return Face(mime, "text", len(payload), blob=Blob(len(payload), inline=payload))
+    return Face(mime, "bytes", len(payload), blob=Blob(len(payload), inline=payload))
+
+
+def _written(text: str) -> str:
+    """The text with what UTF-8 cannot hold spelled out: half of a surrogate pair."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

@@ -125,11 +125,11 @@ class OutputRecorder:
         session = getattr(getattr(self._shell, "kernel", None), "session", None)
         tap: Tap
         if session is None:
-            from agent_kernel.magics.outputs.terminal import TerminalTap
+            from agent_kernel.magics.outputs.taps import TerminalTap
 
             tap = TerminalTap(collector, self._shell)
         else:
-            from agent_kernel.magics.outputs.kernel import KernelTap
+            from agent_kernel.magics.outputs.taps import KernelTap
 
             tap = KernelTap(collector, self._shell, session)
         tap.install()
@@ -141,7 +141,7 @@ def joined(pieces: Sequence[Outputs | None]) -> Outputs | None:
     found = [piece for piece in pieces if piece is not None]
     if len(found) < 2:
         return found[0] if found else None
-    from agent_kernel.magics.outputs.items import ROOM
+    from agent_kernel.magics.outputs.collecting import ROOM
 
     kept: list[Output] = []
     used = dropped = dropped_bytes = 0

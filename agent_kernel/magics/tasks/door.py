@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import warnings
 from bdb import BdbQuit
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
@@ -17,9 +21,11 @@ from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models.naming import ENVIRONMENT, model_named
 from agent_kernel.agents.outside import is_outside
 from agent_kernel.agents.place import Place
+from agent_kernel.agents.racing import judging
 from agent_kernel.agents.starting import own_model
 from agent_kernel.errors import (
     AgentKernelError,
+    MergeConflictError,
     MissingExtraError,
     ModelError,
     NoModelError,
@@ -28,14 +34,13 @@ from agent_kernel.errors import (
 )
 from agent_kernel.magics.binding import can_ask
 from agent_kernel.magics.tasks.apart import Apart
-from agent_kernel.magics.tasks.blocks import Notebook
 from agent_kernel.magics.tasks.running import OwnNamespace, ShellExecutor
-from agent_kernel.magics.tasks.showing import Shown, Terminal, left_open, shown
-from agent_kernel.magics.tasks.syntax import check_code
+from agent_kernel.magics.tasks.showing import Notebook, Shown, Terminal, left_open, shown
 from agent_kernel.session.branches import person
 from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.verbs.output import Result, Said
 from agent_kernel.verbs.parsing import UsageProblem
+from agent_kernel.verbs.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,7 +55,36 @@ if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
     from agent_kernel.session.reports import Report
 
-__all__ = ["TaskEnded", "Tasks"]
+__all__ = ["QUESTION", "TaskEnded", "Tasks", "check_code", "choices", "followed", "in_words"]
+
+
+# -- whether code that a person typed for a step reads as code at all: asked before it is taken for a decision
+
+
+def check_code(code: str, transformed: Callable[[str], str]) -> None:
+    """Raise UsageProblem where it is no code.
+
+    Args:
+        transformed: what turns magics and shell lines into Python.
+    """
+    if not code.strip():
+        raise UsageProblem("there is no code; nothing was decided")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(
+                transformed(code),
+                "<step>",
+                "exec",
+                ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT,
+                dont_inherit=True,
+            )
+    except SyntaxError as error:
+        at = f"line {error.lineno}: " if error.lineno else ""
+        raise UsageProblem(f"{at}{type(error).__name__}: {error.msg}; nothing was decided") from None
+    except (ValueError, RecursionError, MemoryError) as error:  # null characters, too deep
+        raise UsageProblem(f"{type(error).__name__}: {error}; nothing was decided") from None
+
 
 _NOT_BACK: Final = (
     "its variables are not in memory since the restart: %agent checkout brings them back, "
@@ -178,7 +212,6 @@ class Tasks:
     def _race(self, cell: AgentCell) -> Race:
         """Try the task several times at once. With a judge the best is picked as soon as all have ended."""
         from agent_kernel.agents.racing.race import race
-        from agent_kernel.magics.tasks.forks import followed
 
         place = self._place_for(cell)
         names = [] if cell.fork.isdecimal() else [name.strip() for name in cell.fork.split(",") if name.strip()]
@@ -497,3 +530,54 @@ def _limits(cell: AgentCell, agent: Agent) -> Limits:
 def _shown_value(run: Run[Any]) -> object:
     """What is shown as the value of the cell. An agent outside gives nothing back here: its last word is shown already."""
     return None if is_outside(run.model) else run.outcome.value
+
+
+# -- A `%%agent` cell that could be a task or code: whoever typed it says which, and it runs again as that
+
+QUESTION: Final = "Is this cell a task or Python?"
+_CELL: Final = "cell"
+
+
+def choices(shell: Shell, agent: str, line: str, body: str, cell_id: str) -> list[tuple[str, Callable[[], None]]]:
+    """What each button says, and what it does; none where the cell's output would not show what it does."""
+    apart = Apart(shell)
+    apart.remember(_CELL)
+    if not apart.can_show(_CELL):
+        return []
+    says = {"--task": f"Give it to {agent}", "--py": "Run it as Python"}
+    return [
+        (label, partial(_run_again, shell, apart, f"%%agent {line} {flag}\n{body}", cell_id))
+        for flag, label in says.items()
+    ]
+
+
+def in_words(agent: str) -> str:
+    """The same where there are no buttons."""
+    return f"{QUESTION} %%agent --task gives it to {agent}, %%agent --py runs it as Python"
+
+
+def _run_again(shell: Shell, apart: Apart, source: str, cell_id: str) -> None:
+    with apart.beneath_its_cell(_CELL):
+        shell.run_cell(source, store_history=True, cell_id=cell_id or None)
+
+
+# -- follow a race in the cell that began it: a line that says how far it is, and the pick of its judge
+
+
+def followed(race: Race, place: Shown) -> None:
+    """Wait until all candidates have ended; an interrupt ends the race, and keeps what there is."""
+    many = plural(len(race.candidates), "candidate")
+    place.progress(f"{many} on the way")
+    for ended, _ in enumerate(race, 1):
+        done = sum(one.is_done for one in race.candidates)
+        place.progress(f"{ended} of {many} ended, {done} with a result")
+    best = race.best
+    failed = judging.failure(race.candidates)
+    if race.judge is not None and failed:
+        place.line(f"{failed[:1].upper()}{failed[1:]}.", strong=True)
+    if race.judge is None or best is None or race.is_interrupted:
+        return
+    try:
+        race.pick()
+    except MergeConflictError as conflict:
+        place.line(f"candidate {best.number} is the best and was not picked: {conflict}", strong=True)
