@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import Agent as Agent
-    from agent_kernel.agents.candidates import Candidate as Candidate
     from agent_kernel.agents.current import here as here
     from agent_kernel.agents.limits import Limits as Limits
     from agent_kernel.agents.listing import Events as Events
+    from agent_kernel.agents.listing import pprint_events as pprint_events
     from agent_kernel.agents.models import FunctionModel as FunctionModel
     from agent_kernel.agents.models import ScriptedModel as ScriptedModel
     from agent_kernel.agents.models import Turn as Turn
-    from agent_kernel.agents.printing import pprint_events as pprint_events
     from agent_kernel.agents.racing.race import Race as Race
     from agent_kernel.agents.racing.race import race as race
     from agent_kernel.agents.registering import Member as Member
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.run import Run as Run
     from agent_kernel.agents.tasks import Task as Task
     from agent_kernel.agents.views import view as view
+    from agent_kernel.agents.workers import Candidate as Candidate
 
 __all__ = [
     "Agent",
@@ -47,18 +47,30 @@ __all__ = [
 ]
 
 _HOMES = {
-    "candidates": ("Candidate",),
-    "racing.race": ("Race", "race"),
     "agent": ("Agent",),
     "current": ("here",),
     "limits": ("Limits",),
-    "listing": ("Events",),
-    "models": ("FunctionModel", "ScriptedModel", "Turn"),
-    "printing": ("pprint_events",),
+    "listing": (
+        "Events",
+        "pprint_events",
+    ),
+    "models": (
+        "FunctionModel",
+        "ScriptedModel",
+        "Turn",
+    ),
+    "racing.race": (
+        "Race",
+        "race",
+    ),
     "registering": ("Member",),
-    "run": ("Outcome", "Run"),
+    "run": (
+        "Outcome",
+        "Run",
+    ),
     "tasks": ("Task",),
     "views": ("view",),
+    "workers": ("Candidate",),
 }
 _HOME = {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}
 

@@ -6,17 +6,17 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, ParamSpec, Protocol, Self, TypeVar, Unpack, cast, overload
 
 from agent_kernel.agents import rights
-from agent_kernel.agents.approving import MODES
+from agent_kernel.agents.allowing import MODES
 from agent_kernel.agents.context import POLICIES
+from agent_kernel.agents.journal import Listener
 from agent_kernel.agents.limits import Limits
-from agent_kernel.agents.log import Listener
 from agent_kernel.agents.models.naming import check_model
 from agent_kernel.agents.registering import Member, Registry, Visibility
 from agent_kernel.agents.run import Run
 from agent_kernel.agents.running_step import may_change, parent_course, was_changed, was_made
 from agent_kernel.agents.starting import Inputs, Options, State, place_of, reopened, started, started_within
 from agent_kernel.agents.tasks import Task, caller_names
-from agent_kernel.repository.refnames import check_ref_name
+from agent_kernel.repository.refs import check_ref_name
 
 __all__ = ["Agent", "Options", "State", "place_of", "reopened", "started"]
 

@@ -6,38 +6,241 @@ With `preview` it is tried on a fork first, and what it did there is taken on wh
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
-from agent_kernel.agents import approving, moves, outcomes
+from agent_kernel.agents import context, journal, moves, returning
 from agent_kernel.agents.conversation import open_action
 from agent_kernel.agents.current import guard_pages
+from agent_kernel.agents.deadlines import STUBBORN
 from agent_kernel.agents.effects import is_steps_code
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
     ApprovalRequested,
     Cancelled,
+    Clarify,
     Effect,
+    Error,
     Event,
+    Fail,
     Finding,
     Output,
+    Retry,
+    StateChange,
     StepStart,
+    Success,
     TryStart,
 )
+from agent_kernel.agents.executing import Executed
 from agent_kernel.agents.gate import Allowed, Gate, finding, given_codes, shown_by, shown_kind
-from agent_kernel.agents.outcomes import Ran
-from agent_kernel.agents.outside import DENIED, is_outside
-from agent_kernel.agents.review.report import review
+from agent_kernel.agents.moves import DENIED, is_outside
+from agent_kernel.agents.review.report import is_risky, review
+from agent_kernel.errors import AgentKernelError
+from agent_kernel.repository import Change, Unsaved
 from agent_kernel.session.interrupts import uninterrupted
+from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.course import Course
-    from agent_kernel.agents.going import Going
+    from agent_kernel.agents.course import Course, Going
+    from agent_kernel.agents.executing import Settled
+    from agent_kernel.agents.place import Place
 
-__all__ = ["allow", "drop", "follow", "gate", "stopped"]
+__all__ = [
+    "MODES",
+    "Mode",
+    "Ran",
+    "Verdict",
+    "allow",
+    "denial_text",
+    "drop",
+    "follow",
+    "gate",
+    "is_forbidden",
+    "outcome_events",
+    "outcome_text",
+    "setup_failed",
+    "stopped",
+    "verdict_on",
+]
+
+
+# -- whether a step may run, has to be asked about, or is denied
+#
+# `always` asks about every step, `risky` about those that reach outside the variables, `auto` about none; `never` asks
+# about none either, and denies what `risky` would ask about. Where nobody is there to ask, what would ask is denied.
+
+Mode: TypeAlias = Literal["risky", "always", "auto", "never"]
+Verdict: TypeAlias = Literal["run", "ask", "deny"]
+MODES: tuple[str, ...] = get_args(Mode)
+
+
+def verdict_on(mode: str, findings: Collection[Finding], *, can_ask: bool) -> Verdict:
+    """What is to be done about a step whose code would do this."""
+    if mode == "auto" or (mode != "always" and not is_risky(findings)):
+        return "run"
+    if mode == "never":
+        return "deny"
+    return "ask" if can_ask else "deny"
+
+
+def is_forbidden(mode: str, findings: Collection[Finding]) -> bool:
+    """Whether the mode itself says no, and not that nobody is there to ask."""
+    return mode == "never" and is_risky(findings)
+
+
+def denial_text(findings: Collection[Finding], reason: str, stopped: Collection[tuple[str, str]] = ()) -> str:
+    """What the model is told of a step that was denied.
+
+    Args:
+        stopped: what it was stopped from doing as it ran.
+    """
+    if stopped:
+        effects = "; ".join(f"{what} {target}".strip() for what, target in stopped)
+        why = f" Reason: {reason}." if reason else ""
+        return (
+            f"This step was stopped before this happened: {effects}. It was denied.{why} What the step had changed was "
+            "taken back. Find a way without it, or end with task.fail or task.clarify."
+        )
+    risky = "; ".join(f"{one.kind}: {one.what}" for one in findings if one.risky)
+    why = f" Reason: {reason}." if reason else ""
+    what = f" What had to be asked about: {risky}." if risky else ""
+    return f"This step was not run: it was denied.{why}{what} Find a way without it, or end with task.fail or task.clarify."
+
+
+# -- what a step that has run comes to: the events that are written down of it, and what the model is told
+
+_MOST_TEXT = 1_000_000  # characters of an output that are looked at
+
+
+class Ran(msgspec.Struct, frozen=True):
+    """A step that has run."""
+
+    done: Executed
+    changed: list[Change]
+    unsaved: list[Unsaved]
+    effects: dict[tuple[str, str], int]
+    note: str = ""  # what else the model has to know
+    stopped: tuple[tuple[str, str], ...] = ()  # the effects that it was stopped from having
+
+
+def outcome_events(course: Course, ran: Ran, edited: str) -> list[Event]:
+    """What is written down of a step that has run, in order."""
+    done = ran.done
+    course.place.look([one.name for one in ran.changed])
+    seen = [one for one in ran.changed if course.place.tells(one.name)]
+    changes = context.change_lines(seen, course.place.summary)
+    shown = tuple(msgspec.structs.replace(part, text=course.place.shown(part.text)) for part in done.parts)
+    whole = "\n\n".join(filter(None, (ran.note, _sent(course, done, changes, edited))))
+    sent = context.cut(whole, course.setup.limits.output_chars)
+    dropped = max(0, len(whole) - len(sent))
+    output = Output(status=done.status, sent=sent, dropped=dropped, parts=shown, duration_s=round(done.seconds, 6))
+    found: list[Event] = [output, *_aside(course, ran)]
+    if done.status == "interrupted":
+        found.append(Cancelled(during="code", reason=course.stopped))
+    elif done.settled is not None:
+        found += _settled(course, done.settled)
+    else:
+        found += _overrun(course, output, done.error)
+    return found
+
+
+def _overrun(course: Course, output: Output, error: BaseException | None) -> Iterator[Fail]:
+    """The end of the run, where its steps were told too often, one after the other, that they are too much."""
+    limits, events = course.setup.limits, journal.taken_up(course.log.events)
+    if output.status == "timeout" and limits.step_s is not None:
+        again = journal.outputs_in_a_row(events, lambda one: one.status == "timeout")
+        if again >= limits.retries or getattr(error, "swallowed", 0) >= STUBBORN:
+            yield Fail(limit="step_s", reason=f"its code could not be kept within its time: {error}")
+    elif output.dropped:
+        again = journal.outputs_in_a_row(events, lambda one: one.dropped > 0)
+        if again >= limits.retries:
+            many = f"{limits.output_chars:,}"
+            yield Fail(limit="output_chars", reason=f"its steps went on to show more than {many} characters")
+
+
+def _aside(course: Course, ran: Ran) -> Iterator[Event]:
+    """What is told beside the output: what changed, what went wrong, what it did outside."""
+    if ran.changed or ran.unsaved:
+        said = tuple(
+            (
+                one.how,
+                summaries.MASK if course.place.redactor.knows(one.name) else one.name,
+                "" if one.how == "-" or course.place.hidden(one.name) else course.place.summary(one.name),
+            )
+            for one in ran.changed
+        )
+        yield StateChange(changed=said, unsaved=tuple((one.name, one.reason) for one in ran.unsaved))
+    error = ran.done.error
+    if error is not None and ran.done.status != "interrupted":
+        yield Error(source="code", message=course.place.shown(f"{type(error).__name__}: {_first_line(error)}", 500))
+    for (what, target), count in ran.effects.items():
+        yield Effect(what=what, target=course.place.masked(target, 300), count=count)
+
+
+def outcome_text(course: Course, sent: str) -> Retry | Fail:
+    """What did not fit, for the model to try again; or the end, where it was told that often enough."""
+    if journal.retries_in_a_row(journal.taken_up(course.log.events)) >= course.setup.limits.retries:
+        reason = f"the model was told {course.setup.limits.retries} times what did not fit: {sent}"
+        return Fail(reason=reason[:500], limit="retries")
+    return Retry(sent=sent)
+
+
+def _sent(course: Course, done: Executed, changed: list[str], edited: str) -> str:
+    """What the model is told of a step."""
+    said = [f"The person changed the code before it ran:\n{course.place.redactor.masked(edited)}"] if edited else []
+    text = course.place.shown(done.text, _MOST_TEXT).rstrip()
+    match done.status:
+        case "timeout":
+            said.append(f"The step was interrupted: {done.error}. What it had changed by then is kept.")
+        case "interrupted":
+            said.append("The person interrupted this step. What it had changed by then is kept.")
+        case _:
+            pass
+    said += [text] if text else []
+    if changed:
+        said.append("\n".join(["Changed variables:", *changed]))
+    return "\n\n".join(said) or "(no output, and no variable changed)"
+
+
+def _settled(course: Course, settled: Settled) -> Iterator[Event]:
+    """How the code ended the run, if what it gave fits."""
+    match settled.how:
+        case "fail":
+            yield Fail(reason=course.place.shown(str(settled.value), 2_000))
+        case "clarify":
+            yield Clarify(question=course.place.shown(str(settled.value), 4_000))
+        case _:
+            try:
+                course.value = returning.fitted(settled.value, course.setup.returns)
+            except returning.Misfit as misfit:
+                said = course.place.shown(str(misfit), 500)
+                yield Error(source="value", message=said)
+                yield outcome_text(course, f"task.success was given a value that does not fit: {said}")
+                return
+            yield _success(course)
+
+
+def _success(course: Course) -> Success:
+    said = "" if course.value is None else summaries.line(summaries.summarize(course.value, "result"))
+    return Success(result=course.place.shown(said), type=returning.type_text(type(course.value)))
+
+
+def setup_failed(done: Executed, place: Place) -> list[Event]:
+    if done.status in ("ok", "interrupted"):
+        return []
+    said = f"{type(done.error).__name__}: {_first_line(done.error)}" if done.error is not None else done.status
+    return [Fail(reason=f"its setup failed: {place.shown(said, 500)}")]
+
+
+def _first_line(error: BaseException) -> str:
+    if isinstance(error, AgentKernelError):  # its arguments are no sentence
+        return str(error).partition("\n")[0]
+    found = [argument for argument in error.args[:1] if type(argument) is str]
+    return found[0].partition("\n")[0] if found else ""
+
 
 _STOPPED: Final = "it was stopped before this happened, and its variables were taken back: approving runs it again"
 
@@ -49,7 +252,7 @@ def allow(course: Course, action: Action) -> Going:
         yield from course.execute(action, code)
         return
     findings = _findings(course, action, code)
-    verdict = approving.verdict(course.setup.approve, findings, can_ask=course.setup.can_ask)
+    verdict = verdict_on(course.setup.approve, findings, can_ask=course.setup.can_ask)
     forbidden = verdict == "deny" and course.setup.approve == "never"
     if course.setup.preview and verdict == "run":
         verdict = "ask" if course.setup.can_ask else "deny"
@@ -143,7 +346,7 @@ def follow(course: Course, action: Action, decided: ApprovalDecided) -> Going:
         code = decided.code or asked.code or action.code or ""
         yield from course.execute(action, code, edited=code != action.code)
         return
-    said = approving.denial(asked.findings, decided.reason, asked.stopped)
+    said = denial_text(asked.findings, decided.reason, asked.stopped)
     denied = Output(status="denied", sent=course.place.masked(said))
     ends = [_given_up(course, decided.reason)] if is_outside(course.log.start.model) else []
     yield from course.log.note_all([denied, *ends], step=action.step, before=course.place.head)
@@ -174,7 +377,7 @@ def _take(course: Course, action: Action, asked: ApprovalRequested) -> Going:
     with uninterrupted():
         taken = trying.taken(course.place, asked, course.log.run)
         if taken is not None:
-            outcome = outcomes.outcome(course, Ran(*taken), "")
+            outcome = outcome_events(course, Ran(*taken), "")
             noted = course.log.note_all(outcome, step=step, before=before, after=course.place.head)
     if taken is None:
         again = "(The variables had changed since this was tried, so it was run again.)"
@@ -183,9 +386,7 @@ def _take(course: Course, action: Action, asked: ApprovalRequested) -> Going:
             yield from stopped(course, action, asked.code, ran)
             return
         ran = msgspec.structs.replace(ran, note=again)
-        noted = course.log.note_all(
-            outcomes.outcome(course, ran, ""), step=step, before=before, after=course.place.head
-        )
+        noted = course.log.note_all(outcome_events(course, ran, ""), step=step, before=before, after=course.place.head)
     yield from noted
 
 

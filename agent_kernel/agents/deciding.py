@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from agent_kernel.agents import holding, running_step
 from agent_kernel.agents.conversation import open_action
 from agent_kernel.agents.events import ApprovalDecided, ApprovalRequested, Clarify, Event, Fail
-from agent_kernel.agents.log import OVER, Log, State, state_of
+from agent_kernel.agents.journal import OVER, Log, State, state_of
 from agent_kernel.agents.racing.raced import is_race
 from agent_kernel.errors import RunBusyError, RunStateError
 

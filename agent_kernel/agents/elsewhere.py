@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from agent_kernel.agents import asides, uncovered
+from agent_kernel.agents import asides, moves
 from agent_kernel.agents.conversation import begun, open_action
 from agent_kernel.agents.events import ApprovalRequested, Event, Output, Rewound, TaskStart
 from agent_kernel.agents.moves import SOURCE
@@ -59,7 +59,7 @@ def away(session: Position | None, events: Sequence[Event]) -> RunElsewhereError
     missing = [event for event in ran if event.step not in known and not _is_behind(session, event.after)]
     if missing:
         steps = {event.step for event in missing if event.step is not None}
-        return _told(session, events[0], uncovered.numbers(steps), missing[-1].after)
+        return _told(session, events[0], moves.step_numbers(steps), missing[-1].after)
     before = events[0].before
     if not ran and before and not _is_behind(session, before):
         return _told(session, events[0], "the beginning", before)

@@ -9,9 +9,11 @@ The words are agex's (TaskStart, Action, Output, Success, Fail, Clarify), with w
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar, cast
 
 import msgspec
+
+from agent_kernel.session.history import written
 
 __all__ = [
     "EVENTS",
@@ -40,7 +42,12 @@ __all__ = [
     "TryStart",
     "Unknown",
     "Usage",
+    "decode_event",
+    "encode_event",
+    "packed",
+    "spelled_out",
 ]
+
 
 SCHEMA: Final = 1
 
@@ -120,7 +127,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return type(self).__name__
 
     def _repr_html_(self) -> str:
-        from agent_kernel.agents.printing import html_of
+        from agent_kernel.agents.listing import html_of
 
         return html_of([self])
 
@@ -350,3 +357,65 @@ EVENTS: Final[dict[str, type[Event]]] = {
         SubRun,
     )
 }
+
+
+# -- the bytes of events, to store them, and of what is handed to another process
+#
+# They are msgpack with the name of the event's class, and a reader ignores fields that it does not know; an event of a
+# class that a newer release made is read as `Unknown`.
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class _Envelope(msgspec.Struct, frozen=True, array_like=True):
+    schema: int
+    kind: str
+    body: msgspec.Raw
+
+
+_ENCODER = msgspec.msgpack.Encoder(order="deterministic")
+_ENVELOPE = msgspec.msgpack.Decoder(_Envelope)
+_BODIES: dict[str, msgspec.msgpack.Decoder[Event]] = {}
+
+
+def encode_event(event: Event) -> bytes:
+    """The bytes that are stored."""
+    return _ENCODER.encode(_Envelope(SCHEMA, event.kind, msgspec.Raw(_ENCODER.encode(event))))
+
+
+def packed(given: msgspec.Struct) -> bytes:
+    """The bytes in which it is handed to another process."""
+    try:
+        return msgspec.msgpack.encode(given)
+    except UnicodeEncodeError:
+        return msgspec.msgpack.encode(spelled_out(given))
+
+
+def spelled_out(given: S) -> S:
+    """An event, or another record, with what no bytes can hold spelled out in all its texts: halves of surrogate pairs."""
+
+    def legible(value: object) -> object:
+        match value:
+            case str():
+                return written(value)
+            case dict():
+                return {legible(key): legible(held) for key, held in cast("dict[object, object]", value).items()}
+            case list() | tuple():
+                return [legible(held) for held in cast("list[object]", value)]
+            case _:
+                return value
+
+    return msgspec.convert(legible(msgspec.to_builtins(given, builtin_types=(bytes,))), type(given))
+
+
+def decode_event(stored: bytes) -> Event:
+    """The event; of a kind that this release does not know, what all events say."""
+    envelope = _ENVELOPE.decode(stored)
+    kind = EVENTS.get(envelope.kind)
+    if kind is None:
+        common = msgspec.msgpack.decode(envelope.body, type=Event)
+        said = {name: getattr(common, name) for name in Event.__struct_fields__}
+        return Unknown(name=envelope.kind, **said)
+    if envelope.kind not in _BODIES:
+        _BODIES[envelope.kind] = msgspec.msgpack.Decoder(kind)
+    return _BODIES[envelope.kind].decode(envelope.body)

@@ -3,31 +3,204 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import dis
 import io
 import linecache
 import os
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
 from types import CodeType
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TextIO, cast
+from weakref import WeakSet
 
 import msgspec
 
-from agent_kernel.agents.capturing import captured
 from agent_kernel.agents.deadlines import StepTimeout, within
-from agent_kernel.agents.effects import STEP
+from agent_kernel.agents.effects import STEP, lineage, threads_followed
 from agent_kernel.agents.events import Part
 from agent_kernel.agents.gate import EffectStopped
-from agent_kernel.agents.settling import Settled
 from agent_kernel.session.history import written
 
 if TYPE_CHECKING:
+    from agent_kernel.agents.arguments import Given
     from agent_kernel.repository import Outputs
 
-__all__ = ["Executed", "Executor", "PlainExecutor", "RaisedInterrupt", "Status", "is_raised_by_code"]
+__all__ = [
+    "NAMES",
+    "Executed",
+    "Executor",
+    "PlainExecutor",
+    "RaisedInterrupt",
+    "Settled",
+    "Status",
+    "TaskHandle",
+    "captured",
+    "is_raised_by_code",
+    "offered",
+]
+
+
+# -- the `task` object with which an agent's code ends its run: `task.success(value)`, `task.fail(…)`, `task.clarify(…)`
+#
+# They raise, so that nothing after them runs, and what they raise is no `Exception`, so that code that catches everything
+# does not swallow the end of its own run. The words are agex's.
+
+NAMES = ("task", "agent_task")
+
+
+class Settled(BaseException):
+    """How the code ended the run."""
+
+    def __init__(self, how: Literal["success", "fail", "clarify"], value: object = None) -> None:
+        super().__init__(how)
+        self.how = how
+        self.value = value
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows of it: nothing, since it is no error."""
+        return []
+
+
+class TaskHandle:
+    """What an agent's code ends its run with."""
+
+    def __init__(self, inputs: Given) -> None:
+        self.inputs = inputs.copy()
+
+    def success(self, value: object = None) -> NoReturn:
+        """The task is done, and this is its result."""
+        raise Settled("success", value)
+
+    def fail(self, reason: str) -> NoReturn:
+        """The task cannot be done."""
+        raise Settled("fail", str(reason))
+
+    def clarify(self, question: str) -> NoReturn:
+        """Ask the person, and go on when they have answered."""
+        raise Settled("clarify", str(question))
+
+    def __repr__(self) -> str:
+        return "<task: .success(value), .fail(reason), .clarify(question)>"
+
+
+# -- take what code prints, where several pieces of code may print at the same time on threads of their own
+#
+# `contextlib.redirect_stdout` swaps a global: of two threads that use it, the one that ends last puts back what the other
+# had put there. Here one router stands in `sys.stdout` while anybody captures, and hands each text to its thread's taker: that
+# of the thread itself, or of the one whose code started it. What other threads print goes where it would go anyway.
+
+_lock = threading.RLock()
+
+
+# Threads that were started by code whose text was taken, such as those of a pool: they print for whatever runs now.
+_of_captures: WeakSet[threading.Thread] = WeakSet()
+
+
+class _Taker:
+    """Where a text goes, and the threads that were there before and that no such code started."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.before = WeakSet(thread for thread in threading.enumerate() if thread not in _of_captures)
+
+    def end(self) -> None:
+        """Remember the threads that this thread's code started, and that stay."""
+        here = threading.current_thread()
+        new = (thread for thread in threading.enumerate() if thread not in self.before and thread is not here)
+        _of_captures.update(thread for thread in new if here in lineage(thread.ident or 0))
+
+
+class _Router(io.TextIOBase):
+    """Stands in place of a stream, and knows whose text is whose."""
+
+    def __init__(self) -> None:
+        self.stream: Any = None
+        self.takers: dict[int, list[_Taker]] = {}
+
+    def taker(self) -> Any:
+        here = threading.get_ident()
+        mine = self.takers.get(here)
+        if mine:
+            return mine[-1].stream
+        for child, parent in pairwise(lineage(here)):
+            # Threads may have been followed for others before: what this one started then is not of what it captures now.
+            theirs = [one for one in self.takers.get(parent.ident or 0, ()) if child not in one.before]
+            if theirs:
+                return theirs[-1].stream
+        return self.stream
+
+    def write(self, text: str) -> int:
+        return int(self.taker().write(text) or len(text))
+
+    def flush(self) -> None:
+        self.taker().flush()
+
+    def close(self) -> None:
+        """Nothing here is its own. When it dies, Python closes it, and what it led to may be closed by then."""
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return False
+
+    def fileno(self) -> int:
+        return int(self.stream.fileno())
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # the base class calls it an attribute
+        return str(getattr(self.stream, "encoding", "utf-8"))
+
+
+# Of each stream's routers none ever goes: `print` holds no reference to the stream that it prints to, and another
+# thread may end its capturing, and with it the last reference to a router, in the middle of a line.
+_routers: dict[str, list[_Router]] = {"stdout": [], "stderr": []}
+
+
+@contextmanager
+def captured(taker: TextIO) -> Generator[None]:
+    """Give what this thread writes to `sys.stdout` and `sys.stderr` to `taker`, and what threads do that its code starts.
+
+    Those that C code started, or that were there before and that no captured code started, are no one's.
+    """
+    thread, entry = threading.get_ident(), _Taker(taker)
+    with _lock:
+        mine = {name: _installed(name) for name in _routers}
+        for router in mine.values():
+            router.takers.setdefault(thread, []).append(entry)
+    try:
+        with threads_followed():
+            yield
+    finally:
+        with _lock:
+            for name, router in mine.items():
+                router.takers[thread].remove(entry)
+                if not router.takers[thread]:
+                    del router.takers[thread]
+                if not router.takers and getattr(sys, name) is router:
+                    setattr(sys, name, router.stream)
+        entry.end()
+
+
+def _installed(name: str) -> _Router:
+    """The router that stands in a stream's place by now."""
+    now = getattr(sys, name)
+    if isinstance(now, _Router):
+        return now
+    router = next((one for one in _routers[name] if not one.takers), None)
+    if router is None:
+        router = _Router()
+        _routers[name].append(router)
+    router.stream = now
+    setattr(sys, name, router)
+    return router
+
 
 Status = Literal["ok", "failed", "interrupted", "timeout"]
 _MOST_KEPT = 1_000_000  # characters that a step's printing may take before the rest is dropped
@@ -187,3 +360,91 @@ class _Bounded(io.StringIO):
         super().write(text[: max(0, room)])
         self.dropped += max(0, len(text) - max(0, room))
         return len(text)
+
+
+# -- what an agent's code finds beside the variables: its `task`, and what was registered for it
+#
+# These are no variables. They stand among the builtins while a step runs, so that nothing of them is ever committed, code
+# of the notebook finds them too when it is called, and a variable of the same name goes first. Where steps on several
+# threads are offered different objects under one name, each thread finds its own.
+
+_ABSENT: Any = object()
+_offers_lock = threading.Lock()
+_stacks: dict[int, list[Mapping[str, object]]] = {}  # by thread: of steps within steps the innermost counts
+_before: dict[str, object] = {}  # what stood there without us
+
+
+@contextmanager
+def offered(objects: Mapping[str, object], namespace: Mapping[str, object] | None = None) -> Generator[None]:
+    """Let the code that runs on this thread find these objects, and none that an outer step was offered.
+
+    Args:
+        namespace: in which it runs; where that has builtins of its own, the objects stand there.
+    """
+    own: Any = (namespace or {}).get("__builtins__")
+    if type(own) is dict:
+        with _in(cast("dict[str, object]", own), objects):
+            yield
+        return
+    thread = threading.get_ident()
+    with _offers_lock:
+        stack = _stacks.setdefault(thread, [])
+        hidden: Mapping[str, object] = stack[-1] if stack else {}
+        stack.append(objects)
+        _put({*hidden, *objects})
+    try:
+        yield
+    finally:
+        with _offers_lock:
+            stack.pop()
+            if not stack:
+                del _stacks[thread]
+            _put({*hidden, *objects})
+
+
+@contextmanager
+def _in(place: dict[str, object], objects: Mapping[str, object]) -> Generator[None]:
+    before = {name: place[name] for name in objects if name in place}
+    place.update(objects)
+    try:
+        yield
+    finally:
+        for name in objects:
+            place.pop(name, None)
+        place.update(before)
+
+
+def _put(names: Iterable[str]) -> None:
+    place = builtins.__dict__
+    for name in names:
+        _before.setdefault(name, place.get(name, _ABSENT))
+        found = [stack[-1][name] for stack in _stacks.values() if name in stack[-1]]
+        if found:
+            is_same = all(one is found[0] for one in found)
+            place[name] = found[0] if is_same else _ByThread(name)
+        elif (before := _before.pop(name)) is _ABSENT:
+            place.pop(name, None)
+        else:
+            place[name] = before
+
+
+class _ByThread:
+    """Stands for the object that the calling thread was offered."""
+
+    def __init__(self, name: str) -> None:
+        object.__setattr__(self, "_name", name)
+
+    def _mine(self) -> Any:
+        name = object.__getattribute__(self, "_name")
+        stack = _stacks.get(threading.get_ident(), [{}])
+        if name not in stack[-1]:
+            raise NameError(
+                f"several agents that run now have another {name!r} each, and none of them runs on this thread"
+            )
+        return stack[-1][name]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._mine(), name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._mine()(*args, **kwargs)

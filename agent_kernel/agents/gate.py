@@ -33,7 +33,7 @@ import msgspec
 
 from agent_kernel.agents.effects import STEP, is_own, owns, real_path
 from agent_kernel.agents.events import ApprovalDecided, ApprovalRequested, Event, Finding
-from agent_kernel.agents.review.reaching import BUILTINS, FUNCTIONS, SINKS
+from agent_kernel.agents.review.meaning import BUILTINS, FUNCTIONS, SINKS
 
 __all__ = [
     "THAT",

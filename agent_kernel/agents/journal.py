@@ -9,35 +9,70 @@ that has changed, need not read how every run of the store stands.
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from agent_kernel.agents import holding
-from agent_kernel.agents.encoding import decode_event, encode_event, spelled_out
 from agent_kernel.agents.events import (
+    Action,
     ApprovalDecided,
     ApprovalRequested,
     Cancelled,
     Clarify,
+    Error,
     Event,
     Fail,
+    Output,
     Resumed,
+    Retry,
+    StepStart,
+    SubRun,
     Success,
     TaskStart,
+    TryStart,
     Unknown,
+    Usage,
+    decode_event,
+    encode_event,
+    spelled_out,
 )
-from agent_kernel.errors import RunBusyError, RunNotFoundError
+from agent_kernel.errors import RunBusyError, RunNotFoundError, StoreError
 from agent_kernel.repository.runs import HOLDS
+from agent_kernel.session.interrupts import uninterrupted
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Holder
     from agent_kernel.storage import Store
 
-__all__ = ["MOVED", "PREFIX", "WAITING", "Journal", "new_run_id", "short_run"]
+__all__ = [
+    "MOVED",
+    "OVER",
+    "PREFIX",
+    "WAITING",
+    "Journal",
+    "Listener",
+    "Log",
+    "State",
+    "has_called",
+    "has_unpriced",
+    "model_errors",
+    "new_run_id",
+    "outputs_in_a_row",
+    "retries_in_a_row",
+    "seconds_taken",
+    "short_run",
+    "state_of",
+    "steps_in",
+    "steps_of",
+    "taken_up",
+    "usage_of",
+]
+
 
 PREFIX: Final = b"e/"
 WAITING: Final = b"w/"
@@ -275,3 +310,244 @@ def _prefix(run: str) -> bytes:
 
 def _key(run: str, seq: int) -> bytes:
     return _prefix(run) + seq.to_bytes(8, "big")
+
+
+# -- the events of one run as it goes on: stored first, then told to whoever listens
+
+logger = logging.getLogger(__name__)
+E = TypeVar("E", bound=Event)
+Listener: TypeAlias = Callable[[Event], object]
+State: TypeAlias = Literal["running", "pending", "clarify", "interrupted", "cancelled", "completed", "failed"]
+
+
+OVER: Final = frozenset({"completed", "failed", "cancelled"})  # a failed one can be taken up again
+
+
+class Log:
+    """One run's events: those that are stored, and the next one.
+
+    Args:
+        events: what is stored of the run already.
+        common: what every event of it says: agent, namespace, parent_run.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        run: str,
+        events: Sequence[Event] = (),
+        listeners: Sequence[Listener] = (),
+        **common: str,
+    ) -> None:
+        self.run = run
+        self.events = list(events)
+        self.listeners = list(listeners)
+        self.journal = journal
+        self._common = common
+        self._held: bytes | None = None  # while this is what drives the run
+        self.when_over: Callable[[], None] = lambda: None  # called once it is stored that the run is over
+
+    def hold(self) -> None:
+        """Drive the run from here on, if it can go on at all.
+
+        Raises:
+            RunBusyError: somebody else drives it, or went on with it meanwhile. Nothing was written.
+        """
+        if not self.is_held and self.state == "running":
+            with uninterrupted():
+                self._held = self.journal.hold(self.run, self._next_number())
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this is what drives the run."""
+        return self._held is not None and holding.is_driving(self._held)
+
+    def let_go(self) -> None:
+        """Drive it no more. Where it stopped halfway, whoever comes may go on with it."""
+        held = self._held
+        if held is None or not holding.is_own(held):
+            return
+        with uninterrupted():
+            try:
+                self.journal.let_go(self.run, held)
+            except StoreError as error:  # a loop may be collected after its store was closed
+                logger.warning("run %s stays held until this process ends: %s", self.run, error)
+            self._held = None
+
+    def catch_up(self) -> bool:
+        """Take in what others have added since it was looked at here; returns whether they had. While it is held, nobody can."""
+        if self.is_held:
+            return False
+        with uninterrupted():
+            found = list(self.journal.of(self.run, self._next_number() - 1))
+            self.events.extend(found)
+        return bool(found)
+
+    def follow_rewritten(self) -> None:
+        """Know the commits by what they are called since the history was rewritten, as the stored events do."""
+        if self.is_held or not self.events:
+            return
+        last = self.events[-1]
+        stored = next(self.journal.of(self.run, last.seq - 1), last)
+        if (stored.before, stored.after) == (last.before, last.after):
+            return
+        with uninterrupted():
+            again = {event.seq: event for event in self.journal.of(self.run)}
+            self.events = [again.get(event.seq, event) for event in self.events]
+
+    def _next_number(self) -> int:
+        return self.events[-1].seq + 1 if self.events else 0
+
+    def note(self, event: E, *, step: int | None = None, before: str = "", after: str = "") -> E:
+        """Store an event as the run's next, tell the listeners, and return it as it is stored.
+
+        Raises:
+            RunBusyError: somebody else drives this run, or went on with it.
+            StoreError: it is not stored; nobody was told.
+        """
+        return self.note_all([event], step=step, before=before, after=after)[0]  # type: ignore[return-value]  # it is the same class
+
+    def note_all(
+        self, events: Sequence[Event], *, step: int | None = None, before: str = "", after: str = ""
+    ) -> tuple[Event, ...]:
+        """Store what belongs together, all of it or nothing, then tell of it in order; raises as `note`."""
+        first = self._next_number()
+        common = {"run": self.run, "step": step, "before": before, "after": after or before, **self._common}
+        told = [msgspec.structs.replace(event, seq=first + at, **common) for at, event in enumerate(events)]
+        with uninterrupted():  # what is stored has to be known here: its numbers are taken
+            stored = self.journal.append(*told, held=self._held)
+            if self._held is not None and holding.comes_to_rest(stored[-1]):
+                holding.end(self._held)
+                self._held = None
+            self.events.extend(stored)
+            if self.state in OVER:
+                self.when_over()
+        for event in stored:
+            for listener in self.listeners:
+                listener(event)
+        return stored
+
+    @property
+    def state(self) -> State:
+        return state_of(self.events)
+
+    @property
+    def start(self) -> TaskStart:
+        first = self.events[0]
+        assert isinstance(first, TaskStart)
+        return first
+
+
+def state_of(events: Sequence[Event]) -> State:
+    """Where a run stands, judging from its events alone; `running` also says: the process died meanwhile."""
+    for event in reversed(events):
+        match event:
+            case Success():
+                return "completed"
+            case Fail():
+                return "failed"
+            case Clarify():
+                return "clarify"
+            case Cancelled(final=final):
+                return "cancelled" if final else "interrupted"
+            case ApprovalRequested():
+                return "pending"
+            case ApprovalDecided() | StepStart() | Action() | TaskStart() | Output() | Resumed():
+                return "running"
+            case _:
+                pass
+    return "running"
+
+
+def usage_of(events: Sequence[Event]) -> Usage:
+    """What the models of a run took so far, and those of its sub-agents."""
+    return sum((event.usage for event in events if isinstance(event, Action | SubRun)), Usage())
+
+
+# -- how often something went wrong one time after the other, counted from the events of a run
+
+_OF_A_STEP: Final = (ApprovalRequested, StepStart, TryStart, Output)
+
+
+def taken_up(events: Sequence[Event]) -> Sequence[Event]:
+    """The events since a person let the run go on although it had failed: what it may take is counted anew from there."""
+    failed = next((at for at in range(len(events) - 1, -1, -1) if isinstance(events[at], Fail)), -1)
+    return events[failed + 1 :]
+
+
+def steps_of(events: Sequence[Event]) -> int:
+    """How many pieces of code the model has sent."""
+    return sum(isinstance(event, Action) and event.code is not None and event.source == "model" for event in events)
+
+
+def steps_in(events: Sequence[Event]) -> int:
+    """All steps of a run, also those that its program gave it, that were denied, and the one that waits.
+
+    Code that was stopped or refused before it began is none.
+    """
+    met = {(event.run, event.step) for event in events if isinstance(event, _OF_A_STEP)}
+    return sum(
+        isinstance(event, Action) and event.code is not None and (event.run, event.step) in met for event in events
+    )
+
+
+def has_called(events: Sequence[Event]) -> bool:
+    """Whether the model has sent code by calling the tool, and not only between its words."""
+    return any(
+        isinstance(event, Action) and event.source == "model" and event.code is not None and not event.said
+        for event in events
+    )
+
+
+def seconds_taken(events: Sequence[Event]) -> float:
+    """How long the run took already: what its answers and steps took, not the time that a person let it wait.
+
+    Answers that failed count too, and the time before they were asked for again.
+    """
+    took = sum(event.duration_s for event in events if isinstance(event, Action | Output | Error))
+    return took + sum(event.waited_s for event in events if isinstance(event, Action | Error | Fail))
+
+
+def has_unpriced(events: Sequence[Event]) -> bool:
+    """Whether the model gave an answer of which nobody knows what it cost."""
+    return any(isinstance(event, Action) and event.source == "model" and event.usage.cost is None for event in events)
+
+
+def retries_in_a_row(events: Sequence[Event]) -> int:
+    """Of the answers before the last one, how many up to it were told that they do not fit."""
+    return _in_a_row(events, lambda after: any(isinstance(event, Retry) for event in after))
+
+
+def outputs_in_a_row(events: Sequence[Event], holds: Callable[[Output], bool]) -> int:
+    """Of the answers before the last one, how many up to it were steps with such an output."""
+    return _in_a_row(events, lambda after: any(isinstance(event, Output) and holds(event) for event in after))
+
+
+def model_errors(events: Sequence[Event]) -> int:
+    """How often the model failed since it answered last, or since a person let the run go on."""
+    many = 0
+    for event in reversed(events):
+        if isinstance(event, Action | Resumed):
+            break
+        many += isinstance(event, Error) and event.source == "model"
+    return many
+
+
+def _in_a_row(events: Sequence[Event], holds: Callable[[list[Event]], bool]) -> int:
+    many = 0
+    for number, after in enumerate(_turns(events)):
+        if number and not holds(after):
+            break
+        many += bool(number)
+    return many
+
+
+def _turns(events: Sequence[Event]) -> Iterator[list[Event]]:
+    """What followed on each of the model's answers, the last one first."""
+    after: list[Event] = []
+    for event in reversed(events):
+        if isinstance(event, Action):
+            yield after
+            after = []
+        else:
+            after.append(event)

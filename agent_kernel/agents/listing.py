@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, SupportsIndex, overload
+import sys
+from collections.abc import Iterable, Iterator
+from html import escape
+from typing import TYPE_CHECKING, Literal, SupportsIndex, TextIO, TypeAlias, get_args, overload
 
-from agent_kernel.agents.events import Event
+import msgspec
+
+from agent_kernel.agents.context import cut
+from agent_kernel.agents.events import (
+    Action,
+    ApprovalDecided,
+    ApprovalRequested,
+    Cancelled,
+    Clarify,
+    Compaction,
+    Effect,
+    Error,
+    Event,
+    Fail,
+    Output,
+    Resumed,
+    Retry,
+    Rewound,
+    StateChange,
+    SubRun,
+    Success,
+    TaskStart,
+)
 from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.redaction import without_controls
+from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
     from agent_kernel.agents.place import Place
@@ -14,7 +40,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Repository
     from agent_kernel.session import Live, Session
 
-__all__ = ["Events", "events", "journal_of"]
+__all__ = ["Events", "Look", "Verbosity", "events", "html_of", "journal_of", "pprint_events", "readable", "text_of"]
 
 
 class Events(tuple[Event, ...]):
@@ -31,7 +57,6 @@ class Events(tuple[Event, ...]):
         return Events(super().__getitem__(key)) if isinstance(key, slice) else super().__getitem__(key)
 
     def __str__(self) -> str:
-        from agent_kernel.agents.printing import Look, text_of
 
         return text_of(self, Look())
 
@@ -42,7 +67,6 @@ class Events(tuple[Event, ...]):
         printer.text(str(self) if not cycle else repr(self))  # type: ignore[attr-defined]
 
     def _repr_html_(self) -> str:
-        from agent_kernel.agents.printing import html_of
 
         return html_of(self)
 
@@ -105,3 +129,195 @@ def _with_children(run: str, parents: Iterable[tuple[str, str]]) -> list[str]:
         if parent in found:
             found.add(one)
     return sorted(found)
+
+
+# -- events as people read them: as lines of text, and as HTML
+#
+# Everything that is shown is foreign: it is escaped, its control characters are taken out, and what looks like a secret is
+# masked here too, whatever was stored.
+
+Verbosity: TypeAlias = Literal["brief", "normal", "verbose"]
+_COLORS: dict[str, str] = {"head": "1", "code": "36", "sent": "2", "quiet": "2", "bad": "31", "good": "32"}
+_FONT = "font-family:var(--jp-code-font-family,monospace)"
+_STYLES: dict[str, str] = {
+    "head": "font-weight:600",
+    "plain": "white-space:pre-wrap",
+    "code": f"white-space:pre-wrap;{_FONT};border-left:3px solid #8888;padding-left:.6em",
+    "shown": f"white-space:pre;overflow-x:auto;{_FONT}",
+    "sent": f"white-space:pre-wrap;{_FONT};opacity:.7",
+    "quiet": "white-space:pre-wrap;opacity:.7",
+    "bad": "white-space:pre-wrap;color:#c33",
+    "good": "white-space:pre-wrap;color:#2a2",
+}
+_MOST_CHARS = 4_000  # that one part of an event may take, unless all is asked for
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """How events are shown; see `pprint_events`."""
+
+    verbosity: Verbosity = "normal"
+    show_delta: bool = True
+    indent_by_namespace: bool = True
+    width: int = 120
+    truncate_code_lines: int | None = 20
+
+    def __post_init__(self) -> None:
+        if self.verbosity not in get_args(Verbosity):
+            raise ValueError(f"verbosity is one of {', '.join(get_args(Verbosity))}, not {self.verbosity!r}")
+        if self.width < 20:
+            raise ValueError(f"width is 20 or more, not {self.width}")
+
+
+def pprint_events(
+    events: Event | Iterable[Event],
+    *,
+    verbosity: Verbosity = "normal",
+    color: bool | None = None,
+    show_delta: bool = True,
+    indent_by_namespace: bool = True,
+    width: int = 120,
+    truncate_code_lines: int | None = 20,
+    file: TextIO | None = None,
+) -> None:
+    """Print events, or one: `on_event=pprint_events` prints them as they come.
+
+    Args:
+        verbosity: `brief` leaves out what steps showed, `verbose` adds what the model thought and was sent.
+        color: by default where `file` is a terminal.
+        show_delta: which variables each step changed.
+        indent_by_namespace: those of sub-agents stand further to the right.
+        width: characters of a line, of which the rest is cut.
+        truncate_code_lines: so many lines of one piece of code; None: all.
+        file: by default `sys.stdout`.
+    """
+    look = Look(
+        verbosity=verbosity,
+        show_delta=show_delta,
+        indent_by_namespace=indent_by_namespace,
+        width=width,
+        truncate_code_lines=truncate_code_lines,
+    )
+    out = sys.stdout if file is None else file
+    colored = out.isatty() if color is None else color
+    for event in [events] if isinstance(events, Event) else events:
+        text = text_of([event], look, colored=colored)
+        if text:
+            out.write(f"{text}\n")
+
+
+def text_of(events: Iterable[Event], look: Look, *, colored: bool = False) -> str:
+    """Events as lines."""
+    lines: list[str] = []
+    for event in events:
+        indent = "  " * event.namespace.count("/") if look.indent_by_namespace else ""
+        for kind, text in _told(event, look):
+            first = "  | " if kind == "code" else "" if kind == "head" or text.startswith(_who(event)) else "  "
+            for line in text.splitlines() or [""]:
+                cut = _cut(f"{indent}{first}{line}", look.width)
+                code = _COLORS.get(kind, "") if colored else ""
+                lines.append(f"\x1b[{code}m{cut}\x1b[0m" if code else cut)
+    return "\n".join(lines)
+
+
+def html_of(events: Iterable[Event], look: Look | None = None) -> str:
+    """Events as HTML without scripts, links or pictures."""
+    look = look or Look()
+    rows: list[str] = []
+    for event in events:
+        indent = event.namespace.count("/") * 1.5 if look.indent_by_namespace else 0
+        told = [f'<div style="{_STYLES[kind]}">{escape(text)}</div>' for kind, text in _told(event, look)]
+        if told:
+            rows.append(f'<div style="margin:.2em 0 .2em {indent:g}em">{"".join(told)}</div>')
+    return f'<div class="agent-kernel agent-kernel-events">{"".join(rows)}</div>'
+
+
+def readable(text: str, most_chars: int | None = None) -> str:
+    """Foreign text as it may be shown: without secrets, and without what a terminal would act on."""
+    clean = summaries.mask_text(without_controls(text))
+    return clean if most_chars is None else cut(clean, most_chars)
+
+
+def _told(event: Event, look: Look) -> Iterator[tuple[str, str]]:
+    """What is said of an event, in pieces."""
+    most = None if look.verbosity == "verbose" else _MOST_CHARS
+    for kind, text in _pieces(event, look):
+        clean = readable(text, most).rstrip()
+        yield kind, _fewer_lines(clean, look.truncate_code_lines) if kind == "code" else clean
+
+
+def _pieces(event: Event, look: Look) -> Iterator[tuple[str, str]]:
+    who = _who(event)
+    is_verbose, is_brief = look.verbosity == "verbose", look.verbosity == "brief"
+    match event:
+        case TaskStart():
+            yield "head", f"{who} task: {event.task if is_verbose else event.task.partition(chr(10))[0]}"
+            yield "quiet", f"model {event.model}" + (f", returns {event.returns}" if event.returns else "")
+            yield from [("quiet", event.prompt)] if is_verbose else []
+        case Action():
+            named = "setup" if event.source == "setup" else f"step {event.step}" if event.step is not None else "answer"
+            yield "head", f"{who} {named}"
+            yield from [("quiet", event.thinking)] if is_verbose and event.thinking else []
+            yield from [("plain", event.text)] if event.text and not is_brief else []
+            yield from [("code", event.code)] if event.code else []
+        case Output():
+            shown = "".join(part.text or f"[{part.mime}]\n" for part in event.parts)
+            yield from [("shown", shown)] if shown and not is_brief else []
+            yield from [("bad", f"{event.status}")] if event.status != "ok" else []
+            yield from [("sent", f"sent: {event.sent}")] if is_verbose else []
+        case StateChange():
+            if look.show_delta:
+                yield from (("quiet", f"{how} {name}{f': {now}' if now else ''}") for how, name, now in event.changed)
+                yield from (("bad", f"not saved: {name} ({reason})") for name, reason in event.unsaved)
+        case Effect():
+            yield "quiet", f"outside the variables: {event.said}"
+        case SubRun():
+            yield from [("quiet", f"{event.child_agent}: {event.status}")] if not is_brief else []
+        case _:
+            yield from _said(event, who, is_verbose=is_verbose)
+
+
+def _said(event: Event, who: str, *, is_verbose: bool) -> Iterator[tuple[str, str]]:
+    match event:
+        case Error():
+            yield "bad", event.message
+        case Success():
+            yield "good", f"{who} done{f': {event.result}' if event.result else ''}"
+        case Fail():
+            yield "bad", f"{who} failed{f' ({event.limit})' if event.limit else ''}: {event.reason}"
+        case Clarify():
+            yield "head", f"{who} asks: {event.question}"
+        case Cancelled():
+            yield (
+                "bad",
+                f"{who} {'given up' if event.final else 'stopped'}{f': {event.reason}' if event.reason else ''}",
+            )
+        case Resumed():
+            yield "head", f"{who} goes on{f': {event.sent}' if event.sent else ''}"
+        case ApprovalRequested():
+            yield "head", f"{who} asks whether step {event.step} may run"
+            yield from (("plain", f"{one.kind}: {one.what}") for one in event.findings if one.risky)
+        case ApprovalDecided():
+            yield "plain", f"{event.decision}{f' by {event.by}' if event.by else ''} {event.reason}".rstrip()
+        case Retry():
+            yield "quiet", event.sent if is_verbose else "the answer did not fit; it is asked again"
+        case Rewound() if event.steps:
+            yield "quiet", f"what was said of step {', '.join(map(str, event.steps))} is taken back with it"
+        case Compaction():
+            yield "quiet", f"{event.dropped} older messages are left out"
+        case _:
+            pass
+
+
+def _who(event: Event) -> str:
+    return f"[{event.namespace or event.agent}]"
+
+
+def _fewer_lines(code: str, most: int | None) -> str:
+    lines = code.splitlines()
+    if most is None or len(lines) <= most:
+        return code
+    return "\n".join([*lines[:most], f"… {len(lines) - most} more lines"])
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else f"{line[: width - 1]}…"

@@ -8,33 +8,298 @@ words of Python, and whoever goes on with the run makes the move instead of runn
 from __future__ import annotations
 
 import ast
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import msgspec
 
-from agent_kernel.agents import uncovered
-from agent_kernel.agents.events import Finding
-from agent_kernel.agents.journal import Journal
-from agent_kernel.agents.operations import operation_text
-from agent_kernel.errors import MoveNotMadeError, NothingToUndoError
-from agent_kernel.repository import hex_of
-from agent_kernel.session.labels import named
+from agent_kernel.agents.context import masked
+from agent_kernel.agents.events import Effect, Event, Finding, Output, SubRun, Usage
+from agent_kernel.agents.journal import Journal, short_run
+from agent_kernel.agents.models import FunctionModel, Request, Turn
+from agent_kernel.errors import DamagedObjectError, MoveNotMadeError, NothingToUndoError, RunNotFoundError
+from agent_kernel.repository import NO_CHAT, hex_of, short
+from agent_kernel.session.labels import named, prompt, session_of, title
+from agent_kernel.values.summaries.wording import clean
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Author, Change, Commit, ObjectId
     from agent_kernel.session import Repository, Session
+    from agent_kernel.session.operations import Operation
 
-__all__ = ["CHANGES", "SOURCE", "Move", "findings", "made", "signed"]
+__all__ = [
+    "CHANGES",
+    "DENIED",
+    "PREFIX",
+    "SOURCE",
+    "Apart",
+    "Move",
+    "Point",
+    "apart",
+    "findings",
+    "goes_on_from",
+    "is_held",
+    "is_outside",
+    "made",
+    "operation_text",
+    "outside",
+    "run_text",
+    "signed",
+    "step_numbers",
+    "steps_run",
+    "uncovered_notes",
+    "undone_in",
+    "undone_since",
+]
+
+
+# -- what undo takes back and redo does again, in words
+
+
+def operation_text(repo: Repository, operation: Operation, session: str = "") -> str:
+    """What is undone or done again: `[11] a slip of the hand`, `the move to main`, `the move to [7]`, `the checkout that …`.
+
+    Args:
+        session: the one that does it. A cell of an earlier one is named by its hash too: its number is another one's now.
+    """
+    at = operation.after.commit
+    commit = repo.commit_at(at) if at is not None else None
+    if operation.run:
+        return run_text(Journal(repo.store), operation.run)
+    if operation.moved:
+        here, there = operation.before, operation.after
+        if (here.branch, here.commit) == (there.branch, there.commit) and here.carried > there.carried:
+            return "the checkout that brought back what a restart took"
+        reached = "" if at is None or commit is None else prompt(commit) or short(at)
+        if at is not None and commit is not None and session and session_of(commit) not in ("", session):
+            reached = f"{reached} ({short(at)})"
+        return f"the move to {operation.after.branch or reached or 'no commit'}"
+    if at is None or commit is None:
+        return ""
+    took = "".join(f", and {what} that it took" for what in operation.took if commit.cell is not None)
+    return " ".join(filter(None, (prompt(commit) or short(at), title(commit)))) + took
+
+
+def run_text(journal: Journal, run: str) -> str:
+    """`the run of analyst (3f2a9)`"""
+    try:
+        return f"the run of {clean(journal.first(run).agent)} ({short_run(run)})"
+    except RunNotFoundError:  # forgotten
+        return f"the run {short_run(run)}"
+
+
+# -- what was taken back: it is in the history, and no state there is goes on from it any more
+
+
+class Point(Protocol):
+    """What there is to know of a commit. `goes_on`: as `goes_on_from` says."""
+
+    @property
+    def id(self) -> ObjectId: ...
+    @property
+    def parents(self) -> tuple[ObjectId, ...]: ...
+    @property
+    def goes_on(self) -> tuple[ObjectId, ...]: ...
+    @property
+    def run(self) -> str: ...
+
+
+def goes_on_from(commit: Commit) -> tuple[ObjectId, ...]:
+    """The commits from which the variables of this one go on: its parents, or what it went back to as a whole.
+
+    Where the conversation alone went back, or single variables were taken from elsewhere, they go on from the parents.
+    """
+    if commit.kind not in ("undo", "redo", "rollback"):
+        return commit.parents
+    if commit.restores is None:
+        is_before_all = commit.chat == NO_CHAT and all(one.how == "-" for one in commit.changed) and commit.changed
+        return () if is_before_all else commit.parents
+    is_part = commit.kind == "rollback" and commit.chat is not None
+    return commit.parents if is_part else (commit.restores,)
+
+
+def is_held(repo: Repository, head: ObjectId | None, commit: ObjectId) -> bool:
+    """Whether the variables at `head` go on from a commit: nobody went back behind it, or elsewhere."""
+    try:
+        since_ns = repo.commit_at(commit).time_ns
+        waiting = [] if head is None else [head]
+        seen = set(waiting)
+        while waiting:
+            at = waiting.pop()
+            if at == commit:
+                return True
+            found = repo.commit_at(at)
+            further = [one for one in goes_on_from(found) if one not in seen] if found.time_ns >= since_ns else []
+            seen.update(further)
+            waiting += further
+    except DamagedObjectError:  # it was forgotten, or what came after it
+        return False
+    return False
+
+
+def undone_in(history: Iterable[Point], tips: Iterable[ObjectId]) -> frozenset[str]:
+    """The runs that the tips lead to and that none of them goes on from. The history is newest first."""
+    reached = set(tips)
+    kept = set(reached)
+    gone: set[str] = set()
+    stays: set[str] = set()
+    for one in history:
+        if one.id in reached:
+            reached.update(one.parents)
+            if one.run:
+                (stays if one.id in kept else gone).add(one.run)
+        if one.id in kept:
+            kept.update(one.goes_on)
+    return frozenset(gone - stays)
+
+
+def undone_since(repo: Repository, since_ns: int) -> frozenset[str]:
+    """The runs of a repository that were taken back, of those that began after a moment."""
+    heads = [head.commit for head in repo.heads().values() if head.branch is None and head.commit is not None]
+    tips = list(dict.fromkeys([*repo.branches().values(), *heads]))
+    return undone_in(_since(repo, tips, since_ns), tips)
+
+
+class _Point:
+    __slots__ = ("goes_on", "id", "parents", "run")
+
+    def __init__(self, id: ObjectId, commit: Commit) -> None:
+        self.id = id
+        self.parents = commit.parents
+        self.goes_on = goes_on_from(commit)
+        self.run = commit.run
+
+
+def _since(repo: Repository, tips: list[ObjectId], since_ns: int) -> Iterator[_Point]:
+    for id, commit in repo.log(tips):
+        if commit.time_ns < since_ns:
+            return
+        yield _Point(id, commit)
+
+
+# -- what going back does not cover: what steps did outside the variables that the variables go on without, or with again
+#
+# Two commits are compared: where the variables were, and where they are. The line of each goes on as they do, over undos and
+# rollbacks, and the steps on one line that are not on the other are those that were left, or taken on.
+
+_FAR: Final = 1_000  # commits that are looked at
+_MOST_STEPS: Final = 4  # things that are named
+_LONGEST: Final = 80  # characters of each
+
+Steps = dict[str, set[int]]  # by run
+
+
+class Apart(msgspec.Struct, frozen=True):
+    """The steps of runs that lie on the line to one of two commits alone."""
+
+    left: Steps
+    taken: Steps
+
+
+def apart(repo: Repository, before: ObjectId | None, after: ObjectId | None) -> Apart:
+    """What the variables of `after` go on without, and with again, since they were those of `before`."""
+    found = Apart({}, {})
+    left, taken = _line(repo, before), _line(repo, after)
+    one, other = next(left, None), next(taken, None)
+    for _ in range(_FAR):
+        if (one is None and other is None) or (one and other and one[0] == other[0]):
+            break
+        if other is None or (one is not None and one[1].time_ns > other[1].time_ns):
+            assert one is not None
+            _note(repo, one[1], found.left)
+            one = next(left, None)
+        else:
+            _note(repo, other[1], found.taken)
+            other = next(taken, None)
+    return found
+
+
+def _line(repo: Repository, at: ObjectId | None) -> Iterator[tuple[ObjectId, Commit]]:
+    """The commits that the variables go on from, newest first; it ends where one is gone."""
+    while at is not None:
+        try:
+            commit = repo.commit_at(at)
+        except DamagedObjectError:
+            return
+        yield at, commit
+        at = _before(repo, commit)
+
+
+def _before(repo: Repository, commit: Commit) -> ObjectId | None:
+    """Also where only the variables went back, all of them: that looks like taking single ones."""
+    target = commit.restores
+    if target is not None and commit.kind == "rollback" and _tree(repo, target) == commit.tree:
+        return target
+    return next(iter(goes_on_from(commit)), None)
+
+
+def _tree(repo: Repository, at: ObjectId) -> ObjectId | None:
+    try:
+        return repo.commit_at(at).tree
+    except DamagedObjectError:
+        return None
+
+
+def _note(repo: Repository, commit: Commit, found: Steps) -> None:
+    """The step of a commit, and those of what it merged."""
+    if commit.run and commit.step is not None:
+        found.setdefault(commit.run, set()).add(commit.step)
+    for merged in commit.parents[1:]:
+        base = repo.merge_base(commit.parents[0], merged)
+        for at, (id, one) in enumerate(_line(repo, merged)):
+            if id == base or at == _FAR:
+                break
+            if one.run and one.step is not None:
+                found.setdefault(one.run, set()).add(one.step)
+
+
+def _said(journal: Journal, steps: Steps) -> str:
+    """What these steps did outside, as a few words; "" if nothing is known of that."""
+    found = list(
+        dict.fromkeys(one for run, of in steps.items() for one in _effects(list(journal.of(run)), journal, of))
+    )
+    named = [masked(one, _LONGEST) for one in found[:_MOST_STEPS]]
+    return ", ".join([*named, *([f"and {len(found) - _MOST_STEPS} more"] if len(found) > _MOST_STEPS else [])])
+
+
+def _effects(events: list[Event], journal: Journal, steps: set[int] | None) -> Iterator[str]:
+    for event in events:
+        if steps is not None and event.step not in steps:
+            continue
+        if isinstance(event, Effect):
+            yield event.said
+        elif isinstance(event, SubRun) and event.status != "running":
+            yield from _effects(list(journal.of(event.child)), journal, None)
+
+
+def steps_run(events: list[Event]) -> set[int]:
+    """The steps of a run that became commits: not those of which nobody knows what they did."""
+    outputs = (event for event in events if isinstance(event, Output) and event.after != event.before)
+    return {event.step for event in outputs if event.step is not None}
+
+
+def step_numbers(steps: set[int]) -> str:
+    """`step 2`, `steps 2 and 4`, `steps 2 to 5`."""
+    order = sorted(steps)
+    if len(order) > 2 and order[-1] - order[0] == len(order) - 1:
+        return f"steps {order[0]} to {order[-1]}"
+    *first, last = map(str, order)
+    return f"steps {', '.join(first)} and {last}" if first else f"step {last}"
+
+
+def uncovered_notes(journal: Journal, found: Apart) -> list[str]:
+    """What is to be told of a move: what it does not take back, and what it does not do again."""
+    told: Mapping[str, Steps] = {"not undone": found.left, "not done again": found.taken}
+    return [f"{what}: {effects}" for what, steps in told.items() if steps and (effects := _said(journal, steps))]
+
 
 SOURCE: Final = "move"  # of the action that is one
 KIND: Final = "goes back"  # of what is found about it
 CHANGES: Final = "changes"  # and of the variables that would not be as they are
 _MOST: Final = 3  # commits that are named
 _MOST_NAMES: Final = 8
-_FAR: Final = 1_000  # commits back that are looked at
 
 # What a move takes back, in lines, what it changes, and whether that is somebody else's.
 _Found: TypeAlias = "tuple[list[str], Sequence[Change], bool]"
@@ -156,7 +421,40 @@ def made(session: Session, move: Move, author: Author, asked_at: str) -> str:
             raise MoveNotMadeError("something else was done since it was asked for, and it would take that back too")
         before = session.head
         report = session.checkout(move.ref, [move.name] if move.name else []) if move.ref else session.undo()
-    found = uncovered.Apart({}, {}) if move.name else uncovered.apart(session.repo, before, session.head)
-    notes = uncovered.notes(Journal(session.repo.store), found)
+    found = Apart({}, {}) if move.name else apart(session.repo, before, session.head)
+    notes = uncovered_notes(Journal(session.repo.store), found)
     names = ", ".join(f"{one.how}{one.name}" for one in report.changed) or "no variable changed"
     return "\n".join([f"{'Checked out' if move.ref else 'Undone'}: {names}", *report.notes, *notes])
+
+
+# -- an agent that is not ours: it brings its code by itself, and each piece of it is a run of one step
+#
+# So what it does has its place in the history, is reviewed and waits for approval as every agent's step does. Nobody is
+# asked for more: where such a run goes on (its step was approved, say), it ends when its step has run. Where the step was
+# denied there is nothing that it could go on with, and the run is given up.
+
+PREFIX = "outside"
+DENIED = "denied"  # during which such a run was given up
+_TOLD = "The agent outside is told what came of it when it asks."
+
+
+def is_outside(model: str) -> bool:
+    """Whether a run with a model of this name is of such an agent.
+
+    >>> is_outside("outside:visitor")
+    True
+    """
+    return model.partition(":")[0] == PREFIX
+
+
+def outside(agent: str, code: str = "") -> FunctionModel:
+    """The model of a run that such an agent begins with its code.
+
+    >>> outside("visitor").name
+    'outside:visitor'
+    """
+
+    def answer(request: Request) -> Turn:
+        return Turn(code if request.turn == 0 else None, text="" if request.turn == 0 else _TOLD, usage=Usage())
+
+    return FunctionModel(answer, f"{PREFIX}:{agent}")

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeGuard, U
 from msgspec import structs
 
 from agent_kernel.agents import context, earlier, leftovers, returning
-from agent_kernel.agents.approving import MODES
+from agent_kernel.agents.allowing import MODES
 from agent_kernel.agents.arguments import Arguments
 from agent_kernel.agents.course import Course, Setup
 from agent_kernel.agents.current import Nowhere
 from agent_kernel.agents.events import Action, TaskStart
-from agent_kernel.agents.journal import Journal, new_run_id
+from agent_kernel.agents.journal import OVER, Journal, Listener, Log, new_run_id
 from agent_kernel.agents.limits import Limits
-from agent_kernel.agents.log import OVER, Listener, Log
 from agent_kernel.agents.models.naming import check_price, model_named
 from agent_kernel.agents.place import Place
 from agent_kernel.agents.run import Run

@@ -12,7 +12,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from agent_kernel.agents import returning
-from agent_kernel.agents.driving import drive_together
+from agent_kernel.agents.run import drive_together
 from agent_kernel.agents.running_step import parent_course
 from agent_kernel.errors import AgentKernelError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from agent_kernel.agents.agent import Agent, Options, State
     from agent_kernel.agents.events import Event
-    from agent_kernel.agents.log import Listener
+    from agent_kernel.agents.journal import Listener
     from agent_kernel.agents.models import Delta
     from agent_kernel.agents.run import Run
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import msgspec
 
 from agent_kernel.agents.events import StateChange, StepStart
-from agent_kernel.agents.printing import readable
+from agent_kernel.agents.listing import readable
 from agent_kernel.values import summaries
 
 if TYPE_CHECKING:

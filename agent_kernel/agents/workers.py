@@ -13,31 +13,188 @@ from __future__ import annotations
 
 import builtins
 import os
+import pickle
+import signal
+import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import msgspec
 
-from agent_kernel.agents.candidates import Candidate, pickled
-from agent_kernel.agents.encoding import packed
-from agent_kernel.agents.journal import Journal
+from agent_kernel.agents.events import Action, Clarify, Effect, Event, Fail, Success, Usage, packed
+from agent_kernel.agents.events import Cancelled as CancelledEvent
+from agent_kernel.agents.journal import Journal, State, state_of, usage_of
 from agent_kernel.agents.limits import Limits
-from agent_kernel.agents.log import state_of
 from agent_kernel.errors import AgentKernelError, StoreError, TaskInterruptedError
-from agent_kernel.repository import ASIDE, Holder
+from agent_kernel.repository import ASIDE, Holder, ObjectId
+from agent_kernel.session.history import changes_between
+from agent_kernel.values import summaries
 
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import Agent
     from agent_kernel.agents.run import Run
     from agent_kernel.session import Repository, Session
 
-__all__ = ["BEGUN", "Job", "Named", "Task", "give_up", "is_here", "lent", "stop_key", "work"]
+__all__ = [
+    "BEGUN",
+    "NEEDED",
+    "Candidate",
+    "Changed",
+    "Job",
+    "Named",
+    "Processes",
+    "Task",
+    "ended_by",
+    "give_up",
+    "is_here",
+    "lent",
+    "looked_up",
+    "pickled",
+    "scrubbed",
+    "stop_key",
+    "supervised",
+    "swept",
+    "waited",
+    "work",
+]
+
+
+# -- what came of one task that was tried on a branch of its own: read from the store, so that nothing is lost with a worker
+
+_LARGEST_VALUE = 64 << 20
+_PLAIN = ("bool", "float", "int", "str")  # of these the value says enough
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """A variable that is another one than at the start: `+`, `~` or `-`, and what it is now."""
+
+    how: str
+    name: str
+    summary: str = ""
+    size_bytes: int = 0
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """One of several tries of a task. It can be pickled.
+
+    Attributes:
+        number: its place in the race, from 1.
+        start, tip: hex ids of the commits where it began, and where its branch is now.
+        status: `completed`, `failed`, `interrupted`, `clarify`, or `running`.
+        reason: why it is not completed, in words.
+        result, type: what it gave back, in one line, and of what type it is.
+        payload: that value itself, pickled, if it could be.
+        steps, lines: pieces of code that it ran, and their lines.
+        effects: what it did outside the variables, each with what it did it to.
+    """
+
+    number: int
+    branch: str
+    run: str
+    agent: str
+    model: str
+    task: str
+    start: str
+    tip: str = ""
+    status: State = "running"
+    reason: str = ""
+    limit: str = ""
+    result: str = ""
+    type: str = ""
+    payload: bytes | None = None
+    usage: Usage = Usage()
+    seconds: float = 0.0
+    steps: int = 0
+    lines: int = 0
+    changed: tuple[Changed, ...] = ()
+    effects: tuple[tuple[str, str], ...] = ()
+    score: float | None = None
+
+    def __repr__(self) -> str:
+        said = self.result or self.reason
+        return f"<Candidate {self.number}, {self.agent}, {self.status}{f': {said}' if said else ''}>"
+
+    @property
+    def value(self) -> object:
+        """What it gave back; where that could not be pickled, one line about it."""
+        if self.payload is None:
+            return self.result
+        import cloudpickle
+
+        return cloudpickle.loads(self.payload)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it can be picked."""
+        return self.status == "completed"
+
+
+def pickled(value: object) -> bytes | None:
+    """The value as bytes, if it can be pickled and is no larger than 64 MB."""
+    import cloudpickle
+
+    try:
+        found = bytes(cloudpickle.dumps(value))
+    except Exception:  # noqa: BLE001 - values are foreign code's to pickle
+        return None
+    return found if len(found) <= _LARGEST_VALUE else None
+
+
+def looked_up(candidate: Candidate, repo: Repository, journal: Journal) -> Candidate:
+    """The candidate with all that the store knows of it: its events, and its branch against where it began."""
+    events = tuple(journal.of(candidate.run))
+    found: dict[str, Any] = {}
+    tip = repo.branches().get(candidate.branch)
+    if tip is not None:
+        from agent_kernel.repository import hex_of
+
+        found["tip"] = hex_of(tip)
+        found["changed"] = changed_between(repo, repo.resolve(candidate.start), tip)
+    if events:
+        found |= _told_of(events)
+        if candidate.status != "running":  # the worker knows best how it ended
+            found.pop("status")
+        found["reason"] = candidate.reason or found["reason"]
+    return msgspec.structs.replace(candidate, **found)
+
+
+def _told_of(events: Sequence[Event]) -> dict[str, Any]:
+    last = next((e for e in reversed(events) if isinstance(e, Success | Fail | CancelledEvent | Clarify)), None)
+    result, kind = getattr(last, "result", ""), getattr(last, "type", "")
+    codes = [event.code for event in events if isinstance(event, Action) and event.code is not None]
+    return {
+        "status": state_of(events),
+        "reason": getattr(last, "reason", "") or getattr(last, "question", ""),
+        "limit": getattr(last, "limit", ""),
+        "result": result.removeprefix(f"{kind} ") if kind in _PLAIN else result,
+        "type": kind,
+        "usage": usage_of(events),
+        "steps": len(codes),
+        "lines": sum(len(code.splitlines()) for code in codes),
+        "effects": tuple(dict.fromkeys((e.what, e.target) for e in events if isinstance(e, Effect))),
+        "seconds": (events[-1].time_ns - events[0].time_ns) / 1e9,
+    }
+
+
+def changed_between(repo: Repository, start: ObjectId | None, tip: ObjectId) -> tuple[Changed, ...]:
+    """The variables that differ, with a line about what each is now. Nothing is loaded."""
+    old, new = repo.tree_at(start), repo.tree_at(tip)
+    found: list[Changed] = []
+    for change in changes_between(repo, old, new):
+        entry = new.get(change.name)
+        stored = repo.read_summary(entry) if entry is not None else b""
+        line = summaries.line(summaries.decode(stored)) if stored else ""
+        found.append(Changed(change.how, change.name, line, change.size))
+    return tuple(found)
+
 
 BEGUN = b"!"  # what a worker's process answers first
 _OVER = "the race that it belonged to is over"
@@ -122,7 +279,6 @@ def work(job: Job) -> Candidate:
             return failed(job, _OVER)
         own = {**builtins.__dict__}
         return _done(job, repo, {"__name__": "__main__", "__builtins__": own}, lambda: True)
-    from agent_kernel.agents.supervising import supervised
 
     return supervised(job)
 
@@ -291,3 +447,189 @@ def _bound_memory(most: int | None) -> None:
     if hard != resource.RLIM_INFINITY:
         most = min(most, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+# -- the environment that a worker process gets: this one's, without what looks like a secret, but for its own provider's
+#
+# A list says by provider which keys its model needs; all others that look like secrets stay here. Code in the worker can
+# still read files: this keeps keys from being handed around by the way, and stops nobody who means to find them.
+
+# By the part of a model's name before the colon, the variables in which pydantic-ai looks for its credentials.
+NEEDED: Final[dict[str, tuple[str, ...]]] = {
+    "alibaba": ("ALIBABA_API_KEY", "DASHSCOPE_API_KEY"),
+    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    "azure": ("AZURE_OPENAI_API_KEY",),
+    "bedrock": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK"),
+    "cerebras": ("CEREBRAS_API_KEY",),
+    "cohere": ("CO_API_KEY",),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "fireworks": ("FIREWORKS_API_KEY",),
+    "github": ("GITHUB_API_KEY",),
+    "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    "google-gla": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    "google-vertex": ("GOOGLE_API_KEY", "GOOGLE_APPLICATION_CREDENTIALS"),
+    "grok": ("GROK_API_KEY", "XAI_API_KEY"),
+    "groq": ("GROQ_API_KEY",),
+    "heroku": ("HEROKU_INFERENCE_KEY",),
+    "huggingface": ("HF_TOKEN",),
+    "litellm": ("LITELLM_API_KEY",),
+    "mistral": ("MISTRAL_API_KEY",),
+    "moonshotai": ("MOONSHOTAI_API_KEY",),
+    "nebius": ("NEBIUS_API_KEY",),
+    "ollama": ("OLLAMA_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+    "openai-chat": ("OPENAI_API_KEY",),
+    "openai-responses": ("OPENAI_API_KEY",),
+    "openrouter": ("OPENROUTER_API_KEY",),
+    "ovhcloud": ("OVHCLOUD_API_KEY",),
+    "sambanova": ("SAMBANOVA_API_KEY",),
+    "together": ("TOGETHER_API_KEY",),
+    "vercel": ("VERCEL_AI_GATEWAY_API_KEY", "VERCEL_OIDC_TOKEN"),
+    "xai": ("XAI_API_KEY",),
+}
+
+
+def scrubbed(environ: Mapping[str, str], model: str = "", keep: Iterable[str] = ()) -> dict[str, str]:
+    """The environment without what looks like a secret by its name or its content.
+
+    Args:
+        model: a model's name, whose provider's own variables are kept.
+        keep: others that are kept.
+
+    >>> scrubbed({"HOME": "/h", "OPENAI_API_KEY": "a", "GROQ_API_KEY": "b"}, "openai:gpt-5")
+    {'HOME': '/h', 'OPENAI_API_KEY': 'a'}
+    """
+    kept = {*NEEDED.get(model.partition(":")[0], ()), *keep}
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in kept or not (summaries.names_a_secret(name) or summaries.holds_a_secret(value))
+    }
+
+
+# -- have a job done by a fresh Python, and end it with its children when its time is up or nobody wants it any more
+#
+# It is spawned, never forked: it inherits no lock, no thread and no open store. It leads a process group of its own, which
+# is killed as a whole, whatever it left running; a child that made itself a group of its own is out of reach.
+
+GRACE_S = 5.0  # that a worker has to end by itself once it was told to
+_STARTING_S = 60.0  # that Python has to start, on a busy machine
+_LOOK_AGAIN_S = 0.02
+_MOST_SAID = 2_000  # bytes of what a dead worker's process said last
+_BEGIN = """\
+import pickle, sys
+given = open(0, "rb", closefd=False)
+sys.path[:] = pickle.load(given)
+from agent_kernel.agents.workers import main
+main(given)
+"""
+
+
+def supervised(job: Job, stop: threading.Event | None = None) -> Candidate:
+    """Do a job in a process of its own. A worker that dies is a failed candidate, and says what it died of."""
+    began = time.monotonic()
+    # Files, not pipes: neither side ever waits for the other to read.
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as said:
+        pickle.dump(sys.path, given)
+        given.write(packed(job))
+        given.seek(0)
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-X", "faulthandler", "-c", _BEGIN],
+                stdin=given,
+                stdout=answer,
+                stderr=said,
+                env=scrubbed(os.environ, job.candidate.model, job.keep),
+                start_new_session=True,
+            )
+        except OSError as error:
+            return failed(job, f"its process could not be started: {error}")
+        try:
+            why = waited(process, answer.fileno(), job.deadline_s, stop)
+        finally:
+            swept(process)
+        answer.seek(len(BEGUN))
+        found = _read(answer.read())
+        if found is not None:
+            return msgspec.structs.replace(found, seconds=time.monotonic() - began)
+        reason = why or ended_by(process.returncode, said)
+        return failed(job, reason, time.monotonic() - began)
+
+
+def waited(process: subprocess.Popen[bytes], answer: int, deadline_s: float, stop: threading.Event | None) -> str:
+    """Wait for the end, which comes at the latest some seconds after the deadline; why it was ended, if it was.
+
+    Time counts from when Python is there and the work begins. The run's own limit comes first, and lets it end in good
+    order.
+    """
+    end = time.monotonic() + deadline_s + _STARTING_S
+    begun = stopped = None
+    while process.poll() is None:
+        now = time.monotonic()
+        if begun is None and os.fstat(answer).st_size:
+            begun = now
+            end = now + deadline_s + GRACE_S
+        if stopped is None and stop is not None and stop.is_set():
+            stopped = now  # it looks by itself whether its race is over
+        if stopped is not None and now > stopped + GRACE_S:
+            return "it was stopped, did not end by itself, and was killed"
+        if now > end:
+            return f"it did not end within {deadline_s:g} s, and was killed"
+        time.sleep(_LOOK_AGAIN_S)
+    return ""
+
+
+def swept(process: subprocess.Popen[bytes]) -> None:
+    """End what is left of it, and let no zombie stay."""
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+    process.wait()
+
+
+def _read(answer: bytes) -> Candidate | None:
+    try:
+        return msgspec.msgpack.decode(answer, type=Candidate)
+    except msgspec.DecodeError:
+        return None
+
+
+def ended_by(code: int | None, said: IO[bytes]) -> str:
+    """Of what a process died that gave no answer."""
+    if code is not None and code < 0:
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        return f"its process was ended by {name}"
+    said.seek(0, os.SEEK_END)
+    said.seek(max(0, said.tell() - _MOST_SAID))
+    lines = [line for line in said.read().decode("utf-8", "replace").splitlines() if line.strip()]
+    last = f": {lines[-1][:300]}" if lines else ""
+    return f"its process ended without an answer (exit status {code}){last}"
+
+
+class Processes(Executor):
+    """Does each job in a process of its own, so many at a time. What else is submitted is not for it.
+
+    >>> Processes(2).submit(len, "abc")
+    Traceback (most recent call last):
+    TypeError: only jobs of workers can be submitted
+    """
+
+    def __init__(self, most: int) -> None:
+        self._stop = threading.Event()
+        self._waiters = ThreadPoolExecutor(most, "agent-kernel workers")
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if kwargs or len(args) != 1 or not isinstance(args[0], Job):
+            raise TypeError("only jobs of workers can be submitted")
+        return self._waiters.submit(supervised, args[0], self._stop)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """With `cancel_futures`, also those that are on their way end: by themselves, or some seconds later killed."""
+        if cancel_futures:
+            self._stop.set()
+        self._waiters.shutdown(wait, cancel_futures=cancel_futures)

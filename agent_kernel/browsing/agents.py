@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
-from agent_kernel.agents.counting import seconds_taken, steps_in
 from agent_kernel.agents.deciding import asked_by, waiting
 from agent_kernel.agents.events import (
     Action,
@@ -23,10 +22,8 @@ from agent_kernel.agents.events import (
     Success,
     TaskStart,
 )
-from agent_kernel.agents.journal import Journal, short_run
-from agent_kernel.agents.log import state_of, usage_of
-from agent_kernel.agents.racing.standings import data_of
-from agent_kernel.agents.racing.told import told
+from agent_kernel.agents.journal import Journal, seconds_taken, short_run, state_of, steps_in, usage_of
+from agent_kernel.agents.racing.standings import data_of, told
 from agent_kernel.browsing.answers import Author, Ref, Sign, Stopped
 from agent_kernel.browsing.arguments import OfRun
 from agent_kernel.browsing.asking import Asks, asks_of

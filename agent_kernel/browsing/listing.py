@@ -17,7 +17,6 @@ import msgspec
 
 from agent_kernel.agents import elsewhere
 from agent_kernel.agents.conversation import begun, open_action
-from agent_kernel.agents.counting import steps_in
 from agent_kernel.agents.deciding import standing
 from agent_kernel.agents.events import (
     Action,
@@ -30,8 +29,7 @@ from agent_kernel.agents.events import (
     StepStart,
     TaskStart,
 )
-from agent_kernel.agents.journal import Journal, short_run
-from agent_kernel.agents.log import usage_of
+from agent_kernel.agents.journal import Journal, short_run, steps_in, usage_of
 from agent_kernel.agents.racing.raced import is_race
 from agent_kernel.browsing.answers import (
     Author,

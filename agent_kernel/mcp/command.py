@@ -13,10 +13,10 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Final, Protocol
 
-from agent_kernel.agents.approving import MODES
+from agent_kernel.agents.allowing import MODES
 from agent_kernel.errors import AgentKernelError, MissingExtraError
 from agent_kernel.mcp.tools import Told
-from agent_kernel.repository.refnames import check_ref_name
+from agent_kernel.repository.refs import check_ref_name
 from agent_kernel.verbs.parsing import Helped, Parser, UsageProblem
 
 __all__ = ["main"]

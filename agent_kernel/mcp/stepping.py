@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from agent_kernel.agents import approving, deciding
+from agent_kernel.agents import allowing, deciding
 from agent_kernel.agents.agent import Agent, reopened, started
 from agent_kernel.agents.current import here
 from agent_kernel.agents.events import Action, ApprovalRequested, Effect, Event, Output, StateChange
-from agent_kernel.agents.journal import short_run
+from agent_kernel.agents.journal import short_run, state_of
 from agent_kernel.agents.limits import Limits
-from agent_kernel.agents.log import state_of
-from agent_kernel.agents.moves import CHANGES, KIND, SOURCE, findings
-from agent_kernel.agents.outside import outside
+from agent_kernel.agents.moves import CHANGES, KIND, SOURCE, findings, outside
 from agent_kernel.errors import AgentKernelError, MoveNotMadeError, NotBoundError, RunNotFoundError
 from agent_kernel.mcp.tools import Told, Tools
 from agent_kernel.repository import Author
@@ -79,7 +77,7 @@ class Steps:
         if place.session is None:
             return ""
         found = findings(place.session, move, self.author)
-        verdict = approving.verdict(self._agent.approve, found, can_ask=True)
+        verdict = allowing.verdict_on(self._agent.approve, found, can_ask=True)
         if verdict == "deny":
             raise MoveNotMadeError(f"it would take back what others did ({found[0].what}), and that is not allowed")
         if verdict == "run":

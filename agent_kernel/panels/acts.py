@@ -12,7 +12,7 @@ import msgspec
 
 from agent_kernel.agents.deciding import waiting
 from agent_kernel.agents.journal import Journal, short_run
-from agent_kernel.agents.operations import operation_text
+from agent_kernel.agents.moves import operation_text
 from agent_kernel.browsing import failure
 from agent_kernel.browsing.arguments import in_words
 from agent_kernel.browsing.wording import called, cleaned

@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agent_kernel.repository.blobs import Pieces as Pieces
+    from agent_kernel.repository.blobs import digest_pieces as digest_pieces
+    from agent_kernel.repository.blobs import load_list as load_list
     from agent_kernel.repository.blobs import pieces_of as pieces_of
+    from agent_kernel.repository.blobs import plan_cuts as plan_cuts
     from agent_kernel.repository.blobs import read_blob as read_blob
     from agent_kernel.repository.blobs import read_blob_into as read_blob_into
     from agent_kernel.repository.blobs import store_blob as store_blob
+    from agent_kernel.repository.blobs import store_list as store_list
+    from agent_kernel.repository.blobs import stream_cuts as stream_cuts
     from agent_kernel.repository.collecting import GcReport as GcReport
     from agent_kernel.repository.commits import NO_CHAT as NO_CHAT
     from agent_kernel.repository.commits import Author as Author
@@ -27,18 +32,12 @@ if TYPE_CHECKING:
     from agent_kernel.repository.commits import Unsaved as Unsaved
     from agent_kernel.repository.commits import decode_manifest as decode_manifest
     from agent_kernel.repository.commits import encode as encode
-    from agent_kernel.repository.cuts import digest_pieces as digest_pieces
-    from agent_kernel.repository.cuts import plan_cuts as plan_cuts
-    from agent_kernel.repository.cuts import stream_cuts as stream_cuts
-    from agent_kernel.repository.forgetting import ForgetReport as ForgetReport
     from agent_kernel.repository.ids import Kind as Kind
     from agent_kernel.repository.ids import ObjectId as ObjectId
     from agent_kernel.repository.ids import address as address
     from agent_kernel.repository.ids import hex_of as hex_of
     from agent_kernel.repository.ids import short as short
     from agent_kernel.repository.leases import Holder as Holder
-    from agent_kernel.repository.lists import load_list as load_list
-    from agent_kernel.repository.lists import store_list as store_list
     from agent_kernel.repository.merging import Conflict as Conflict
     from agent_kernel.repository.merging import TreeMerge as TreeMerge
     from agent_kernel.repository.objects import AtHand as AtHand
@@ -49,19 +48,20 @@ if TYPE_CHECKING:
     from agent_kernel.repository.outputs import read_face as read_face
     from agent_kernel.repository.outputs import read_outputs as read_outputs
     from agent_kernel.repository.outputs import store_outputs as store_outputs
-    from agent_kernel.repository.pruning import PruneReport as PruneReport
-    from agent_kernel.repository.pruning import Retention as Retention
-    from agent_kernel.repository.refnames import check_ref_name as check_ref_name
     from agent_kernel.repository.refs import ASIDE as ASIDE
     from agent_kernel.repository.refs import OF_KERNEL as OF_KERNEL
     from agent_kernel.repository.refs import Head as Head
     from agent_kernel.repository.refs import ReflogEntry as ReflogEntry
+    from agent_kernel.repository.refs import check_ref_name as check_ref_name
     from agent_kernel.repository.repository import NameDiff as NameDiff
     from agent_kernel.repository.repository import Repository as Repository
     from agent_kernel.repository.revisions import split_path as split_path
-    from agent_kernel.repository.stats import Stats as Stats
+    from agent_kernel.repository.rewriting import ForgetReport as ForgetReport
+    from agent_kernel.repository.rewriting import PruneReport as PruneReport
+    from agent_kernel.repository.rewriting import Retention as Retention
     from agent_kernel.repository.tree import Tree as Tree
     from agent_kernel.repository.verifying import Problem as Problem
+    from agent_kernel.repository.verifying import Stats as Stats
     from agent_kernel.repository.verifying import VerifyReport as VerifyReport
     from agent_kernel.repository.writer import Writer as Writer
 
@@ -127,14 +127,18 @@ _PACKAGE = "agent_kernel.repository"
 _MODULES: dict[str, tuple[str, ...]] = {
     "blobs": (
         "Pieces",
+        "digest_pieces",
+        "load_list",
         "pieces_of",
+        "plan_cuts",
         "read_blob",
         "read_blob_into",
         "store_blob",
+        "store_list",
+        "stream_cuts",
     ),
     "collecting": ("GcReport",),
     "commits": (
-        "NO_CHAT",
         "Author",
         "Blob",
         "Cell",
@@ -143,16 +147,11 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "Document",
         "Entry",
         "Manifest",
+        "NO_CHAT",
         "Unsaved",
         "decode_manifest",
         "encode",
     ),
-    "cuts": (
-        "digest_pieces",
-        "plan_cuts",
-        "stream_cuts",
-    ),
-    "forgetting": ("ForgetReport",),
     "ids": (
         "Kind",
         "ObjectId",
@@ -161,40 +160,36 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "short",
     ),
     "leases": ("Holder",),
-    "lists": ("load_list", "store_list"),
     "merging": (
         "Conflict",
         "TreeMerge",
     ),
-    "objects": ("AtHand", "Objects"),
-    "outputs": (
-        "Face",
-        "Output",
-        "Outputs",
-        "read_face",
-        "read_outputs",
-        "store_outputs",
+    "objects": (
+        "AtHand",
+        "Objects",
     ),
-    "pruning": (
-        "PruneReport",
-        "Retention",
-    ),
-    "refnames": ("check_ref_name",),
     "refs": (
         "ASIDE",
-        "OF_KERNEL",
         "Head",
+        "OF_KERNEL",
         "ReflogEntry",
+        "check_ref_name",
     ),
     "repository": (
         "NameDiff",
         "Repository",
     ),
+    "outputs": ("Face", "Output", "Outputs", "read_face", "read_outputs", "store_outputs"),
+    "rewriting": (
+        "ForgetReport",
+        "PruneReport",
+        "Retention",
+    ),
     "revisions": ("split_path",),
-    "stats": ("Stats",),
     "tree": ("Tree",),
     "verifying": (
         "Problem",
+        "Stats",
         "VerifyReport",
     ),
     "writer": ("Writer",),

@@ -6,15 +6,16 @@ Only pieces that are new are hashed for their address (BLAKE3) and written.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import os
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 from xxhash import xxh3_128_digest
 
 from agent_kernel.errors import DamagedObjectError
-from agent_kernel.repository.commits import Blob
-from agent_kernel.repository.ids import Kind, ObjectId, address, hex_of
-from agent_kernel.repository.lists import load_list, store_list
+from agent_kernel.repository.commits import ENCODER, Blob
+from agent_kernel.repository.ids import ID_SIZE, Kind, ObjectId, address, hex_of
+from agent_kernel.repository.tree import spans, starts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,67 @@ if TYPE_CHECKING:
     from agent_kernel.repository.objects import AtHand, Objects
     from agent_kernel.repository.writer import Writer
     from agent_kernel.storage import Buffer
+
+
+# -- long lists of chunks as objects, cut by content: a buffer with one changed chunk shares all list nodes but a path
+#
+# Only blobs of more than 64 chunks have them; shorter lists stand in the manifest.
+
+REACH: Final = 16  # 33 chunks in a node on average: 1.2 KB, so that LMDB can put several on a page
+LONGEST: Final = 128  # where all chunks are equal (a gigabyte of zeros) no hash is the smallest
+
+
+class ListNode(msgspec.Struct, frozen=True, array_like=True):
+    """Ids and lengths in bytes: of chunks at level 0, of nodes one level down above."""
+
+    level: int
+    ids: bytes
+    sizes: list[int]
+
+    def children(self) -> list[tuple[ObjectId, int]]:
+        """(id, bytes below it), in order."""
+        places = range(0, len(self.ids), ID_SIZE)
+        return [(ObjectId(self.ids[at : at + ID_SIZE]), size) for at, size in zip(places, self.sizes, strict=True)]
+
+
+_DECODER = msgspec.msgpack.Decoder(ListNode)
+
+
+def decode_list(payload: bytes) -> ListNode:
+    return _DECODER.decode(payload)
+
+
+def store_list(writer: Writer, chunks: Sequence[tuple[ObjectId, int]]) -> ObjectId:
+    """Store the list and return the id of its root."""
+    level = 0
+    items = list(chunks)
+    while True:
+        items = [_store_node(writer, level, items[start:end]) for start, end in _cut(items)]
+        level += 1
+        if len(items) == 1:
+            return items[0][0]
+
+
+def load_list(objects: Objects, root: ObjectId) -> list[tuple[ObjectId, int]]:
+    """The chunks in order, read level by level."""
+    nodes = objects.load_many(Kind.LIST, [root], decode_list)
+    while nodes[0].level:
+        below = [id for node in nodes for id, _ in node.children()]
+        nodes = objects.load_many(Kind.LIST, below, decode_list)
+    return [chunk for node in nodes for chunk in node.children()]
+
+
+def _store_node(writer: Writer, level: int, items: Sequence[tuple[ObjectId, int]]) -> tuple[ObjectId, int]:
+    sizes = [size for _, size in items]
+    node = ListNode(level, b"".join([id for id, _ in items]), sizes)
+    return writer.add(Kind.LIST, ENCODER.encode(node), compress=False, decoded=node), sum(sizes)
+
+
+def _cut(items: Sequence[tuple[ObjectId, int]]) -> list[tuple[int, int]]:
+    hashes = [int.from_bytes(id[:8], "little") for id, _ in items]
+    natural = spans(starts(hashes, REACH), len(items))
+    return [(at, min(at + LONGEST, end)) for start, end in natural for at in range(start, end, LONGEST)]
+
 
 INLINE: Final = 1024
 SHORT_LIST: Final = 64
@@ -169,3 +231,87 @@ def read_blob_into(
         digits = hex_of(blob.deep or next(iter(targets)))
         raise DamagedObjectError("blob", digits, f"its chunks have {start} bytes where {blob.size} were stored")
     return objects.read_into(Kind.CHUNK, targets, at_hand)
+
+
+# -- where a buffer is cut into chunks
+#
+# Arrays are cut at fixed places, which costs nothing and keeps unchanged pieces recognisable while sizes stay; pickle
+# streams, where one longer item moves all that follows, are cut by content.
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+PIECE: Final = 262_080  # with the largest header exactly 64 pages of LMDB
+LEAST_STRIDE: Final = 64 << 10
+WHOLE_STREAM: Final = 64 << 10
+AVERAGE_STREAM_CHUNK: Final = 16 << 10
+PARALLEL_FROM: Final = 16 << 20  # bytes; starting the threads takes as long as hashing 3 MB
+_MOST_THREADS: Final = 8
+_TOGETHER: Final = 32  # pieces, 8 MB: handing over one by one takes as long as hashing it
+
+
+def plan_cuts(nbytes: int, stride: int | None = None) -> list[int]:
+    """Where the pieces of an array's memory end.
+
+    Args:
+        stride: bytes of one step of the slowest axis. Pieces start anew at each step of 64 KB or more, so that
+            adding a column to a frame stores a column.
+
+    >>> plan_cuts(600_000)
+    [262080, 524160, 600000]
+    >>> plan_cuts(600_000, stride=300_000)
+    [262080, 300000, 562080, 600000]
+    """
+    if stride is None or not LEAST_STRIDE <= stride < nbytes:
+        stride = nbytes
+    return [
+        min(end, step + stride, nbytes)
+        for step in range(0, nbytes, max(stride, 1))
+        for end in range(step + PIECE, min(step + stride, nbytes) + PIECE, PIECE)
+    ]
+
+
+def stream_cuts(buffer: Buffer) -> list[int]:
+    """Where the pieces of a pickle stream end: nowhere inside up to 64 KB, else by content, 16 KB on average."""
+    size = memoryview(buffer).nbytes
+    if size <= WHOLE_STREAM:
+        return [size] if size else []
+    from pyfastcdc import FastCDC
+
+    chunker = FastCDC(AVERAGE_STREAM_CHUNK)  # one each: it is not safe to share between threads
+    return [chunk.offset + chunk.length for chunk in chunker.cut_buf(memoryview(buffer).cast("B"))]
+
+
+def digest_pieces(buffer: Buffer, cuts: Sequence[int]) -> list[bytes]:
+    """xxh3-128 of each piece: what tells, faster than anything else, which pieces changed."""
+    view = memoryview(buffer).cast("B")
+    pieces = list(zip([0, *cuts], cuts, strict=False))
+    return in_threads(lambda piece: xxh3_128_digest(view[piece[0] : piece[1]]), pieces, view.nbytes)
+
+
+def in_threads(
+    work: Callable[[T], R], items: Sequence[T], nbytes: int, *, least: int = PARALLEL_FROM, together: int = _TOGETHER
+) -> list[R]:
+    """What `work` makes of each item, in order, on several processors where it is about many bytes.
+
+    Worth it for what lets other threads run, as hashes and zstd do.
+
+    Args:
+        least: bytes for which threads are started.
+        together: how many items a thread takes at once.
+    """
+    threads = min(os.cpu_count() or 1, _MOST_THREADS, -(-len(items) // together))
+    if nbytes < least or threads < 2:
+        return list(map(work, items))
+    from concurrent.futures import ThreadPoolExecutor
+
+    def work_through(start: int) -> list[R]:
+        return list(map(work, items[start : start + together]))
+
+    starts = range(0, len(items), together)
+    with ThreadPoolExecutor(threads, "agent-kernel-read") as pool:
+        try:
+            running = pool.map(work_through, starts)
+        except RuntimeError:  # no thread can be started: the process is about to end, or has too many
+            running = map(work_through, starts)
+        return [made for batch in running for made in batch]

@@ -13,7 +13,7 @@ import msgspec
 from xxhash import xxh3_128_digest
 
 from agent_kernel.errors import StoreError
-from agent_kernel.repository.cuts import in_threads
+from agent_kernel.repository.blobs import in_threads
 from agent_kernel.repository.envelope import Base, base_of, damaged, is_based, is_compressed, unwrap, unwrap_into
 from agent_kernel.repository.ids import ObjectId, address
 

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Final, cast
 import msgspec
 
 from agent_kernel.errors import NewerFormatError
-from agent_kernel.repository.blobs import INLINE, read_blob, store_blob
+from agent_kernel.repository.blobs import INLINE, digest_pieces, plan_cuts, read_blob, store_blob
 from agent_kernel.repository.commits import Blob, encode
-from agent_kernel.repository.cuts import digest_pieces, plan_cuts
 from agent_kernel.repository.ids import Kind, ObjectId
 
 if TYPE_CHECKING:

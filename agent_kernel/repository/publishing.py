@@ -15,8 +15,7 @@ from agent_kernel.errors import BranchMovedError, StoreUnavailableError
 from agent_kernel.repository.commits import Commit, encode
 from agent_kernel.repository.ids import Kind, ObjectId
 from agent_kernel.repository.pointers import EPOCH, FORMAT, HEADS, HeadRecord, Move, Ref
-from agent_kernel.repository.refnames import check_ref_name
-from agent_kernel.repository.refs import Head, branch_key, head_key, head_log, set_head
+from agent_kernel.repository.refs import Head, branch_key, check_ref_name, head_key, head_log, set_head
 
 if TYPE_CHECKING:
     from agent_kernel.repository.repository import Repository
@@ -90,7 +89,7 @@ def _rely(repo: Repository, writer: Writer, id: ObjectId, commit: Commit, epoch:
     if epoch == writer.epoch:
         return
     repo.presence.at(epoch)
-    from agent_kernel.repository.marking import missing_for
+    from agent_kernel.repository.collecting import missing_for
 
     repo.objects.forget_cached()
     writer.put_back(epoch, ())

@@ -23,14 +23,10 @@ from agent_kernel.repository.tree import Tree
 from agent_kernel.repository.writer import Presence, Writer
 
 if TYPE_CHECKING:
-    from agent_kernel.repository.collecting import GcReport
-    from agent_kernel.repository.forgetting import ForgetReport, Traces
+    from agent_kernel.repository.collecting import GcReport, Progress
     from agent_kernel.repository.merging import TreeMerge
-    from agent_kernel.repository.pruning import PruneReport, Retention
-    from agent_kernel.repository.redacting import Mask
-    from agent_kernel.repository.stats import Stats
-    from agent_kernel.repository.sweeping import Progress
-    from agent_kernel.repository.verifying import VerifyReport
+    from agent_kernel.repository.rewriting import ForgetReport, Mask, PruneReport, Retention, Traces
+    from agent_kernel.repository.verifying import Stats, VerifyReport
     from agent_kernel.storage import Store
 
 _NO_SETTINGS: Final[Mapping[str, bytes | None]] = {}
@@ -228,7 +224,7 @@ class Repository(Naming):
             StoreUnavailableError: the file of the store is damaged, and reading it could end this process, or what is
                 damaged holds nothing that is reachable.
         """
-        from agent_kernel.repository.marking import commit_keys
+        from agent_kernel.repository.collecting import commit_keys
         from agent_kernel.repository.rewriting import tips
         from agent_kernel.repository.verifying import Verifier
 
@@ -253,7 +249,7 @@ class Repository(Naming):
 
     def stats(self, session: str = "") -> Stats:
         """Counts and sizes."""
-        from agent_kernel.repository.stats import measure
+        from agent_kernel.repository.verifying import measure
 
         return measure(self, self.head(session).commit)
 
@@ -266,7 +262,7 @@ class Repository(Naming):
         Raises:
             BranchInUseError: another living process works in this store. Nothing was changed.
         """
-        from agent_kernel.repository.pruning import prune
+        from agent_kernel.repository.rewriting import prune
 
         return prune(self, policy, dry_run)
 
@@ -292,25 +288,25 @@ class Repository(Naming):
             BranchInUseError: another living process works in this store. Nothing was changed.
             StoreFullError: there is no room for the new history. Nothing was changed.
         """
-        from agent_kernel.repository.forgetting import forget
+        from agent_kernel.repository.rewriting import forget
 
         return forget(self, names, commits, mask, settings)
 
     def masked_names(self) -> frozenset[str]:
         """The variables that were forgotten with a mask: later commits mask what code says of them."""
-        from agent_kernel.repository.forgetting import masked_names
+        from agent_kernel.repository.rewriting import masked_names
 
         return masked_names(self)
 
     def mask_from_now_on(self, names: Collection[str]) -> None:
         """Let later commits mask what code says of these variables, and of no others."""
-        from agent_kernel.repository.forgetting import set_masked
+        from agent_kernel.repository.rewriting import set_masked
 
         set_masked(self, names)
 
     def traces_of(self, names: Collection[str], mask: Mask | None = None) -> Traces:
         """What forgetting some names would find. Nothing is changed."""
-        from agent_kernel.repository.forgetting import redaction_of, traces_of
+        from agent_kernel.repository.rewriting import redaction_of, traces_of
 
         return traces_of(self, names, None if mask is None else redaction_of(self, names, mask))
 
@@ -350,6 +346,6 @@ class Repository(Naming):
 
 
 def _store_empty_tree(writer: Writer) -> ObjectId:
-    from agent_kernel.repository.nodes import Leaf, store_node
+    from agent_kernel.repository.tree import Leaf, store_node
 
     return store_node(writer, Leaf([], [])).id

@@ -10,17 +10,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from agent_kernel.errors import DamagedObjectError
+from agent_kernel.repository.collecting import STRUCTURAL, of_commit, of_row, references, stored_sizes
 from agent_kernel.repository.commits import decode_commit
 from agent_kernel.repository.envelope import base_of, damaged, is_genuine, unwrap
 from agent_kernel.repository.ids import KIND_NAMES, Kind, ObjectId, hex_of, id_of, kind_of
-from agent_kernel.repository.marking import STRUCTURAL, of_commit, of_row, references
-from agent_kernel.repository.nodes import Leaf, decode_node
 from agent_kernel.repository.objects import Fetched
-from agent_kernel.repository.runs import damaged_events
+from agent_kernel.repository.runs import EVENTS, damaged_events
+from agent_kernel.repository.tree import Leaf, decode_node
 
 if TYPE_CHECKING:
+    from agent_kernel.repository.collecting import Progress
+    from agent_kernel.repository.commits import Entry
     from agent_kernel.repository.repository import Repository
-    from agent_kernel.repository.sweeping import Progress
+
 
 _BATCH: Final = 64
 
@@ -187,3 +189,61 @@ def _named_references(key: bytes, payload: bytes) -> list[tuple[str, bytes]]:
             rows = zip(node.names, node.rows, strict=True)
             return [(name, below) for name, row in rows for below in of_row(row)]
     return [("", below) for below in references(key, payload)]
+
+
+# -- how large a repository is, and what takes the room
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Counts and bytes of one store."""
+
+    commits: int
+    branches: int
+    tags: int
+    names: int  # at HEAD
+    objects: dict[str, int]  # how many, by kind
+    stored: dict[str, int]  # their bytes as stored, by kind
+    disk_bytes: int | None  # of the whole store, free pages included; None where the engine cannot tell
+    head_bytes: int  # of the values at HEAD, before pieces are shared and compressed
+
+    events: int = 0  # of agents' runs
+    event_bytes: int = 0
+
+    @property
+    def stored_bytes(self) -> int:
+        return sum(self.stored.values())
+
+    @property
+    def chunk_bytes(self) -> int:
+        return self.stored[KIND_NAMES[Kind.CHUNK]]
+
+
+def measure(repo: Repository, head: ObjectId | None) -> Stats:
+    """See `Repository.stats`."""
+    counts: dict[str, int] = {}
+    stored: dict[str, int] = {}
+    for kind, name in KIND_NAMES.items():
+        sizes = stored_sizes(repo.store, repo.pointers.keys(kind))
+        counts[name], stored[name] = len(sizes), sum(sizes.values())
+    sizes = stored_sizes(repo.store, repo.pointers.keys(EVENTS))
+    size = getattr(repo.store, "size", None)
+    tree = repo.tree_at(head)
+    return Stats(
+        commits=counts[KIND_NAMES[Kind.COMMIT]],
+        branches=len(repo.branches()),
+        tags=len(repo.tags()),
+        names=sum(not name.startswith("\0") for name in tree.names()),
+        objects=counts,
+        stored=stored,
+        disk_bytes=None if size is None else size().disk_bytes,
+        events=len(sizes),
+        event_bytes=sum(sizes.values()),
+        head_bytes=_value_bytes(repo, (entry for _, entry in tree.items())),
+    )
+
+
+def _value_bytes(repo: Repository, entries: Iterable[Entry]) -> int:
+    # Names that share a value count once; names that are alone count each, even where equal values share bytes.
+    values = {(entry.leader or index, entry.manifest, entry.value): entry for index, entry in enumerate(entries)}
+    return sum(repo.read_manifest(entry).size for entry in values.values() if entry.value or entry.manifest)

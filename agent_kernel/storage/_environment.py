@@ -22,6 +22,7 @@ from agent_kernel.storage._folder import (
     ENGINE,
     READ_ONLY,
     FileId,
+    Liveness,
     check_complete,
     fault_of,
     file_id,
@@ -31,7 +32,6 @@ from agent_kernel.storage._folder import (
     url_of,
 )
 from agent_kernel.storage._gate import Gate
-from agent_kernel.storage._liveness import Liveness
 
 logger = logging.getLogger(__name__)
 

@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent_kernel.agents import deciding, elsewhere, leftovers
-from agent_kernel.agents.counting import steps_in
 from agent_kernel.agents.events import ApprovalRequested, Cancelled, Event, TaskStart
-from agent_kernel.agents.journal import Journal, short_run
-from agent_kernel.agents.log import usage_of
-from agent_kernel.agents.outside import DENIED, is_outside
+from agent_kernel.agents.journal import Journal, short_run, steps_in, usage_of
+from agent_kernel.agents.moves import DENIED, is_outside, undone_since
 from agent_kernel.agents.racing.raced import Raced, candidate_of, is_race, raced
-from agent_kernel.agents.undone import undone_since
 from agent_kernel.errors import ModelError
 from agent_kernel.session.branches import person
 from agent_kernel.values import summaries

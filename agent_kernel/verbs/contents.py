@@ -19,8 +19,7 @@ import msgspec
 
 from agent_kernel.errors import StoreError
 from agent_kernel.repository import Blob, Entry, Kind, Manifest, ObjectId
-from agent_kernel.repository.blobs import chunks_of, read_blob
-from agent_kernel.repository.cuts import PIECE
+from agent_kernel.repository.blobs import PIECE, chunks_of, read_blob
 from agent_kernel.session import Repository
 from agent_kernel.values.groups import decode_layout
 from agent_kernel.values.peeking import Buffer, Call, Name, calls, peek

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.agents import uncovered
+from agent_kernel.agents import moves
 from agent_kernel.agents.earlier import begun_at
 from agent_kernel.agents.journal import Journal
-from agent_kernel.agents.operations import operation_text, run_text
+from agent_kernel.agents.moves import operation_text, run_text
 from agent_kernel.errors import NothingToUndoError, RefNotFoundError
 from agent_kernel.repository import Commit, Head, ObjectId, hex_of
 from agent_kernel.session.branches import person
@@ -31,7 +31,7 @@ from agent_kernel.verbs.scope import Scope
 from agent_kernel.verbs.text import clean, spelled
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.uncovered import Apart
+    from agent_kernel.agents.moves import Apart
     from agent_kernel.repository import Unsaved
     from agent_kernel.session import Report
     from agent_kernel.session.session import Only
@@ -62,13 +62,13 @@ __all__ = [
 
 def steps_between(scope: Scope, before: ObjectId | None) -> Apart:
     """The steps of agents that the session's variables go on without, and with again, since they were those of a commit."""
-    return uncovered.apart(scope.repo, before, scope.live().head)
+    return moves.apart(scope.repo, before, scope.live().head)
 
 
 def told(scope: Scope, before: ObjectId | None, report: Report, found: Apart | None = None) -> Report:
     """The report of a move, with what it did not cover. `before`: where the variables were."""
     found = steps_between(scope, before) if found is None else found
-    notes = uncovered.notes(Journal(scope.repo.store), found)
+    notes = moves.uncovered_notes(Journal(scope.repo.store), found)
     return msgspec.structs.replace(report, notes=(*report.notes, *notes)) if notes else report
 
 
@@ -423,14 +423,14 @@ def _part_of_run(scope: Scope, run: str, found: Mapping[str, set[int]]) -> tuple
     """`step 3 of `, where other steps of the run are not part of this, and what is to be said of those before it."""
     steps = found.get(run, set())
     events = list(Journal(scope.repo.store).of(run))
-    others = uncovered.ran(events) - steps
+    others = moves.steps_run(events) - steps
     if not steps or not others:
         return "", ""
     before = {step for step in others if step < min(steps)}
     begun = next((event.before for event in events if event.step in before and event.before), "")
     back = f": {scope.typed('rollback', begun[:8])} goes back to before the run" if begun else ""
-    stays = f"{uncovered.numbers(before)} of the run came before other work, and so stayed{back}" if before else ""
-    return f"{uncovered.numbers(steps)} of ", stays
+    stays = f"{moves.step_numbers(before)} of the run came before other work, and so stayed{back}" if before else ""
+    return f"{moves.step_numbers(steps)} of ", stays
 
 
 @dataclass(frozen=True)

@@ -523,7 +523,7 @@ def test_connections_are_stopped_by_name_and_by_address() -> None:
 
 
 def test_an_old_event_reads_as_one_that_was_never_stopped() -> None:
-    from agent_kernel.agents.encoding import decode_event, encode_event
+    from agent_kernel.agents.events import decode_event, encode_event
 
     asked = ApprovalRequested(run="r", code="x", stopped=(("writes", "x"),))
     import msgspec

@@ -18,7 +18,7 @@ from agent_kernel.agents.events import (
     TaskStart,
     Usage,
 )
-from agent_kernel.agents.log import state_of
+from agent_kernel.agents.journal import state_of
 from agent_kernel.agents.place import Place
 
 

@@ -23,8 +23,7 @@ from agent_kernel.agents.events import (
     TaskStart,
     Unknown,
 )
-from agent_kernel.agents.journal import Journal
-from agent_kernel.agents.log import state_of
+from agent_kernel.agents.journal import Journal, state_of
 from agent_kernel.agents.place import Place
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import Retention

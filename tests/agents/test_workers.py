@@ -14,13 +14,10 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.agents.agent import Agent
-from agent_kernel.agents.candidates import Candidate, pickled
 from agent_kernel.agents.journal import Journal, new_run_id
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models import Model
-from agent_kernel.agents.scrubbing import scrubbed
-from agent_kernel.agents.supervising import Processes, supervised
-from agent_kernel.agents.workers import Job, Task, stop_key, work
+from agent_kernel.agents.workers import Candidate, Job, Processes, Task, pickled, scrubbed, stop_key, supervised, work
 from agent_kernel.repository import Holder, hex_of
 from agent_kernel.session import Versioned
 from tests.agents.races import children, opened, scripted, until
@@ -102,7 +99,7 @@ def test_an_endless_loop_ends_at_the_deadline_in_good_order(state: Versioned) ->
 def test_one_that_does_not_listen_is_killed_with_its_children(
     state: Versioned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_kernel.agents.supervising.GRACE_S", 0.5)
+    monkeypatch.setattr("agent_kernel.agents.workers.GRACE_S", 0.5)
     note = tmp_path / "pid"
     code = f"""
 import signal, subprocess, sys, time
@@ -124,7 +121,7 @@ while True:
 
 
 def test_one_that_does_not_listen_at_its_deadline_is_killed(state: Versioned, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_kernel.agents.supervising.GRACE_S", 0.1)
+    monkeypatch.setattr("agent_kernel.agents.workers.GRACE_S", 0.1)
     code = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True:\n    time.sleep(0.1)"
     found = work(job_for(state, scripted(code), deadline_s=0.5))
     assert (found.status, found.reason) == ("failed", "it did not end within 0.5 s, and was killed")
@@ -191,7 +188,7 @@ def test_a_worker_ends_when_the_process_that_waits_for_it_has_died(state: Versio
     job = job_for(state, scripted("while True:\n    pass"))
     (tmp_path / "job").write_bytes(pickle.dumps(job))
     code = (
-        "import pickle, sys; from agent_kernel.agents.supervising import supervised; "
+        "import pickle, sys; from agent_kernel.agents.workers import supervised; "
         f"supervised(pickle.load(open({str(tmp_path / 'job')!r}, 'rb')))"
     )
     asking = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})

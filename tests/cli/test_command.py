@@ -14,7 +14,7 @@ import pytest
 
 from agent_kernel.agents import Agent, ScriptedModel
 from agent_kernel.agents.models import Model
-from agent_kernel.agents.outside import outside
+from agent_kernel.agents.moves import outside
 from agent_kernel.cli import main
 from agent_kernel.session import Repository, Session, bind
 from agent_kernel.verbs.table import VERBS

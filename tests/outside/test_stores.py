@@ -181,8 +181,7 @@ def test_what_it_did_is_a_run_with_its_purpose(store: str) -> None:
 
     run(act)
     repo = ak.open(store)
-    from agent_kernel.agents.journal import Journal
-    from agent_kernel.agents.log import state_of
+    from agent_kernel.agents.journal import Journal, state_of
 
     journal = Journal(repo.store)
     (found,) = journal.runs()

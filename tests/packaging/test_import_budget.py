@@ -29,13 +29,9 @@ HEAVY = (
 ENGINE = {"IPython", "agent_kernel", "blake3", "lmdb", "msgspec", "platformdirs", "xxhash", "zstandard"}
 UPKEEP = {
     "agent_kernel.repository.collecting",
-    "agent_kernel.repository.forgetting",
-    "agent_kernel.repository.merging",
-    "agent_kernel.repository.pruning",
-    "agent_kernel.repository.revisions",
     "agent_kernel.repository.rewriting",
-    "agent_kernel.repository.stats",
-    "agent_kernel.repository.sweeping",
+    "agent_kernel.repository.merging",
+    "agent_kernel.repository.revisions",
     "agent_kernel.repository.verifying",
     "agent_kernel.session.loading",
     "agent_kernel.session.merging",
@@ -68,7 +64,7 @@ AGENTS = {
 }
 # What only some kinds of values need, and only some commits.
 BY_KIND = {
-    "agent_kernel.repository.marking",
+    "agent_kernel.repository.collecting",
     "agent_kernel.session.unloaded",
     "agent_kernel.values.classes",
     "agent_kernel.values.constants",

@@ -16,11 +16,22 @@ from xxhash import xxh3_128_digest
 
 from agent_kernel.errors import DamagedObjectError
 from agent_kernel.repository import AtHand
-from agent_kernel.repository.blobs import Pieces, chunks_of, pieces_of, read_blob, read_blob_into, store_blob
+from agent_kernel.repository.blobs import (
+    LONGEST,
+    PARALLEL_FROM,
+    PIECE,
+    Pieces,
+    chunks_of,
+    digest_pieces,
+    pieces_of,
+    plan_cuts,
+    read_blob,
+    read_blob_into,
+    store_blob,
+    stream_cuts,
+)
 from agent_kernel.repository.commits import Blob
-from agent_kernel.repository.cuts import PARALLEL_FROM, PIECE, digest_pieces, plan_cuts, stream_cuts
 from agent_kernel.repository.ids import Kind
-from agent_kernel.repository.lists import LONGEST
 from agent_kernel.repository.repository import Repository
 
 MANY = 100 * PIECE + 17

@@ -11,9 +11,8 @@ from pathlib import Path
 from threading import Event
 
 from agent_kernel.errors import StoreUnavailableError
-from agent_kernel.repository.blobs import Pieces, store_blob
+from agent_kernel.repository.blobs import Pieces, digest_pieces, plan_cuts, store_blob
 from agent_kernel.repository.commits import Commit, Entry, Manifest, encode
-from agent_kernel.repository.cuts import digest_pieces, plan_cuts
 from agent_kernel.repository.ids import Kind
 from agent_kernel.repository.repository import Repository
 from agent_kernel.storage import LmdbStore

@@ -22,8 +22,7 @@ from agent_kernel.errors import (
 from agent_kernel.repository.commits import Commit
 from agent_kernel.repository.ids import address
 from agent_kernel.repository.leases import Holder
-from agent_kernel.repository.refnames import check_ref_name
-from agent_kernel.repository.refs import Head
+from agent_kernel.repository.refs import Head, check_ref_name
 from agent_kernel.repository.repository import Repository
 from agent_kernel.storage import LmdbStore
 from agent_kernel.testing.repositories import AUTHOR, commit_values, detach, switch, values_at

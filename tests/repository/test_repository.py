@@ -25,8 +25,8 @@ from agent_kernel.repository.commits import (
 )
 from agent_kernel.repository.ids import Kind, address, hex_of
 from agent_kernel.repository.pointers import FORMAT, FORMAT_VERSION, Stamp
-from agent_kernel.repository.pruning import Retention
 from agent_kernel.repository.repository import Repository
+from agent_kernel.repository.rewriting import Retention
 from agent_kernel.storage import MemoryStore, Store
 from agent_kernel.testing.repositories import commit_values, entry_of, group_of
 

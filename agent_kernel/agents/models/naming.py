@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from agent_kernel.agents.models import Model, ScriptedModel, Turn
 from agent_kernel.errors import MissingExtraError, ModelError, NoModelError, UnknownPriceError
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from agent_kernel.agents.models import Scripted
 
-__all__ = ["ENVIRONMENT", "check_model", "check_price", "is_free", "model_named", "register"]
+__all__ = ["ENVIRONMENT", "SCRIPTS", "check_model", "check_price", "is_free", "model_named", "register"]
+
 
 ENVIRONMENT = "AGENT_KERNEL_MODEL"
 _MOST = 8  # models that an error names
@@ -66,7 +67,7 @@ def model_named(name: object = "", namespace: Mapping[str, object] | None = None
         if isinstance(name, Model):
             return register(name)
         check_model(name)
-        from agent_kernel.agents.models.providers import wrapped
+        from agent_kernel.agents.models.provided import wrapped
 
         return register(wrapped(name))
     name = name or os.environ.get(ENVIRONMENT, "")
@@ -74,7 +75,7 @@ def model_named(name: object = "", namespace: Mapping[str, object] | None = None
         raise NoModelError
     kind, colon, rest = name.partition(":")
     if kind == "outside":
-        from agent_kernel.agents.outside import outside
+        from agent_kernel.agents.moves import outside
 
         return outside(rest)
     # What a variable holds now goes before a model of the same name that another run began with.
@@ -85,7 +86,6 @@ def model_named(name: object = "", namespace: Mapping[str, object] | None = None
         return _registered[name]
     if kind != "scripted":
         return _provided(name, None if colon else namespace, stored)
-    from agent_kernel.agents.models.scripts import SCRIPTS
 
     if rest not in SCRIPTS and rest in stored:
         raise ModelError(name, f"{rest} is not in memory, and the branch has it: %agent checkout brings it back")
@@ -130,7 +130,7 @@ def _is_model(value: object) -> bool:
 
 def _provided(name: str, namespace: Mapping[str, object] | None, stored: Container[str]) -> Model:
     """A provider's model. Where its name could be a variable's (`namespace`), what is wrong begins with what there is here."""
-    from agent_kernel.agents.models.providers import provided
+    from agent_kernel.agents.models.provided import provided
 
     if namespace is None or not name.isidentifier():
         return provided(name)
@@ -144,3 +144,39 @@ def _provided(name: str, namespace: Mapping[str, object] | None, stored: Contain
         models = f"models here are {', '.join(here[:_MOST])}" if here else "no variable here is a model"
         rest = error.reason if isinstance(error, ModelError) else "others are named PROVIDER:NAME"
         raise ModelError(name, f"{models}; {rest}") from error
+
+
+# -- scripted models that come along, so that a run can be seen from end to end without a network or a key
+
+_TOUR = ScriptedModel(
+    [
+        Turn(
+            thinking="Means hide how a delay is made up, so I look at the spread first.",
+            text="First a look at how late flights are, by carrier.",
+            code='late = flights.groupby("carrier").arr_delay.agg(["count", "mean", "median"]).round(1)\nlate.head()',
+            delay_s=0.2,
+        ),
+        Turn(
+            thinking="Carriers with a few hundred flights say little.",
+            text="Carriers with few flights say little: they go.",
+            code='late = late[late["count"] >= 1_000].sort_values("median")\nlate.tail(3)',
+            delay_s=0.2,
+        ),
+        Turn(
+            text="Of those that are left, the latest one:",
+            code="task.success(f\"{late.index[-1]}: half of its flights are {late['median'].iloc[-1]:.0f} min late or more\")",
+            delay_s=0.2,
+        ),
+    ],
+    name="tour",
+)
+
+_HELLO = ScriptedModel(
+    [
+        Turn(text="I make a list of squares.", code="squares = [n * n for n in range(10)]\nsquares"),
+        Turn(text="And give back their sum.", code="task.success(sum(squares))"),
+    ],
+    name="hello",
+)
+
+SCRIPTS: Final[dict[str, ScriptedModel]] = {"tour": _TOUR, "hello": _HELLO}

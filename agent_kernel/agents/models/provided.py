@@ -7,28 +7,36 @@ What a model thought before is not sent back to it: no event says how it was sig
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+import os
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from difflib import get_close_matches
+from importlib import import_module
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
 import msgspec
 
-from agent_kernel.agents.context import tokens_of
+from agent_kernel.agents.context import masked, tokens_of
 from agent_kernel.agents.events import Usage
 from agent_kernel.agents.models import Answer, Delta, Message, Request, Returned, Said, Told
-from agent_kernel.agents.models.fencing import in_words
-from agent_kernel.agents.models.fragments import CodeReader, without_surrogates
-from agent_kernel.errors import ModelError
+from agent_kernel.agents.models.fencing import CodeReader, in_words, without_surrogates
+from agent_kernel.errors import MissingExtraError, ModelError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
     from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse, ModelResponsePart, ToolCallPart
     from pydantic_ai.models import Model as ProviderModel
+    from pydantic_ai.providers import Provider
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.tools import ToolDefinition
 
-__all__ = ["Provided", "answer_of", "is_local"]
+__all__ = ["EXTRAS", "Provided", "answer_of", "is_local", "names_tools", "provided", "refusals", "wrapped"]
+
 
 _TOOL = "run_python"
 _SCHEMA = {
@@ -71,8 +79,6 @@ class Provided:
             ModelError: it cannot answer; `retry_after_s` says whether asking again may help.
         """
         from pydantic_ai.exceptions import ModelHTTPError
-
-        from agent_kernel.agents.models.refusing import names_tools, refusals
 
         with refusals(self.name):
             while True:
@@ -297,3 +303,299 @@ def _cost(response: ModelResponse) -> float | None:
         return float(response.cost().total_price)
     except (LookupError, ValueError, AssertionError):  # its price is not known, or what it used is not
         return None
+
+
+# -- models of providers, by pydantic-ai's names (`openai:…`, `anthropic:…`, `google:…`, `ollama:…`)
+#
+# `openai:NAME@http://127.0.0.1:8000/v1` is a model at an address of its own, as is every `openai:NAME` while
+# OPENAI_BASE_URL is set. What is not OpenAI itself is spoken to in Chat Completions, which all such servers know. A name
+# may stand in a store that came from elsewhere, so an address in it gets no key but that of its own BASE_URL.
+#
+# The extra `agent-kernel[agents]` brings pydantic-ai-slim, and a provider's own package is an extra of its own.
+
+EXTRAS: Final = ("anthropic", "bedrock", "cohere", "google", "groq", "huggingface", "mistral", "openai", "xai")
+_ADDRESSED: Final = ("openai", "openai-chat", "openai-responses", "ollama", "vllm")
+# Those that pydantic-ai knows without naming a model of theirs.
+_FREE: Final = (*_ADDRESSED, "azure", "github", "litellm", "openrouter", "together", "fireworks", "sambanova")
+_KNOWN: Final = (
+    "anthropic",
+    "google",
+    "mistral",
+    "ollama",
+    "openai",
+    "vllm",
+)  # those that are named where none is close
+_RENAMED: Final = {"google-gla": "google", "google-vertex": "google-cloud"}
+# Whose models are called so, where pydantic-ai is not there to tell.
+_FAMILIES: Final = {"gpt": "openai", "claude": "anthropic", "gemini": "google", "mistral": "mistral", "grok": "xai"}
+_NO_KEY: Final = "no-key"  # the clients want one, and such servers look at none
+
+_ADDRESS = re.compile(r"@(?=https?://)")
+_VARIABLE = re.compile(r"`([A-Z][A-Z0-9_]{3,})`")
+_GROUP = re.compile(r"pydantic-ai-slim\[([\w-]+)\]")
+_PACKAGE = re.compile(r"install (?:the )?`([\w.-]+)`")
+
+
+def provided(name: str) -> Provided:
+    """The model of this name.
+
+    Raises:
+        MissingExtraError: the package that it needs is not installed.
+        ModelError: there is no such model, or its key is not set.
+    """
+    plain, _, address = _at(name)
+    prefix, _, rest = plain.partition(":")
+    if not rest and plain != "test":
+        raise ModelError(name, f"a model is named PROVIDER:NAME{_close(plain)}")
+    _require(_extra_of(prefix))
+    from pydantic_ai.exceptions import UserError
+
+    if prefix in _ADDRESSED and not address and "@" in rest:
+        raise ModelError(name, f"{rest.partition('@')[2]!r} is no address: it begins with http:// or https://")
+    if address and not urlsplit(address).hostname:
+        raise ModelError(name, f"{address!r} is no address: it names no host")
+    if prefix in _RENAMED:
+        raise ModelError(name, f"it is called {_RENAMED[prefix]}:{rest} now")
+    try:
+        return Provided(_inferred(prefix, rest, address, plain), name)
+    except ImportError as error:
+        raise _missing(name, error) from error
+    except UserError as error:
+        raise ModelError(name, _without_keys(plain, str(error))) from error
+
+
+def wrapped(model: object) -> Provided:
+    """A model of pydantic-ai's own, as runs know models.
+
+    Raises:
+        TypeError: it is none.
+    """
+    _require()
+    from pydantic_ai.models import Model as ProviderModel
+
+    if not isinstance(model, ProviderModel):
+        raise TypeError(f"a model is a name, a Model, or one of pydantic-ai's, not {type(model).__name__}")
+    return Provided(cast("Any", model))
+
+
+def _require(extra: str = "agents") -> None:
+    """Raise MissingExtraError where pydantic-ai is not installed. `extra`: the one that brings all that is needed."""
+    try:
+        import_module("pydantic_ai.models")
+    except ImportError as error:
+        raise MissingExtraError(str(error.name or "pydantic_ai").partition(".")[0], extra) from error
+
+
+def _extra_of(prefix: str) -> str:
+    """The extra that brings a provider's package, as far as it is known without pydantic-ai."""
+    if prefix in _FREE:
+        return "openai"  # they speak as OpenAI does
+    provider = prefix.partition("-")[0]  # openai-responses, google-cloud
+    return provider if provider in EXTRAS else "agents"
+
+
+def _at(name: str) -> tuple[str, str, str]:
+    found = _ADDRESS.search(name)
+    return (name[: found.start()], "@", name[found.end() :]) if found else (name, "", "")
+
+
+def _inferred(prefix: str, rest: str, address: str, plain: str) -> ProviderModel:
+    """The model that pydantic-ai makes of a name.
+
+    Raises:
+        UserError, ImportError: pydantic-ai's own.
+    """
+    from pydantic_ai.exceptions import UserError
+    from pydantic_ai.models import infer_model
+
+    if address and prefix not in _ADDRESSED:
+        raise UserError(f"only {', '.join(_ADDRESSED)} take an address")
+    where = address or (os.environ.get("OPENAI_BASE_URL", "") if prefix.startswith("openai") else "")
+    if prefix in ("openai", "openai-chat") and where and urlsplit(where).hostname != "api.openai.com":
+        return _compatible(rest, where)
+    if not address:
+        return infer_model(plain)
+    return infer_model(plain, lambda kind: _provider(kind, address))
+
+
+def _compatible(rest: str, address: str) -> ProviderModel:
+    """A model behind an address that speaks as OpenAI does."""
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.profiles.openai import OpenAIModelProfile
+
+    return OpenAIChatModel(
+        rest,
+        provider=_provider("openai", address),
+        profile=OpenAIModelProfile(
+            # A connection that ends early may look like an answer that ended: then only this tells them apart.
+            openai_chat_streaming_requires_finish_reason=True,
+            # The older name of the same, which all of them know.
+            openai_chat_supports_max_completion_tokens=False,
+            # Some refuse what they do not know, and calls are joined anyway.
+            openai_unsupported_model_settings=("parallel_tool_calls",),
+        ),
+    )
+
+
+def _provider(kind: str, address: str) -> Provider[Any]:
+    from pydantic_ai.providers import infer_provider_class
+
+    makes = cast("Callable[..., Provider[Any]]", infer_provider_class(kind))
+    return makes(base_url=address, api_key=_key_of(kind, address))
+
+
+def _key_of(kind: str, address: str) -> str:
+    """The key that the environment holds for this very address."""
+    variable = kind.partition("-")[0].upper()
+    meant = os.environ.get(f"{variable}_BASE_URL") or ("https://api.openai.com/v1" if variable == "OPENAI" else "")
+    same = _origin(meant) == _origin(address)
+    return (os.environ.get(f"{variable}_API_KEY") if same else "") or _NO_KEY
+
+
+def _origin(address: str) -> tuple[str, str]:
+    parts = urlsplit(address)
+    return parts.scheme.lower(), parts.netloc.lower()
+
+
+def _missing(name: str, error: ImportError) -> Exception:
+    """The extra of ours that brings what is missing, or what pydantic-ai says."""
+    said = str(error)
+    group, package = _GROUP.search(said), _PACKAGE.search(said)
+    if group is not None and group[1] in EXTRAS:
+        return MissingExtraError(package[1] if package else group[1], group[1])
+    return ModelError(name, " ".join(said.split()))
+
+
+def _without_keys(plain: str, said: str) -> str:
+    """What pydantic-ai says of a name, less what it says of its own API."""
+    if said.startswith("Unknown model"):
+        return f"pydantic-ai knows no such model{_close(plain)}"
+    variables = list(dict.fromkeys(_VARIABLE.findall(said)))
+    if "environment variable" in said and variables:
+        return f"set the environment variable {' or '.join(variables)}"
+    return " ".join(said.split())[:300]
+
+
+def _close(plain: str) -> str:
+    """Names that are close, to be said behind what was wrong."""
+    try:
+        from pydantic_ai.models import known_model_names
+    except ImportError:
+        family = next((family for family in _FAMILIES if plain.startswith(family)), None)
+        return (
+            f"; did you mean {_FAMILIES[family]}:{plain}?"
+            if family
+            else f"; the providers are {', '.join(_KNOWN)} and more"
+        )
+
+    prefix, _, rest = plain.partition(":")
+    known = [name for name in known_model_names() if not name.startswith("gateway/")]
+    kinds = sorted({*(name.partition(":")[0] for name in known), *_FREE} - {"test"})
+    if rest:
+        near = [f"{kind}:{rest}" for kind in get_close_matches(prefix, kinds, 2, 0.6)]
+    else:
+        named = {name.partition(":")[2]: name for name in reversed(known)}
+        near = [named[close] for close in get_close_matches(prefix, list(named), 3, 0.8)]
+        near += [f"{kind}:NAME" for kind in get_close_matches(prefix, kinds, 1, 0.8)]
+    return (
+        f"; did you mean {' or '.join(near)}?"
+        if near
+        else f"; the providers are {', '.join(_KNOWN)} and {len(kinds) - len(_KNOWN)} more"
+    )
+
+
+# -- why a provider did not answer, in one line, and whether asking again may help. No key is ever part of the line
+
+_TRANSIENT: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_UNFIT: Final = frozenset({400, 404, 422, 501})
+_AGAIN_S: Final = 1.0  # where the provider says no time
+_LONGEST_S: Final = 60.0  # a provider that wants more time than this is not waited for
+_MOST_CHARS: Final = 400
+_SECRET_NAME: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD")
+
+
+def names_tools(error: ModelHTTPError) -> bool:
+    """Whether a server refused the request because of its tools: it, or its model, knows none."""
+    said = _message(error.body) or str(error.body or error)
+    if error.status_code == 500:  # which llama.cpp answers
+        return bool(re.search(r"\btools\b.*\b(requires?|support)", said, re.IGNORECASE | re.DOTALL))
+    return error.status_code in _UNFIT and bool(re.search(r"\btools?(\b|_)", said, re.IGNORECASE))
+
+
+@contextmanager
+def refusals(name: str) -> Generator[None]:
+    """Let what pydantic-ai raises be a ModelError.
+
+    Raises:
+        ModelError: the model of this name did not answer.
+    """
+    from pydantic_ai import exceptions
+
+    try:
+        yield
+    except exceptions.ModelHTTPError as error:
+        raise _of_status(name, error) from error
+    except exceptions.ModelAPIError as error:
+        raise _without_status(name, error) from error
+    except exceptions.UnexpectedModelBehavior as error:  # what it sent is no answer
+        raise ModelError(name, one_line(str(error)), retry_after_s=_AGAIN_S) from error
+    except exceptions.UserError as error:
+        raise ModelError(name, one_line(str(error))) from error
+
+
+def _of_status(name: str, error: ModelHTTPError) -> ModelError:
+    from pydantic_ai import exceptions
+
+    said = f"HTTP {error.status_code}: {one_line(_message(error.body) or str(error))}"
+    if error.status_code in (401, 403):
+        return ModelError(name, f"{said} (is its key the right one?)")
+    if error.suggested_model_id:
+        return ModelError(name, f"{said}; did you mean {error.suggested_model_id}?")
+    is_spent = isinstance(error, exceptions.ModelQuotaExceededError)
+    if is_spent or error.status_code not in _TRANSIENT or error.provider_retry_hint is False:
+        return ModelError(name, said)
+    return _again(name, said, error.retry_after)
+
+
+def _without_status(name: str, error: ModelAPIError) -> ModelError:
+    from pydantic_ai import exceptions
+
+    said = one_line(_message(error.body) or _innermost(error))
+    if isinstance(error, exceptions.ModelQuotaExceededError | exceptions.ModelRequestRejectedError):
+        return ModelError(name, said)
+    return _again(name, said, error.retry_after)
+
+
+def _again(name: str, said: str, wait_s: float | None) -> ModelError:
+    wait_s = _AGAIN_S if wait_s is None else wait_s
+    if wait_s > _LONGEST_S:
+        return ModelError(name, f"{said} (it asks to wait {wait_s:,.0f} s)")
+    return ModelError(name, said, retry_after_s=wait_s)
+
+
+def _message(body: object) -> str:
+    """The sentence in the body of an error, where it is one of the usual shapes."""
+    for _ in range(3):
+        if not isinstance(body, Mapping):
+            break
+        found = cast("Mapping[str, Any]", body)
+        body = found.get("error") or found.get("message") or found.get("detail") or ""
+    return body if isinstance(body, str) else ""
+
+
+def _innermost(error: BaseException) -> str:
+    """What pydantic-ai says, and what the connection itself said."""
+    said = deepest = str(error)
+    cause = error.__cause__ or error.__context__
+    while cause is not None:
+        deepest = str(cause) or deepest
+        cause = cause.__cause__ or cause.__context__
+    return said if deepest in said else f"{said.rstrip('.')}: {deepest}"
+
+
+def one_line(text: str) -> str:
+    """The text in one line, without anything that is a key."""
+    for variable, value in os.environ.items():
+        if len(value) >= 8 and _SECRET_NAME.search(variable):
+            text = text.replace(value, "••••")
+    return " ".join(masked(text).split())[:_MOST_CHARS]

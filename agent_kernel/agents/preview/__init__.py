@@ -25,14 +25,13 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from agent_kernel.agents.asides import PREVIEWS
-from agent_kernel.agents.candidates import Changed
 from agent_kernel.agents.context import masked
 from agent_kernel.agents.deadlines import StepTimeout
-from agent_kernel.agents.executing import Executed
+from agent_kernel.agents.executing import Executed, Settled
 from agent_kernel.agents.journal import short_run
-from agent_kernel.agents.preview import forking
+from agent_kernel.agents.preview import seeing
 from agent_kernel.agents.preview.seeing import Attempt, Seen, Status, see
-from agent_kernel.agents.settling import Settled
+from agent_kernel.agents.workers import Changed
 from agent_kernel.errors import PreviewNotAcceptedError, PreviewRefusedError, RefNotFoundError
 from agent_kernel.repository import ASIDE, Author, Holder
 
@@ -90,7 +89,7 @@ def previewed(
         raise PreviewRefusedError(reason)
     by = author or (session.author if session is not None else Author("agent", "agent"))
     try_it = see
-    if forking.refusal():
+    if seeing.refusal():
         from agent_kernel.agents.preview.fresh import see_fresh as try_it
     attempt = Attempt(
         code=code, author=by, run=run, step=step, deadline_s=deadline_s, offers=dict(offers or {}), allowed=allowed
@@ -100,7 +99,7 @@ def previewed(
 
 def refusal(code: str, place: Place) -> str:
     """Why the code can be tried neither on a fork nor in a fresh process; "" if nothing is known against one of them."""
-    fork = forking.refusal()
+    fork = seeing.refusal()
     if not fork:
         return ""
     from agent_kernel.agents.preview import fresh

@@ -24,12 +24,11 @@ from typing import TYPE_CHECKING, BinaryIO
 import msgspec
 
 from agent_kernel.agents.asides import PREVIEWS
-from agent_kernel.agents.encoding import packed
+from agent_kernel.agents.events import packed
 from agent_kernel.agents.journal import short_run
-from agent_kernel.agents.preview import forking
+from agent_kernel.agents.preview import seeing
 from agent_kernel.agents.preview.seeing import Attempt, Seen, in_process
-from agent_kernel.agents.supervising import ended_by, swept, waited
-from agent_kernel.agents.workers import BEGUN, taken_output
+from agent_kernel.agents.workers import BEGUN, ended_by, swept, taken_output, waited
 from agent_kernel.errors import AgentKernelError, PreviewRefusedError, RefNotFoundError
 from agent_kernel.repository import ASIDE, Author
 
@@ -137,7 +136,7 @@ def _pickled(offers: dict[str, object], code: str) -> bytes:
             found[name] = cloudpickle.dumps(value)
         except Exception as error:
             if name in set(_NAME.findall(code)):
-                reason = f"{forking.refusal()}, and {name} cannot be given to another process"
+                reason = f"{seeing.refusal()}, and {name} cannot be given to another process"
                 raise PreviewRefusedError(f"{reason} ({type(error).__name__})") from error
     return msgspec.msgpack.encode(found)
 

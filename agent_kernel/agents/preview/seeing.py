@@ -6,22 +6,28 @@ store in memory it sends along the objects that only it can see.
 
 from __future__ import annotations
 
+import functools
+import os
 import pickle
+import re
+import select
+import signal
+import sys
+import threading
+import time
+import warnings
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 import msgspec
 
-from agent_kernel.agents.candidates import Changed, changed_between, pickled
 from agent_kernel.agents.effects import recorded
-from agent_kernel.agents.encoding import packed
-from agent_kernel.agents.events import Part
-from agent_kernel.agents.executing import Executed, Executor, PlainExecutor
+from agent_kernel.agents.events import Part, packed
+from agent_kernel.agents.executing import Executed, Executor, PlainExecutor, Settled, offered
 from agent_kernel.agents.gate import Allowed, Gate, given_codes
-from agent_kernel.agents.offering import offered
-from agent_kernel.agents.preview import forking
-from agent_kernel.agents.settling import Settled
+from agent_kernel.agents.workers import Changed, changed_between, pickled
 from agent_kernel.repository import Author, Change, Outputs, Unsaved
 from agent_kernel.session import randomness
 
@@ -29,7 +35,293 @@ if TYPE_CHECKING:
     from agent_kernel.agents.place import Place
     from agent_kernel.storage import Store
 
-__all__ = ["Attempt", "Seen", "Status", "in_process", "see"]
+__all__ = ["Attempt", "Ended", "Seen", "Status", "forked", "in_process", "refusal", "see"]
+
+
+# -- whether this process can be forked, and a fork that is watched until it has ended
+#
+# A child has all memory of its parent and only the thread that forked. A lock that another thread held then is held in the
+# child for ever, and the threads of OpenMP and of CUDA are not there though their libraries believe so: their next use
+# hangs, or worse. So a fork is refused where such threads are, and nothing here guesses that it will go well.
+
+GRACE_S = 2.0  # for ending in good order, beyond the deadline
+_PR_SET_PDEATHSIG = 1
+_MOST_OUTPUT = 1_000_000
+# Threads that are known to hold nothing that a child needs: ours, and those of the kernel and of IPython.
+_OURS: Final = re.compile(
+    r"agent-kernel\b.*|IOPub|Heartbeat|Control|Shell channel|subshell-.*|IPythonHistorySavingThread"
+    r"|Thread-\d+ \(_watch_pipe_fd\)|Thread-\d+ \(_watch_streams\)|pydevd.*|execnet.*|pytest_timeout.*"
+)
+_THEIRS: Final = frozenset({"ipykernel", "IPython", "zmq"})
+_POOLS: Final = ("jax", "tensorflow", "cupy", "polars", "duckdb")
+_OPENMP: Final = re.compile(r"/(?:lib(?:[gi]omp5?|omp)\b[^/]*\.so[^/]*|lib(?:i?omp5?|omp)[^/]*\.dylib)$")
+
+
+def refusal() -> str:
+    """Why this process must not be forked now, in one line; "" if nothing is known against it."""
+    if not hasattr(os, "fork") or sys.platform in ("emscripten", "wasi"):
+        return "this system cannot fork"
+    if threading.current_thread() is not threading.main_thread():
+        return f"the step would run on thread {threading.current_thread().name!r}, and only the main one can be forked from"
+    return _cuda() or _pools() or _openmp() or _threads()
+
+
+def _cuda() -> str:
+    torch: Any = sys.modules.get("torch")
+    with suppress(AttributeError):
+        if torch is not None and torch.cuda.is_initialized():
+            return "CUDA is in use, which a forked process cannot use"
+    return ""
+
+
+def _pools() -> str:
+    """Libraries with thread pools of their own that nothing tells apart from harmless ones once they are loaded."""
+    found = next((name for name in _POOLS if name in sys.modules), "")
+    return f"{found} is loaded, whose own threads do not survive a fork" if found else ""
+
+
+def _openmp() -> str:
+    """OpenMP with threads that run: a fork's next use of it waits for them, and they are not there."""
+    paths = _mapped_openmp()
+    if not paths or not _native_threads():
+        return ""
+    many = max((_most_threads(path) for path in paths), default=1)
+    if many <= 1:
+        return ""
+    users = [
+        name for name in ("torch", "sklearn", "xgboost", "lightgbm", "faiss", "mkl", "numba") if name in sys.modules
+    ]
+    of = f" ({', '.join(users)})" if users else ""
+    return f"OpenMP runs {many} threads in this process{of}, and a fork's next use of it would hang"
+
+
+def _mapped_openmp() -> set[str]:
+    try:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:  # no Linux: what loads OpenMP is known by name
+        return {""} if {"torch", "sklearn", "xgboost", "lightgbm"} & sys.modules.keys() else set()
+    return {path for line in lines if _OPENMP.search(path := line[line.find("/") :])}
+
+
+def _most_threads(path: str) -> int:
+    if not path:
+        return os.cpu_count() or 1
+    import ctypes
+
+    try:
+        return int(ctypes.CDLL(path).omp_get_max_threads())
+    except (OSError, AttributeError):
+        return os.cpu_count() or 1
+
+
+def _native_threads() -> bool:
+    """Whether there are threads that Python knows nothing of, and that are not of ZMQ."""
+    known = {thread.native_id for thread in threading.enumerate()}
+    try:
+        tasks = list(Path("/proc/self/task").iterdir())
+    except OSError:
+        return True
+    for task in tasks:
+        with suppress(OSError):
+            if int(task.name) not in known and not (task / "comm").read_text().startswith("ZMQbg"):
+                return True
+    return False
+
+
+def _threads() -> str:
+    """Python's other threads, but for those that are known."""
+    others = [
+        thread.name
+        for thread in threading.enumerate()
+        if thread is not threading.current_thread() and thread.is_alive() and not _is_known(thread)
+    ]
+    if not others:
+        return ""
+    named = ", ".join(repr(name) for name in others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
+    is_one = len(others) == 1
+    return f"{'thread' if is_one else 'threads'} {named} {'runs' if is_one else 'run'}, and may hold a lock that a fork would wait for"
+
+
+def _is_known(thread: threading.Thread) -> bool:
+    """Ours by its name, the kernel's own by its class (some of those have no name), or one of a pool, without work."""
+    is_theirs = type(thread).__module__.partition(".")[0] in _THEIRS
+    return _OURS.fullmatch(thread.name) is not None or is_theirs or _is_idle(thread)
+
+
+def _is_idle(thread: threading.Thread) -> bool:
+    """Whether it is a pool's and waits for work: where it waits it holds nothing."""
+    frame = sys._current_frames().get(thread.ident or 0)  # pyright: ignore[reportPrivateUsage]
+    if frame is None or frame.f_globals.get("__name__") != "concurrent.futures.thread":
+        return False
+    return frame.f_code.co_name == "_worker"  # not `run`, which may be within a function of C
+
+
+# -- the fork
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """What became of a child: what it answered, what it printed past Python, and how it died, if it did."""
+
+    answer: bytes
+    printed: str
+    died: str = ""  # crashed or killed
+    why: str = ""
+    seconds: float = 0.0
+
+
+def forked(work: Callable[[Callable[[bytes], None]], None], deadline_s: float) -> Ended:
+    """Run `work` on a fork of this process, and wait until it has ended; at the latest it is killed after the deadline.
+
+    `work` is given what sends its answer. Nothing is left of the child, nor of what it started in its process group.
+    """
+    reading, answering = os.pipe()
+    hearing, printing = os.pipe()
+    follow, parent = _following(), os.getpid()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside other threads, which were looked at
+        pid = os.fork()
+    if pid == 0:
+        follow()
+        if os.getppid() != parent:  # it died in between
+            os._exit(1)
+        _child(work, answering, printing)
+    os.close(answering)
+    os.close(printing)
+    began = time.monotonic()
+    with suppress(OSError):
+        os.setpgid(pid, pid)  # the child does so too: whoever comes first
+    try:
+        return _watched(pid, reading, hearing, began, deadline_s)
+    finally:
+        _end(pid)
+        os.close(reading)
+        os.close(hearing)
+
+
+@functools.cache
+def _following() -> Callable[[], object]:
+    """What lets a child die with its parent, where the system knows of that; elsewhere its deadline ends it."""
+    if sys.platform != "linux":
+        return lambda: None
+    import ctypes  # here: a child should load nothing
+
+    prctl = ctypes.CDLL(None).prctl
+    return lambda: prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+
+
+def _child(work: Callable[[Callable[[bytes], None]], None], answering: int, printing: int) -> NoReturn:
+    status = 1
+    try:
+        with suppress(OSError):
+            os.setpgid(0, 0)
+        _forget_parent(printing)
+
+        def send(answer: bytes) -> None:
+            view = memoryview(answer)
+            while view:
+                view = view[os.write(answering, view) :]
+
+        work(send)
+        status = 0
+    except BaseException:  # noqa: BLE001 - whatever it is, the parent's code must not go on in the child
+        import traceback
+
+        os.write(2, traceback.format_exc().encode("utf-8", "backslashreplace"))
+    finally:
+        os._exit(status)  # no exit function, no buffer, no thread of the parent's
+
+
+def _forget_parent(printing: int) -> None:
+    """Take the child off what it shares with its parent: its output, its signals, its input."""
+    if threading.current_thread() is threading.main_thread():
+        signal.set_wakeup_fd(-1)  # else a signal of the child would wake the parent's event loop
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    os.dup2(printing, 1)
+    os.dup2(printing, 2)
+    if "faulthandler" in sys.modules and sys.modules["faulthandler"].is_enabled():
+        sys.modules["faulthandler"].enable(2)  # it kept the parent's own stream
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _watched(pid: int, reading: int, hearing: int, began: float, deadline_s: float) -> Ended:
+    heard: dict[int, bytearray] = {reading: bytearray(), hearing: bytearray()}
+    open_ones = {reading, hearing}
+    for one in open_ones:
+        os.set_blocking(one, False)
+    status: int | None = None
+    is_late = False
+    while status is None:
+        if not open_ones:
+            time.sleep(0.005)
+        for one in select.select(list(open_ones), [], [], 0.02)[0] if open_ones else ():
+            _drain(one, heard, open_ones, reading)
+        found, code = os.waitpid(pid, os.WNOHANG)
+        if found:
+            status = os.waitstatus_to_exitcode(code)
+        elif time.monotonic() - began > deadline_s + GRACE_S:
+            is_late = True
+            _kill(pid)
+            status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    for one in tuple(open_ones):  # what it sent last; what its own children still print is not waited for
+        _drain(one, heard, open_ones, reading)
+    printed = heard[hearing].decode("utf-8", "replace")
+    seconds = time.monotonic() - began
+    answer = bytes(heard[reading])
+    if is_late:
+        return Ended(b"", printed, "killed", f"it did not end within {deadline_s:g} s, and was killed", seconds)
+    if status < 0:
+        return Ended(b"", printed, "crashed", f"it crashed: {_name(-status)}", seconds)
+    if not answer or status:
+        last = printed.strip().splitlines()[-1:] if status == 1 else []
+        why = f"it ended with exit status {status}, and said nothing" + (f": {last[0][:300]}" if last else "")
+        return Ended(b"", printed, "crashed", why, seconds)
+    return Ended(answer, printed, seconds=seconds)
+
+
+def _drain(one: int, heard: dict[int, bytearray], open_ones: set[int], reading: int) -> None:
+    with suppress(BlockingIOError):
+        while True:
+            piece = os.read(one, 1 << 16)
+            if not piece:
+                open_ones.discard(one)
+                return
+            if one == reading or len(heard[one]) < _MOST_OUTPUT:
+                heard[one] += piece
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _end(pid: int) -> None:
+    """End it and its group, and take its status, if nobody did yet."""
+    try:
+        found, _ = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:  # it has ended: what it left in its group goes
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+        return
+    _kill(pid)
+    if not found:
+        os.waitpid(pid, 0)
+
 
 Status = Literal["ok", "failed", "interrupted", "timeout", "crashed", "killed", "stopped"]
 STOPPED: Final = "it was stopped before this happened: approving runs it here"
@@ -91,7 +383,7 @@ def see(attempt: Attempt, place: Place) -> Seen:
         randomness.prepared(drawn)()  # Python seeds its generator anew in a fork
         send(packed(_in_child(attempt, place)))
 
-    ended = forking.forked(work, attempt.deadline_s)
+    ended = forked(work, attempt.deadline_s)
     printed = _masked(place, ended.printed)
     if not ended.answer:
         return Seen(

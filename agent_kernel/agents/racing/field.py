@@ -2,34 +2,163 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, InvalidStateError, wait
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 
 import msgspec
 
 from agent_kernel.agents import deciding
-from agent_kernel.agents.candidates import Candidate, looked_up
 from agent_kernel.agents.events import Cancelled, Fail, SubRun, Success
 from agent_kernel.agents.journal import new_run_id, short_run
+from agent_kernel.agents.models.naming import model_named
+from agent_kernel.agents.models.provided import Provided
 from agent_kernel.agents.racing import judging
-from agent_kernel.agents.racing.awaiting import AnyExecutor, submitted
-from agent_kernel.agents.racing.entrants import Entry
-from agent_kernel.agents.supervising import GRACE_S, Processes
-from agent_kernel.agents.workers import Job, give_up, is_here, lent, stop_key, work
-from agent_kernel.errors import BranchInUseError, RefNotFoundError, RunBusyError, RunNotFoundError
+from agent_kernel.agents.workers import (
+    GRACE_S,
+    Candidate,
+    Job,
+    Named,
+    Processes,
+    Task,
+    give_up,
+    is_here,
+    lent,
+    looked_up,
+    stop_key,
+    work,
+)
+from agent_kernel.errors import BranchInUseError, RaceError, RefNotFoundError, RunBusyError, RunNotFoundError
 from agent_kernel.repository import ASIDE, Holder
 from agent_kernel.session.interrupts import uninterrupted
 
 if TYPE_CHECKING:
+    from agent_kernel.agents.agent import Agent
+    from agent_kernel.agents.journal import Log
     from agent_kernel.agents.limits import Limits
-    from agent_kernel.agents.log import Log
+    from agent_kernel.agents.place import Place
     from agent_kernel.session.snapshot import Repository
 
-__all__ = ["Field", "Judge", "Terms"]
+__all__ = ["AnyExecutor", "Entry", "Field", "Judge", "Terms", "entrants", "submitted"]
+
+
+# -- futures of any executor as those of `concurrent.futures`, which alone can be waited for together
+#
+# Executors of clusters differ in what they know. Some give futures of a kind of their own; most say of work that is on its
+# way that it was cancelled, and let it go on. So what became of a worker is looked up in the store.
+
+T = TypeVar("T")
+J = TypeVar("J")
+
+
+class AnyFuture(Protocol):
+    """What a future has to have."""
+
+    def add_done_callback(self, fn: Callable[..., object], /) -> object: ...
+    def cancel(self) -> object: ...
+    def result(self) -> object: ...
+
+
+class AnyExecutor(Protocol):
+    """What an executor has to have: no `map`, no `shutdown`."""
+
+    def submit(self, fn: Callable[..., object], /, *args: object) -> AnyFuture: ...
+
+
+class _Followed(Future[T]):
+    """Ends as another one does."""
+
+    def __init__(self, of: AnyFuture) -> None:
+        super().__init__()
+        self._of = of
+        of.add_done_callback(self._ended)
+
+    def cancel(self) -> bool:
+        self._of.cancel()
+        return super().cancel()
+
+    def _ended(self, of: AnyFuture) -> None:
+        with suppress(InvalidStateError):  # it was cancelled meanwhile
+            try:
+                found = of.result()
+            except BaseException as error:  # noqa: BLE001 - it belongs to who asks for the result
+                self.set_exception(error)
+            else:
+                self.set_result(found)  # type: ignore[arg-type]  # what the function returned
+
+
+def submitted(executor: AnyExecutor, function: Callable[[J], T], job: J) -> Future[T]:
+    """Have an executor do a job."""
+    future = executor.submit(function, job)
+    return cast("Future[T]", future) if isinstance(future, Future) else _Followed(future)
+
+
+# -- who takes part in a race: each task with each agent and each model, packed so that a worker anywhere can begin
+
+_MANY = 3
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One that takes part: its task, the agent as the worker will have it, and all of it pickled."""
+
+    task: str
+    agent: Agent
+    model: str
+    payload: bytes
+
+
+def entrants(
+    tasks: Sequence[str],
+    agents: Sequence[Agent],
+    models: Sequence[object],
+    n: int | None,
+    place: Place,
+    returns: object,
+    inputs: Mapping[str, object] | None,
+) -> list[Entry]:
+    """All candidates in order.
+
+    Raises:
+        RaceError: there are none, or one cannot be sent to a worker. ModelError and others: there is no such model.
+    """
+    pairs = [(task, agent, model) for task in tasks for agent in agents for model in (models or [agent.model])]
+    many = n if n is not None else _MANY if len(pairs) == 1 else 1
+    if many < 1 or not pairs:
+        raise RaceError("a race needs a task, and n of at least 1")
+    found = [
+        _entry(task, agent, model, place, _sent(returns, place), dict(inputs or {})) for task, agent, model in pairs
+    ]
+    return list(itertools.chain.from_iterable(itertools.repeat(one, many) for one in found))
+
+
+def _entry(task: str, agent: Agent, model: object, place: Place, returns: object, inputs: dict[str, object]) -> Entry:
+    import cloudpickle
+
+    known = model_named(model, place.namespace)
+    sent = copy.copy(agent)
+    # A provider's model is made anew from its name where it is used; what is no provider's goes along as it is.
+    named = known.name if isinstance(model, str) and isinstance(known, Provided) else known
+    vars(sent).update(state=None, on_event=None, model=named)
+    try:
+        payload = bytes(cloudpickle.dumps(Task(sent, task, returns, inputs)))
+    except Exception as error:
+        what = f"agent {agent.name!r} with model {known.name!r} and its inputs cannot be sent to a worker"
+        way = "name the model instead of giving the object" if not isinstance(model, str) else "leave out what fails"
+        raise RaceError(f"{what}: {type(error).__name__}: {error}; {way}") from error
+    return Entry(task, sent, known.name, payload)
+
+
+def _sent(returns: object, place: Place) -> object:
+    """The type as it travels: one of the notebook's own goes by its name, since the worker has its own of it."""
+    if isinstance(returns, type) and place.namespace.get(returns.__name__) is returns:
+        return Named(returns.__name__)
+    return returns
+
 
 Judge: TypeAlias = "str | Callable[[Candidate], object] | None"
 

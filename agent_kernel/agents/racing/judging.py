@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent_kernel.agents.candidates import Candidate
 from agent_kernel.agents.deadlines import StepTimeout, within
 from agent_kernel.agents.executing import is_raised_by_code
+from agent_kernel.agents.workers import Candidate
 from agent_kernel.session.history import describe_error
 from agent_kernel.session.interrupts import noted_interrupts
 

@@ -27,18 +27,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from agent_kernel.agents.agent import Agent, place_of
-from agent_kernel.agents.candidates import Candidate
 from agent_kernel.agents.deciding import log_of, refuse_driven
 from agent_kernel.agents.events import SubRun, TaskStart, Usage
-from agent_kernel.agents.journal import new_run_id, short_run
-from agent_kernel.agents.log import Log
+from agent_kernel.agents.journal import Log, new_run_id, short_run
 from agent_kernel.agents.models.naming import check_price, model_named
 from agent_kernel.agents.racing import judging
-from agent_kernel.agents.racing.awaiting import AnyExecutor
-from agent_kernel.agents.racing.entrants import Entry, entrants
-from agent_kernel.agents.racing.field import Field, Judge, Terms
+from agent_kernel.agents.racing.field import AnyExecutor, Entry, Field, Judge, Terms, entrants
 from agent_kernel.agents.racing.raced import Raced, is_race, raced
-from agent_kernel.agents.racing.told import candidates_of, lacks
+from agent_kernel.agents.racing.standings import candidates_of, lacks
+from agent_kernel.agents.workers import Candidate
 from agent_kernel.errors import (
     BranchInUseError,
     MergeConflictError,
@@ -51,8 +48,8 @@ from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import State
+    from agent_kernel.agents.journal import Listener
     from agent_kernel.agents.limits import Limits
-    from agent_kernel.agents.log import Listener
     from agent_kernel.agents.place import Place
     from agent_kernel.session import Session
     from agent_kernel.session.reports import Report

@@ -9,7 +9,7 @@ import msgspec
 
 from agent_kernel.agents.asides import candidate
 from agent_kernel.agents.events import Event, SubRun, TaskStart
-from agent_kernel.agents.undone import is_held
+from agent_kernel.agents.moves import is_held
 from agent_kernel.errors import RunNotFoundError
 from agent_kernel.repository import ObjectId
 from agent_kernel.repository.ids import ALGORITHM

@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from agent_kernel.agents.review.meaning import Meanings, is_getattr, is_globals, module_kind, reaches
-from agent_kernel.agents.review.reaching import (
+from agent_kernel.agents.review.meaning import (
     BROWSER,
     BUILTINS,
     FUNCTIONS,
@@ -26,6 +25,11 @@ from agent_kernel.agents.review.reaching import (
     TALKER_WORDS,
     WRITERS,
     WRITES,
+    Meanings,
+    is_getattr,
+    is_globals,
+    module_kind,
+    reaches,
 )
 
 __all__ = ["goes_to_memory", "kind_of_call", "kind_of_method"]

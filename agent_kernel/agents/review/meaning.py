@@ -7,32 +7,255 @@ a value runs: what a type or function says of itself is read past its own attrib
 from __future__ import annotations
 
 import ast
+import dis
 import functools
 import gc
 import io
 import os
 import re
+import sys
 from collections import Counter, deque
-from collections.abc import Mapping
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from collections.abc import Iterator, Mapping
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, cast
 
 from agent_kernel.agents.effects import is_own
-from agent_kernel.agents.review.reaching import BUILTINS, FUNCTIONS, MODULES, PATH_WORDS, QUIET_TYPES
-from agent_kernel.values.redacted_values import is_in_memory
-from agent_kernel.values.summaries.reading import derives_from, instance_dict, is_of_notebook, loaded, module_name
+from agent_kernel.values.redacted_values import DATABASE_MODULES, NETWORK_MODULES, is_in_memory
+from agent_kernel.values.references import is_library
+from agent_kernel.values.summaries.reading import (
+    bases_of,
+    class_dict,
+    derives_from,
+    exact_str,
+    instance_dict,
+    is_of_notebook,
+    loaded,
+    module_dict,
+    module_name,
+)
 
 __all__ = [
+    "BROWSER",
+    "BUILTINS",
+    "COLUMN_WORDS",
+    "FUNCTIONS",
+    "HARMLESS",
+    "HARMLESS_DUNDERS",
+    "HARMLESS_TYPES",
+    "HIDDEN_WAYS",
+    "METHODS",
+    "MODULES",
+    "OPENERS",
+    "PATH_WORDS",
+    "PYTHONS_OWN",
+    "QUIET_TYPES",
+    "READS",
+    "READ_OF_OPEN",
+    "SHOWN_AS",
+    "SINKS",
+    "SQL_LEAVES",
+    "SQL_READS",
+    "SQL_WRITES",
+    "STATEMENTS",
+    "TALKER_WORDS",
     "WHOLE_MODULES",
+    "WRITERS",
+    "WRITES",
     "Meanings",
     "is_getattr",
     "is_globals",
     "is_mapped",
     "kind_of_open",
+    "kind_of_register",
+    "kind_reached",
     "meaning_of",
     "module_kind",
+    "named_in_modules",
     "reaches",
+    "words",
 ]
+
+
+# -- what reaches outside the variables, by the names under which Python and its libraries offer it: tables for `review`
+
+
+def _of(kinds: dict[str, str]) -> dict[str, str]:
+    return {name: kind for kind, names in kinds.items() for name in names.split()}
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text."""
+    return frozenset(text.split())
+
+
+def _in(module: str, names: str, kind: str) -> dict[str, str]:
+    return {f"{module}.{name}": kind for name in names.split()}
+
+
+# Modules that reach outside, by what they reach: calling into one has to be asked about; importing one does nothing.
+MODULES: Final = _of(
+    {
+        "network": NETWORK_MODULES,
+        "processes": "subprocess multiprocessing pty pexpect sh pip docker fabric posixsubprocess",
+        "database": DATABASE_MODULES,
+        "dynamic": "ctypes cffi imp code codeop marshal",
+        "clipboard": "pyperclip",
+        "person": "pyautogui pynput keyring getpass",
+        "history": "agent_kernel",
+    }
+)
+# What of them reaches nothing: single functions, modules, and what they name.
+HARMLESS: Final = frozenset(
+    words(
+        "shutil.which shutil.disk_usage shutil.get_terminal_size urllib.parse http.HTTPStatus getpass.getuser "
+        "socket.gethostname multiprocessing.cpu_count multiprocessing.current_process multiprocessing.pool.ThreadPool "
+        "multiprocessing.dummy ctypes.sizeof ctypes.alignment ctypes.create_string_buffer ctypes.byref"
+    )
+)
+HARMLESS_TYPES: Final = re.compile(r"ctypes\.(?:c_\w+|Structure|Union|Array)")
+# What comes back from such modules, whose methods reach nothing any more.
+QUIET_TYPES: Final = re.compile(
+    r"\w*(?:Response|Request|Headers|Dict|Cookie\w*|URL|Timeout|Limits|Error|Retry)|Completed\w+"
+)
+
+_OS_FILES: Final = (
+    "remove unlink rmdir removedirs rename renames replace makedirs mkdir chmod chown lchown link symlink truncate open "
+    "write mkfifo mknod utime ftruncate pwrite writev sendfile setxattr fchmod fchown"
+)
+_OS_PROCESSES: Final = (
+    "system popen fork forkpty kill killpg abort _exit execl execle execlp execlpe execv execve execvp execvpe spawnl "
+    "spawnle spawnlp spawnv spawnve spawnvp startfile posix_spawn posix_spawnp"
+)
+FUNCTIONS: Final[dict[str, str]] = {
+    **_in("os", _OS_FILES, "files"),
+    **_in("os", _OS_PROCESSES, "processes"),
+    **_in("os", "putenv unsetenv chdir fchdir chroot setuid umask dup2 nice", "process state"),
+    **_in(
+        "shutil",
+        "rmtree move copy copy2 copyfile copyfileobj copytree copymode copystat make_archive unpack_archive chown",
+        "files",
+    ),
+    **_in("numpy", "save savez savez_compressed savetxt memmap", "files"),
+    **_in("logging", "FileHandler config.fileConfig config.dictConfig", "files"),
+    **_in(
+        "logging.handlers",
+        "RotatingFileHandler TimedRotatingFileHandler WatchedFileHandler BaseRotatingHandler",
+        "files",
+    ),
+    **_in("logging.handlers", "SocketHandler DatagramHandler SysLogHandler SMTPHandler HTTPHandler", "network"),
+    **_of(
+        {
+            "files": "lmdb.open lmdb.Environment joblib.dump torch.save torch.onnx.export cv2.imwrite cv2.VideoWriter io.FileIO fileinput.input "
+            "shelve.open dbm.open pandas.ExcelWriter pandas.HDFStore scipy.io.savemat scipy.io.wavfile.write "
+            "scipy.sparse.save_npz soundfile.write safetensors.torch.save_file joblib.Memory diskcache.Cache dill.dump_session "
+            "pyarrow.output_stream pyarrow.memory_map pyarrow.create_memory_map pyarrow.ipc.new_file pyarrow.ipc.new_stream "
+            "pyarrow.RecordBatchFileWriter torch.from_file torch.UntypedStorage.from_file scipy.io.mmwrite "
+            "nbformat.write zipapp.create_archive py_compile.compile compileall.compile_dir venv.create",
+            "processes": "asyncio.create_subprocess_exec asyncio.create_subprocess_shell "
+            "distutils.spawn.spawn ensurepip.bootstrap "
+            "concurrent.futures.ProcessPoolExecutor concurrent.futures.process.ProcessPoolExecutor",
+            "network": "asyncio.open_connection asyncio.start_server seaborn.load_dataset datasets.load_dataset "
+            "transformers.pipeline openml.datasets.get_dataset torch.hub.load torch.hub.download_url_to_file",
+            "dynamic": "pickle.load pickle.loads pickle.Unpickler joblib.load torch.load dill.load dill.loads cloudpickle.load "
+            "cloudpickle.loads importlib.import_module importlib.reload importlib.__import__ runpy.run_path runpy.run_module "
+            "importlib.util.module_from_spec importlib.util.spec_from_file_location importlib.machinery.SourceFileLoader "
+            "types.FunctionType types.CodeType pydoc.locate pkgutil.resolve_name cProfile.run cProfile.runctx profile.run "
+            "pdb.run yaml.unsafe_load jsonpickle.decode sys.modules.get sys._getframe numpy.f2py.compile inspect.currentframe gc.get_objects gc.get_referrers",
+            "kernel": "sys.exit os._exit",
+            "process state": "signal.signal signal.alarm signal.setitimer signal.raise_signal sys.addaudithook sys.settrace "
+            "sys.setprofile sys.meta_path.insert sys.meta_path.append sys.path_hooks.append atexit.register faulthandler.enable resource.setrlimit",
+            "database": "sqlalchemy.create_engine mysql.connector.connect",
+            "person": "pdb.set_trace",
+            "clipboard": "pandas.read_clipboard",
+            "shell": "IPython.get_ipython IPython.core.getipython.get_ipython IPython.start_ipython IPython.embed",
+        }
+    ),
+}
+BUILTINS: Final[dict[str, str]] = {
+    **dict.fromkeys(["eval", "exec", "compile", "__import__"], "dynamic"),
+    **dict.fromkeys(["input", "breakpoint"], "person"),
+    **dict.fromkeys(["exit", "quit"], "kernel"),
+    "get_ipython": "shell",
+}
+# Methods whose names say enough, on whatever they are called.
+METHODS: Final = _of(
+    {
+        "files": "write_text write_bytes unlink rmdir mkdir touch symlink_to hardlink_to savefig tofile savetxt imsave imwrite "
+        "mimsave mimwrite write_table write_feather write_dataset write_file save_mfdataset write_parquet write_excel write_image write_html save_pretrained extractall save_model "
+        "save_weights to_pickle to_feather to_hdf to_stata to_excel to_netcdf to_zarr to_file sink_parquet sink_csv "
+        "sink_ndjson sink_ipc open_output_stream open_append_stream create_dir delete_file delete_dir delete_dir_contents "
+        "copy_file",
+        "network": "urlopen urlretrieve sendmail send_message push_to_hub from_pretrained to_gbq sendall sendto "
+        "create_connection create_server open_connection connect_ex download get_file",
+        "processes": "getoutput getstatusoutput check_output check_call Popen create_subprocess_exec create_subprocess_shell "
+        "subprocess_exec subprocess_shell kill terminate send_signal",
+        "database": "write_database execute executemany executescript to_sql insert_into",
+        "clipboard": "to_clipboard read_clipboard",
+        "shell": "run_line_magic run_cell_magic run_cell run_code",
+    }
+)
+# Methods that write only where they are given a place to; without one they return what they make.
+WRITERS: Final = words(
+    "to_csv to_json to_html to_latex to_markdown to_string to_xml to_parquet to_orc write_csv write_json write_ndjson write_ipc "
+    "save dump"
+)
+WRITES: Final = re.compile(r"(?:write|sink)_\w+")  # other methods and functions of libraries that say so
+# What opens, makes, moves and deletes files by Python's own functions, so that the gate sees where as it happens.
+PYTHONS_OWN: Final = words(
+    "open write_text write_bytes touch mkdir makedirs unlink remove rmdir removedirs rename renames replace truncate chmod "
+    "symlink_to hardlink_to symlink link copy copy2 copyfile copytree move rmtree make_archive unpack_archive extractall "
+    "to_csv to_json to_html to_pickle savefig savetxt savez savez_compressed tofile ZipFile GzipFile"
+) | words("numpy.save joblib.dump pickle.dump sqlite3.connect")
+# Like `open`: they write where their mode says so.
+OPENERS: Final = words(
+    "ZipFile zipfile.ZipFile tarfile.open tarfile.TarFile h5py.File gzip.GzipFile bz2.BZ2File lzma.LZMAFile "
+    "netCDF4.Dataset os.fdopen pyarrow.OSFile"
+)
+# What the browser is given to run or to load.
+BROWSER: Final = words(
+    "HTML Javascript IFrame display_html display_javascript publish_display_data YouTubeVideo Markdown SVG"
+)
+READS: Final = re.compile(
+    r"read_\w+|loadtxt|genfromtxt|imread|load_dataset|fetch_\w+|scan_\w+|open_dataset|open_zarr|open_dataarray"
+)
+SQL_WRITES: Final = re.compile(
+    r"(?is)\b(?:copy\s.+\bto\b|attach\s|install\s+\w|export\s+database|insert\s+(?:or\s+\w+\s+)?into\b|delete\s+from\b|"
+    r"drop\s+(?:table|view|schema|database|index)\b|update\s+\S+\s+set\b|alter\s+table\b|truncate\s+table\b|"
+    r"create\s+(?:or\s+replace\s+)?(?:temp\w*\s+)?(?:table|view|schema|database|index)\b)"
+)
+# Methods that take a statement for a database.
+STATEMENTS: Final = words("execute executemany executescript sql query")
+# What reads a database alone, and what reaches out of one that is in memory.
+SQL_READS: Final = re.compile(r"(?is)\s*(?:select|with|values|explain|describe|show|from|summarize)\b(?!.*\binto\b)")
+SQL_LEAVES: Final = re.compile(
+    r"(?is)\b(?:attach|install|load|copy|export|import|into\s+(?:out|dump)file|vacuum\b.*\binto)\b|://|load_extension|writefile"
+)
+SINKS: Final = ("/dev/null", "/dev/tty", "/dev/stdout", "/dev/stderr", "/dev/pts/")  # files that keep nothing
+# A name in which one of these stands is taken for that of a path where a method could as well be a table's.
+PATH_WORDS: Final = re.compile(
+    r"(?i)(?:^|_)(?:(?:in|out|tmp|temp|src|dst|log|csv)?(?:path|file|folder|directory|dir)s?\d*|(?:file|path)name)(?:_|$)"
+)
+# And one that ends with one of these for that of something that talks to a server, where a method could be anything's.
+TALKER_WORDS: Final = re.compile(r"(?i)(?:^|_)(?:session|client|http|https|api|conn|connection)$")
+# Attributes that lead from any object to everything that its interpreter has.
+HIDDEN_WAYS: Final = words("f_globals f_builtins f_locals f_back gi_frame cr_frame ag_frame tb_frame")
+# Methods by which an object says how a notebook shows it.
+SHOWN_AS: Final = words("_repr_html_ _repr_javascript_ _repr_mimebundle_ _repr_svg_ _ipython_display_")
+# What is read of a file or a connection that is open.
+READ_OF_OPEN: Final = words(
+    "read readline readlines closed name mode encoding tell seek readable writable seekable namelist getnames close cursor "
+    "description rowcount fetchone fetchall fetchmany fetchdf df iterdump in_transaction total_changes"
+)
+# What attributes and methods are called that are as well a column's name.
+COLUMN_WORDS: Final = words("execute touch download save dump")
+HARMLESS_DUNDERS: Final = frozenset(
+    f"__{name}__"
+    for name in words(
+        "init name doc class len version file qualname module repr str iter next enter exit post_init annotations all array "
+        "dataclass_fields eq hash call getitem setitem contains new init_subclass add mul sub"
+    )
+)
+
 
 _PATHS: Final = frozenset({"Path", "pathlib.Path", "PosixPath", "pathlib.PosixPath", "os.path.join"})
 _BUFFERS: Final = frozenset({"io.BytesIO", "io.StringIO", "BytesIO", "StringIO", "pyarrow.BufferOutputStream"})
@@ -472,3 +695,148 @@ def is_globals(node: ast.expr) -> bool:
     return (
         isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("globals", "vars", "locals")
     )
+
+
+# -- what is open already and reached without its name: by functions of the notebook, by modules of the user's, by loggers
+#
+# Writing to what is open tells no audit event, so it is found by looking: at what a function of the notebook names, at what
+# a module holds that no package installed, at what `logging` writes to. What only reads is passed over.
+
+_MOST: Final = 300  # functions that are looked at for one name
+_REGISTERS: Final = frozenset({"handlers", "_handlers", "_handlerList"})  # where `logging` keeps what it writes to
+
+
+def kind_reached(value: object, attribute: str = "") -> str:
+    """What using a value writes to by the functions of the notebook that it is, has or calls; "": nothing that is open.
+
+    Args:
+        attribute: of the value, that alone is used. "": whatever it has.
+    """
+    todo: list[object] = [value]
+    met: set[int] = set()
+    while todo and len(met) < _MOST:
+        one = todo.pop()
+        if id(one) in met:
+            continue
+        met.add(id(one))
+        for function in _functions_of(one, attribute if one is value else ""):
+            for held, is_written in _used_by(function):
+                if is_written and (kind := kind_of_open(held)):
+                    return kind
+                todo.append(held)
+    return ""
+
+
+def _functions_of(value: Any, attribute: str = "") -> Iterator[FunctionType]:
+    """The functions of the notebook's or of a module of the user's that run where somebody uses this value, or that of it."""
+    kind = type(cast("object", value))
+    if kind is FunctionType:
+        if not is_library(exact_str(value.__module__)):
+            yield value
+    elif kind is MethodType:
+        yield from _functions_of(value.__func__)
+    elif kind is functools.partial:
+        yield from _functions_of(functools.partial.func.__get__(value))
+    elif (wrapped := instance_dict(value).get("__wrapped__")) is not None:
+        yield from _functions_of(wrapped)
+    else:
+        classes = bases_of(cast("type", value)) if derives_from(kind, type) else bases_of(kind)
+        members = [item for one in classes if is_of_notebook(one) for item in class_dict(one).items()]
+        names = {attribute} if any(name == attribute for name, _ in members) else {name for name, _ in members}
+        before = 0
+        while len(names) > before:  # methods call others
+            before = len(names)
+            functions = (each for name, held in members if name in names for each in _bare(held))
+            names = names.union(*(each.__code__.co_names for each in functions))
+        for name, member in members:
+            yield from _bare(member) if name in names else ()
+
+
+def _bare(member: Any) -> Iterator[FunctionType]:
+    """The function of a method, a static one or a property."""
+    found: list[object] = [member]
+    if type(member) is staticmethod or type(member) is classmethod:
+        found = [cast("Any", member).__func__]
+    elif type(member) is property:
+        found = [member.fget, member.fset]
+    yield from (one for one in found if type(one) is FunctionType)
+
+
+def _used_by(function: FunctionType) -> Iterator[tuple[object, bool]]:
+    """What a function names and holds, and whether it may write to it."""
+    there: Mapping[str, object] = function.__globals__
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
+    held = {name: _content(cell) for name, cell in cells}
+    for given in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+        yield given, True
+    for code in _codes(function.__code__):
+        for name, is_written in _uses(code):
+            if name in held or name in there:
+                yield held[name] if name in held else there[name], is_written
+
+
+def _content(cell: Any) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # it is empty
+        return None
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for one in code.co_consts:
+        if type(one) is CodeType:
+            yield from _codes(one)
+
+
+def _uses(code: CodeType) -> Iterator[tuple[str, bool]]:
+    """The names that code looks up outside itself, and whether it does more with each than to read."""
+    steps = list(dis.get_instructions(code))
+    asks = any(READS.fullmatch(name) for name in code.co_names) and not any(
+        SQL_WRITES.search(text) for text in code.co_consts if type(text) is str
+    )
+    for at, step in enumerate(steps):
+        if step.opname not in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"):
+            continue
+        following = steps[at + 1] if at + 1 < len(steps) else step
+        if following.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+            yield step.argval, not asks
+        else:
+            given = steps[at + 2].argval if at + 2 < len(steps) else None
+            yield step.argval, not _reads(following.argval, given)
+
+
+def _reads(method: str, given: object) -> bool:
+    """Whether a method of what is open only reads. `given`: what it is given first, where that is written there."""
+    if method not in STATEMENTS:
+        return method in READ_OF_OPEN
+    if type(given) is not str:
+        return False
+    return bool(SQL_READS.match(given)) and not (SQL_WRITES.search(given) or SQL_LEAVES.search(given))
+
+
+# -- modules
+
+
+def named_in_modules(dotted: str) -> object | None:
+    """What a dotted name stands for in a loaded module that no package installed; None: nothing."""
+    parts = dotted.split(".")
+    if parts[0] not in sys.modules or parts[0] == "__main__" or is_library(parts[0]):
+        return None
+    held: object = sys.modules[parts[0]]
+    for name in parts[1:]:
+        entries = module_dict(held) if derives_from(type(held), ModuleType) else instance_dict(held)
+        if name not in entries:
+            return held
+        held = entries[name]
+    return None if derives_from(type(held), ModuleType) else held
+
+
+def kind_of_register(attribute: str) -> str:
+    """What somebody reaches by an attribute under which `logging` keeps its handlers; "": nothing that is open."""
+    logging: Any = sys.modules.get("logging")
+    if attribute not in _REGISTERS or logging is None:
+        return ""
+    handlers = [found for one in list(logging._handlerList) if (found := one()) is not None]
+    open_ones = (kind_of_open(held) for one in handlers for held in instance_dict(one).values())
+    return next(filter(None, open_ones), "")

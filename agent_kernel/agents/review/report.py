@@ -7,25 +7,15 @@ who looks, and stops nobody who means harm. `meaning` follows names, `calls` rea
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from typing import Final
 
 from agent_kernel.agents.events import Finding
-from agent_kernel.agents.review.bindings import bindings, shown
 from agent_kernel.agents.review.calls import goes_to_memory, kind_of_call, kind_of_method
 from agent_kernel.agents.review.meaning import (
-    WHOLE_MODULES,
-    Meanings,
-    is_globals,
-    is_mapped,
-    kind_of_open,
-    module_kind,
-    reaches,
-)
-from agent_kernel.agents.review.opened import kind_of_register, kind_reached, named_in_modules
-from agent_kernel.agents.review.reaching import (
     BUILTINS,
     COLUMN_WORDS,
     FUNCTIONS,
@@ -39,14 +29,193 @@ from agent_kernel.agents.review.reaching import (
     READS,
     SHOWN_AS,
     STATEMENTS,
+    WHOLE_MODULES,
     WRITES,
+    Meanings,
+    is_globals,
+    is_mapped,
+    kind_of_open,
+    kind_of_register,
+    kind_reached,
+    module_kind,
+    named_in_modules,
+    reaches,
     words,
 )
-from agent_kernel.agents.review.unmagic import automagic, without_magics
 from agent_kernel.values.references import is_library
 from agent_kernel.values.summaries.reading import module_dict
 
-__all__ = ["is_risky", "review"]
+__all__ = ["automagic", "bindings", "is_risky", "review", "shown", "without_magics"]
+
+
+# -- code as IPython takes it, without its magics: what they would do, and the Python that is left to read
+
+# They run the code that follows them, or only look.
+_RUNS_CODE: Final = frozenset({"time", "timeit", "capture", "prun"})
+_LOOKS: Final = frozenset(
+    [
+        "matplotlib",
+        "precision",
+        "who",
+        "who_ls",
+        "whos",
+        "pprint",
+        "psearch",
+        "pinfo",
+        "pdoc",
+        "pfile",
+        "psource",
+        "quickref",
+        "lsmagic",
+        "history",
+        "hist",
+        "page",
+    ]
+)
+# A cell of one line that begins with one of these is the magic or the command of this name, also without a sign.
+_AUTOMAGICS: Final = frozenset(
+    word
+    for line in (
+        "alias alias_magic autoreload bookmark cat cd clear colors conda config cp debug doctest_mode edit env ed gui ldir less lf",
+        "lk ll ln load load_ext loadpy logoff logon logstart logstate logstop ls lx macro magic mamba man micromamba mkdir more mv",
+        "notebook pastebin pip popd prun pushd rehashx reload_ext rerun reset reset_selective rm rmdir run sc save set_env store sx",
+        "system unload_ext uv xdel xmode agent",
+    )
+    for word in line.split()
+)
+_LONGEST: Final = 120
+_ONE_WORD: Final = re.compile(r"\s*([^\W\d]\w*)(?:\s+(?![=,.:(\[])|\s*$)")
+_CALLING: Final = re.compile(r"\s*[,;/]\s*[^\W\d]")  # `,os.remove x` calls it with a text
+_OPTIONS = re.compile(r"^(?:\s*-\w+(?:\s*\d+)?)*\s*")
+_ASSIGNED = re.compile(r"^(\s*[\w.,\s\[\]'\"]*=\s*)([!%].*)$")
+
+
+def automagic(code: str, names: Container[str]) -> Finding | None:
+    """A cell of one line that IPython takes for a magic or a command without its sign, as `pip install x`.
+
+    Args:
+        names: the variables there are: these go first.
+    """
+    word = _ONE_WORD.match(code)
+    if word is None or word[1] not in _AUTOMAGICS or word[1] in names or len(code.strip().splitlines()) > 1:
+        return None
+    return Finding("magic", code.strip()[:_LONGEST], 1, risky=True)
+
+
+def without_magics(code: str) -> tuple[str, list[Finding]]:
+    """The code with its magic and shell lines taken out, and what those are. Code that a magic runs stays."""
+    first, _, rest = code.lstrip().partition("\n")
+    if first.startswith("%%"):
+        name = first[2:].split(maxsplit=1)[0] if first[2:].strip() else ""
+        if name not in _RUNS_CODE:
+            return "", [Finding("magic", f"{first[:_LONGEST]}: the whole step is a cell magic", 1, risky=True)]
+        body, inside = without_magics(rest)
+        return "\n" + body, [Finding("magic", f"%%{name}", 1, risky=False), *inside]
+    kept: list[str] = []
+    found: list[Finding] = []
+    for number, line in enumerate(code.splitlines(), 1):
+        kept.append(_line(line, number, found))
+    return "\n".join(kept), found
+
+
+def _line(line: str, number: int, found: list[Finding]) -> str:
+    bare = line.strip()
+    indent = line[: len(line) - len(line.lstrip())]
+    assigned = _ASSIGNED.match(line)
+    said = bare if bare.startswith(("!", "%")) else assigned[2] if assigned else ""
+    target = assigned[1] if assigned and said is not bare else indent
+    if said.startswith("!"):
+        found.append(Finding("shell", said[:_LONGEST], number, risky=True))
+        return f"{target}None"
+    if said.startswith("%") and said.lstrip("%")[:1].isalpha():
+        name, _, rest = said.lstrip("%").partition(" ")
+        risky = name not in _RUNS_CODE and name not in _LOOKS
+        found.append(Finding("magic", said[:_LONGEST], number, risky=risky))
+        runs = _OPTIONS.sub("", rest, count=1) if name in _RUNS_CODE else ""
+        return f"{target}{runs or 'None'}"
+    if _CALLING.match(line):
+        found.append(Finding("magic", bare[:_LONGEST], number, risky=True))
+        return f"{indent}None"
+    if bare.endswith("?") or bare.startswith("?"):  # a look at the help
+        return f"{indent}None"
+    return line
+
+
+# -- which names a piece of code binds, changes in place and deletes at its top level: not within functions and classes
+
+# Methods that change what they are called on, of lists, dicts, sets, deques and tables.
+_IN_PLACE: Final = frozenset(
+    {"append", "appendleft", "clear", "difference_update", "discard", "extend", "insert", "intersection_update", "pop"}
+    | {"popitem", "popleft", "reverse", "setdefault", "sort", "symmetric_difference_update", "update"}
+)
+_IN_PLACE_UNUSED: Final = frozenset({"add", "remove"})  # others give something back: `table.add(1)` is a new table
+
+
+def bindings(tree: ast.Module, names: frozenset[str]) -> Iterator[Finding]:
+    """What is written, changed and deleted.
+
+    Args:
+        names: variables that there are.
+    """
+    for node in _own_scope(tree):
+        line = getattr(node, "lineno", 0)
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()):
+                yield Finding("changes" if name in names else "writes", name, line)
+            case ast.Name(id=name, ctx=ast.Del()):
+                yield Finding("deletes", name, line, risky=name in names)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield Finding("changes" if name in names else "writes", name, line)
+            case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store() | ast.Del()):
+                yield from _changed(node, names, line)
+            case ast.Call(func=ast.Attribute(attr=method) as called) if method in _IN_PLACE or _is_in_place(node):
+                yield from _changed(called, names, line)
+            case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method) as called)) if method in _IN_PLACE_UNUSED:
+                yield from _changed(called, names, line)
+            case _:
+                pass
+        match node:
+            case ast.Delete(targets=[ast.Subscript(value=held)]) if is_globals(held):
+                yield Finding("deletes", shown(node), line, risky=True)
+            case _:
+                pass
+
+
+def _changed(node: ast.expr, names: frozenset[str], line: int) -> Iterator[Finding]:
+    """The variable that this is a part of, if there is one. A module is none: `os.remove` changes no variable."""
+    held = node
+    while isinstance(held, ast.Attribute | ast.Subscript):
+        held = held.value
+    if isinstance(held, ast.Name) and held.id in names and held.id not in sys.modules:
+        yield Finding("changes", held.id, line)
+
+
+def _is_in_place(call: ast.Call) -> bool:
+    """`table.drop(…, inplace=True)`."""
+    return any(
+        word.arg == "inplace" and isinstance(word.value, ast.Constant) and word.value.value is True
+        for word in call.keywords
+    )
+
+
+_SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp
+_ALL_SCOPES = _SCOPES | ast.GeneratorExp
+
+
+def _own_scope(tree: ast.Module) -> Iterator[ast.AST]:
+    waiting: list[ast.AST] = list(reversed(tree.body))
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, _ALL_SCOPES):
+            waiting.extend(reversed(list(ast.iter_child_nodes(node))))
+
+
+def shown(node: ast.AST) -> str:
+    """A piece of code as a finding names it."""
+    text = ast.unparse(node)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
 
 _DANGEROUS_KEYS: Final = frozenset({"__builtins__", "__import__", "__loader__", "__spec__", "__globals__"})
 _PATCHED: Final = WHOLE_MODULES | {"IPython", "io"}

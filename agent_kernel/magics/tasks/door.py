@@ -19,7 +19,7 @@ from agent_kernel.agents.deciding import said_of
 from agent_kernel.agents.journal import new_run_id, short_run
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models.naming import ENVIRONMENT, model_named
-from agent_kernel.agents.outside import is_outside
+from agent_kernel.agents.moves import is_outside
 from agent_kernel.agents.place import Place
 from agent_kernel.agents.racing import judging
 from agent_kernel.agents.starting import own_model

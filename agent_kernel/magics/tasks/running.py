@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from agent_kernel.agents.deadlines import StepTimeout, Unheeded, within
 from agent_kernel.agents.effects import gate_here, names_step
 from agent_kernel.agents.events import Part
-from agent_kernel.agents.executing import Executed, PlainExecutor, is_raised_by_code
+from agent_kernel.agents.executing import Executed, PlainExecutor, Settled, is_raised_by_code
 from agent_kernel.agents.gate import EffectStopped
 from agent_kernel.agents.running_step import running_course
-from agent_kernel.agents.settling import Settled
 
 if TYPE_CHECKING:
     from agent_kernel.magics.outputs.recorder import OutputRecorder

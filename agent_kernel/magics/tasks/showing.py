@@ -31,7 +31,7 @@ from agent_kernel.agents.events import (
     TaskStart,
 )
 from agent_kernel.agents.models import Delta
-from agent_kernel.agents.outside import DENIED
+from agent_kernel.agents.moves import DENIED
 from agent_kernel.browsing.lines import html_of, pieces_of
 from agent_kernel.browsing.mime import RUN
 from agent_kernel.verbs.text import clean, clean_lines, duration, plural

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.preview import Preview, forking, preview
+from agent_kernel.agents.preview import Preview, preview, seeing
 from agent_kernel.repository import hex_of
 from agent_kernel.session import Versioned
 from tests.agents.preview.seen import told
@@ -82,7 +82,7 @@ def test_an_endless_loop_ends_with_what_it_had_done(state: Versioned) -> None:
 
 
 def test_one_that_does_not_listen_is_killed(state: Versioned, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forking, "GRACE_S", 0.1)
+    monkeypatch.setattr(seeing, "GRACE_S", 0.1)
     code = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\ntime.sleep(600)"
     seen = preview(code, state, deadline_s=0.3)
     assert (seen.status, seen.seen.why) == ("killed", "it did not end within 0.3 s, and was killed")

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from agent_kernel.agents.preview import forking, preview
+from agent_kernel.agents.preview import preview, seeing
 from agent_kernel.errors import PreviewRefusedError
 from agent_kernel.session import Versioned
 from tests.agents.preview.seen import told
@@ -24,7 +24,7 @@ def refused(state: Versioned) -> str:
         assert (told(seen), seen.told, "x" in state) == ([("+", "x")], "", False)
         seen.accept()
         assert state["x"] == 1
-        return forking.refusal()
+        return seeing.refusal()
     with pytest.raises(PreviewRefusedError) as caught:
         preview("x = 1", state)
     assert "agent_kernel.race" in str(caught.value)
@@ -83,19 +83,19 @@ def test_a_library_with_a_pool_of_its_own_is_refused(state: Versioned, monkeypat
 
 def test_from_a_thread_there_is_no_preview(state: Versioned) -> None:
     found: list[str] = []
-    thread = threading.Thread(target=lambda: found.append(forking.refusal()), name="aside")
+    thread = threading.Thread(target=lambda: found.append(seeing.refusal()), name="aside")
     thread.start()
     thread.join()
     assert "'aside'" in found[0]
 
 
 def test_openmp_with_several_threads_is_refused(state: Versioned, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forking, "_pools", lambda: "")
-    monkeypatch.setattr(forking, "_mapped_openmp", lambda: {"/lib/libgomp.so.1"})
-    monkeypatch.setattr(forking, "_native_threads", lambda: True)
-    monkeypatch.setattr(forking, "_most_threads", lambda _: 4)
+    monkeypatch.setattr(seeing, "_pools", lambda: "")
+    monkeypatch.setattr(seeing, "_mapped_openmp", lambda: {"/lib/libgomp.so.1"})
+    monkeypatch.setattr(seeing, "_native_threads", lambda: True)
+    monkeypatch.setattr(seeing, "_most_threads", lambda _: 4)
     assert "OpenMP runs 4 threads" in refused(state)
-    monkeypatch.setattr(forking, "_most_threads", lambda _: 1)
+    monkeypatch.setattr(seeing, "_most_threads", lambda _: 1)
     preview("x = 1", state).reject()
 
 

@@ -11,8 +11,8 @@ from contextlib import suppress
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.candidates import Candidate
 from agent_kernel.agents.racing.race import race
+from agent_kernel.agents.workers import Candidate
 from agent_kernel.errors import RaceError
 from agent_kernel.session import Versioned
 from tests.agents.racing.racers import BETTER, GOOD
