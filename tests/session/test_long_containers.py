@@ -6,36 +6,21 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.session import Repository, watching
+from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
 from agent_kernel.testing.notebooks import Notebook, names_changed
-from agent_kernel.values import aliases, atoms, classes, cutting, groups, pickler, plain_data, segments, trials
+from agent_kernel.values import aliases, atoms, groups, segments
 from agent_kernel.values.aliases import reach
 from agent_kernel.values.dump import Dump
 
-# All that says from when on a container is long, and each length that goes with it.
-_BOUNDS = {
-    cutting: ("LENGTH", "SHORTEST", "LONGEST"),
-    segments: ("FROM_LENGTH", "FROM_LENGTH_WITHIN", "_MOST_LOOKED_AT"),
-    aliases: ("LARGE", "_LOOKS"),
-    atoms: ("LONG",),
-    classes: ("_MOST_ITEMS",),
-    groups: ("_LARGE_BYTES", "_WALKED_BYTES"),
-    pickler: ("_MANY",),
-    plain_data: ("_MOST_OBJECTS",),
-    trials: ("MOST_BYTES",),
-    watching: ("_SMALL_BYTES",),
-}
 _FROM_LENGTH = segments.FROM_LENGTH // 5
 
 
 @pytest.fixture(autouse=True)
-def bounds(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Containers are long from a fifth of the length on, in proportion in all respects, but for those with all their rows."""
+def bounds(request: pytest.FixtureRequest) -> None:
+    """Containers are long from a fifth of the length on, but for those with all their rows."""
     if "all its rows" not in request.node.name:
-        for module, names in _BOUNDS.items():
-            for name in names:
-                monkeypatch.setattr(module, name, getattr(module, name) // 5)
+        request.getfixturevalue("long_from_a_fifth")
         assert segments.FROM_LENGTH == _FROM_LENGTH
 
 
