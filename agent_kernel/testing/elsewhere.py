@@ -57,12 +57,13 @@ def work_through() -> None:
     """The other process: read sheets from standard input, write a result a line."""
     sheets = msgspec.json.decode(sys.stdin.buffer.read(), type=dict[str, Sheet])
     for name, sheet in sheets.items():
-        result = _work(sheet)
+        result = work(sheet)
         sys.stdout.buffer.write(msgspec.json.encode({name: result}) + b"\n")
         sys.stdout.buffer.flush()
 
 
-def _work(sheet: Sheet) -> SheetResult:
+def work(sheet: Sheet) -> SheetResult:
+    """Work through one sheet in this process."""
     failed: list[str] = []
     unsaved: list[str] = []
     tip = ""

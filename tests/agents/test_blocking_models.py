@@ -142,7 +142,7 @@ def run_of(model: Stubborn, state: ak.Versioned, limits: ak.Limits) -> ak.Run[ob
     return ak.Agent(model=model, limits=limits, state=state).start("Go on")
 
 
-@pytest.mark.parametrize(("limit", "limits"), [("run_s", ak.Limits(run_s=0.5)), ("model_s", ak.Limits(model_s=0.5))])
+@pytest.mark.parametrize(("limit", "limits"), [("run_s", ak.Limits(run_s=0.3)), ("model_s", ak.Limits(model_s=0.2))])
 def test_a_limit_ends_a_run_in_time_keeps_its_steps_and_lets_it_go_on(
     model: Stubborn, limit: str, limits: ak.Limits
 ) -> None:
@@ -153,7 +153,7 @@ def test_a_limit_ends_a_run_in_time_keeps_its_steps_and_lets_it_go_on(
             with pytest.raises(ak.TaskFailedError):
                 run.result()
 
-        assert seconds_of(fails) < 0.5 + LATE_S
+        assert seconds_of(fails) < (getattr(limits, limit) or 0) + LATE_S
         assert (run.outcome.limit, state["x"]) == (limit, 1)
         assert run.outcome.reason.count("\n") == 0
         assert isinstance(run.events[-1], Fail)
@@ -189,13 +189,13 @@ def test_another_thread_ends_a_run_in_time(model: Stubborn) -> None:
 
 def test_a_limit_ends_an_awaited_run_in_time(model: Stubborn) -> None:
     with ak.Versioned(ak.open("memory:")) as state:
-        run = run_of(model, state, ak.Limits(run_s=0.5))
+        run = run_of(model, state, ak.Limits(run_s=0.3))
 
         async def main() -> None:
             with pytest.raises(ak.TaskFailedError):
                 await run
 
-        assert seconds_of(lambda: asyncio.run(main())) < 0.5 + LATE_S
+        assert seconds_of(lambda: asyncio.run(main())) < 0.3 + LATE_S
         assert run.outcome.limit == "run_s"
 
 

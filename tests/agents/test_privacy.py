@@ -497,9 +497,10 @@ def test_a_secret_is_found_by_its_label_wherever_that_stands(holder: str) -> Non
     assert CANARY not in events
 
 
-def test_what_is_hidden_is_looked_at_before_all_else() -> None:
+def test_what_is_hidden_is_looked_at_before_all_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """And however much else there is, IPython's own objects among it."""
-    much: dict[str, object] = {f"rows_{n}": [[n, [n]] for n in range(500)] for n in range(100)}
+    monkeypatch.setattr("agent_kernel.agents.redaction._MOST_OF_OTHERS", 2_000)
+    much: dict[str, object] = {f"rows_{n}": [[n, [n]] for n in range(50)] for n in range(100)}
     told, events = sent({**much, "plan": CANARY}, f"print(''.join(list({CANARY!r})))", hide=("plan",))
     assert CANARY not in told
     assert CANARY not in events
@@ -515,15 +516,18 @@ def test_of_a_large_hidden_table_every_number_is_known() -> None:
     assert "7.654321" in told
 
 
-def test_what_a_step_shows_is_withheld_where_a_hidden_value_is_too_large_to_be_known() -> None:
-    rows = [f"text number {n}" for n in range(300_001)]
+def test_what_a_step_shows_is_withheld_where_a_hidden_value_is_too_large_to_be_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("agent_kernel.agents.redaction._MOST_OF_HIDDEN", 3_000)
+    rows = [f"text number {n}" for n in range(3_001)]
     told, events = sent(
-        {"rows": rows, "x": 5551}, "print('text number 299' + '999')", "x = 'text number 299' + '998'", "1/0",
+        {"rows": rows, "x": 5551}, "print('text number 2' + '999')", "x = 'text number 2' + '998'", "1/0",
         hide=("rows",),
     )  # fmt: skip
     for text in (told, events):
-        assert "299999" not in text
-        assert "299998" not in text
+        assert "2999" not in text
+        assert "2998" not in text
         assert "withheld: a hidden variable is too large" in text
     assert "~ x: str" in told
 

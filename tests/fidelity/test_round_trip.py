@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.testing.elsewhere import Sheet, SheetResult, elsewhere
+from agent_kernel.testing.elsewhere import Sheet, SheetResult, elsewhere, work
 from agent_kernel.testing.notebooks import Main, Notebook
 from tests.fidelity.kinds import KINDS, Kind
 
@@ -84,17 +84,15 @@ def test_a_kind_that_is_only_mentioned_has_not_changed(kind: Kind) -> None:
 
 
 @pytest.fixture(scope="module")
-def made_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SheetResult]:
-    """The cells of all kinds, each run in a notebook of its own by one other process."""
-    return elsewhere({title: Sheet(store, (kind.cell,)) for title, store, kind in stores(tmp_path_factory)})
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SheetResult]:
+    """The cells of all kinds, each run in a notebook of its own by this process, which has the libraries already."""
+    return {title: work(Sheet(store, (kind.cell,))) for title, store, kind in stores(tmp_path_factory)}
 
 
 @pytest.fixture(scope="module")
-def checked_elsewhere(
-    tmp_path_factory: pytest.TempPathFactory, made_elsewhere: dict[str, SheetResult]
-) -> dict[str, SheetResult]:
-    """The same stores, checked out by a third process."""
-    del made_elsewhere  # it must have run
+def checked_elsewhere(tmp_path_factory: pytest.TempPathFactory, made: dict[str, SheetResult]) -> dict[str, SheetResult]:
+    """The same stores, checked out by another process."""
+    del made  # it must have run
     return elsewhere(
         {
             title: Sheet(store, checkout=True, checks=(type_checks(kind), kind.checks))
@@ -116,12 +114,12 @@ def stores(factory: pytest.TempPathFactory) -> list[tuple[str, str, Kind]]:
 
 @each_kind
 def test_a_kind_comes_back_in_a_new_process(
-    kind: Kind, made_elsewhere: dict[str, SheetResult], checked_elsewhere: dict[str, SheetResult]
+    kind: Kind, made: dict[str, SheetResult], checked_elsewhere: dict[str, SheetResult]
 ) -> None:
     skip_without(kind)
-    made, checked = made_elsewhere[kind.title], checked_elsewhere[kind.title]
-    assert not made.error, made.error
-    assert made.unsaved == ()
+    saved, checked = made[kind.title], checked_elsewhere[kind.title]
+    assert not saved.error, saved.error
+    assert saved.unsaved == ()
     assert not checked.error, checked.error
     assert not checked.failed, "\n".join(checked.failed)
 

@@ -6,7 +6,8 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,13 +45,52 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
+class Forks:
+    """Starts servers by forking (`forks.py`), while the tests of a module run."""
+
+    _path: Path | None = None
+    _process: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    @contextmanager
+    def wanted(cls, folder: Path) -> Generator[None]:
+        cls._path = folder / "forks"
+        try:
+            yield
+        finally:
+            if cls._process is not None:
+                cls._process.terminate()
+                cls._process.wait(10)
+            cls._path = cls._process = None
+
+    @classmethod
+    def command(cls, words: Sequence[str]) -> list[str]:
+        """What starts a server."""
+        if cls._path is None:
+            return ["-m", "agent_kernel", "mcp", *words]
+        if cls._process is None:
+            cls._process = subprocess.Popen(
+                [sys.executable, _FORKS, cls._path],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env=environment(),
+            )
+            while not cls._path.exists():
+                assert cls._process.poll() is None
+                time.sleep(0.02)
+        return ["-I", "-S", _FORKS, str(cls._path), "mcp", *words]
+
+
+_FORKS = str(Path(__file__).with_name("forks.py"))
+
+
 @asynccontextmanager
-async def over_stdio(*words: str) -> AsyncGenerator[Asking]:
+async def over_stdio(*words: str, anew: bool = False) -> AsyncGenerator[Asking]:
+    """A client, and its server. `anew`: in a process that imports everything itself, as those of users do."""
     from mcp.client.stdio import stdio_client
 
-    parameters = StdioServerParameters(
-        command=sys.executable, args=["-m", "agent_kernel", "mcp", *words], env=environment()
-    )
+    command = ["-m", "agent_kernel", "mcp", *words] if anew else Forks.command(words)
+    parameters = StdioServerParameters(command=sys.executable, args=command, env=environment())
     async with Client(stdio_client(parameters)) as client:
         yield Asking(client)
 
@@ -69,6 +109,32 @@ def http_server(*words: str) -> Generator[tuple[str, str]]:
         process.terminate()
         process.wait(10)
         process.stderr.close()
+
+
+async def is_there(file: Path) -> None:
+    """Wait until a file has been made."""
+
+    def wait() -> None:
+        until = time.monotonic() + 30
+        while not file.exists():
+            assert time.monotonic() < until, file
+            time.sleep(0.02)
+
+    await asyncio.to_thread(wait)
+
+
+async def take_back_once_it_runs(ask: Asking, begun: Path) -> None:
+    """Call for code that runs for a minute, and cancel the call as soon as the code says that it runs."""
+    code = f"begun = 1\nimport time\nopen({str(begun)!r}, 'w').close()\ntime.sleep(60)"
+    calling = asyncio.ensure_future(ask.use("run_python", code=code))
+    await is_there(begun)
+    assert not calling.done(), calling.result()
+    calling.cancel()
+    try:
+        await calling
+    except asyncio.CancelledError:
+        return
+    raise AssertionError("it was not taken back")
 
 
 def run(work: Callable[[], Awaitable[T]]) -> T:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.kernels import started
-from tests.outside.clients import over_stdio, run
+from tests.outside.clients import is_there, over_stdio, run, take_back_once_it_runs
 
 if TYPE_CHECKING:
     from jupyter_client.blocking.client import BlockingKernelClient
@@ -20,16 +20,21 @@ pytest.importorskip("mcp")
 Cell = Callable[[str], str]
 
 
-@pytest.fixture
-def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Cell]]:
+@pytest.fixture(scope="module")
+def one_kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Cell]]:
     """The connection file of a kernel, and what runs a cell in it."""
-    with started(tmp_path / "study.ipynb", monkeypatch) as (client, manager):
+    notebook = tmp_path_factory.mktemp("kernel") / "study.ipynb"
+    with pytest.MonkeyPatch.context() as patch, started(notebook, patch) as (client, manager):
+        yield manager.connection_file, lambda code: ran(client, code)
 
-        def cell(code: str) -> str:
-            return ran(client, code)
 
-        cell("numbers = [1, 2, 3]")
-        yield manager.connection_file, cell
+@pytest.fixture
+def kernel(one_kernel: tuple[str, Cell]) -> tuple[str, Cell]:
+    """The kernel, with three numbers and nothing of an earlier test."""
+    _, cell = one_kernel
+    cell("%reset -f")
+    cell("numbers = [1, 2, 3]")
+    return one_kernel
 
 
 def ran(client: BlockingKernelClient, code: str) -> str:
@@ -48,7 +53,7 @@ def test_code_runs_between_the_cells_and_is_a_commit_of_the_agent(kernel: tuple[
     connection, cell = kernel
 
     async def act() -> None:
-        async with over_stdio("--kernel", connection, "--agent", "visitor") as ask:
+        async with over_stdio("--kernel", connection, "--agent", "visitor", anew=True) as ask:
             assert "numbers: list" in await ask.use("list_variables")
             told = await ask.use("run_python", code="total = sum(numbers)\nprint('hello')\ntotal", purpose="Sum up")
             assert "hello" in told
@@ -88,15 +93,23 @@ def test_it_goes_back_in_the_kernel_itself(kernel: tuple[str, Cell]) -> None:
     assert cell("numbers") == "[1, 2, 3]"
 
 
-def test_a_kernel_at_work_says_so_and_does_nothing_later(kernel: tuple[str, Cell]) -> None:
+def test_a_kernel_at_work_says_so_and_does_nothing_later(kernel: tuple[str, Cell], tmp_path: Path) -> None:
     connection, cell = kernel
+    begun, asked = tmp_path / "begun", tmp_path / "asked"
+    work = (
+        f"import pathlib, time\npathlib.Path({str(begun)!r}).touch()\n"
+        f"while not pathlib.Path({str(asked)!r}).exists(): time.sleep(0.02)"
+    )
 
     async def act() -> None:
         async with over_stdio("--kernel", connection, "--wait-s", "1") as ask:
             await ask.use("list_variables")
-            working = asyncio.create_task(asyncio.to_thread(cell, "import time; time.sleep(6)"))
-            await asyncio.sleep(1)
-            assert "busy" in await ask.refused("run_python", code="late = 1")
+            working = asyncio.create_task(asyncio.to_thread(cell, work))
+            await is_there(begun)
+            try:
+                assert "busy" in await ask.refused("run_python", code="late = 1")
+            finally:
+                asked.touch()
             await working
             assert "late" not in await ask.use("list_variables")
 
@@ -120,15 +133,13 @@ def test_a_risky_step_is_allowed_in_the_notebook(kernel: tuple[str, Cell], tmp_p
     run(act)
 
 
-def test_a_call_that_is_taken_back_is_interrupted(kernel: tuple[str, Cell]) -> None:
+def test_a_call_that_is_taken_back_is_interrupted(kernel: tuple[str, Cell], tmp_path: Path) -> None:
     connection, _ = kernel
 
     async def act() -> None:
-        async with over_stdio("--kernel", connection) as ask:
+        async with over_stdio("--kernel", connection, "--approve", "auto") as ask:
             await ask.use("list_variables")
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(5):
-                    await ask.use("run_python", code="begun = 1\nimport time\ntime.sleep(60)")
+            await take_back_once_it_runs(ask, tmp_path / "begun")
             assert "begun" in await asyncio.wait_for(ask.use("list_variables"), 30)
 
     run(act)
@@ -142,7 +153,10 @@ def test_a_kernel_without_the_extension_says_what_to_do(kernel: tuple[str, Cell]
         async with over_stdio("--kernel", connection) as ask:
             assert "load_ext agent_kernel" in await ask.refused("list_variables")
 
-    run(act)
+    try:
+        run(act)
+    finally:
+        cell("%load_ext agent_kernel")
 
 
 def test_two_clients_without_a_name_take_back_their_own_work_alone(kernel: tuple[str, Cell]) -> None:

@@ -1,4 +1,7 @@
-"""Two things that make loading fail: `Fragile` while the file `broken` is there, and the library `demo` while it is away."""
+"""Two things that make loading fail: `Fragile` while the file `broken` is there, and the library `demo` while it is away.
+
+And smaller bounds, so that tests of long containers need fewer rows.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,25 @@ from pathlib import Path
 
 import pytest
 
+from agent_kernel.session import sharing, tracking, watching
+from agent_kernel.values import aliases, atoms, classes, cutting, groups, pickler, plain_data, segments, trials
 from tests.session.breaking import Breaks
+
+# All that says from when on a container is long, and each length that goes with it.
+_BOUNDS = {
+    cutting: ("LENGTH", "SHORTEST", "LONGEST"),
+    segments: ("FROM_LENGTH", "FROM_LENGTH_WITHIN", "_MOST_LOOKED_AT"),
+    aliases: ("LARGE", "_LOOKS"),
+    atoms: ("LONG",),
+    classes: ("_MOST_ITEMS",),
+    groups: ("_LARGE_BYTES", "_WALKED_BYTES"),
+    pickler: ("_MANY",),
+    plain_data: ("_MOST_OBJECTS",),
+    sharing: ("MANY",),
+    tracking: ("MANY",),
+    trials: ("MOST_BYTES",),
+    watching: ("_SMALL_BYTES",),
+}
 
 
 @pytest.fixture
@@ -35,3 +56,11 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
 
     yield install
     sys.modules.pop("demo", None)
+
+
+@pytest.fixture
+def long_from_a_fifth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers are long from a fifth of the length on, in proportion in all respects."""
+    for module, names in _BOUNDS.items():
+        for name in names:
+            monkeypatch.setattr(module, name, getattr(module, name) // 5)

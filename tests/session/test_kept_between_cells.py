@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import tracemalloc
 import weakref
 from collections.abc import Callable, Iterator
@@ -119,7 +120,8 @@ def test_what_is_remembered_of_a_small_variable_has_no_empty_containers_of_its_o
         assert one.entries.keys() == {"a"}
 
 
-def test_what_variables_have_in_common_stays_empty_whatever_is_saved() -> None:
+def test_what_variables_have_in_common_stays_empty_whatever_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging.root, "handlers", [logging.StreamHandler()])  # pytest's lead to all tests that ran
     with Notebook() as nb:
         nb.run(
             "rows = [[i] for i in range(3_000)]; others = [[i, 'x'] for i in range(3_000)]; index = [rows[5], others[7]]"

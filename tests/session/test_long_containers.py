@@ -13,16 +13,27 @@ from agent_kernel.values import aliases, atoms, groups, segments
 from agent_kernel.values.aliases import reach
 from agent_kernel.values.dump import Dump
 
+_FROM_LENGTH = segments.FROM_LENGTH // 5
+
+
+@pytest.fixture(autouse=True)
+def bounds(request: pytest.FixtureRequest) -> None:
+    """Containers are long from a fifth of the length on, but for those with all their rows."""
+    if "all its rows" not in request.node.name:
+        request.getfixturevalue("long_from_a_fifth")
+        assert segments.FROM_LENGTH == _FROM_LENGTH
+
+
 LONG = {
-    "lists": "rows = [[n] for n in range(5000)]",
-    "dicts": "rows = [{'id': n, 'tags': [str(n)]} for n in range(5000)]",
-    "instances": "class Row:\n    def __init__(self, n):\n        self.cells = [n]\nrows = [Row(n) for n in range(5000)]",
+    "lists": "rows = [[n] for n in range(1000)]",
+    "dicts": "rows = [{'id': n, 'tags': [str(n)]} for n in range(1000)]",
+    "instances": "class Row:\n    def __init__(self, n):\n        self.cells = [n]\nrows = [Row(n) for n in range(1000)]",
 }
 HOLDERS = {
     "the loop variable": ("for last in rows: pass", "last is rows[-1]"),
     "a name": ("last = rows[-1]", "last is rows[-1]"),
-    "a list": ("some = [rows[3], rows[4000]]", "some[0] is rows[3] and some[1] is rows[4000]"),
-    "a dict": ("by_id = {n: rows[n] for n in (1, 2500)}", "by_id[1] is rows[1] and by_id[2500] is rows[2500]"),
+    "a list": ("some = [rows[3], rows[800]]", "some[0] is rows[3] and some[1] is rows[800]"),
+    "a dict": ("by_id = {n: rows[n] for n in (1, 500)}", "by_id[1] is rows[1] and by_id[500] is rows[500]"),
     "a slice": ("head = rows[:5]", "all(a is b for a, b in zip(head, rows))"),
     "two names": ("first = rows[0]\nlast = rows[-1]", "first is rows[0] and last is rows[-1]"),
 }
@@ -53,7 +64,7 @@ OF_TUPLES = {
 }
 
 
-_SIZES = {"short": 100, "long": segments.FROM_LENGTH + 100, "very long": segments.FROM_LENGTH + 500}
+_SIZES = {"short": 20, "long": _FROM_LENGTH + 20, "very long": _FROM_LENGTH + 100}
 _VERY_LONG = 25_000  # above all bounds from which containers are treated in another way
 
 
@@ -103,11 +114,11 @@ def test_what_holds_a_tuple_holds_what_is_in_it(
 _ROWS = ["(n, Thing())", "(n, (n, Thing()))", "frozenset([Thing()])", "(n, [Thing()])", "Row(n, Thing())"]
 _HOLDS = ["row = {0}", "row = [{0}]", "row = ({0}, 1)", "row = Thing()\nrow.row = {0}"]
 _MADE = [
-    ("rows = {{n: {0} for n in range(2_500)}}", "rows[0]"),
-    ("rows = {{{0} for n in range(2_500)}}", "next(iter(rows))"),
-    ("rows = {{'all': [{0} for n in range(12_500)]}}", "rows['all'][0]"),
+    ("rows = {{n: {0} for n in range(500)}}", "rows[0]"),
+    ("rows = {{{0} for n in range(500)}}", "next(iter(rows))"),
+    ("rows = {{'all': [{0} for n in range(2_500)]}}", "rows['all'][0]"),
 ]
-_LIST = ("rows = [{0} for n in range(2_500)]", "rows[0]")
+_LIST = ("rows = [{0} for n in range(500)]", "rows[0]")
 
 
 @pytest.mark.parametrize(
@@ -143,8 +154,8 @@ def things(value):
 
 def test_two_long_lists_may_share_tuples() -> None:
     with Notebook() as nb:
-        nb.run("rows = [(n, [n]) for n in range(5_000)]")
-        commit = nb.run("by_id = {row[0]: row for row in rows}; some = rows[5:4_000:9]")
+        nb.run("rows = [(n, [n]) for n in range(1_000)]")
+        commit = nb.run("by_id = {row[0]: row for row in rows}; some = rows[5:800:9]")
         report = nb.run("some[0][1].append(7)")
         assert names_changed(report) == {"rows", "by_id", "some"}
         nb.checkout(commit)
@@ -161,7 +172,7 @@ def test_a_row_that_is_changed_through_another_name_changes_the_list() -> None:
         assert names_changed(nb.run("rows[3]['id'] = 5")) == {"rows"}
         after = nb.run("row = None")
         nb.checkout(before)
-        assert nb.look("(row['id'], rows[-1] is row, rows[3]['id'])") == (4999, True, 3)
+        assert nb.look("(row['id'], rows[-1] is row, rows[3]['id'])") == (999, True, 3)
         nb.checkout(after)
         assert nb.look("(row, rows[-1]['id'], rows[3]['id'])") == (None, "changed", 5)
 
@@ -169,49 +180,49 @@ def test_a_row_that_is_changed_through_another_name_changes_the_list() -> None:
 def test_two_long_lists_may_share_rows() -> None:
     with Notebook() as nb:
         nb.run(LONG["dicts"])
-        commit = nb.run("other = rows[1000:4000]")
+        commit = nb.run("other = rows[200:800]")
         nb.run("other[0]['id'] = 'x'")
         nb.checkout(commit)
-        assert nb.look("(len(other), other[0] is rows[1000], other[0]['id'])") == (3000, True, 1000)
+        assert nb.look("(len(other), other[0] is rows[200], other[0]['id'])") == (600, True, 200)
 
 
 def test_sharing_that_leaves_all_contents_equal_is_a_change() -> None:
     with Notebook() as nb:
-        nb.run("rows = [[7] for n in range(5000)]")
+        nb.run("rows = [[7] for n in range(1000)]")
         before = nb.run("x = 1")
-        shared = nb.run("rows[4000] = rows[1]")
+        shared = nb.run("rows[800] = rows[1]")
         assert names_changed(shared) == {"rows"}
         nb.checkout(before)
-        assert nb.look("rows[4000] is rows[1]") is False
+        assert nb.look("rows[800] is rows[1]") is False
         nb.checkout(shared)
-        assert nb.look("rows[4000] is rows[1]")
+        assert nb.look("rows[800] is rows[1]")
 
 
 def test_sharing_deep_inside_is_found_before_anything_is_replaced() -> None:
     with Notebook() as nb:
-        before = nb.run("rows = [{'t': [7]} for n in range(5000)]")
-        nb.run("rows[4000]['t'] = rows[1]['t']")
+        before = nb.run("rows = [{'t': [7]} for n in range(1000)]")
+        nb.run("rows[800]['t'] = rows[1]['t']")
         nb.checkout(before)
-        assert nb.look("rows[4000]['t'] is rows[1]['t']") is False
+        assert nb.look("rows[800]['t'] is rows[1]['t']") is False
         nb.session.undo()
-        assert nb.look("rows[4000]['t'] is rows[1]['t']")
+        assert nb.look("rows[800]['t'] is rows[1]['t']")
 
 
 WITHIN = {
-    "a list in a dict": ("rows = [{'v': [n]} for n in range(5000)]", "part = rows[7]['v']", "rows[7]['v'] is part"),
+    "a list in a dict": ("rows = [{'v': [n]} for n in range(1000)]", "part = rows[7]['v']", "rows[7]['v'] is part"),
     "a list in a dict of dicts": (
-        "rows = {n: {'v': [n]} for n in range(5000)}",
+        "rows = {n: {'v': [n]} for n in range(1000)}",
         "part = rows[7]['v']",
         "rows[7]['v'] is part",
     ),
-    "deeper": ("rows = [{'v': [[n]]} for n in range(5000)]", "part = rows[7]['v'][0]", "rows[7]['v'][0] is part"),
+    "deeper": ("rows = [{'v': [[n]]} for n in range(1000)]", "part = rows[7]['v'][0]", "rows[7]['v'][0] is part"),
     "a bytearray": (
-        "rows = [{'v': bytearray(b'x')} for n in range(5000)]",
+        "rows = [{'v': bytearray(b'x')} for n in range(1000)]",
         "part = rows[7]['v']",
         "rows[7]['v'] is part",
     ),
     "what a dict row holds": (
-        "rows = [{'a': {'b': [n]}} for n in range(5000)]",
+        "rows = [{'a': {'b': [n]}} for n in range(1000)]",
         "part = rows[7]['a']",
         "rows[7]['a'] is part",
     ),
@@ -237,21 +248,21 @@ def test_what_lies_in_a_row_is_shared_with_a_name_that_a_later_cell_gives_it(
 
 
 INDEXES = {
-    "a slice": ("other = rows[1000:9000]", "other[5] is rows[1005]"),
+    "a slice": ("other = rows[200:1800]", "other[5] is rows[205]"),
     "an index": ("other = {n: row for n, row in enumerate(rows)}", "other[5] is rows[5]"),
     "in another order": ("other = sorted(rows, key=lambda row: -row['v'])", "other[-6] is rows[5]"),
-    "a few of them": ("other = [{'v': n} for n in range(9000)] + rows[9990:]", "other[-1] is rows[9999]"),
+    "a few of them": ("other = [{'v': n} for n in range(1800)] + rows[1990:]", "other[-1] is rows[1999]"),
 }
 
 
 @pytest.mark.parametrize(("binds", "shared"), INDEXES.values(), ids=INDEXES)
 def test_two_long_containers_share_their_rows_through_all_that_happens(binds: str, shared: str) -> None:
     with Notebook() as nb:
-        nb.run("rows = [{'v': n, 'n': str(n)} for n in range(10000)]\nsmall = [3]")
+        nb.run("rows = [{'v': n, 'n': str(n)} for n in range(2000)]\nsmall = [3]")
         bound = nb.run(binds)
         assert names_changed(bound) == {"other"}
         assert not nb.run("rows; other").changed
-        both = nb.run("rows[9995]['v'] = rows[1005]['v'] = rows[5]['v'] = -1")
+        both = nb.run("rows[1995]['v'] = rows[205]['v'] = rows[5]['v'] = -1")
         assert names_changed(both) == {"rows", "other"}
         one = nb.run("rows.append({'v': small, 'n': ''})")
         assert names_changed(one) == {"rows"}
@@ -269,9 +280,9 @@ def test_two_long_containers_share_their_rows_through_all_that_happens(binds: st
 
 
 ONCE_MORE = {
-    "in every place": "one = [0]\nrows = [one] * 2500\ndel one",
-    "in two places": "rows = [[n] for n in range(2500)]\nrows[2000] = rows[1]",
-    "in one place": "rows = [[n] for n in range(2500)]",
+    "in every place": "one = [0]\nrows = [one] * 500\ndel one",
+    "in two places": "rows = [[n] for n in range(500)]\nrows[400] = rows[1]",
+    "in one place": "rows = [[n] for n in range(500)]",
 }
 
 
@@ -288,23 +299,23 @@ def test_what_holds_a_row_of_the_list_changes_without_the_list(made: str) -> Non
         assert nb.session.commit(full=True).changed == ()
 
 
-@pytest.mark.parametrize("puts", ["rows.append({'t': part})", "rows[-1]['u'] = part", "rows[3000]['t'] = part"])
+@pytest.mark.parametrize("puts", ["rows.append({'t': part})", "rows[-1]['u'] = part", "rows[600]['t'] = part"])
 @pytest.mark.parametrize("apart", [False, True], ids=["one cell", "two cells"])
 def test_what_lies_in_a_row_is_shared_with_the_row_that_gets_it_too(puts: str, apart: bool) -> None:
     with Notebook() as nb:
-        nb.run("rows = [{'t': [n]} for n in range(5000)]")
+        nb.run("rows = [{'t': [n]} for n in range(1000)]")
         if apart:
             nb.run("part = rows[3]['t']")
         put = nb.run(puts if apart else f"part = rows[3]['t']\n{puts}")
         nb.run("rows = part = None")
         nb.checkout(put)
         assert nb.look("rows[3]['t'] is part")
-        assert nb.look("any(part is held for n in (-1, 3000) for held in rows[n].values())")
+        assert nb.look("any(part is held for n in (-1, 600) for held in rows[n].values())")
 
 
 def test_numbers_taken_from_the_rows_share_nothing_with_them() -> None:
     with Notebook() as nb:
-        nb.run("rows = [{'v': n} for n in range(10000)]")
+        nb.run("rows = [{'v': n} for n in range(2000)]")
         nb.run("values = [row.get('v') for row in rows]")
         assert names_changed(nb.run("rows[5]['v'] = 5_000_000")) == {"rows"}
         nb.run("rows = None")
@@ -314,7 +325,7 @@ def test_numbers_taken_from_the_rows_share_nothing_with_them() -> None:
 
 def test_pickling_many_instances_is_no_change_of_their_class() -> None:
     with Notebook() as nb:
-        nb.run("class Row: pass\nrows = [Row() for _ in range(5000)]")  # copyreg notes the slots in the class
+        nb.run("class Row: pass\nrows = [Row() for _ in range(1000)]")  # copyreg notes the slots in the class
         assert names_changed(nb.run("y = 1")) == {"y"}
 
 
@@ -323,15 +334,15 @@ def test_pickling_many_instances_is_no_change_of_their_class() -> None:
 def test_a_long_container_of_parts_of_instances_stays_shared_when_another_part_changes(long: str, parts: str) -> None:
     with Notebook() as nb:
         nb.run("class Row:\n    def __init__(self, i):\n        self.i, self.t = i, [i]")
-        nb.run(f"rows = {long}(Row(i) for i in range(2500))")
+        nb.run(f"rows = {long}(Row(i) for i in range(500))")
         nb.run(f"held = {parts}")
-        changed = nb.run("rows[1160].i = -1")
+        changed = nb.run("rows[232].i = -1")
         nb.run("held = rows = None")
         nb.checkout(changed)
-        assert nb.look("all(rows[n].t is held[n] for n in range(1000))")
+        assert nb.look("all(rows[n].t is held[n] for n in range(200))")
 
 
-N = 2_500
+N = 500
 
 
 @pytest.fixture
@@ -356,12 +367,12 @@ WITHIN_VALUES = {
     "a dict": (f"doc = [{{n: [n] for n in range({N})}}]", "doc[0][77].append(1)", "doc[0][77]", "list(doc[0])[:3]"),
     "two of them": (f"doc = {{'a': {ROWS}, 'b': {ROWS}}}", "doc['b'][3]['id'] = 'x'", "(doc['a'][3], doc['b'][3])", "doc['a'] is doc['b']"),
     "two that share a row": (f"doc = {{'a': {ROWS}, 'b': {ROWS}}}; doc['b'][8] = doc['a'][9]", "doc['b'][8]['id'] = 'x'", "doc['a'][9]", "doc['b'][8] is doc['a'][9]"),
-    "one row twice": (f"doc = {{'a': {ROWS}}}; doc['a'][8] = doc['a'][2400]", "doc['a'][8]['id'] = 'x'", "doc['a'][2400]", "doc['a'][8] is doc['a'][2400]"),
+    "one row twice": (f"doc = {{'a': {ROWS}}}; doc['a'][8] = doc['a'][480]", "doc['a'][8]['id'] = 'x'", "doc['a'][480]", "doc['a'][8] is doc['a'][480]"),
     "the loop variable": (f"doc = {{'a': {ROWS}}}\nfor row in doc['a']: pass", "row['id'] = 'x'", "doc['a'][-1]", "doc['a'][-1] is row"),
     "a row beside the rows": (f"doc = {{'a': {ROWS}}}; doc['first'] = doc['a'][0]", "doc['first']['id'] = 'x'", "doc['a'][0]", "doc['a'][0] is doc['first']"),
     "what lies in a row": (f"doc = {{'a': {ROWS}}}; tags = doc['a'][4]['tags']", "tags.append('x')", "doc['a'][4]", "doc['a'][4]['tags'] is tags"),
     "rows that lead back": (f"doc = {{'a': {ROWS}}}\nfor row in doc['a']: row['in'] = doc\ndel row", "doc['a'][3]['id'] = 'x'", "doc['a'][3]['id']", "doc['a'][-1]['in'] is doc"),
-    "one row leads back": (f"doc = {{'a': {ROWS}}}; doc['a'][1500]['in'] = doc['a']", "doc['a'][3]['id'] = 'x'", "doc['a'][3]['id']", "doc['a'][1500]['in'] is doc['a']"),
+    "one row leads back": (f"doc = {{'a': {ROWS}}}; doc['a'][300]['in'] = doc['a']", "doc['a'][3]['id'] = 'x'", "doc['a'][3]['id']", "doc['a'][300]['in'] is doc['a']"),
     "beside an array": (f"import numpy as np\ndoc = {{'a': {ROWS}, 'x': np.arange(9.0)}}", "doc['x'][2] = -1", "doc['x'].tolist()", "len(doc['a'])"),
     "beside a view": (f"import numpy as np\nx = np.arange(9.0)\ndoc = {{'a': {ROWS}, 'x': x[3:]}}", "x[4] = -1", "doc['x'].tolist()", "doc['x'].base is x"),
     "made of it": (f"class Sum:\n    def __init__(self, rows):\n        self.rows, self.sum = rows, sum(rows)\n    def __reduce__(self):\n        return Sum, (self.rows,)\ndoc = Sum(list(range({N})))", "doc.rows[0] = 5; doc.sum += 5", "(doc.rows[0], doc.sum)", "type(doc.rows)"),
@@ -398,7 +409,7 @@ def test_what_a_class_leaves_out_of_its_state_is_not_stored() -> None:
     with Notebook() as nb:
         nb.run("class Box:\n    def __getstate__(self):\n        return {'n': self.n}")
         commit = nb.run(f"box = Box(); box.n = 1; box.cache = ['secret' + str(n) for n in range({N})]")
-        assert commit.written_bytes < 10_000
+        assert commit.written_bytes < 2_000
         assert not nb.run("box.cache.append(1)").changed
         nb.run("box = None")
         nb.checkout(commit)
@@ -425,10 +436,10 @@ def test_a_long_container_is_dumped_once_in_a_commit_however_many_hold_it(
             dumped.clear()
             report = nb.run(cell)
             assert dumped == [N]
-        assert report.written_bytes < 200_000  # a segment, not all of them
+        assert report.written_bytes < 40_000  # a segment, not all of them
         dumped.clear()
-        nb.run("words = [str(n) for n in range(12_000)]; others = words")
-        assert dumped.count(12_000) == 1
+        nb.run("words = [str(n) for n in range(2_400)]; others = words")
+        assert dumped.count(2_400) == 1
 
 
 @pytest.mark.usefixtures("short")
@@ -453,7 +464,7 @@ def test_rows_that_all_lead_back_are_not_dumped_again_for_each_segment(
             assert len(pickled) <= 4
 
 
-@pytest.mark.parametrize("n", [3_000, 21_000])  # of fewer all objects are noted, of more those that others hold
+@pytest.mark.parametrize("n", [600, 4_200])  # of fewer all objects are noted, of more those that others hold
 def test_what_a_large_value_reaches_is_looked_for_again_only_where_it_met_other_objects(
     n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

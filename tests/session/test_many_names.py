@@ -46,8 +46,12 @@ def counted() -> Generator[Lines]:
     lines = Lines()
 
     def trace(frame: FrameType, event: str, _arg: object) -> Any:
-        lines.count += event in {"line", "call"}
-        return trace if frame.f_code.co_filename.startswith(PACKAGE) else None
+        if event == "call":
+            lines.count += 1
+            return trace if frame.f_code.co_filename.startswith(PACKAGE) else None
+        if event == "line":
+            lines.count += 1
+        return trace
 
     before = sys.gettrace()
     gc.disable()

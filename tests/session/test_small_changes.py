@@ -282,51 +282,51 @@ EQUAL_AND_SHARED: dict[str, tuple[str, str, str]] = {
         "d['k'] = a[:]",
         "np.shares_memory(d['k'], a)",
     ),
-    "a row of many": ("rows = [{'i': i} for i in range(5000)]; r = {'i': 7}", "rows[7] = r", "rows[7] is r"),
+    "a row of many": ("rows = [{'i': i} for i in range(1000)]; r = {'i': 7}", "rows[7] = r", "rows[7] is r"),
     "a row of two long lists": (
-        "rows = [[i] for i in range(5000)]; idx = [[i] for i in range(5000)]",
+        "rows = [[i] for i in range(1000)]; idx = [[i] for i in range(1000)]",
         "idx[5] = rows[5]",
         "idx[5] is rows[5]",
     ),
     "a row of a very long list and of a dict": (
-        "rows = [[i] for i in range(30_000)]; idx = {i: [i] for i in range(30_000)}",
+        "rows = [[i] for i in range(6_000)]; idx = {i: [i] for i in range(6_000)}",
         "idx[5] = rows[5]",
         "idx[5] is rows[5]",
     ),
     "a row of two very long lists": (
-        "rows = [[i] for i in range(30_000)]; idx = [[i] for i in range(30_000)]",
-        "idx[20_001] = rows[5]; idx[5] = rows[20_001]; idx[5], idx[20_001] = idx[20_001], idx[5]",
-        "idx[5] is rows[5] and idx[20_001] is rows[20_001]",
+        "rows = [[i] for i in range(6_000)]; idx = [[i] for i in range(6_000)]",
+        "idx[4_000] = rows[5]; idx[5] = rows[4_000]; idx[5], idx[4_000] = idx[4_000], idx[5]",
+        "idx[5] is rows[5] and idx[4_000] is rows[4_000]",
     ),
     "what lies in rows of two long lists": (
-        "rows = [{'t': [i]} for i in range(5000)]; idx = [{'t': [i]} for i in range(5000)]",
+        "rows = [{'t': [i]} for i in range(1000)]; idx = [{'t': [i]} for i in range(1000)]",
         "idx[77]['t'] = rows[77]['t']",
         "idx[77]['t'] is rows[77]['t']",
     ),
     "what lies in a row, and a name": (
-        "rows = [{'t': [[i]]} for i in range(5000)]; r = [[77]]",
+        "rows = [{'t': [[i]]} for i in range(1000)]; r = [[77]]",
         "rows[77]['t'] = r",
         "rows[77]['t'] is r",
     ),
     "a row of a long list beside another name": (
-        "rows = [[i] for i in range(5000)]; idx = [[i] for i in range(5000)]; one = idx[9]",
+        "rows = [[i] for i in range(1000)]; idx = [[i] for i in range(1000)]; one = idx[9]",
         "idx[77] = rows[77]",
         "idx[77] is rows[77]",
     ),
     "a row of two long lists with a name each": (
-        "rows = [[i] for i in range(5000)]; idx = [[i] for i in range(5000)]; one = idx[9]; two = rows[3]",
+        "rows = [[i] for i in range(1000)]; idx = [[i] for i in range(1000)]; one = idx[9]; two = rows[3]",
         "idx[77] = rows[77]",
         "idx[77] is rows[77]",
     ),
     "a row of long lists within values": (
-        "rows = {'v': [[i] for i in range(12_000)]}; idx = {'v': [[i] for i in range(12_000)]}",
+        "rows = {'v': [[i] for i in range(2_400)]}; idx = {'v': [[i] for i in range(2_400)]}",
         "idx['v'][77] = rows['v'][77]",
         "idx['v'][77] is rows['v'][77]",
     ),
     "a row of long lists of instances": (
         (
             "class Row:\n    def __init__(self, i): self.i = i\n"
-            "rows = [Row(i) for i in range(5000)]; idx = [Row(i) for i in range(5000)]"
+            "rows = [Row(i) for i in range(1000)]; idx = [Row(i) for i in range(1000)]"
         ),
         "idx[77] = rows[77]",
         "idx[77] is rows[77]",
@@ -334,7 +334,7 @@ EQUAL_AND_SHARED: dict[str, tuple[str, str, str]] = {
     "what instances of long lists hold": (
         (
             "class Row:\n    def __init__(self, i): self.i = [i]\n"
-            "rows = [Row(i) for i in range(5000)]; idx = [Row(i) for i in range(5000)]"
+            "rows = [Row(i) for i in range(1000)]; idx = [Row(i) for i in range(1000)]"
         ),
         "idx[77].i = rows[77].i",
         "idx[77].i is rows[77].i",
@@ -342,13 +342,13 @@ EQUAL_AND_SHARED: dict[str, tuple[str, str, str]] = {
     "a row of two long dicts of another type": (
         (
             "from collections import OrderedDict\n"
-            "rows = OrderedDict((i, [i]) for i in range(9000)); idx = OrderedDict((i, [i]) for i in range(9000))"
+            "rows = OrderedDict((i, [i]) for i in range(1800)); idx = OrderedDict((i, [i]) for i in range(1800))"
         ),
         "idx[77] = rows[77]",
         "idx[77] is rows[77]",
     ),
     "a row that changed too": (
-        "rows = [[i] for i in range(5000)]; idx = [[i] for i in range(5000)]",
+        "rows = [[i] for i in range(1000)]; idx = [[i] for i in range(1000)]",
         "rows[77].append(1); idx[77].append(1); idx[77] = rows[77]; idx[5] = rows[5]",
         "idx[77] is rows[77] and idx[5] is rows[5]",
     ),
@@ -357,6 +357,7 @@ EQUAL_AND_SHARED: dict[str, tuple[str, str, str]] = {
 }
 
 
+@pytest.mark.usefixtures("long_from_a_fifth")
 @pytest.mark.parametrize("what", EQUAL_AND_SHARED)
 def test_an_equal_object_in_the_place_of_another_is_shared_with_who_holds_it(what: str) -> None:
     make, change, look = EQUAL_AND_SHARED[what]
