@@ -11,6 +11,8 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from itertools import chain
+from operator import attrgetter, is_
 from types import FunctionType, ModuleType
 from typing import Any, Final, TypeAlias, cast
 from weakref import WeakValueDictionary
@@ -36,11 +38,15 @@ class _Noted:
 
     def __init__(self) -> None:
         self.steps = 0
-        self.code: list[PutBack] = []
+        self.code: _Code | None = None  # also between steps: mostly it is the same as the next one begins
         self.objects: dict[int, list[PutBack]] = {}
 
-    def all(self) -> list[PutBack]:
-        return [*self.code, *(one for found in tuple(self.objects.values()) for one in found)]
+    def put_back(self) -> bool:
+        """Put everything back that differs; whether anything did."""
+        is_code_same = self.code is None or self.code.is_same()
+        found = [] if self.code is None or is_code_same else [one() for one in self.code.parts]
+        # Lists: each is compared, also behind one that differed.
+        return True in [*found, *[one() for parts in tuple(self.objects.values()) for one in parts]]
 
 
 _noted = _Noted()
@@ -69,8 +75,7 @@ def changing() -> Generator[None]:
 def put_back() -> bool:
     """Put back what code of a step changed; whether there was anything."""
     with _lock:
-        # A list: each is compared, also behind one that differed.
-        return True in [one() for one in _noted.all()]
+        return _noted.put_back()
 
 
 @contextmanager
@@ -83,11 +88,12 @@ def held() -> Generator[PutBack]:
 
     def compared() -> bool:
         with lock:
-            return True in [one() for one in noted.all()]
+            return noted.put_back()
 
     with _lock:
         if not _noted.steps:
-            _noted.code = list(_of_modules())
+            if _noted.code is None or not _noted.code.is_same():
+                _noted.code = _Code()
             _noted.objects = {key: list(_of_object(value)) for key, value in tuple(_tracked.items()) if _is_made(value)}
         _noted.steps += 1
     try:
@@ -96,7 +102,7 @@ def held() -> Generator[PutBack]:
         with _lock:
             _noted.steps -= 1
             if not _noted.steps:
-                _noted.code, _noted.objects = [], {}
+                _noted.objects = {}
 
 
 # -- agents and runs
@@ -192,23 +198,71 @@ def _fields(value: msgspec.Struct) -> PutBack:
 # -- the code that decides
 
 
-def _of_modules() -> Iterator[PutBack]:
-    """Every module of agents, with its functions and classes."""
-    found = {
+class _Code:
+    """Every module of agents, with its functions and classes: what puts each back, and in one row what they are made of.
+
+    The row says within half a millisecond that nothing differs, by identity: no code of what stands there runs.
+    """
+
+    def __init__(self) -> None:
+        self._count = len(sys.modules)
+        self._modules = _modules_of_agents()
+        self._functions: list[FunctionType] = []
+        self._classes: list[type] = []
+        self.parts = list(self._take())
+        self._words = [words for one in self._functions if (words := one.__kwdefaults__)]
+        self._row = self._made_of()
+
+    def _take(self) -> Iterator[PutBack]:
+        yield _items(cast("dict[str, object]", sys.modules), dict(self._modules), is_whole=False)
+        for name, module in self._modules.items():
+            yield _module(module)
+            for value in tuple(vars(module).values()):
+                if getattr(value, "__module__", "") != name:
+                    continue  # it is noted where it is from
+                if isinstance(value, FunctionType):
+                    yield self._function(value)
+                elif isinstance(value, type):
+                    self._classes.append(value)
+                    yield _class(value)
+                    for function in _functions_of(value):
+                        yield self._function(function)
+
+    def _function(self, function: FunctionType) -> PutBack:
+        self._functions.append(function)
+        return _function(function)
+
+    def _made_of(self) -> list[object]:
+        made: list[object] = [*map(sys.modules.get, self._modules)]
+        for one in (*self._modules.values(), *self._classes):
+            found = vars(one)
+            made += found
+            made += found.values()
+        made += chain.from_iterable(map(_made_of_function, self._functions))
+        for words in self._words:
+            made += (*words, *words.values())
+        made += chain.from_iterable(one.__bases__ for one in self._classes)
+        return made
+
+    def is_same(self) -> bool:
+        """Whether all of it is as it was noted, and no module came."""
+        if len(sys.modules) != self._count:
+            if _modules_of_agents().keys() != self._modules.keys():
+                return False
+            self._count = len(sys.modules)
+        row = self._made_of()
+        return len(row) == len(self._row) and all(map(is_, row, self._row))
+
+
+_made_of_function: Final = attrgetter(*_FUNCTION)
+
+
+def _modules_of_agents() -> dict[str, ModuleType]:
+    return {
         name: module
         for name, module in tuple(sys.modules.items())
         if name == "agent_kernel" or name == _PACKAGE or name.startswith(f"{_PACKAGE}.")
     }
-    yield _items(cast("dict[str, object]", sys.modules), dict(found), is_whole=False)
-    for name, module in found.items():
-        yield _module(module)
-        for value in tuple(vars(module).values()):
-            if getattr(value, "__module__", "") != name:
-                continue  # it is noted where it is from
-            if isinstance(value, FunctionType):
-                yield _function(value)
-            elif isinstance(value, type):
-                yield from _of_class(value)
 
 
 def _module(module: ModuleType) -> PutBack:
@@ -246,10 +300,14 @@ def _function(function: FunctionType) -> PutBack:
 
 def _of_class(kind: type) -> Iterator[PutBack]:
     yield _class(kind)
+    yield from map(_function, _functions_of(kind))
+
+
+def _functions_of(kind: type) -> Iterator[FunctionType]:
     for member in tuple(vars(kind).values()):
         for one in (member, *(getattr(member, part, None) for part in ("__func__", "fget", "__wrapped__"))):
             if isinstance(one, FunctionType):
-                yield _function(one)
+                yield one
 
 
 def _class(kind: type) -> PutBack:
