@@ -173,7 +173,8 @@ def _without_collections() -> Generator[None]:
 
 def note(names: Iterable[str]) -> dict[str, list[Any]]:
     """Note what modules hold, and return it by module. Thousands of functions and classes are passed over in C."""
-    attributes = {name: module_dict(module) for name in names if (module := _met(name)) is not None}
+    met = {name: _met(name) for name in names}
+    attributes = {name: module_dict(module) for name, module in met.items() if module is not None}
     for name, held in attributes.items():
         _containers.setdefault(id(held), 0)
         _add(id(held), name, "__dict__")
