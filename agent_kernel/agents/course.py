@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Mapping
 from concurrent.futures import Future
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -257,6 +258,7 @@ class Course:
     def go(self) -> Going:
         """Go on from where the events end, until it is done, stopped, or waits for a person."""
         try:
+            self.log.read_again()
             self._began = time.monotonic() - journal.seconds_taken(journal.taken_up(self.log.events))
             yield from self._rewound()
             left = self._left_behind()
@@ -431,44 +433,48 @@ class Course:
         self.step = step
         gate = allowing.gate(self, code) if is_guarded else None
         self.place.begin(code, self.author, self.log.run, step)
-        if gate is not None:
-            gate.when_stopped = self.code.interrupt
-        try:
-            with (
-                noted_interrupts() as arrived,
-                recorded(self.place.quiet_paths(), gate) as effects,
-                offered(self.offers, self.place.namespace),
-                running_step.entered(self) as put_back,
-            ):
-                try:
-                    ran = self.code.run(
-                        lambda: self.place.executor.run(code, timeout_s=self.step_s()), is_stopped=lambda: self.stopped
-                    )
-                except KeyboardInterrupt:
-                    if self.stopped or gate is None or not gate.interrupts or len(arrived or ()) > gate.interrupts:
-                        raise
-                    ran = Executed()  # by the gate alone, as the code ended
-                if is_raised_by_code(ran.error) and not (arrived or self.stopped):
-                    ran = msgspec.structs.replace(ran, error=RaisedInterrupt())
+        # Also as it is committed: to save a value runs code of its class.
+        with recorded(self.place.quiet_paths(), gate) as effects, running_step.entered(self) as put_back:
+            try:
+                ran = self._executed(code, gate)
                 if put_back():
                     ran = _changed_an_agent(ran)
                 done = self.place.kept(_stopped(ran, gate))
-        finally:
-            if gate is not None:
-                gate.when_stopped = None
-            for child in tuple(self.children):
-                child.leave()
-            is_stopped = gate is not None and bool(gate.stopped)
-            left = self.place.take_back() if is_stopped else ""
-            changed, unsaved = self.place.end(done)
+            finally:
+                for child in tuple(self.children):
+                    child.leave()
+                with gate.committing() if gate is not None else nullcontext(_never) as refuses:
+                    changed, unsaved, left = self.place.end(done, refuses)
+                put_back()
         assert done is not None  # else an error goes on its way already
         stopped = tuple(gate.stopped) if gate is not None else ()
-        return Ran(done, changed, unsaved, effects.found, left, stopped)
+        return Ran(_stopped(done, gate), changed, unsaved, effects.found, left, stopped)
+
+    def _executed(self, code: str, gate: Gate | None) -> Executed:
+        """Run the code, with what it was given beside the variables."""
+        if gate is not None:
+            gate.when_stopped = self.code.interrupt
+        with noted_interrupts() as arrived, offered(self.offers, self.place.namespace):
+            try:
+                ran = self.code.run(
+                    lambda: self.place.executor.run(code, timeout_s=self.step_s()), is_stopped=lambda: self.stopped
+                )
+            except KeyboardInterrupt:
+                if self.stopped or gate is None or not gate.interrupts or len(arrived or ()) > gate.interrupts:
+                    raise
+                ran = Executed()  # by the gate alone, as the code ended
+        if is_raised_by_code(ran.error) and not (arrived or self.stopped):
+            return msgspec.structs.replace(ran, error=RaisedInterrupt())
+        return ran
 
     def step_s(self) -> float | None:
         limits = self.setup.limits
         left = None if limits.run_s is None else max(0.05, limits.run_s - self.seconds)
         return min([one for one in (limits.step_s, left) if one is not None], default=None)
+
+
+def _never() -> bool:
+    return False
 
 
 def _changed_an_agent(ran: Executed) -> Executed:

@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import CodeType, FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from weakref import WeakKeyDictionary
@@ -247,6 +247,7 @@ class _Ear:
                 tell_of_compiled(self.hear, self.is_listening)
                 self.is_guarding = True
         _keep_in_threads()
+        _follow_thread_pools()
         _tell_of_handles()
 
     def is_listening(self) -> bool:
@@ -272,11 +273,16 @@ class _Ear:
             elif told is not None:
                 stopped = self._heard(event, args, *told(args))
         except Exception:  # noqa: BLE001 - a hook that raises would make the user's own call fail
-            return
+            stopped = self._not_understood(event)
         finally:
             self.busy.now = False
         if stopped is not None:
             raise stopped
+
+    def _not_understood(self, event: str) -> BaseException | None:
+        """What happens cannot be read: behind a gate it does not happen."""
+        gate = self.gate()
+        return None if gate is None else gate.stop("does what cannot be read", event)
 
     def _heard(self, event: str, args: Args, what: str, target: str) -> BaseException | None:
         """Note it, unless it must not happen: then give what is to be raised."""
@@ -374,25 +380,23 @@ def _hook(wanted: list[object], hear: Callable[[str, Args], None]) -> Callable[[
 
 
 def _tell_of_threads(wanted: list[object], hear: Callable[[str, Args], None]) -> None:
-    """Python 3.11 has no audit event for a thread that starts: its `start` says so instead, as little to be taken out."""
-    start = threading.Thread.start
-
-    @functools.wraps(start)
-    def told(self: threading.Thread) -> None:
-        if wanted:
-            hear(_THREAD_STARTS[0], (vars(threading.Thread)["_bootstrap"].__get__(self),))
-        start(self)
-
-    threading.Thread.start = told  # type: ignore[method-assign]  # on purpose
+    """Python 3.11 has no audit event for a thread that starts: what starts one says so instead, under each of its names."""
     begin = _thread.start_new_thread
 
     @functools.wraps(begin)
-    def told_bare(*args: Any, **kwargs: Any) -> int:
+    def told(*args: Any, **kwargs: Any) -> int:
         if wanted:
             hear(_THREAD_STARTS[0], args)
         return begin(*args, **kwargs)
 
-    _thread.start_new_thread = told_bare
+    del told.__wrapped__  # nobody is to call it past this
+    for module in (_thread, threading):
+        for name in [
+            name
+            for name, value in vars(module).items()
+            if value is begin or (name == "start_new" and module is _thread)
+        ]:
+            setattr(module, name, told)
 
 
 def _tell_of_the_unaudited() -> None:
@@ -447,6 +451,29 @@ def _follow_pools() -> None:
     item.__init__, item.run = given, done
 
 
+def _follow_thread_pools() -> None:
+    """The same for the older pool of threads, where a person's may be: the threads of a step's own are the step's anyway."""
+    kind: Any = getattr(sys.modules.get("multiprocessing.pool"), "ThreadPool", None)
+    if kind is None or kind in _followed:
+        return
+    _followed.add(kind)
+    for name in ("apply_async", "_map_async", "imap", "imap_unordered"):
+        setattr(kind, name, _giving(getattr(kind, name)))
+
+
+_followed: Final[set[type]] = set()
+
+
+def _giving(give: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(give)
+    def given(self: Any, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        token = _token.get()
+        return give(self, func if token is None else _InAPool(func, token), *args, **kwargs)
+
+    del given.__wrapped__  # type: ignore[attr-defined]  # nobody is to give past this
+    return given
+
+
 def _follow_finalizers() -> None:
     """What the code of a step itself has called when an object goes is the step's, also when that has ended."""
     init: Callable[..., None] = vars(weakref.finalize)["__init__"]
@@ -475,6 +502,18 @@ class _Later:
             _token.reset(before)
 
 
+class _InAPool(_Later):
+    """The same, given to a pool whose threads hand back errors alone: what is none would end one, and its caller would wait."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().__call__(*args, **kwargs)
+        except Exception:
+            raise
+        except BaseException as stopped:
+            raise RuntimeError(f"{type(stopped).__name__}: {stopped}") from stopped
+
+
 def _keep_in_threads() -> None:
     """Have joblib do on threads of this process, behind a gate, what it would do in processes, where no gate is."""
     backends: Any = sys.modules.get("joblib._parallel_backends")
@@ -499,11 +538,19 @@ def _telling(event: str, act: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(act)
     def told(*args: Any, **kwargs: Any) -> Any:
         if _ear.wanted:
-            _ear.hear(event, args)
+            _ear.hear(event, _in_order(act, args, kwargs) if kwargs else args)
         return act(*args, **kwargs)
 
     del told.__wrapped__  # nobody is to call it past this
     return told
+
+
+def _in_order(act: Callable[..., Any], args: Args, kwargs: dict[str, Any]) -> Args:
+    """The arguments in the order of the parameters, as audit events have them."""
+    try:
+        return inspect.signature(act).bind(*args, **kwargs).args
+    except (TypeError, ValueError):  # it has no signature, or refuses them
+        return (*args, *kwargs.values())
 
 
 _ear = _Ear()
@@ -611,15 +658,36 @@ def _is_quiet(target: str) -> bool:
 
 
 def _text(value: object) -> str:
+    """What stands in an event, as text. No code of the value's own class runs: it would act while nobody listens."""
+    value = _exact(value)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, list | tuple):
         return " ".join(map(_text, cast("list[object]", value)))
-    return str(value) if isinstance(value, str | int | Path) else type(value).__name__
+    return str(value) if isinstance(value, str | int) else type(value).__name__
+
+
+def _exact(value: object) -> object:
+    """A text, bytes, a number, a list or a path as one of Python's own; anything else as it is."""
+    bases = set(map(id, type.__dict__["__mro__"].__get__(type(value))))
+    if id(str) in bases:
+        return str.__str__(cast("str", value))
+    if id(bytes) in bases:
+        return b"".join((cast("bytes", value),))
+    if id(int) in bases:
+        return int.__index__(cast("int", value))
+    if id(list) in bases:
+        return list.__getitem__(cast("list[object]", value), slice(None))
+    if id(tuple) in bases:
+        return tuple.__getitem__(cast("tuple[object, ...]", value), slice(None))
+    return str(value) if type(value) in _PATH_TYPES else value
+
+
+_PATH_TYPES: Final = frozenset({PurePosixPath, PureWindowsPath, type(Path())})
 
 
 def _opened(args: Args) -> Told:
-    path, mode, flags = args
+    path, mode, flags = map(_exact, args)
     if isinstance(flags, int) and _NAMELESS and flags & _NAMELESS == _NAMELESS:
         return "", ""  # a file that has no name, and goes with the last who has it open
     writes = (
@@ -679,6 +747,22 @@ def _forked_terminal(args: Args) -> Told:
     return "forks", "this process"
 
 
+def _is_mapped_to_read(args: Args) -> bool:
+    """Whether memory that is mapped from a file can change nothing of it: by its access, or as the file is open to be read."""
+    number, _, access, *_ = args
+    if number < 0 or access in (_ACCESS_READ, _ACCESS_COPY):
+        return True
+    try:
+        import fcntl
+
+        return fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+    except (ImportError, OSError):
+        return False
+
+
+_ACCESS_READ, _ACCESS_COPY = 1, 3  # of `mmap`
+
+
 def _written(at: int) -> Callable[[Args], Told]:
     """Something is written to an open file by its number, which stands at this place."""
 
@@ -697,13 +781,19 @@ def _logged(args: Args) -> Told:
     handler = args[0]
     names = {kind.__name__ for kind in type(handler).__mro__ if kind.__module__.partition(".")[0] == "logging"}
     if "FileHandler" in names:
-        return "logs to", _text(handler.baseFilename)
+        return "logs to", _text(_attribute(handler, "baseFilename"))
     if not names.isdisjoint({"SocketHandler", "SysLogHandler", "QueueHandler"}):
-        return "logs to", _text(getattr(handler, "host", None) or getattr(handler, "address", None) or "a queue")
-    stream: Any = getattr(handler, "stream", None)
+        return "logs to", _text(_attribute(handler, "host") or _attribute(handler, "address") or "a queue")
+    stream: Any = _attribute(handler, "stream")
     is_file = type(stream) is io.TextIOWrapper and not stream.closed
     what, path = _written(0)((stream.fileno(),)) if is_file else ("", "")
     return ("logs to", path) if what else ("", "")
+
+
+def _attribute(value: object, name: str) -> object:
+    """What stands in the object itself; a property of its class would run."""
+    found: dict[str, object] = object.__getattribute__(value, "__dict__")
+    return found.get(name)
 
 
 def _sent(args: Args) -> Told:
@@ -805,6 +895,8 @@ _ONLY_STOPPED: Final[dict[str, Callable[[Args], Told]]] = {
     "ssl.SSLSocket.sendall": _sent,
     **{f"os.{name}": _written(0) for name in ("write", "pwrite", "writev", "pwritev", "sendfile")},
     **{f"os.{name}": _written(1) for name in ("splice", "copy_file_range")},
+    "os.posix_fallocate": _written(0),
+    "mmap.__new__": lambda args: ("", "") if _is_mapped_to_read(args) else _written(0)(args),
     **{f"os.{name}": lambda args: ("changes rights of", "this process") for name in _RIGHTS},
     **{f"os.{name}": lambda args: ("limits", "a process") for name in _SCHEDULING},
     "os.umask": lambda args: ("limits", "this process"),
@@ -843,6 +935,7 @@ _UNAUDITED: Final = (
     ("atexit", "register"),
     *(("os", name) for name in ("mkfifo", "mknod", "_exit", "abort", "umask", *_SCHEDULING, *_RIGHTS)),
     *(("os", name) for name in ("write", "pwrite", "writev", "pwritev", "sendfile", "splice", "copy_file_range")),
+    ("os", "posix_fallocate"),
     *(("signal", name) for name in ("pidfd_send_signal", "raise_signal", "alarm", "setitimer")),
     *(("readline", name) for name in ("write_history_file", "append_history_file")),
 )
@@ -879,6 +972,8 @@ _PATHS: Final[dict[str, tuple[tuple[int, int | None], ...]]] = {
     WRITES: ((0, None),),
     **{f"os.{name}": ((0, None),) for name in ("write", "pwrite", "writev", "pwritev", "sendfile")},
     **{f"os.{name}": ((1, None),) for name in ("splice", "copy_file_range")},
+    "os.posix_fallocate": ((0, None),),
+    "mmap.__new__": ((0, None),),
     "socket.connect": ((1, None),),
     "socket.bind": ((1, None),),
 }
@@ -887,13 +982,13 @@ _PATHS: Final[dict[str, tuple[tuple[int, int | None], ...]]] = {
 def _paths(event: str, args: Args) -> tuple[str, ...]:
     """The files that it is about, without links on the way."""
     if event == "logging.Handler.handle":
-        path: object = getattr(args[0], "baseFilename", "")
+        path = _exact(_attribute(args[0], "baseFilename"))
         return (real_path(path),) if isinstance(path, str) and path else ()
     found: list[str] = []
     for at, folder in _PATHS.get(event, ()):
-        given: Any = args[at] if at < len(args) else ""
+        given: Any = _exact(args[at]) if at < len(args) else ""
         beside: Any = args[folder] if folder is not None and folder < len(args) else None
-        if isinstance(given, str | bytes | Path | int):
+        if isinstance(given, str | bytes | int):
             found.append(real_path(given, beside if isinstance(beside, int) and beside >= 0 else None))
     return tuple(found)
 

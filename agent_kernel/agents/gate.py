@@ -22,7 +22,8 @@ import sysconfig
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, MethodType
@@ -92,6 +93,13 @@ class EffectStopped(BaseException):
     def __init__(self, what: str, target: str) -> None:
         super().__init__(f"{what} {target}".strip())
         self.effect: Effect = (what, target)
+
+
+class SavingStopped(RuntimeError):  # noqa: N818 - as above
+    """Saving a variable was about to do something outside that nobody had allowed: the variable is not saved."""
+
+    def __init__(self, what: str, target: str) -> None:
+        super().__init__(f"saving it {what} {target}".strip())
 
 
 def finding(what: str, target: str) -> Finding:
@@ -177,6 +185,7 @@ class Gate:
         self._lock = threading.Lock()
         self.when_stopped: Callable[[], bool] | None = None  # interrupts the step; whether it ran still
         self.interrupts = 0  # so many times
+        self._is_committing = False
         self._interrupted_at = -math.inf
         self._thread = threading.get_ident()
         self._temporary = real_path(tempfile.gettempdir())  # which tries what it may write to, the first time
@@ -197,7 +206,7 @@ class Gate:
         if made_by is tempfile.__dict__ and _is_below(place, self._temporary) and not os.path.lexists(place):
             owns(place)
 
-    def check(self, what: str, target: str, paths: Collection[str], frame: FrameType | None) -> EffectStopped | None:
+    def check(self, what: str, target: str, paths: Collection[str], frame: FrameType | None) -> BaseException | None:
         """What to raise where this must not happen; None: it may.
 
         Args:
@@ -220,13 +229,24 @@ class Gate:
         name = frame.f_code.co_filename if frame is not None else ""
         return name in self.files or name.startswith(STEP)
 
-    def stop(self, what: str, target: str) -> EffectStopped:
+    def stop(self, what: str, target: str) -> EffectStopped | SavingStopped:
         """Remember that this was stopped. A pool may lose it on its way from another thread, and wait for ever."""
         with self._lock:
             self.stopped[what, target] = None
         if self.when_stopped is not None and threading.get_ident() != self._thread and self._is_time():
             self.interrupts += bool(self.when_stopped())
-        return EffectStopped(what, target)
+        is_saving = self._is_committing and threading.get_ident() == self._thread
+        return SavingStopped(what, target) if is_saving else EffectStopped(what, target)
+
+    @contextmanager
+    def committing(self) -> Generator[Callable[[], bool]]:
+        """While what the step made is saved, after its code has run. Gives what says whether anything was stopped."""
+        self.when_stopped = None
+        self._is_committing = True
+        try:
+            yield lambda: bool(self.stopped)
+        finally:
+            self._is_committing = False
 
     def _is_time(self) -> bool:
         """Whether to interrupt the step, again if it went on: another interrupt at once would arrive as the first is told."""
@@ -332,9 +352,10 @@ class _Actor(msgspec.Struct, frozen=True):
 _PACKAGE: Final = str(Path(__file__).parent.parent)
 _MACHINERY: Final = tuple(
     os.path.join(_PACKAGE, "agents", name)  # noqa: PTH118 - to compare with file names as they are spelled
-    for name in ("course.py", "subagents.py", "driving.py", "run.py", "deadlines.py", "models")
+    for name in ("course.py", "subagents.py", "run.py", "deadlines.py", "models")
 )
 _STORAGE: Final = os.path.join(_PACKAGE, "storage") + os.sep  # noqa: PTH118
+_VALUES: Final = os.path.join(_PACKAGE, "values") + os.sep  # noqa: PTH118
 _CTYPES: Final = os.path.join(os.path.dirname(os.__file__), "ctypes") + os.sep  # noqa: PTH118, PTH120
 
 
@@ -355,6 +376,8 @@ def _kind_of(file: str) -> str:
     if file.startswith(_CTYPES) or f"{os.sep}site-packages{os.sep}cffi{os.sep}" in file:
         return "ours"  # it acts for whoever calls it
     if file.startswith(_PACKAGE + os.sep):
+        if file.startswith(_VALUES):
+            return ""  # what it calls as it saves a value is that value's doing
         return "machinery" if file.startswith(_MACHINERY) else "storage" if file.startswith(_STORAGE) else "ours"
     packages, standard = _installed()
     for prefix in packages:

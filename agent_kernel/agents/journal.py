@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from agent_kernel.agents import holding
+from agent_kernel.agents import holding, running_step
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -383,17 +383,15 @@ class Log:
             self.events.extend(found)
         return bool(found)
 
-    def follow_rewritten(self) -> None:
-        """Know the commits by what they are called since the history was rewritten, as the stored events do."""
-        if self.is_held or not self.events:
-            return
-        last = self.events[-1]
-        stored = next(self.journal.of(self.run, last.seq - 1), last)
-        if (stored.before, stored.after) == (last.before, last.after):
-            return
+    def read_again(self) -> None:
+        """Know the events as they are stored: with commits called as they are since the history was rewritten.
+
+        Code of a step can change what is in memory: what a person approves is what was stored as they were asked.
+        """
+        known = sorted({event.seq for event in self.events})
         with uninterrupted():
-            again = {event.seq: event for event in self.journal.of(self.run)}
-            self.events = [again.get(event.seq, event) for event in self.events]
+            stored = {event.seq: event for event in self.journal.of(self.run)} if known else {}
+            self.events = [stored[seq] for seq in known if seq in stored]
 
     def _next_number(self) -> int:
         return self.events[-1].seq + 1 if self.events else 0
@@ -411,6 +409,9 @@ class Log:
         self, events: Sequence[Event], *, step: int | None = None, before: str = "", after: str = ""
     ) -> tuple[Event, ...]:
         """Store what belongs together, all of it or nothing, then tell of it in order; raises as `note`."""
+        decided = [event for event in events if isinstance(event, ApprovalDecided)]
+        if any(event.by != "policy" or event.decision != "deny" for event in decided):
+            running_step.refuse("decide about a step")
         first = self._next_number()
         common = {"run": self.run, "step": step, "before": before, "after": after or before, **self._common}
         told = [msgspec.structs.replace(event, seq=first + at, **common) for at, event in enumerate(events)]

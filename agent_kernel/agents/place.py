@@ -169,20 +169,32 @@ class Place:
             return f"its variables could not be taken back: {error}"
         return f"what {', '.join(gone)} held before could not be saved, and is gone" if gone else ""
 
-    def end(self, done: Executed | None) -> tuple[list[Change], list[Unsaved]]:
-        """It has run: what it changed, and what of it could not be saved."""
+    def end(
+        self, done: Executed | None, refuses: Callable[[], bool] = lambda: False
+    ) -> tuple[list[Change], list[Unsaved], str]:
+        """It has run: what it changed, what of it could not be saved, and what to say of what stays of one that is taken back.
+
+        Args:
+            refuses: whether it is to be taken back: asked as it begins, and once its variables were looked at.
+        """
         from agent_kernel.repository import Change
 
+        is_refused = refuses()
+        left = [self.take_back()] if is_refused else []
         if self.session is not None:
-            error = done.error if done is not None else KeyboardInterrupt()
-            report: Report | None = self.session.end_step(error=error, outputs=done.outputs if done else None)
+            report: Report | None = self.session.end_step(
+                error=done.error if done is not None else KeyboardInterrupt(),
+                outputs=done.outputs if done else None,
+                refuses=(lambda: False) if is_refused else refuses,
+                take_back=lambda: left.append(self.take_back()),
+            )
             unsaved = list(report.unsaved) if report is not None else []
-            return self._changed(self.session, report), unsaved
+            return self._changed(self.session, report), unsaved, "".join(left)
         now, before = self.namespace, self._before
         self._before = {}
         new = [Change(name, "+") for name in now if name not in before and not name.startswith("__")]
         rebound = [Change(name, "~") for name, value in now.items() if name in before and before[name] is not value]
-        return [*new, *rebound, *(Change(name, "-") for name in before if name not in now)], []
+        return [*new, *rebound, *(Change(name, "-") for name in before if name not in now)], [], "".join(left)
 
     def _changed(self, session: Session, report: Report | None) -> list[Change]:
         """What the step changed: by its last commit, or by all, where it was committed for sub-agents in its midst."""

@@ -344,7 +344,7 @@ class Run(Generic[T]):
         """While it is driven from here nobody else drives it. Where a loop is left it is let go, and only pauses."""
         log, arguments = self._course.log, self._course.arguments
         if not self._loops and goes_on and log.state == "running":
-            log.follow_rewritten()
+            log.read_again()
             if elsewhere.is_next_a_step(log.events):
                 elsewhere.refuse(self._course.place.session, log.events)
         self._loops += 1
@@ -422,7 +422,7 @@ class Run(Generic[T]):
 
     def _decide(self, decision: str, *, code: str | None = None, reason: str = "", by: str = "") -> Run[T]:
         if self.status == "pending":
-            self._course.log.follow_rewritten()
+            self._course.log.read_again()
             elsewhere.refuse(self._course.place.session, self._course.log.events)
         deciding.decide(self._course.log, decision, code=code, reason=reason, by=by)
         return self._going_on()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from agent_kernel.agents import rights
-from agent_kernel.agents.effects import is_left_by_a_step, is_on_a_steps_thread
+from agent_kernel.agents.effects import gate_here, is_left_by_a_step, is_on_a_steps_thread
 from agent_kernel.errors import WithinStepError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def parent_course(what: str) -> Course | None:
     if is_within() and rights.put_back():
         raise WithinStepError("change an agent")
     course = running_course()
-    if course is None and is_within():
+    if course is None and (is_within() or gate_here() is not None):
         raise RuntimeError(f"{what}: call it on the step's own thread, one after the other")
     return course
 

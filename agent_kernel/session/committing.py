@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+class StepRefused(Exception):  # noqa: N818 - nothing went wrong
+    """What a step made is not committed: looking at it did what nobody had allowed."""
+
+
 class Committing(Standing):
     """A live namespace on a branch, whose cells become commits."""
 
@@ -141,6 +145,9 @@ class Committing(Standing):
             if not rolling:
                 raise
             return self._keep_cell(writer, touched, draft, error, began)
+        if rolling and self._refuses():
+            self.workspace.look_again(wider, staged)
+            raise StepRefused
         if staged.interrupted and everything:  # something is about to be replaced that could not be saved
             raise KeyboardInterrupt
         # On no branch, only a change starts one: looking at a past state must not.

@@ -101,6 +101,7 @@ class Standing:
         # The cells around agents' steps, and how much was done before.
         self._outer: list[tuple[Running | None, int]] = []
         self._steps = threading.RLock()  # whose thread runs a step
+        self._refuses: Callable[[], bool] = lambda: False  # of the step that ends: whether it must not be committed
         self._operations = Operations()
         self._closed = False
         self._given_up = False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agent_kernel.errors import DamagedObjectError
-from agent_kernel.session.committing import Committing
+from agent_kernel.session.committing import Committing, StepRefused
 from agent_kernel.session.history import LooseRecorder
 from agent_kernel.session.operations import Operation, Position
 
@@ -72,12 +72,35 @@ class Stepping(Committing):
 
             raise StepBusyError(_TURN_S)
 
-    def end_step(self, *, error: BaseException | None = None, outputs: Outputs | None = None) -> Report | None:
-        """It has run, well or not: commit what it changed. The cell around it goes on."""
-        run = self._cell.run if self._cell is not None else ""
+    def end_step(
+        self,
+        *,
+        error: BaseException | None = None,
+        outputs: Outputs | None = None,
+        refuses: Callable[[], bool] = lambda: False,
+        take_back: Callable[[], object] = lambda: None,
+    ) -> Report | None:
+        """It has run, well or not: commit what it changed. The cell around it goes on.
+
+        Args:
+            refuses: whether it must not be committed after all, asked once its variables were looked at.
+            take_back: called then, before it ends; what is left is committed.
+        """
+        running = self._cell
+        run = running.run if running is not None else ""
         try:
-            return self.end_cell(error=error, outputs=outputs)
+            self._refuses = refuses
+            try:
+                return self.end_cell(error=error, outputs=outputs)
+            except StepRefused:
+                self._refuses = lambda: False
+                self._cell = running
+                if running is not None:
+                    running.depth += 1
+                take_back()
+                return self.end_cell(error=error, outputs=outputs)
         finally:
+            self._refuses = lambda: False
             self._cell, before = self._outer.pop()
             self._join(run, min(before, len(self._operations.done)))
             if self._cell is not None:

@@ -39,10 +39,10 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 end = Place.end
-def dying_end(self, done):
+def dying_end(self, done, refuses):
     if where == "before the commit" and STEP == 2:
         die()
-    found = end(self, done)
+    found = end(self, done, refuses)
     if where == "after the commit" and STEP == 2:
         die()
     return found
@@ -158,12 +158,12 @@ def interrupting(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real: Callable[..., Any] = Place.end
     left = [1]
 
-    def end(self: Place, done: Any) -> Any:
+    def end(self: Place, done: Any, refuses: Callable[[], bool]) -> Any:
         if left and when == "before":
             left.pop()
-            real(self, done)  # the step is over for the session, but nothing of it was committed
+            real(self, done, refuses)  # the step is over for the session, but nothing of it was committed
             raise KeyboardInterrupt
-        found = real(self, done)
+        found = real(self, done, refuses)
         if left:
             left.pop()
             raise KeyboardInterrupt

@@ -652,3 +652,142 @@ def test_temporary_files_are_where_they_were_as_the_step_began(
 def test_the_rights_of_the_process_stay(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     monkeypatch.setattr(allowing, "review", lambda *_, **__: ())
     assert len(pending(started({}, f"import os\nos.{way}")).stopped) == 1
+
+
+# What code of a step's class does as a value of it is saved, behind a name that no review of source knows.
+WHILE_SAVED = {
+    "__reduce__": "class C:\n    def __reduce__(self):\n        act('x')\n        return (int, ())\nc = C()",
+    "__reduce_ex__": "class C:\n    def __reduce_ex__(self, protocol):\n        act('x')\n        return (int, ())\nc = C()",
+    "__getstate__": "class C:\n    def __getstate__(self):\n        act('x')\n        return {}\nc = C()",
+    "swallowed": "class C:\n    def __reduce__(self):\n        try: act('x')\n        except BaseException: pass\n        return (int, ())\nc = C()",
+    "a property": "class C:\n    @property\n    def __class__(self):\n        act('x')\n        return int\nc = C()",
+    "a list": "class C(list):\n    def __iter__(self):\n        act('x')\n        return iter(())\nc = C([1])",
+    "copyreg": "import copyreg\nclass C: pass\ndef reduced(c):\n    act('x')\n    return (int, ())\ncopyreg.pickle(C, reduced)\nc = C()",
+    "a function of C": "import functools\nclass C: pass\nC.__reduce__ = functools.partial(act, 'x')\nc = C()",
+}
+
+
+@pytest.mark.parametrize(("approve", "end"), [("risky", "pending"), ("never", "completed")])
+@pytest.mark.parametrize("way", WHILE_SAVED)
+def test_what_a_class_of_a_step_does_as_it_is_saved_is_stopped_too(
+    tmp_path: Path, way: str, approve: str, end: str
+) -> None:
+    with Versioned(tmp_path / "store") as state:
+        state["place"] = tmp_path / "x"
+        run = started(
+            state, f"act = getattr(place, ''.join(['write', '_text']))\nnew = 1\n{WHILE_SAVED[way]}", approve=approve
+        )
+        for _ in run:
+            pass
+        wrote = [event for event in run.events if isinstance(event, Output) and event.status == "ok"]
+        assert (tmp_path / "x").exists() is False
+        if run.status == end == "pending":  # else the class was not asked at all
+            assert pending(run).stopped in ((), (("writes", str(tmp_path / "x")),))  # (): the review had seen it
+            assert "new" not in state
+        elif len(wrote) < 2:
+            assert "new" not in state
+
+
+def test_what_was_stopped_as_it_was_saved_is_done_once_a_person_allows_it(tmp_path: Path) -> None:
+    with Versioned(tmp_path / "store") as state:
+        state["place"] = tmp_path / "x"
+        code = f"act = getattr(place, ''.join(['write', '_text']))\nnew = 1\n{WHILE_SAVED['__reduce__']}"
+        run = started(state, code, "c = 0")
+        assert pending(run).stopped == (("writes", str(tmp_path / "x")),)
+        assert "new" not in state
+        assert run.approve().result() == "end"
+        assert state["new"] == 1
+        assert (tmp_path / "x").read_text() == "x"
+
+
+@pytest.mark.parametrize("approve", ["risky", "never"])
+@pytest.mark.parametrize(
+    "start",
+    [
+        "threading._start_new_thread",
+        "_thread.start_new",
+        "_thread.start_new_thread",
+        "threading.Thread.start.__globals__['_start_new_thread']",
+    ],
+)
+def test_a_bare_thread_is_stopped_under_each_of_its_names(tmp_path: Path, start: str, approve: str) -> None:
+    code = f"import threading, _thread, time\n{start}(place.write_text, ('x',))\ntime.sleep(0.2)"
+    run = started({"place": tmp_path / "x"}, code, approve=approve)
+    for _ in run:
+        pass
+    assert not (tmp_path / "x").exists()
+    assert run.status == ("pending" if approve == "risky" else "completed")
+
+
+@pytest.mark.parametrize(
+    "give",
+    [
+        "map(act, ['x'])",
+        "apply(act, ['x'])",
+        "starmap(act, [('x',)])",
+        "map_async(act, ['x']).get(5)",
+        "imap(act, ['x']).next(5)",
+        "imap_unordered(act, ['x']).next(5)",
+        "apply_async(act, ['x']).get(5)",
+    ],
+)
+def test_work_that_is_given_to_a_person_s_own_threads_is_the_step_s(tmp_path: Path, give: str) -> None:
+    with ThreadPool(1) as pool:
+        state = {"pool": pool, "act": (tmp_path / "x").write_text}
+        assert pending(started(state, f"pool.{give}")).stopped == (("writes", str(tmp_path / "x")),)
+        assert pool.apply(len, ["abc"]) == 3, "the person's pool works on"
+    assert not (tmp_path / "x").exists()
+
+
+def test_work_on_a_person_s_own_threads_begins_no_run(tmp_path: Path) -> None:
+    act = f"import pathlib; pathlib.Path({str(tmp_path / 'x')!r}).mkdir()"
+    helper = ak.Agent("helper", model=ak.ScriptedModel([act, "task.success(1)"]), approve="auto")
+    with ThreadPool(1) as pool:
+        run = started({"pool": pool, "helper": helper}, "pool.apply(helper, ['Do it'])", approve="never")
+        for _ in run:
+            pass
+    assert not (tmp_path / "x").exists()
+    assert "call it on the step's own thread" in told(run)
+
+
+# Paths whose own code would act, or lie, while the gate reads them.
+PATHS = {
+    "raises": "class S(str):\n    def __str__(self): raise ValueError\nact(S(name), 'w').write('x')",
+    "acts": "class S(str):\n    def __str__(self):\n        act(name, 'w').write('x')\n        return 'y'\nact(S('/dev/null'), 'w')",
+    "lies": "class S(str):\n    def __radd__(self, other): return '/dev/null'\n    def startswith(self, *a): return False\nact(S(name), 'w').write('x')",
+    "is a path": "import pathlib\nclass P(type(pathlib.Path())):\n    def __str__(self): return '/dev/null'\nact(P(name), 'w').write('x')",
+}
+
+
+@pytest.mark.parametrize("way", PATHS)
+def test_no_code_of_a_path_deceives_the_gate(tmp_path: Path, way: str) -> None:
+    run = started({"act": open, "name": str(tmp_path / "x")}, PATHS[way], approve="never")
+    for _ in run:
+        pass
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os\nos.copy_file_range(src=source, dst=number, count=3)",
+        "import os\nos.posix_fallocate(number, 0, 100)",
+        "import mmap\nm = mmap.mmap(number, 0)\nm[0:1] = b'Q'\nm.flush()",
+    ],
+)
+def test_an_open_file_is_not_written_to_by_its_number(tmp_path: Path, code: str) -> None:
+    (tmp_path / "victim").write_text("abc")
+    (tmp_path / "source").write_text("xyz")
+    with (tmp_path / "victim").open("r+b") as victim, (tmp_path / "source").open("rb") as source:
+        run = started({"number": victim.fileno(), "source": source.fileno()}, code)
+        assert pending(run).stopped == (("writes", str(tmp_path / "victim")),)
+    assert (tmp_path / "victim").read_text() == "abc"
+
+
+def test_a_file_that_is_only_read_may_be_mapped(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("abc")
+    with (tmp_path / "data").open("rb") as data:
+        state: dict[str, Any] = {"number": data.fileno()}
+        code = "import mmap\nwith mmap.mmap(number, 0, access=mmap.ACCESS_READ) as m:\n    first = m[:1]"
+        assert started(state, code).result() == "end"
+    assert state["first"] == b"a"

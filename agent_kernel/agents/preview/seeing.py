@@ -17,7 +17,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Collection
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
@@ -433,14 +433,17 @@ def in_process(attempt: Attempt, place: Place) -> Seen:
     gate = None
     if attempt.allowed is not None:
         codes = given_codes(attempt.offers.values())
-        gate = Gate(Allowed(names=frozenset(attempt.allowed), codes=codes))
+        url = place.session.repo.store.url if place.session is not None else ""
+        gate = Gate(Allowed(names=frozenset(attempt.allowed), codes=codes), url)
     place.begin(attempt.code, attempt.author, attempt.run, attempt.step)
     done: Executed | None = None
-    try:
-        with recorded(place.quiet_paths(), gate) as effects, offered(attempt.offers, place.namespace):
-            done = place.kept(place.executor.run(attempt.code, timeout_s=attempt.deadline_s))
-    finally:
-        changes, unsaved = place.end(done)
+    with recorded(place.quiet_paths(), gate) as effects:
+        try:
+            with offered(attempt.offers, place.namespace):
+                done = place.kept(place.executor.run(attempt.code, timeout_s=attempt.deadline_s))
+        finally:
+            with gate.committing() if gate is not None else nullcontext():
+                changes, unsaved, _ = place.end(done)
     assert done is not None  # else an error goes on its way already
     seen = Seen(
         status=done.status,

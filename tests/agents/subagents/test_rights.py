@@ -275,6 +275,37 @@ def test_no_way_of_a_step_changes_what_an_agent_may_do(way: str, approve: str) -
     ]
 
 
+@pytest.mark.parametrize("approve", ["auto", "risky", "never"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "import msgspec\nfor event in pending.events:\n    if event.kind == 'ApprovalRequested':\n        msgspec.structs.force_setattr(event, 'code', 'ran.append(2)')",
+        "import msgspec\nasked = pending.events[-1]\npending._course.log.events[-1] = msgspec.structs.replace(asked, code='ran.append(2)')",
+        "import msgspec\nasked = pending.events[-1]\npending._course.log.events.append(msgspec.structs.replace(asked, code='ran.append(2)', seq=asked.seq + 1))",
+    ],
+)
+def test_what_a_person_approves_is_what_was_asked(change: str, approve: str) -> None:
+    ran: list[int] = []
+    model = ak.ScriptedModel(["import os; os.getcwd(); ran.append(1)", ENDS])
+    pending = ak.Agent("other", model=model, state={"ran": ran}, approve="always").start("Work")
+    _ = list(pending)
+    assert pending.status == "pending"
+    run = scripted("lead", change, ENDS, approve=approve, state={"pending": pending}).start("Work")
+    _ = list(run)
+    while run.status == "pending":
+        _ = list(run.approve())
+    _ = list(pending.approve())
+    assert ran == [1]
+
+
+@pytest.mark.parametrize("by", ["", "policy"])
+def test_no_step_writes_down_a_decision(by: str) -> None:
+    pending = waiting()
+    code = f"from agent_kernel.agents.events import ApprovalDecided\npending._course.log.note(ApprovalDecided(decision='approve', by={by!r}))"
+    _ = list(scripted("lead", code, ENDS, approve="auto", state={"pending": pending}).start("Work"))
+    assert pending.status == "pending"
+
+
 @pytest.mark.parametrize(
     "way", ["vars", "class attribute", "both", "getattribute", "one that imported it", "a verdict"]
 )
