@@ -470,7 +470,7 @@ def _giving(give: Callable[..., Any]) -> Callable[..., Any]:
         token = _token.get()
         return give(self, func if token is None else _InAPool(func, token), *args, **kwargs)
 
-    del given.__wrapped__  # type: ignore[attr-defined]  # nobody is to give past this
+    del given.__wrapped__  # nobody is to give past this
     return given
 
 
@@ -677,12 +677,14 @@ def _exact(value: object) -> object:
     if id(int) in bases:
         return int.__index__(cast("int", value))
     if id(list) in bases:
-        return list.__getitem__(cast("list[object]", value), slice(None))
+        return _LIST_ITEM(value, slice(None))
     if id(tuple) in bases:
-        return tuple.__getitem__(cast("tuple[object, ...]", value), slice(None))
+        return _TUPLE_ITEM(value, slice(None))
     return str(value) if type(value) in _PATH_TYPES else value
 
 
+_LIST_ITEM: Final[Any] = list.__getitem__
+_TUPLE_ITEM: Final[Any] = tuple.__getitem__
 _PATH_TYPES: Final = frozenset({PurePosixPath, PureWindowsPath, type(Path())})
 
 
